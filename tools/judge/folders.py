@@ -30,3 +30,12 @@ def may_be_made(path: str, template: str) -> bool:
     chosen = path[len(template) - 1 :]
     fits = path.startswith(template[:-1]) and len(chosen) >= _LEAST_CHOSEN and chosen.isascii() and chosen.isalnum()
     return fits and path.startswith(tuple(f"{folder}/" for folder in TEMPORARY))
+
+
+_MAX_FOLDERS = 8
+
+
+def either_folders(one: tuple[str, ...], two: tuple[str, ...]) -> tuple[str, ...]:
+    """Both; where they are too many or unknown, unknown."""
+    both = tuple(dict.fromkeys(one + two)) if one and two else ()
+    return both if len(both) <= _MAX_FOLDERS else ()

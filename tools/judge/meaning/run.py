@@ -11,8 +11,8 @@ from toolcrib._regex import Regex
 from tools.judge.meaning import conditions, expand, external, flow, simple
 from tools.judge.meaning.act import RedirectTarget
 from tools.judge.meaning.base import Base
-from tools.judge.meaning.shellstate import State, Var, either_of_each
-from tools.judge.meaning.value import EMPTY, HOLE, Value, any_of, unknown
+from tools.judge.meaning.shellstate import State, Var
+from tools.judge.meaning.value import EMPTY, HOLE, Value, any_of, either_of_each, unknown
 from tools.judge.meaning.walk import Doubts
 from tools.judge.shell.tree import (
     AndOr,

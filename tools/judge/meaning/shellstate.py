@@ -8,7 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, changed, either, joined, unknown
+from tools.judge.folders import either_folders
+from tools.judge.meaning.value import (
+    EMPTY,
+    HOLE,
+    Elastic,
+    Taint,
+    Value,
+    changed,
+    either,
+    either_list,
+    either_of_each,
+    joined,
+    unknown,
+)
 from tools.judge.shell.tree import Command, Group, Script
 
 
@@ -60,7 +73,6 @@ _CHANGING = frozenset("rilu")
 """Flags that decide what a variable is after an assignment."""
 _STEADY = frozenset({"IFS", "PATH", "HOME", "PWD"})
 """Variables that stay as they are known when a text is read that nobody knows: else nothing at all would be known."""
-_MAX_FOLDERS = 8
 _PARTS = (
     "functions",
     "aliases",
@@ -188,8 +200,8 @@ class State:
                 }
                 self.put(name, self.vars.get(name))
             if end.cwds != self.cwds:
-                self.roams = end.cwds if self.roams is None else _folders(self.roams, end.cwds)
-                self.cwds = _folders(self.cwds, self.roams)
+                self.roams = end.cwds if self.roams is None else either_folders(self.roams, end.cwds)
+                self.cwds = either_folders(self.cwds, self.roams)
             self.wild |= end.wild
 
     def unsettle(self, taint: Taint) -> None:
@@ -201,7 +213,7 @@ class State:
     def go(self, folders: tuple[str, ...]) -> None:
         """Make these the working folder, whichever of them it is."""
         self.old_cwds = self.cwds
-        self.cwds = folders if self.roams is None else _folders(folders, self.roams)
+        self.cwds = folders if self.roams is None else either_folders(folders, self.roams)
 
     def trapped(self, text: str, inherited: Iterable[str] = ()) -> None:
         """Set a trap, once. ``inherited`` are the names of variables that the session's shell has."""
@@ -301,17 +313,11 @@ def merged(states: Sequence[State], limit: int, *, loose: bool = False) -> list[
 
 def _unite(state: State, other: State) -> None:
     if state.cwds != other.cwds:
-        state.cwds = _folders(state.cwds, other.cwds)
+        state.cwds = either_folders(state.cwds, other.cwds)
     if state.old_cwds != other.old_cwds:
-        state.old_cwds = _folders(state.old_cwds, other.old_cwds)
+        state.old_cwds = either_folders(state.old_cwds, other.old_cwds)
     if state.status != other.status:
         state.status = -1 if state.status and other.status else None
-
-
-def _folders(one: tuple[str, ...], two: tuple[str, ...]) -> tuple[str, ...]:
-    """Both; where they are too many or unknown, unknown."""
-    both = tuple(dict.fromkeys(one + two)) if one and two else ()
-    return both if len(both) <= _MAX_FOLDERS else ()
 
 
 def _blur(state: State, other: State) -> None:
@@ -321,7 +327,7 @@ def _blur(state: State, other: State) -> None:
         if one != two:
             state.put(name, _either_var(one, two))
     if state.positional != other.positional:
-        state.positional = _either_list(state.positional, other.positional)
+        state.positional = either_list(state.positional, other.positional)
     state.files = either_of_each(state.files, other.files)
     state.fds = either_of_each(state.fds, other.fds)
     state.env = either_of_each(state.env, other.env)
@@ -345,7 +351,7 @@ def _blur(state: State, other: State) -> None:
         state.out = (None, either(state.printed(), other.printed()))
     state.disturbed = {**state.disturbed, **other.disturbed}
     if other.roams is not None:
-        state.roams = other.roams if state.roams is None else _folders(state.roams, other.roams)
+        state.roams = other.roams if state.roams is None else either_folders(state.roams, other.roams)
     _unite(state, other)
 
 
@@ -392,21 +398,3 @@ def _either_var(old: Var | None, new: Var | None) -> Var:
 
 def _elements(var: Var) -> Mapping[str, Value]:
     return var.items if var.items is not None else {"0": var.value} if var.value is not None else {}
-
-
-def _either_list(one: tuple[Value, ...], two: tuple[Value, ...]) -> tuple[Value, ...]:
-    if len(one) == len(two):
-        return tuple(either(left, right) for left, right in zip(one, two, strict=True))
-    taint = Taint.NONE
-    for value in one + two:
-        taint |= value.taint
-    return (unknown(taint),)
-
-
-def either_of_each(one: Mapping[str, Value], two: Mapping[str, Value]) -> Mapping[str, Value]:
-    if one is two or one == two:
-        return one
-    out = dict(one)
-    for key, value in two.items():
-        out[key] = either(out[key], value) if key in out else value
-    return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntFlag
 from typing import NamedTuple
 
@@ -191,6 +191,24 @@ def either(left: Value, right: Value) -> Value:
 def any_of(values: Iterable[Value]) -> Value:
     """Join values of which nobody knows which it is; there is at least one."""
     return functools.reduce(either, values)
+
+
+def either_list(one: tuple[Value, ...], two: tuple[Value, ...]) -> tuple[Value, ...]:
+    if len(one) == len(two):
+        return tuple(either(left, right) for left, right in zip(one, two, strict=True))
+    taint = Taint.NONE
+    for value in one + two:
+        taint |= value.taint
+    return (unknown(taint),)
+
+
+def either_of_each(one: Mapping[str, Value], two: Mapping[str, Value]) -> Mapping[str, Value]:
+    if one is two or one == two:
+        return one
+    out = dict(one)
+    for key, value in two.items():
+        out[key] = either(out[key], value) if key in out else value
+    return out
 
 
 _TWO = HOLE + HOLE
