@@ -1,4 +1,4 @@
-"""What is found in an act: the finding that a person reads, and that grants are compared with."""
+"""Findings of an act: each is what a person reads, and what grants are compared with."""
 
 from __future__ import annotations
 

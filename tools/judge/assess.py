@@ -247,7 +247,7 @@ def _of_touch(act: Act, touch: Touch, view: ActView, names: Sequence[str], basis
 
 
 def _of_unlisted(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
-    """What a program that nobody described may write, where that is a start file, a terminal or our own."""
+    """Find what a program that nobody described may write, where that is a start file, a terminal or our own."""
     for given in unlisted.written(act, names):
         for named in spelled(given, act.cwds, basis.home) if len(given.text) < MOST_NAME else ():
             for path in (named, *basis.links.real(named)):

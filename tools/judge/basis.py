@@ -1,4 +1,4 @@
-"""What all acts of a command are held against."""
+"""Common basis of a command's judgement: folders, files, links and rules that all its acts are held against."""
 
 from __future__ import annotations
 

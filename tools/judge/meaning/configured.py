@@ -40,7 +40,7 @@ def _ssh(it: Walker, state: State, argv: Values) -> list[Inner]:
 
 
 def _curl(it: Walker, state: State, argv: Values) -> list[Inner]:
-    """The same command with the options that files hold."""
+    """Return the command with the options that files hold."""
     words = [value.text for value in argv]
     named = [given for given in read(words, "curl").options if given.name in ("-K", "--config") and given.value]
     files = [given.value or "" for given in named]
@@ -51,7 +51,7 @@ def _curl(it: Walker, state: State, argv: Values) -> list[Inner]:
 
 
 def _wget(it: Walker, state: State, argv: Values) -> list[Inner]:
-    """The same command with the settings that files and ``-e`` hold."""
+    """Return the command with the settings that files and ``-e`` hold."""
     words = [value.text for value in argv]
     options = read(words, "wget").options
     named = [given for given in options if given.name == "--config" and given.value]

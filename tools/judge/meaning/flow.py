@@ -18,7 +18,7 @@ _FEW_ROUNDS = 3
 _LEFT_OPEN = 3
 """Limit of states behind such a loop: one that was never run, one of a round, and all others."""
 _FEW_WITHIN = 2
-"""The same within another loop: what each loop may do is multiplied by the others."""
+"""Limit of such rounds within another loop: what each loop may do is multiplied by the others."""
 _MAX_SAME_CALL = 8
 _WIDEN_CALL = 3
 

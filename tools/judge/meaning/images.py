@@ -136,7 +136,7 @@ def _words(text: str) -> list[str]:
 
 
 def _services(it: Walker, state: State, argv: Values, reading: Reading, words: Sequence[str]) -> list[Inner]:
-    """What the services of a compose file are started with, each as a ``docker run``."""
+    """Return the commands that start the services of a compose file, each as a ``docker run``."""
     files = [one.value or "" for one in reading.options if one.name in ("-f", "--file")] or list(_COMPOSE_FILES)
     found: list[Inner] = []
     for file in files:

@@ -19,7 +19,7 @@ _CHANGES = names(
 """Programs that change or send the files they are given. Anything else that a container does stays in it."""
 
 SENDS = names("git curl wget nc ncat rsync")
-"""Those that send them: a copy that is sent away is as good as the file."""
+"""Programs that send files: a copy that is sent away is as good as the file."""
 
 _FROM_TO = names("mv cp ln install rsync")
 _SAYS_FIRST = names("chmod chown chgrp setfacl chattr sed perl")

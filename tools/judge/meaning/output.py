@@ -47,7 +47,7 @@ _LIST_IF = {
     **dict.fromkeys(names("rg grep egrep fgrep ag ack ugrep"), _NAMES_OF_MATCHES),
     "git": Regex("ls-files|ls-tree|grep|diff|status|show|log"),
 }
-"""Those that print them only where one of their words is such."""
+"""Programs that print names only where one of their words is such."""
 
 
 def of_program(it: Walker, state: State, name: str, argv: Values) -> Value:

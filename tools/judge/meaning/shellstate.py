@@ -145,7 +145,7 @@ class State:
         self.unsteady: frozenset[str] | None = None
         """Variables that hold, or held since a trap was set, something else than a folder which ``mktemp -d`` made."""
         self.disturbed: Mapping[str, Var] = {}
-        """What commands that run between others, at any time, assign: traps."""
+        """Assignments of commands that run between others, at any time: traps."""
         self.roams: tuple[str, ...] | None = None
         """Folders that they go to."""
         self.stdin: Value | None = None
