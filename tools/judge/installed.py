@@ -37,7 +37,7 @@ _FEWEST_PARTS = 3
 
 
 class Ours(NamedTuple):
-    """What a command is held against. ``path`` is PATH as the session's shell has it, "" where it did not change it; ``look``
+    """Basis of a command's judgement. ``path`` is PATH as the session's shell has it, "" where it did not change it; ``look``
     sees a file.
     """
 

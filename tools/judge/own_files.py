@@ -94,7 +94,7 @@ def _forms(one: Value) -> list[Value]:
 
 
 def _led(act: Act, one: Value, forms: Sequence[Value], basis: Basis) -> list[str]:
-    """Where the word leads by links, if the command opens what it names."""
+    """Return where the word leads by links, if the command opens what it names."""
     if act.name in _NAMES_ONLY and not any(target.path is one for target in act.redirects):
         return []
     return [

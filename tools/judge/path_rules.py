@@ -85,7 +85,7 @@ _LOADED_DATA = (
     r"|kio/.*|kservices5/.*|gnome-shell/extensions/.*|plasma/.*|konsole/.*|cinnamon/.*|file-manager/actions/.*|thumbnailers/.*"
     r"|code-server/.*|gdb/.*|mime/packages/.*|pnpm/[^/]+|cargo/.*|helix/.*|zed/extensions/.*|JetBrains/.*"
 )
-"""What programs of a home load as code, or take commands from, behind its dot. Caches, logs and data are not among it."""
+"""Files that programs of a home load as code, or take commands from, behind its dot. Caches, logs and data are not among it."""
 
 _BLOCK_DEVICE = (
     r"^/dev/(?:sd[a-z]|hd[a-z]|x?vd[a-z]|nvme|mmcblk|r?disk|mapper/|dm-|md\d|md/|loop\d|nbd|zd\d|zvol|sr\d|cdrom|pmem"

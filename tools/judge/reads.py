@@ -1,4 +1,4 @@
-"""What a command reads: other processes' variables and memory, by its words; and whether it takes folders whole."""
+"""Reads of a command: other processes' variables and memory, by its words; and whether it takes folders whole."""
 
 from __future__ import annotations
 

@@ -256,7 +256,7 @@ def _picked(writes: Writes, view: ActView, folders: Sequence[Value]) -> Iterator
 
 
 def _suffixes(writes: Writes, view: ActView) -> list[str]:
-    """What a program puts behind the names of the files that it keeps; an editor's option has it in the same word."""
+    """Suffixes that a program puts behind the names of the files that it keeps; an editor's option has it in the same word."""
     if writes.backups[:2] == "-i":
         found = [match[1] or match[2] for match in map(_IN_WORD.fullmatch, view.words) if match is not None]
     else:

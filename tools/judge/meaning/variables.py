@@ -20,7 +20,7 @@ class ManyWords(NamedTuple):
 MAYBE_UNSET = Value(HOLE, Taint.UNKNOWN)
 """A variable that the script did not set: it may hold anything, or nothing."""
 _OUTSIDE = Value(HOLE, Taint.UNKNOWN | Taint.OUTSIDE)
-"""The same, where the shell itself does not set such a variable."""
+"""Value of a variable that may be unset, where the shell itself does not set such a variable."""
 _SHELLS_OWN = names("_ REPLY OPTARG MAPFILE COPROC DIRSTACK PIPESTATUS FUNCNAME GROUPS READLINE_LINE READLINE_MARK")
 
 _GUESSED = {
