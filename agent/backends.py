@@ -107,6 +107,11 @@ class Location:
     cwd: str | None = None
     chosen: bool = False
 
+    @property
+    def known_cwd(self) -> str:
+        """The folder that commands start in; "" where only the opened backend can tell."""
+        return os.path.realpath(Path(self.start).expanduser()) if self.backend.kind == LOCAL else ""
+
     def record(self) -> dict[str, str]:
         """Return the record for the store."""
         kept = {"name": self.backend.name, "target": self.backend.target}

@@ -27,7 +27,7 @@ from tools.approval.policy import Policy, RuleSays, ToolRules
 from tools.dispatch.bridge import run_async
 from tools.dispatch.scope import Asker, CallScope, Limits
 from tools.installed import installed
-from tools.judge.calls import Harmless
+from tools.judge.harmless import Harmless
 from tools.judge.setting import Setting, person_home
 from tools.redact import Redactor
 from toolsets import ToolsetCatalog
@@ -174,6 +174,7 @@ class Workspace:
         return CallScope(
             identity=identity,
             open_environment=lambda: self.backends.open(location, identity.session_id),
+            start=location.known_cwd,
             granted=frozenset(names),
             asker=asker,
             suspends=suspends,

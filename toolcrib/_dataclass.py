@@ -1,8 +1,9 @@
 """Dataclasses that are made when they are first used.
 
 ``dataclasses.dataclass`` writes and compiles up to seven functions for every class. That was most of what importing a module
-cost, and a process uses few of the classes that it imports. Here a class has its slots at once, and with its first instance the
-standard library's fields and an ``__init__`` that is compiled for it; comparing, hashing and printing need no code of its own.
+cost, and a process uses few of the classes that it imports. Here a class has its slots at once, with its first instance an
+``__init__`` that is compiled for it, and the standard library's fields when somebody asks for them; comparing, hashing and
+printing need no code of their own.
 docs/adr/0013-made-at-first-use.md has the figures, and tests/toolcrib/test_dataclass.py compares with the standard library.
 """
 
@@ -13,7 +14,7 @@ import functools
 import operator
 import reprlib
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 _making = threading.RLock()
@@ -64,19 +65,39 @@ class _Late:
         self._made = made
         self._plain = plain
         self._options = options
+        self._has_init = False
 
     def __get__(self, instance: object, owner: object) -> Any:
         self.complete()
         return vars(self._made)[_FIELDS]
 
     def first_init(self) -> Callable[..., None]:
-        """Return an ``__init__`` that completes the class, and gives way to the one that is there then."""
+        """Return an ``__init__`` that gives way to the one that it compiles for the class."""
 
         def first(this: object, *args: Any, **kwargs: Any) -> None:
-            self.complete()
+            self.compile_init()
             self._made.__init__(this, *args, **kwargs)
 
         return first
+
+    def compile_init(self) -> None:
+        """Make ``__init__``, unless another thread did meanwhile. Making the standard library's fields takes as long, and few
+        ask for them: they are made here only where the class alone does not say it all.
+        """
+        made = self._made
+        with _making:
+            if self._has_init or vars(made)[_FIELDS] is not self:
+                return
+            parameters = _own_parameters(self._plain, self._options)
+            if parameters is None:
+                self.complete()
+                return
+            given: dict[str, Any] = {"__match_args__": tuple(one.name for one in parameters if one.init and not one.kw_only)}
+            if "__init__" not in vars(self._plain):
+                given["__init__"] = _compiled_init(self._plain, parameters, frozen=self._options.frozen)
+            for name, value in given.items():
+                setattr(made, name, value)
+            self._has_init = True
 
     def complete(self) -> None:
         """Make the fields and ``__init__``, unless another thread did meanwhile."""
@@ -92,8 +113,8 @@ class _Late:
             options = vars(done)["__dataclass_params__"]
             options.init, options.repr, options.eq, options.frozen = True, True, eq, frozen
             given = {"__dataclass_params__": options, "__match_args__": done.__match_args__}
-            if "__init__" not in vars(done):
-                given["__init__"] = _compiled_init(done, frozen=frozen)
+            if "__init__" not in vars(done) and not self._has_init:
+                given["__init__"] = _compiled_init(done, [*map(_parameter, dataclasses.fields(done))], frozen=frozen)
             for name, value in {**given, _FIELDS: vars(done)[_FIELDS]}.items():
                 setattr(made, name, value)
             self._plain = None
@@ -127,28 +148,63 @@ class _Factory:
 _FACTORY = _Factory()
 
 
-def _compiled_init(done: Any, *, frozen: bool) -> Any:
-    fields = dataclasses.fields(done)
+class _Parameter(NamedTuple):
+    """What ``__init__`` has to know of a field."""
+
+    name: str
+    kind: Any
+    default: Any
+    factory: Any
+    init: bool
+    kw_only: bool
+
+
+def _parameter(one: dataclasses.Field[Any]) -> _Parameter:
+    return _Parameter(one.name, one.type, one.default, one.default_factory, one.init, kw_only=one.kw_only is True)
+
+
+def _own_parameters(plain: Any, options: _Options) -> list[_Parameter] | None:
+    """Return the parameters of a class that derives from no other dataclass; None where only the standard library can tell."""
+    if any(_FIELDS in vars(base) for base in plain.__mro__[1:]):
+        return None
+    found: list[_Parameter] = []
+    for name, kind in plain.__annotations__.items():
+        if not _is_field(kind):
+            if "ClassVar" not in str(kind):
+                return None
+            continue
+        given = vars(plain).get(name, dataclasses.MISSING)
+        if isinstance(given, dataclasses.Field):
+            kw_only = options.kw_only if given.kw_only is dataclasses.MISSING else given.kw_only
+            found.append(_Parameter(name, kind, given.default, given.default_factory, given.init, kw_only))
+        else:
+            found.append(_Parameter(name, kind, given, dataclasses.MISSING, init=True, kw_only=options.kw_only))
+        if type(found[-1].default).__hash__ is None:
+            return None  # it may not be shared: the standard library says so
+    return found
+
+
+def _compiled_init(plain: Any, fields: Sequence[_Parameter], *, frozen: bool) -> Any:
     known: dict[str, Any] = {"_set": object.__setattr__, "_FACTORY": _FACTORY}
     parameters = [*_parameters((one for one in fields if not one.kw_only), known)]
     if by_name := [*_parameters((one for one in fields if one.kw_only), known)]:
         parameters += ["*", *by_name]
     values = [(one.name, value) for one in fields if (value := _value(one))]
     body = [f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}" for name, value in values]
-    if hasattr(done, "__post_init__"):
+    if hasattr(plain, "__post_init__"):
         body.append("self.__post_init__()")
     text = f"def __init__({', '.join(['self', *parameters])}):\n " + "\n ".join(body or ["pass"])
     exec(text, known)  # noqa: S102 - as the standard library does: it holds the names of a class's fields and nothing else
     made = known["__init__"]
-    made.__qualname__, made.__module__ = f"{done.__qualname__}.__init__", done.__module__
-    made.__annotations__ = {**{one.name: one.type for one in fields if one.init}, "return": None}
+    made.__qualname__, made.__module__ = f"{plain.__qualname__}.__init__", plain.__module__
+    made.__annotations__ = {**{one.name: one.kind for one in fields if one.init}, "return": None}
     return made
 
 
-def _parameters(fields: Iterable[dataclasses.Field[Any]], known: dict[str, Any]) -> Iterator[str]:
+def _parameters(fields: Iterable[_Parameter], known: dict[str, Any]) -> Iterator[str]:
     for one in fields:
-        if one.default_factory is not dataclasses.MISSING:
-            known[f"_make_{one.name}"] = one.default_factory
+        if one.factory is not dataclasses.MISSING:
+            known[f"_make_{one.name}"] = one.factory
             default = "=_FACTORY"
         elif one.default is not dataclasses.MISSING:
             known[f"_default_{one.name}"] = one.default
@@ -159,9 +215,9 @@ def _parameters(fields: Iterable[dataclasses.Field[Any]], known: dict[str, Any])
             yield one.name + default
 
 
-def _value(one: dataclasses.Field[Any]) -> str:
+def _value(one: _Parameter) -> str:
     """Return the expression that a field is set to; "" for one that nothing sets."""
-    if one.default_factory is not dataclasses.MISSING:
+    if one.factory is not dataclasses.MISSING:
         made = f"_make_{one.name}()"
         return f"{made} if {one.name} is _FACTORY else {one.name}" if one.init else made
     if one.init:

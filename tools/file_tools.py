@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tools.files import patching, reading, searching, writing
+from tools.files import PAGE_LINES, late
 from tools.registry import registry
 
 
@@ -30,11 +30,11 @@ registry.register(
         ["path"],
         path=_text(),
         offset=_number(1, 1_000_000_000, description="First line, from 1."),
-        limit=_number(reading.PAGE_LINES, reading.PAGE_LINES, description="Lines."),
+        limit=_number(PAGE_LINES, PAGE_LINES, description="Lines."),
     ),
-    handler=reading.handle,
+    handler=late("reading", "handle"),
     kind="read",
-    effects=reading.effects,
+    effects=late("reading", "effects"),
     parallel_safe=True,
     repeatable=True,
     max_result_chars=60_000,
@@ -50,9 +50,9 @@ registry.register(
         path=_text(),
         content=_text("The whole content."),
     ),
-    handler=writing.handle,
+    handler=late("writing", "handle"),
     kind="edit",
-    effects=writing.effects,
+    effects=late("writing", "effects"),
     repeatable=True,
     emoji="✍️",
 )
@@ -72,9 +72,9 @@ registry.register(
             "Unified diff with '--- a/PATH' and '+++ b/PATH' (/dev/null: create, delete) and context lines; give it alone."
         ),
     ),
-    handler=patching.handle,
+    handler=late("patching", "handle"),
     kind="edit",
-    effects=patching.effects,
+    effects=late("patching", "effects"),
     emoji="🩹",
 )
 
@@ -92,9 +92,9 @@ registry.register(
         context=_number(0, 20, 0, "Lines around each match."),
         ignore_case={"type": "boolean", "default": False},
     ),
-    handler=searching.handle,
+    handler=late("searching", "handle"),
     kind="read",
-    effects=searching.effects,
+    effects=late("searching", "effects"),
     parallel_safe=True,
     repeatable=True,
     max_result_chars=120_000,

@@ -329,8 +329,8 @@ class Session:
         return self.dispatcher.registry.get_definitions(self.names)
 
     def system_prompt(self, instructions: str = "") -> str:
-        """Return what a model is told first. Opens the environment: raises EnvironmentFailed where it is unavailable."""
-        return system_prompt(self.scope.environment.cwd, instructions, self.backend.told)
+        """Return what a model is told first. Raises EnvironmentFailed where the folder of its commands can't be known."""
+        return system_prompt(self.scope.cwd, instructions, self.backend.told)
 
     def emoji(self, name: str) -> str:
         """Return the tool's emoji, "" where it has none."""

@@ -36,6 +36,10 @@ _TLS_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
 _PROXY_VARIABLES = tuple(f"{name}_PROXY" for name in ("HTTP", "HTTPS", "ALL", "NO"))
 
 
+_NO_TLS = object()
+"""In the place of an SSL context; whoever began to encrypt with it would fail."""
+
+
 def load_early() -> None:
     """Import the libraries in a thread, for a process whose first request is near: it is about to wait for its disk."""
 
@@ -201,14 +205,19 @@ class ClientPool:
             raise ConfigError(f"the proxy or certificate settings of the environment cannot be used: {error}") from None
 
     def _context(self, endpoint: Endpoint) -> ssl.SSLContext:
-        """Return the process's SSL context; for plain HTTP, one that trusts nobody: it takes no time to make."""
-        import ssl
+        """Return the process's SSL context; for plain HTTP, one that trusts nobody: it takes little time to make.
 
-        import httpx
-
+        A server on this machine, asked without encryption and through no proxy, needs none: any object will do, and is no time.
+        """
         plain = endpoint.base_url.startswith("http:")
         key: Hashable = "plain" if plain else tuple(os.environ.get(name) for name in _TLS_VARIABLES)
+        if plain and endpoint.is_loopback:
+            return cast("ssl.SSLContext", _NO_TLS)
         if key not in self._contexts:
+            import ssl
+
+            import httpx
+
             self._contexts[key] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else httpx.create_ssl_context()
         return self._contexts[key]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolcrib import (
     Answer,
@@ -27,14 +27,16 @@ from toolcrib._types import Json
 from tools.approval.binding import command_of, cwd_of, digest, paths_of
 from tools.approval.deadlines import Deadlines
 from tools.approval.grants import covers
-from tools.approval.leads import Follower
 from tools.approval.offers import Asked, grants_of, offers, split
 from tools.approval.origins import Origins, SessionFiles
 from tools.approval.policy import Policy, RuleSays, ToolRules, Weighed
-from tools.approval.snapshot import ROUNDS, GatheredFiles
-from tools.judge.calls import Harmless, Judgement, judge
 from tools.judge.findings import TOOL_RULE, Finding, digestible, from_json, visible
+from tools.judge.harmless import Harmless
 from tools.judge.setting import Setting
+
+if TYPE_CHECKING:  # the judge loads before the first call
+    from tools.approval.snapshot import GatheredFiles
+    from tools.judge.calls import Judgement
 
 APPROVAL = "approval"
 """The name that this gate is registered under."""
@@ -125,6 +127,9 @@ class ApprovalGate:
         return await decision if isinstance(decision, Awaitable) else decision
 
     def _judged(self, case: _Case, origins: Origins) -> Decision | Awaitable[Decision | None] | None:
+        from tools.approval.snapshot import GatheredFiles
+        from tools.judge.calls import Judgement, judge
+
         entry, effects, policy = case.entry, case.ctx.effects, case.policy
         workspace = policy.project_root or cwd_of(effects)
         files = GatheredFiles(origins.taints, origins.copies, others=origins.others, workspace=workspace, made=origins.made)
@@ -139,6 +144,10 @@ class ApprovalGate:
         return self._decide(case, judged, files)
 
     async def _read_on(self, case: _Case, files: GatheredFiles, origins: Origins) -> Decision | None:
+        from tools.approval.leads import Follower
+        from tools.approval.snapshot import ROUNDS
+        from tools.judge.calls import judge
+
         environment, setting = case.ctx.environment, case.policy.setting
         for _ in range(ROUNDS):
             await files.gather(environment)

@@ -6,13 +6,16 @@ import logging
 import threading
 from collections.abc import Mapping
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from toolcrib import StoreFailed
 from toolcrib._dataclass import dataclass
 from toolcrib._records import NO_ENTRIES
 from toolcrib._store import OriginStore
-from tools.judge.calls import Judgement
-from tools.judge.meaning.value import Taint
+
+if TYPE_CHECKING:  # the judge loads before the first call
+    from tools.judge.calls import Judgement
+    from tools.judge.meaning.value import Taint
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +37,8 @@ class Origins:
     @property
     def others(self) -> Taint:
         """Origins that any file may have of which nothing is known."""
+        from tools.judge.meaning.value import Taint
+
         return (Taint.REMOTE if self.unknown else Taint.NONE) | (Taint.WRITTEN if self.all_written else Taint.NONE)
 
     @property
@@ -50,6 +55,8 @@ class Origins:
 
         ``copies`` are all that it copies or moves, folders too: what is known of a file goes along.
         """
+        from tools.judge.meaning.value import Taint
+
         found: dict[str, Taint] = dict(taints)
         programs: dict[str, str] = {}
         for target, source in copies.items():
@@ -114,6 +121,8 @@ class SessionFiles:
         if found is not None:
             return found
         assert self._store is not None  # noqa: S101 - else it is known
+        from tools.judge.meaning.value import Taint
+
         try:
             kept = await self._store.of(session_id)
             taints = {path: Taint(bits) for path, bits in kept.items()}
@@ -137,6 +146,8 @@ class SessionFiles:
 
         ``made`` takes the place of what was known, where it is not None.
         """
+        from tools.judge.meaning.value import Taint
+
         if not taints and not copies and made is None:
             return
         if self._store is not None:
@@ -165,6 +176,8 @@ class SessionFiles:
                 self._known.pop(session_id, None)
 
     def _bounded(self, origins: Origins) -> Origins:
+        from tools.judge.meaning.value import Taint
+
         if len(origins.taints) > self._most_written and not origins.all_written:
             origins.all_written = sum(taint is Taint.WRITTEN for taint in origins.taints.values()) > self._most_written
         if len(origins.taints) > self._most + self._most_written * origins.all_written:

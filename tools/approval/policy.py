@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from toolcrib._dataclass import dataclass
 from toolcrib._store import AuditLog, Grant, GrantStore
 from tools.approval.origins import OriginsReader, SessionFiles
-from tools.judge.calls import Harmless, Judgement
 from tools.judge.findings import Finding
+from tools.judge.harmless import Harmless
 from tools.judge.setting import Setting
+
+if TYPE_CHECKING:  # the judge loads before the first call
+    from tools.judge.calls import Judgement
 
 
 class RuleSays(NamedTuple):

@@ -82,6 +82,8 @@ class CallScope:
 
     identity: RunIdentity
     open_environment: Callable[[], Environment]
+    start: str = ""
+    """The folder that the environment starts in, where that is known without opening it."""
     granted: frozenset[str] | None = None
     asker: Asker | None = None
     suspends: bool = False
@@ -145,6 +147,13 @@ class CallScope:
     def opened(self) -> Environment | None:
         """The environment, where it was opened; asking opens nothing."""
         return self._environment
+
+    @property
+    def cwd(self) -> str:
+        """The folder that commands run in. Raises EnvironmentFailed where that needs an environment that is unavailable."""
+        if self._environment is None and self.start and Path(self.start).is_dir():
+            return self.start
+        return self.environment.cwd
 
     @property
     def where(self) -> str:

@@ -16,12 +16,12 @@ from toolcrib import (
     ToolResult,
     ToolStatus,
 )
+from tools.files import PAGE_LINES
 from tools.files.places import Files, files_of, judged, missing, resolve, told, unmoved
 from tools.files.text import clip, decode, describe
 
 READ_BYTES = 16 * 1024 * 1024
 """Bytes of a larger file that are looked at."""
-PAGE_LINES = 2000
 PAGE_CHARS = 30_000
 LINE_CHARS = 2000
 FOLDER_ENTRIES = 500

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from toolcrib import DeletesFile, Effect, ReadsFile, RunsCommand, ShellState, ToolEntry, WritesFile
+from toolcrib import DeletesFile, Effect, ReadsFile, RunsCommand, ToolEntry, WritesFile
 from toolcrib._dataclass import dataclass
 from tools.judge.findings import Finding
 from tools.judge.folders import may_be_made
 from tools.judge.meaning.state import NoFiles, Snapshot
 from tools.judge.meaning.value import Taint
-from tools.judge.patterns import added
 from tools.judge.setting import Setting
 
 if TYPE_CHECKING:  # the rules load with the first command
@@ -100,31 +99,3 @@ def _file(name: str, effect: object, setting: Setting, files: Snapshot) -> list[
 
 def _opaque(name: str) -> Finding:
     return Finding(f"tool.opaque@{name}", "ask", "this tool acts, and does not say on what", name)
-
-
-class Harmless:
-    """Commands that were judged without a finding, and without a look at any file or at what earlier ones left: in the same
-    folder, read by a shell in the very same state, the same text is judged alike. Safe to use from several threads.
-    """
-
-    _MOST = 256
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, str, int], ShellState | None] = {}
-        self._patterns = added()
-        """The state is kept, so that its number is no other's."""
-
-    def knows(self, effects: Sequence[Effect]) -> bool:
-        if added() != self._patterns:
-            self._known, self._patterns = {}, added()
-        return len(effects) == 1 and isinstance(effects[0], RunsCommand) and _key(effects[0]) in self._known
-
-    def add(self, effects: Sequence[Effect]) -> None:
-        if len(effects) == 1 and isinstance(effects[0], RunsCommand):
-            if len(self._known) >= self._MOST:
-                self._known = {}
-            self._known[_key(effects[0])] = effects[0].shell
-
-
-def _key(effect: RunsCommand) -> tuple[str, str, int]:
-    return effect.command, effect.cwd, id(effect.shell)

@@ -1,0 +1,36 @@
+"""Commands that need not be judged again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolcrib import Effect, RunsCommand, ShellState
+from tools.judge.patterns import added
+
+
+class Harmless:
+    """Commands that were judged without a finding, and without a look at any file or at what earlier ones left: in the same
+    folder, read by a shell in the very same state, the same text is judged alike. Safe to use from several threads.
+    """
+
+    _MOST = 256
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str, int], ShellState | None] = {}
+        """The state is kept, so that its number is no other's."""
+        self._patterns = added()
+
+    def knows(self, effects: Sequence[Effect]) -> bool:
+        if added() != self._patterns:
+            self._known, self._patterns = {}, added()
+        return len(effects) == 1 and isinstance(effects[0], RunsCommand) and _key(effects[0]) in self._known
+
+    def add(self, effects: Sequence[Effect]) -> None:
+        if len(effects) == 1 and isinstance(effects[0], RunsCommand):
+            if len(self._known) >= self._MOST:
+                self._known = {}
+            self._known[_key(effects[0])] = effects[0].shell
+
+
+def _key(effect: RunsCommand) -> tuple[str, str, int]:
+    return effect.command, effect.cwd, id(effect.shell)
