@@ -72,7 +72,7 @@ class Origins:
             if found.get(target, Taint.NONE) & Taint.PROGRAM:
                 programs[target] = programs.get(target) or source
         left = {path: taint for path, taint in found.items() if taint & ~self.taints.get(path, Taint.NONE)}
-        left = {path: taint for path, taint in left.items() if not (self.all_written and taint is Taint.WRITTEN)}
+        left = {path: taint for path, taint in left.items() if not (self.all_written and taint == Taint.WRITTEN)}
         return left, {path: source for path, source in programs.items() if self.copies.get(path, "") != source}
 
 
@@ -156,7 +156,7 @@ class SessionFiles:
                 {} if made is None else {**dict.fromkeys(before, ""), **{name: "\n".join(one) for name, one in made.items()}}
             )
             stored = {**copies, **{f"{_VARIABLE}{name}": text for name, text in variables.items()}}
-            await self._store.remember(session_id, {path: taint.value for path, taint in taints.items()}, stored)
+            await self._store.remember(session_id, {path: int(taint) for path, taint in taints.items()}, stored)
         with self._lock:
             known = self._known.get(session_id)
             if known is None:
@@ -179,7 +179,7 @@ class SessionFiles:
         from tools.judge.meaning.value import Taint
 
         if len(origins.taints) > self._most_written and not origins.all_written:
-            origins.all_written = sum(taint is Taint.WRITTEN for taint in origins.taints.values()) > self._most_written
+            origins.all_written = sum(taint == Taint.WRITTEN for taint in origins.taints.values()) > self._most_written
         if len(origins.taints) > self._most + self._most_written * origins.all_written:
             origins.taints.clear()
             origins.unknown = True

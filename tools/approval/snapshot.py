@@ -124,7 +124,7 @@ class GatheredFiles:
 
     @property
     def has_taints(self) -> bool:
-        return bool(self._taints) or self._others is not Taint.NONE or bool(self._made)
+        return bool(self._taints) or self._others != Taint.NONE or bool(self._made)
 
     @property
     def is_open(self) -> bool:

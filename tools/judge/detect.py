@@ -20,7 +20,7 @@ from tools.judge.installed import Ours
 from tools.judge.looks import Looks
 from tools.judge.meaning import interpret
 from tools.judge.meaning.act import Act
-from tools.judge.meaning.state import KnowsTemporary, NoFiles, ShellNow, Snapshot
+from tools.judge.meaning.state import NoFiles, ShellNow, Snapshot, knows_temporary
 from tools.judge.meaning.value import HOLE, Taint
 from tools.judge.patterns import added
 from tools.judge.plain import simple_argv
@@ -89,7 +89,7 @@ def _now(cwd: str, shell: ShellState | None, home: str, files: Snapshot) -> Shel
         attributes=shell.attributes,
         arrays=shell.arrays,
         traps=shell.traps,
-        made=files.temporary(shell.variables) if isinstance(files, KnowsTemporary) else frozenset(),
+        made=files.temporary(shell.variables) if knows_temporary(files) else frozenset(),
     )
 
 

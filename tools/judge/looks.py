@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import posixpath
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 from tools.judge.folders import TEMPORARY, under
 from tools.judge.links import Links
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.panes import FOLDER
-from tools.judge.meaning.state import KnowsOrigins, NoFiles, Seen, Snapshot, knows_moves
+from tools.judge.meaning.state import NoFiles, Seen, Snapshot, able, knows_moves, knows_origins
 from tools.judge.meaning.value import HOLE, Taint, Value
 
 _MOVERS = frozenset({"mv", "gmv"})
@@ -81,11 +81,20 @@ class SeesPlaces(Protocol):
         ...
 
 
+def _sees_work(snapshot: Snapshot) -> TypeGuard[SeesWork]:
+    return able(type(snapshot), SeesWork)
+
+
+def _sees_places(snapshot: Snapshot) -> TypeGuard[SeesPlaces]:
+    return able(type(snapshot), SeesPlaces)
+
+
 class Looks:
     """``variables`` are the names of those that the session's shell has; ``links`` are given with the acts to be judged."""
 
     def __init__(self, files: Snapshot | None = None, variables: Iterable[str] = ()) -> None:
         self._files = files or NoFiles()
+        self._origins = self._files if knows_origins(self._files) else None
         self._elsewhere = any(map(moves_git, variables))
         self._brought = False
         self._added = False
@@ -136,7 +145,7 @@ class Looks:
 
     def is_unpacked(self, path: str) -> bool:
         """Return whether an absolute path lies in a folder into which an archive was unpacked in this session."""
-        return isinstance(self._files, KnowsOrigins) and bool(self._files.taint(path) & Taint.WRITTEN)
+        return self._origins is not None and bool(self._origins.taint(path) & Taint.WRITTEN)
 
     def was_brought(self, path: str) -> bool:
         """Return whether what is at a path or pattern, above or below it was moved there from elsewhere in this session."""
@@ -155,11 +164,11 @@ class Looks:
 
     def unsure_panes(self) -> Sequence[str]:
         """Return the sessions of multiplexers in which nobody knows what a line would mean."""
-        return [*self.panes, *(self._files.own_below(FOLDER) if isinstance(self._files, KnowsOrigins) else ())]
+        return [*self.panes, *(self._origins.own_below(FOLDER) if self._origins is not None else ())]
 
     def is_late(self, path: str) -> bool:
         """Return whether a job in the background may still put a link at an absolute path, or at a folder above it."""
-        return isinstance(self._files, KnowsOrigins) and bool(self._files.taint(path) & Taint.LATER)
+        return self._origins is not None and bool(self._origins.taint(path) & Taint.LATER)
 
     def are_inside(self, act: Act, given: Sequence[Value], *, new: bool = False) -> bool:
         """Return whether all paths ``given`` to an act are in the workspace or for temporary files; ``new``: nothing is there.
@@ -167,7 +176,7 @@ class Looks:
         A path does not count that is a pattern or unknown, or that the line links, moves, copies or may change.
         """
         files = self._files
-        if act.place or not isinstance(files, SeesPlaces):
+        if act.place or not _sees_places(files):
             return False
         for one in given:
             if one.pattern or HOLE in one.text or one.text[:1] in ("", "~") or (one.text[0] != "/" and not act.cwds):
@@ -183,7 +192,7 @@ class Looks:
 
     def work_tree(self, folder: str) -> WorkTree:
         """Look at the working tree that ``folder`` (absolute) belongs to."""
-        if self._elsewhere or self._brought or not isinstance(self._files, SeesWork):
+        if self._elsewhere or self._brought or not _sees_work(self._files):
             return UNSEEN
         seen = self._files.work_tree(folder)
         return seen._replace(changed=seen.changed or seen.untracked) if self._added else seen

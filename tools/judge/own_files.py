@@ -35,7 +35,7 @@ _READS = frozenset({"cat", "head", "tail", "less", "grep", "rg", "wc"})
 
 def is_wild(act: Act, path: Value) -> bool:
     """Return whether a path, or the folder that it is in, is what a pattern matches."""
-    return path.pattern or (HOLE in path.text and Taint.FOUND in path.taint) or any(HOLE in cwd for cwd in act.cwds)
+    return path.pattern or (HOLE in path.text and bool(path.taint & Taint.FOUND)) or any(HOLE in cwd for cwd in act.cwds)
 
 
 def process_of(act: Act, given: Value) -> Finding:

@@ -36,7 +36,7 @@ def processes(act: Act) -> Iterator[Value]:
     looks = act.name in _SHOW_NAMES
     for given in (*act.argv[1:], *(target.path for target in act.redirects if target.op == "<")):
         text = given.text
-        wild = given.pattern or (HOLE in text and Taint.FOUND in given.taint)
+        wild = given.pattern or (HOLE in text and bool(given.taint & Taint.FOUND))
         if looks and not wild:
             continue
         if "/proc" in text or text.startswith("/dev/fd/"):

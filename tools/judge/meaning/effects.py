@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from toolcrib._regex import Regex
 from tools.judge.meaning import changes, filestate, journal, tables
@@ -82,13 +82,24 @@ def _copy(it: Walker, state: State, argv: Values) -> None:
         paths = (below,) if into or target.text.endswith("/") or _is_folder(it, state, target.text) else (target.text, below)
         if last[:1] == "." and (source.pattern or last == "."):  # all that it holds, hidden files too
             it.found.unsure.update(dict.fromkeys(filestate.absolute(it, state, target.text)))
-        for name in (name for path in paths for name in filestate.absolute(it, state, path)):
-            if kind not in ("link", "hard link"):
-                it.found.arrived[name] = None
-            for place in filestate.absolute(it, state, source.text):
-                _placed(it, state, kind, source, place, name)
-            if not all(_SURE.fullmatch(word) for word in words if word[:1] == "-"):
-                changes.mark(it, state, Value(name), argv[0].text)  # it may spare what is there
+        sure = all(_SURE.fullmatch(word) for word in words if word[:1] == "-")
+        for path in paths:
+            for name, places in _from_to(it, state, source.text, path):
+                if kind not in ("link", "hard link"):
+                    it.found.arrived[name] = None
+                for place in places:
+                    _placed(it, state, kind, source, place, name)
+                if not sure:
+                    changes.mark(it, state, Value(name), argv[0].text)  # it may spare what is there
+
+
+def _from_to(it: Walker, state: State, source: str, target: str) -> Iterator[tuple[str, Sequence[str]]]:
+    """Give each path that the target may be, with those that the source may be then: both begin in the same folder."""
+    places, found = filestate.absolute(it, state, source), filestate.absolute(it, state, target)
+    if len(places) == len(found) == len(state.cwds):
+        yield from ((name, (place,)) for name, place in zip(found, places, strict=True))
+    else:
+        yield from ((name, places) for name in found)
 
 
 _SURE = Regex(
@@ -163,7 +174,7 @@ def _linked(it: Walker, state: State, name: str, there: str) -> None:
 
 
 def _copied(it: Walker, state: State, source: Value, place: str, name: str, *, whole: bool) -> None:
-    content = filestate.content(it, state, source)
+    content = filestate.content(it, state, source if place[:1] != "/" else source._replace(text=place))
     entry = filestate.entry_of(it, state, place) if state.files else None
     if content is None and entry is None and not (filestate.is_program(place) or journal.holds(state.files, place)):
         return  # a program may be there where nothing is known of the disk
@@ -203,8 +214,8 @@ def _remote_copy(it: Walker, state: State, argv: Values) -> None:
         elif ":" not in target.text.partition("/")[0]:
             last = source.text.rstrip("/").rpartition("/")[2]
             for path in (target.text, f"{target.text.rstrip('/')}/{last}"):
-                for name in filestate.absolute(it, state, path):
-                    for place in filestate.absolute(it, state, source.text):
+                for name, places in _from_to(it, state, source.text, path):
+                    for place in places:
                         _placed(it, state, "copy", source, place, name)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 
 from toolcrib._regex import Regex
 from tools.judge.meaning import journal, mounts
@@ -277,26 +277,27 @@ def last(it: Walker, name: str, taint: Taint) -> None:
 
 def marked(it: Walker, state: State, argv: Sequence[Value]) -> Sequence[Value]:
     """``@x`` and ``f=@x`` carry what the line has put into the file x, or linked there: a copied key is a key."""
-    secret = {path for path, value in state.files.items() if _is_key(value)}
-    if not secret and not knows_origins(it.snapshot):
+    if not state.files and not knows_origins(it.snapshot):
         return argv
     sends = argv[0].text.rpartition("/")[2] in _SENDERS
-    return [_marked(it, state, value, secret, sends) for value in argv]
+    return [_marked(it, state, value, sends) for value in argv]
 
 
 _SENDERS = names("curl curlie wget http https xh xhs httpie aria2c scp rsync sftp ftp lftp socat croc rclone gist mail mutt")
 
 
-def _is_key(entry: Value) -> bool:
+def _is_key(entry: Value | None) -> bool:
+    if entry is None:
+        return False
     return bool(entry.taint & Taint.SECRET) or (entry.shown in (journal.LINK, journal.DISK) and is_secret(entry.text))
 
 
-def _marked(it: Walker, state: State, value: Value, secret: Set[str], sends: bool) -> Value:
+def _marked(it: Walker, state: State, value: Value, sends: bool) -> Value:
     text = value.text
     named = (text, text.rpartition("@")[2], text.rpartition("=")[2]) if "@" in text or "=" in text else (text,)
     for one in named:
         paths = absolute(it, state, one) if one and one[:1] != "-" else ()
-        if not secret.isdisjoint(paths) or any(origin(it, path) & Taint.SECRET for path in paths):
+        if any(_is_key(state.files.get(path)) for path in paths) or any(origin(it, path) & Taint.SECRET for path in paths):
             return tainted(value, Taint.SECRET)
         if sends and any(is_secret(there) for path in paths if path[:1] == "/" and (there := real(it, path)) != path):
             return tainted(value, Taint.SECRET)

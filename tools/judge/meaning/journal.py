@@ -62,6 +62,8 @@ def find(files: Files, path: str, hops: int = _MOST_LINKS) -> Value | None:
 
 
 def _by_folder(files: Files, path: str, hops: int) -> Value | None:
+    if not files:
+        return None
     for folder in _above(path):
         above = files.get(folder)
         if above is not None and above.shown in (LINK, DISK):
@@ -69,7 +71,7 @@ def _by_folder(files: Files, path: str, hops: int) -> Value | None:
             if above.shown == DISK:
                 return on_disk(there)
             return (find(files, there, hops - 1) if hops else None) or on_disk(there)
-        if (whole := files.get(inside(folder))) is not None:
+        if (whole := files.get("/**" if folder == "/" else f"{folder}/**")) is not None:
             return whole
     return None
 

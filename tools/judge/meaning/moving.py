@@ -123,7 +123,7 @@ def _moved(call: BuiltinCall, target: Value, *, physical: bool = False) -> list[
         new = state.old_cwds
     elif (not target.known or target.pattern) and (new := _processes(it, state, target.text)):
         pass  # another process's folder, whichever
-    elif target.pattern or (Taint.FOUND in target.taint and target.text[:1] != HOLE):
+    elif target.pattern or (target.taint & Taint.FOUND and target.text[:1] != HOLE):
         new = _found_folders(it, state, unglobbed(target) if target.pattern else target)
     elif not target.known:
         new = ()

@@ -92,6 +92,10 @@ def knows_moves(snapshot: Snapshot) -> TypeGuard[KnowsMoves]:
     return able(type(snapshot), KnowsMoves)
 
 
+def knows_temporary(snapshot: Snapshot) -> TypeGuard[KnowsTemporary]:
+    return able(type(snapshot), KnowsTemporary)
+
+
 def follows_links(snapshot: Snapshot) -> TypeGuard[FollowsLinks]:
     return able(type(snapshot), FollowsLinks)
 

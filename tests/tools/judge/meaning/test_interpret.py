@@ -321,7 +321,7 @@ def test_the_shell_as_it_is_counts() -> None:
 def test_files_that_stay_dangerous_are_named() -> None:
     left = meaning("curl -o a.sh x; echo ok > b").files
     assert left["/home/dev/p/a.sh"] & Taint.REMOTE
-    assert left["/home/dev/p/b"] is Taint.WRITTEN
+    assert left["/home/dev/p/b"] == Taint.WRITTEN
 
 
 @pytest.mark.parametrize(
