@@ -286,6 +286,24 @@ def _check_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
             raise PluginError(
                 f"there is no hook {hook!r}; " + (f"did you mean {alike[0]!r}?" if alike else f"there are {', '.join(known)}")
             )
+        if hook in known:
+            _check_arguments(hook, getattr(plugin, name), getattr(manager.hook, hook).spec.argnames)
+
+
+def _check_arguments(hook: str, function: Callable[..., Any], known: Sequence[str]) -> None:
+    """Raises PluginError for an argument that the hook does not have."""
+    import inspect
+
+    takes = f"{hook} takes any of {', '.join(known)}, by name" if known else f"{hook} takes no arguments"
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or parameter.default is not parameter.empty:
+            continue
+        if parameter.name not in known:
+            alike = near(parameter.name, known)
+            meant = f"; did you mean {alike[0]!r}?" if alike else ""
+            raise PluginError(f"{takes}; it has no {parameter.name!r}{meant}")
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            raise PluginError(f"{takes}; {parameter.name!r} must stand before the * in its parameters")
 
 
 def _call_hook(manager: pluggy.PluginManager, name: str, plugin: Any, value: Any) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import get_args
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypedDict, get_args
 
 from toolcrib._entry import ToolEntry, is_async_callable
 from toolcrib._errors import RegistrationError
@@ -30,6 +32,34 @@ def refuse_bad_options(entry: ToolEntry, where: str) -> None:
             raise RegistrationError(f"{where}: {option} must be a plain function, not async")
     if entry.check_fn is not None and entry.check_fn.__hash__ is None:
         raise RegistrationError(f"{where}: check_fn must be hashable, so that tools can share it")
+
+
+class HermesOptions(TypedDict, total=False):
+    """Options of ``register`` that hermes modules have. What a tool may replace is the operator's to say, whatever they are."""
+
+    max_result_size_chars: float | None
+    """``max_result_chars``; infinity is no limit of the tool's own."""
+    dynamic_schema_overrides: Callable[[], Mapping[str, Json] | None] | None
+    """Returns keys that replace those of the schema, each time it is shown."""
+    override: bool
+    """The tool replaces another toolset's on purpose: no warning."""
+
+
+def with_hermes(entry: ToolEntry, options: HermesOptions, where: str) -> ToolEntry:
+    """Return the entry with such options. Raises RegistrationError for what they can't be, TypeError for others."""
+    for name in options:
+        if name not in HermesOptions.__annotations__:
+            raise TypeError(f"register() got an unexpected keyword argument {name!r}")
+    size, overrides = options.get("max_result_size_chars"), options.get("dynamic_schema_overrides")
+    if size is not None and size != math.inf:
+        if isinstance(size, bool) or not isinstance(size, int | float) or not size > 0 or size != int(size):
+            raise RegistrationError(f"{where}: max_result_size_chars is a whole number more than 0, or infinity; got {size!r}")
+        entry = replace(entry, max_result_chars=int(size))
+    if overrides is not None:
+        if not callable(overrides) or is_async_callable(overrides):
+            raise RegistrationError(f"{where}: dynamic_schema_overrides must be a plain function, got {overrides!r}")
+        entry = replace(entry, dynamic_schema=lambda schema, available: {**schema, **(overrides() or {})})
+    return entry
 
 
 def text(value: object, where: str) -> str:

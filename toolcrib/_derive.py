@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from toolcrib._context import ToolCallContext
-from toolcrib._entry import is_async_callable, refuse_generator
+from toolcrib._entry import ToolEntry, is_async_callable, refuse_generator
 from toolcrib._errors import InvalidArguments, RegistrationError
 from toolcrib._registry import ToolRegistry, registry
 from toolcrib._types import Json
@@ -43,12 +44,23 @@ def tool(
     def decorate(target: F) -> F:
         schema, model, ctx_name = _derive(target)
         tool_name = name or target.__name__
-        registry.register(
-            tool_name, toolset, schema, _handler(target, model, ctx_name), is_async=is_async_callable(target), **options
-        )
+        handler = _handler(target, model, ctx_name)
+        _entries[target] = registry.register(tool_name, toolset, schema, handler, is_async=is_async_callable(target), **options)
         return target
 
     return decorate if function is None else decorate(function)
+
+
+_entries: weakref.WeakKeyDictionary[Callable[..., Any], ToolEntry] = weakref.WeakKeyDictionary()
+"""What a function was registered as, last."""
+
+
+def entry_of(function: Callable[..., Any]) -> ToolEntry:
+    """Return the entry that ``@tool`` made of a function. Raises RegistrationError where it made none."""
+    try:
+        return _entries[function]
+    except (KeyError, TypeError):
+        raise RegistrationError(f"{function!r} is no tool: put @tool above the function, or give a Tool or a ToolEntry") from None
 
 
 def _derive(function: Callable[..., Any]) -> tuple[dict[str, Json], Any, str | None]:

@@ -13,10 +13,10 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 from toolcrib._dataclass import dataclass
-from toolcrib._declared import function_schema, refuse_bad_options, text
+from toolcrib._declared import HermesOptions, function_schema, refuse_bad_options, text, with_hermes
 from toolcrib._entry import DynamicSchema, EffectsFn, ToolEntry, bind_handler, is_async_callable
 from toolcrib._errors import RegistrationError
 from toolcrib._frozen import freeze
@@ -90,13 +90,14 @@ class ToolRegistry:
         effects: EffectsFn | None = None,
         dynamic_schema: DynamicSchema | None = None,
         validate: Callable[[Mapping[str, Json]], None] | None = None,
+        **hermes: Unpack[HermesOptions],
     ) -> ToolEntry:
         """Declare a tool.
 
         ``schema`` is OpenAI's function format: ``{"description": ..., "parameters": {JSON Schema of type object}}``.
         ``handler`` takes ``(args)`` or ``(args, ctx)``, sync or async; None for a tool that the agent loop runs.
         ``check_fn`` says whether the tool can work here: falsy, or an exception, hides it; ``Unavailable(reason)`` says why.
-        ``effects`` says what a call would do, for the gates. See ToolEntry for the rest.
+        ``effects`` says what a call would do, for the gates. See ToolEntry for the rest, and HermesOptions.
 
         A name that is taken is replaced by the later registration, with a warning where the toolset differs (003-3).
         Raises RegistrationError, which names the module, the tool and the JSON path.
@@ -117,8 +118,9 @@ class ToolRegistry:
             interactive=interactive, repeatable=repeatable, timeout=timeout, max_result_chars=max_result_chars,
             effects=effects, dynamic_schema=dynamic_schema, validate=validate, module=module,
         )  # fmt: skip
+        entry = with_hermes(entry, hermes, where) if hermes else entry
         refuse_bad_options(entry, where)
-        self._put(entry)
+        self._put(entry, on_purpose=bool(hermes.get("override")))
         return entry
 
     def add(self, tool: Tool, toolset: str | None = None, **options: Any) -> ToolEntry:
@@ -140,15 +142,15 @@ class ToolRegistry:
         self._put(entry)
         return entry
 
-    def _put(self, entry: ToolEntry) -> None:
+    def _put(self, entry: ToolEntry, *, on_purpose: bool = False) -> None:
         adopter = self._adopter()
         if adopter is not None:
-            return adopter._put(entry)
+            return adopter._put(entry, on_purpose=on_purpose)
         with self._lock:
             old = self._tools.get(entry.name)
             if self._guard is not None:
                 self._guard(old, entry)
-            if old is not None and old.toolset != entry.toolset:
+            if old is not None and old.toolset != entry.toolset and not on_purpose:
                 first, second = f"{old.module} (toolset {old.toolset!r})", f"{entry.module} (toolset {entry.toolset!r})"
                 reason = f"registered by {first} and again by {second}; the later wins"
                 _log.warning("tool %r: %s", entry.name, reason)
@@ -335,10 +337,8 @@ class ToolRegistry:
 
     def _define(self, name: str, available: frozenset[str]) -> Mapping[str, Json] | None:
         entry = self._tools.get(name)
-        if entry is None:  # taken out by another thread since
-            return None
-        if entry.dynamic_schema is None:
-            return freeze(entry.definition)  # type: ignore[no-any-return]  # freeze keeps the type it is given
+        if entry is None or entry.dynamic_schema is None:  # None: taken out by another thread since
+            return None if entry is None else freeze(entry.definition)
         try:
             patched = entry.dynamic_schema(copy.deepcopy(dict(entry.schema)), available)
             self._check(patched["parameters"], f"{entry.module}: tool {name!r}")

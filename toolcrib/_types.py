@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from toolcrib._dataclass import dataclass
 from toolcrib._errors import InvalidTransition
@@ -308,6 +308,7 @@ class ToolOutput:
     state_changes: Sequence[tuple[str, Json]] = ()
 
 
+@runtime_checkable
 class Tool(Protocol):
     """A tool as a class (002-1). ``registry.add(tool)`` registers it; subclassing gives the default ``validate_args``."""
 

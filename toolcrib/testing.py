@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from toolcrib._context import EventSink, RunIdentity, ToolCallContext
+from toolcrib._derive import entry_of
 from toolcrib._effects import ShellState
 from toolcrib._entry import ToolEntry
 from toolcrib._environment import BackgroundProcess, Captured, Environment, ExecOutcome, ExecRequest, FileInfo, Health
@@ -201,7 +202,7 @@ class _AllowAll:
 
 
 def call_tool(
-    tool: Tool | ToolEntry,
+    tool: Tool | ToolEntry | Callable[..., Any],
     args: Json,
     *,
     environment: Environment | None = None,
@@ -214,6 +215,7 @@ def call_tool(
 ) -> ExecutedCall:
     """Run one call of a tool through the real dispatcher: validation, gates, hooks, handler, redaction, clipping.
 
+    ``tool`` is a Tool, an entry, or a function that ``@tool`` registered.
     ``plugins`` are objects with hookimpls. ``approval`` stands for the approval gate; by default one that allows everything.
     ``environment`` defaults to an empty FakeEnvironment. Spilled results are gone when this returns.
     """
@@ -240,7 +242,12 @@ def call_tool(
     registry.attach(
         lambda name, args, **extra: as_json(dispatcher.call_sync(ToolCall("direct", name, args), scope, extra)), check_schema
     )
-    entry = registry.put(tool) if isinstance(tool, ToolEntry) else registry.add(tool)
+    if isinstance(tool, ToolEntry):
+        entry = registry.put(tool)
+    elif isinstance(tool, Tool):
+        entry = registry.add(tool)
+    else:
+        entry = registry.put(entry_of(tool))
     try:
         return dispatcher.call_sync(ToolCall("call", entry.name, args), scope)
     finally:

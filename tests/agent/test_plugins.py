@@ -16,7 +16,8 @@ from agent.config import Config, PluginsConfig
 from agent.observers import tell
 from agent.plugins import PluginInfo, discover, load_plugins, project_digest
 from toolcrib import PluginError, RunIdentity, ToolCall, ToolRegistry
-from toolcrib.testing import FakeEnvironment
+from toolcrib import registry as shared
+from toolcrib.testing import FakeEnvironment, call_tool
 from tools.dispatch.hooks import new_manager
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import CallScope
@@ -373,7 +374,10 @@ HALF = (
         (HALF + "    import sys; sys.exit()", "it called sys.exit(None)"),
         (HALF + "    registry.register('bad name', 'mine', {}, lambda args: '')", "tool 'bad name'"),
         (HALF + "@hookimpl\ndef tool_gaet(call): pass", "there is no hook 'tool_gaet'; did you mean 'tool_gate'?"),
-        (HALF + "@hookimpl\ndef tool_gate(cal): pass", "definition: tool_gate(cal); Argument(s) {'cal'} are declared"),
+        (HALF + "@hookimpl\ndef tool_gate(cal): pass", "any of call, entry, ctx, by name; it has no 'cal'; did you mean 'call'?"),
+        (HALF + "@hookimpl\ndef on_session_start(ctx): pass", "on_session_start takes any of identity, by name; it has no 'ctx'"),
+        (HALF + "@hookimpl\ndef on_stop(crib): pass", "on_stop takes no arguments; it has no 'crib'"),
+        (HALF + "@hookimpl\ndef tool_gate(*, call): pass", "'call' must stand before the * in its parameters"),
         (HALF + "@hookimpl(wrapper=True)\ndef tool_gate(call):\n    return (yield)", "wrapper"),
         (HALF + "def tool_gate(call): return Block('no')", "not marked: put @toolcrib.hookimpl above it"),
         (HALF + "@hookimpl\nasync def register_toolsets(add): pass", "register_toolsets must be a plain function"),
@@ -391,6 +395,52 @@ def test_a_plugin_that_fails_is_taken_back_whole(world: World, text: str, reason
     world.enable("broken", "fine")
     assert {info.name: info.loaded for info in world.load()} == {"broken": False, "fine": True}
     world.manager.check_pending()
+
+
+HERMES = """
+import json, os
+from tools.registry import registry, tool_error, tool_result
+
+LIMITS = {"days": 3}
+
+def forecast(args, **kwargs):
+    city = args.get("city", "")
+    if not city:
+        return tool_error("city is required", success=False)
+    return tool_result(city=city, days=min(int(args.get("days", 1)), LIMITS["days"]), task=kwargs.get("task_id"))
+
+registry.register(
+    name="forecast",
+    toolset="weather",
+    schema={
+        "name": "forecast",
+        "description": "Forecast the weather.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}, "required": []},
+    },
+    handler=lambda args, **kw: forecast(args, **kw),
+    check_fn=lambda: True,
+    requires_env=["SKY_KEY"],
+    is_async=False,
+    description="Forecast the weather.",
+    emoji="🌤",
+    max_result_size_chars=float("inf"),
+    dynamic_schema_overrides=lambda: {"description": f"Forecast up to {LIMITS['days']} days."},
+    override=True,
+)
+"""
+
+
+def test_a_module_of_hermes_works_unchanged(world: World) -> None:
+    world.registry = shared.child()
+    world.user("weather.py", HERMES)
+    world.enable("weather")
+    assert [(info.name, info.loaded) for info in world.load()] == [("weather", True)]
+    entry = world.registry.get("forecast")
+    assert entry is not None
+    assert world.registry.get_definitions({"forecast"})[0]["function"]["description"] == "Forecast up to 3 days."
+    assert call_tool(entry, {"city": "Oslo", "days": 9}).result.data == '{"city": "Oslo", "days": 3, "task": "test"}'
+    assert call_tool(entry, {}).result.data == '{"error": "city is required", "success": false}'
+    assert shared.get("forecast") is None
 
 
 def test_an_interrupt_says_which_plugin_was_loading(world: World, caplog: pytest.LogCaptureFixture) -> None:

@@ -469,3 +469,47 @@ def test_dispatch_goes_to_the_attached_one() -> None:
     reg.attach(dispatch, lambda parameters: None)
     assert reg.dispatch("echo", {"text": "x"}, task_id="t") == "{}"
     assert seen == [("echo", {"text": "x"}, {"task_id": "t"})]
+
+
+# -- options of hermes modules -------------------------------------------------------------------------------------------------
+
+
+def test_a_limit_of_hermes_is_ours(reg: ToolRegistry) -> None:
+    assert reg.register("a", "x", {"description": "d"}, print, max_result_size_chars=500).max_result_chars == 500
+    assert reg.register("b", "x", {"description": "d"}, print, max_result_size_chars=float("inf")).max_result_chars is None
+    assert reg.register("c", "x", {"description": "d"}, print, max_result_chars=7).max_result_chars == 7
+
+
+def test_overrides_are_asked_each_time_the_schema_is_shown(reg: ToolRegistry) -> None:
+    said = iter(["first", "second"])
+    reg.register("a", "x", {"description": "d"}, print, dynamic_schema_overrides=lambda: {"description": next(said)})
+    assert reg.get_definitions({"a"})[0]["function"]["description"] == "first"
+    reg.register("b", "x", {"description": "d"}, print, dynamic_schema_overrides=lambda: None)
+    assert {one["function"]["description"] for one in reg.get_definitions({"a", "b"})} == {"second", "d"}
+
+
+def test_a_tool_that_replaces_another_on_purpose_is_not_warned_of(reg: ToolRegistry, caplog: pytest.LogCaptureFixture) -> None:
+    reg.register("a", "x", {"description": "d"}, print)
+    reg.register("a", "y", {"description": "d"}, print, override=True)
+    assert (reg.problems, caplog.text) == ([], "")
+    reg.register("a", "z", {"description": "d"}, print, override=False)
+    assert "the later wins" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"max_result_size_chars": 0}, "max_result_size_chars is a whole number more than 0"),
+        ({"max_result_size_chars": True}, "got True"),
+        ({"max_result_size_chars": "9"}, "got '9'"),
+        ({"dynamic_schema_overrides": {"description": "x"}}, "dynamic_schema_overrides must be a plain function"),
+    ],
+)
+def test_options_of_hermes_that_cannot_be_are_refused(reg: ToolRegistry, options: Any, why: str) -> None:
+    with pytest.raises(RegistrationError, match=why):
+        reg.register("a", "x", {"description": "d"}, print, **options)
+
+
+def test_an_unknown_option_is_named(reg: ToolRegistry) -> None:
+    with pytest.raises(TypeError, match="'paralel_safe'"):
+        reg.register("a", "x", {"description": "d"}, print, paralel_safe=True)  # type: ignore[call-arg]  # that is the test

@@ -14,12 +14,15 @@ from toolcrib import (
     PlatformEvent,
     Principal,
     ProviderTurn,
+    RegistrationError,
     ShellState,
     StreamEvent,
     ToolCallStatus,
+    ToolRegistry,
     ToolResult,
+    tool,
 )
-from toolcrib.testing import Answered, ChatServer, FakeEnvironment, FakeHost, Said, ScriptedSession
+from toolcrib.testing import Answered, ChatServer, FakeEnvironment, FakeHost, Said, ScriptedSession, call_tool
 
 ME = Principal("chat", "me")
 REQUEST = ExecRequest("ls", timeout=5)
@@ -222,3 +225,21 @@ def test_a_chat_server_at_the_end_of_its_script() -> None:
         assert answer.status_code == 500
         assert "no more responses" in answer.text
         assert (server.requests, server.paths) == ([{"n": 1}], ["/v1/chat/completions"])
+
+
+# -- call_tool ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_function_that_was_made_a_tool_can_be_called() -> None:
+    @tool(toolset="weather", registry=ToolRegistry())
+    def forecast(city: str, days: int = 3) -> dict[str, object]:
+        """Forecast the weather."""
+        return {"city": city, "days": ["sunny"] * days}
+
+    assert call_tool(forecast, {"city": "Oslo", "days": "2"}).result.data == {"city": "Oslo", "days": ["sunny", "sunny"]}
+    assert "days" in str(call_tool(forecast, {"city": "Oslo", "days": "two"}).result.failure)
+
+
+def test_a_function_that_was_not_is_told_how() -> None:
+    with pytest.raises(RegistrationError, match="put @tool above the function"):
+        call_tool(len, {})
