@@ -146,7 +146,7 @@ def check_tools() -> Iterator[CheckFinding]:
 
 
 def check_assembled(config: Config, project_dir: Path) -> Iterator[CheckFinding]:
-    from agent.cli.names import unknown_names
+    from agent.cli.names import name_findings
     from agent.cli.storing import check_files
     from agent.run import assemble, open_store
     from toolcrib import registry
@@ -162,11 +162,12 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[CheckFinding]
         crib.registry.get_definitions()  # a slow check and a broken schema are seen when they are asked
         for problem in crib.registry.problems[before:]:
             yield CheckFinding("note", f"{problem.subject}: {problem.reason}", problem.fix)
-        yield from _toolsets(crib)
+        named = list(name_findings(crib))
+        yield from named
+        if all(finding.level != "wrong" for finding in named):
+            yield from _granted(crib)
         yield from _allowlist(crib)
         yield from _smart(crib)
-        for fault in unknown_names(crib):
-            yield CheckFinding("wrong", fault, "mend that line, or enable the plugin that adds it")
         yield from _guarded("the backends", lambda: _backends(crib, project_dir))
         yield from _guarded("the model", lambda: _model(crib))
 
@@ -198,54 +199,18 @@ def _plugins(crib: Crib) -> Iterator[CheckFinding]:
             )
 
 
-def _toolsets(crib: Crib) -> Iterator[CheckFinding]:
-    for name in crib.catalog.names():
-        try:
-            crib.catalog.resolve(name)
-        except ToolcribError as error:
-            fix = f"mend toolsets.custom in {crib.config.path}"
-            if crib.catalog.added.get(name) == "plugin":
-                fix = f"mend the plugin that adds {name!r}, or take it out of plugins.enabled in {crib.config.path}"
-            yield CheckFinding("wrong", str(error), fix)
+def _granted(crib: Crib) -> Iterator[CheckFinding]:
+    """Find platforms and users that can open no session, beyond the names that they give."""
     for platform in sorted({"cli", *crib.config.platforms}):
-        try:
-            crib.granted(platform)
-        except ToolcribError as error:
-            yield CheckFinding("wrong", f"platform {platform}: {error}", f"mend toolsets and platforms in {crib.config.path}")
-    for user in sorted(crib.config.users):
-        try:
-            crib.granted("cli", user=user)
-        except ToolcribError as error:
-            fix = f"mend users in {crib.config.path}; until then this user can open no session"
-            yield CheckFinding("wrong", f"user {user}: {error}", fix)
-    yield from _nameless(crib)
-
-
-def _nameless(crib: Crib) -> Iterator[CheckFinding]:
-    """Find switches and rules for tools that don't exist: more likely misspelt than meant for later."""
-    from fnmatch import fnmatchcase
-
-    config, known = crib.config, crib.registry.names()
-    off = {"tools.disabled": config.tools.disabled}
-    off |= {f"platforms.{name}.disabled_tools": one.disabled_tools for name, one in config.platforms.items()}
-    off |= {f"users.{name}.disabled_tools": one.disabled_tools for name, one in config.users.items()}
-    wanted = [(key, name) for key, names in off.items() for name in names if name not in known]
-    wanted += [
-        (f"approval.tools[{number}]", rule.tool)
-        for number, rule in enumerate(config.approval.tools)
-        if not any(fnmatchcase(name, rule.tool) for name in known)
-    ]
-    for number, rule in enumerate(config.approval.tools):
-        entry = crib.registry.get(rule.tool)
-        properties = {} if entry is None else entry.schema.get("parameters", {}).get("properties", {})
-        for dotted in rule.args:
-            if properties and dotted.partition(".")[0] not in properties:
-                what = f"approval.tools[{number}] looks at the argument {dotted!r}, which {rule.tool} has not: it matches no call"
-                yield CheckFinding("note", f"{what} (arguments: {', '.join(properties)})", f"mend {config.path}")
-    for key, name in wanted:
-        near = crib.registry.closest(name)
-        meant = f"; did you mean {near!r}?" if near else ""
-        yield CheckFinding("note", f"{key} names {name!r}, and there is no such tool{meant}", f"mend {config.path}")
+        for user in ("", *sorted(crib.config.users)):
+            try:
+                crib.granted(platform, user=user)
+            except ToolcribError as error:
+                who = f"platform {platform}" + (f", user {user}" if user else "")
+                yield CheckFinding(
+                    "wrong", f"{who}: {error}", f"mend {crib.config.path}; until then no session can be opened there"
+                )
+                break
 
 
 def _allowlist(crib: Crib) -> Iterator[CheckFinding]:

@@ -1,35 +1,111 @@
-"""Names in the configuration that must exist: of backends and providers, which toolcrib, the file or a plugin brings."""
+"""Names in the configuration that must exist: of backends, providers, platforms, toolsets, tools and plugins, which toolcrib, the
+file or a plugin brings.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.cli.finding import CheckFinding
 from agent.config import Config, load_config
-from toolcrib import ConfigError
+from toolcrib import ConfigError, ToolsetError
 
 if TYPE_CHECKING:
     from agent.run import Crib
 
 
-def unknown_names(crib: Crib) -> Iterator[str]:
+def name_findings(crib: Crib) -> Iterator[CheckFinding]:
     """Yield each unknown name with its file, line and key, the known names, and the nearest."""
+    yield from _unknown_places(crib)
+    yield from _unknown_toolsets(crib)
+    yield from _unknown_tools(crib)
+
+
+def _unknown_places(crib: Crib) -> Iterator[CheckFinding]:
+    """Find backends, providers and platforms that there are not."""
     from agent.providers.factory import check_name
 
     config = crib.config
+    fix = "mend that line, or enable the plugin that adds it"
     try:
         crib.backends.get()
     except ConfigError as error:
-        yield str(error)
+        yield CheckFinding("wrong", str(error), fix)
     wanted = [("model.provider", config.model.provider), ("approval.smart.provider", config.approval.smart.provider)]
     wanted += [("model.fallback", one.provider) for one in config.model.fallback]
     for key, name in wanted:
         try:
             check_name(name, crib.providers) if name else None
         except ConfigError as error:
-            yield f"{config.origin(key)}: {key}: {error}"
+            yield CheckFinding("wrong", f"{config.origin(key)}: {key}: {error}", fix)
+    for name in sorted(config.platforms):
+        try:
+            crib.granted(name)
+        except ToolsetError as error:
+            if str(error).startswith("unknown platform"):
+                yield CheckFinding("wrong", f"{config.origin(f'platforms.{name}')}: platforms: {error}", fix)
+
+
+def _unknown_toolsets(crib: Crib) -> Iterator[CheckFinding]:
+    config, custom = crib.config, crib.config.toolsets.custom
+    lists: list[tuple[str, Sequence[str]]] = [
+        ("toolsets.enabled", config.toolsets.enabled or ()),
+        ("toolsets.disabled", config.toolsets.disabled),
+    ]
+    lists += [(f"platforms.{name}.enabled_toolsets", one.enabled_toolsets or ()) for name, one in config.platforms.items()]
+    lists += [(f"platforms.{name}.disabled_toolsets", one.disabled_toolsets) for name, one in config.platforms.items()]
+    lists += [(f"users.{name}.disabled_toolsets", one.disabled_toolsets) for name, one in config.users.items()]
+    broken: set[str] = set()
+    for name in crib.catalog.names():
+        try:
+            crib.catalog.resolve(name)
+        except ToolsetError as error:
+            broken.add(name)
+            if name in custom:
+                where, fix = f"{config.origin(f'toolsets.custom.{name}')}: toolsets.custom.{name}: ", f"mend {config.path}"
+            else:
+                where, fix = "", f"mend the plugin that adds {name!r}, or take it out of plugins.enabled in {config.path}"
+            yield CheckFinding("wrong", f"{where}{error}", fix)
+    for key, names in lists:
+        for name in names:
+            try:
+                crib.catalog.resolve(name)
+            except ToolsetError as error:
+                if name not in broken:
+                    fix = f"mend {config.path}; until then no session that this is for can be opened"
+                    yield CheckFinding("wrong", f"{config.origin(key)}: {key}: {error}", fix)
+
+
+def _unknown_tools(crib: Crib) -> Iterator[CheckFinding]:
+    """Find lists and rules that name tools that don't exist: more likely misspelt than meant for later."""
+    config, known = crib.config, crib.registry.names()
+    lists: dict[str, Sequence[str]] = {"tools.disabled": config.tools.disabled}
+    lists |= {f"platforms.{name}.disabled_tools": one.disabled_tools for name, one in config.platforms.items()}
+    lists |= {f"users.{name}.disabled_tools": one.disabled_tools for name, one in config.users.items()}
+    lists |= {f"toolsets.custom.{name}.tools": one.tools for name, one in config.toolsets.custom.items()}
+    wanted = [(key, key, name) for key, names in lists.items() for name in names if name not in known]
+    wanted += [
+        ("approval.tools", f"approval.tools[{number}]", rule.tool)
+        for number, rule in enumerate(config.approval.tools)
+        if not any(fnmatchcase(name, rule.tool) for name in known)
+    ]
+    for number, rule in enumerate(config.approval.tools):
+        entry = crib.registry.get(rule.tool)
+        properties = {} if entry is None else entry.schema.get("parameters", {}).get("properties", {})
+        for dotted in rule.args:
+            if properties and dotted.partition(".")[0] not in properties:
+                what = f"approval.tools[{number}] looks at the argument {dotted!r}, which {rule.tool} has not: it matches no call"
+                where = config.origin("approval.tools")
+                yield CheckFinding("note", f"{where}: {what} (arguments: {', '.join(properties)})", f"mend {config.path}")
+    for key, shown, name in wanted:
+        near = crib.registry.closest(name)
+        meant = f"; did you mean {near!r}?" if near else ""
+        text = f"{config.origin(key)}: {shown} names {name!r}, and there is no such tool{meant}"
+        yield CheckFinding("note", text, f"mend {config.path}")
 
 
 def meaning_faults(config: Config, project_dir: Path) -> list[str]:
@@ -48,19 +124,26 @@ def meaning_faults(config: Config, project_dir: Path) -> list[str]:
 
 def _faults(config: Config, project_dir: Path) -> list[str]:
     from agent.cli.logs import shown_otherwise
+    from agent.plugins import discover
     from agent.run import assemble
     from agent.store.memory import MemoryStore
 
     def found(config: Config) -> Iterator[str]:
         with assemble(config=config, project_dir=project_dir, store=MemoryStore()) as crib:
-            unknown = list(unknown_names(crib))
+            unknown = [finding.text for finding in name_findings(crib)]
             yield from unknown
             if unknown:
                 yield from (f"the plugin {info.name!r} may bring it: {info.error}" for info in crib.plugins if info.error)
 
+    missing = [
+        f"{config.origin('plugins.enabled')}: plugins.enabled: {info.name!r}: {info.error}"
+        for info in (discover(config, project_dir) if config.plugins.enabled else ())
+        if info.source == "missing"
+    ]
     try:
         with shown_otherwise():
             faults = list(found(replace(config, plugins=replace(config.plugins, enabled=()))))
-            return list(found(config)) if faults and config.plugins.enabled else faults
+            faults = list(found(config)) if faults and config.plugins.enabled else faults
     except ConfigError as error:
-        return [str(error)]
+        faults = [str(error)]
+    return missing + faults

@@ -241,3 +241,27 @@ def test_help_names_the_keys(run: Any) -> None:
     out = run("config", "--help").out
     assert "model.base_url" in out
     assert "users.*.disabled_tools" in out
+
+
+def test_check_finds_every_name_that_a_session_would_stumble_on(run: Any, config: Any) -> None:
+    file = config(
+        "toolsets:\n"
+        "  enabled: [codin]\n"
+        "  custom: {mine: {tools: [red_file], includes: [todo]}, ours: {includes: [fil]}}\n"
+        "platforms: {telegrm: {disabled_tools: [terminal]}, cron: {enabled_toolsets: [safee]}}\n"
+        "users: {bob: {disabled_toolsets: [cdoing], disabled_tools: [terminl]}}\n"
+        "plugins: {enabled: [nope]}\n"
+    )
+    done = run("config", "check")
+    assert done.code == 1
+    for said in (
+        f"{file}:2: toolsets.enabled: unknown toolset 'codin'; did you mean 'coding'?",
+        f"{file}:3: toolsets.custom.mine.tools names 'red_file', and there is no such tool; did you mean 'read_file'?",
+        f"{file}:3: toolsets.custom.ours: unknown toolset 'fil'",
+        f"{file}:4: platforms: unknown platform 'telegrm'; known: ",
+        f"{file}:4: platforms.cron.enabled_toolsets: unknown toolset 'safee'; did you mean 'safe'?",
+        f"{file}:5: users.bob.disabled_toolsets: unknown toolset 'cdoing'; did you mean 'coding'?",
+        f"{file}:5: users.bob.disabled_tools names 'terminl', and there is no such tool; did you mean 'terminal'?",
+        f"{file}:6: plugins.enabled: 'nope': there is no such plugin; install it, or take it out of plugins.enabled",
+    ):
+        assert said in done.out

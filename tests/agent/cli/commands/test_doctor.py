@@ -118,7 +118,7 @@ def test_folders_that_others_may_write(run: Any, config: Any) -> None:
 
 
 def test_names_that_switch_nothing_off_are_told(run: Any, config: Any) -> None:
-    config(
+    file = config(
         "users: {bob: {disabled_tools: [write_fil], disabled_toolsets: [todo]}, eve: {disabled_toolsets: [terminl]}}\n"
         "platforms: {telegram: {disabled_tools: [terminal, pach]}}\n"
         "approval: {tools: [{tool: wirte_file, decision: deny, why: x}, {tool: 'read_*', decision: ask, why: x}, "
@@ -127,11 +127,11 @@ def test_names_that_switch_nothing_off_are_told(run: Any, config: Any) -> None:
     done = run("doctor")
     assert done.code == 1
     for said in (
-        "✗ user eve: unknown toolset 'terminl'; did you mean 'terminal'?",
-        "· users.bob.disabled_tools names 'write_fil', and there is no such tool; did you mean 'write_file'?",
-        "· platforms.telegram.disabled_tools names 'pach', and there is no such tool; did you mean 'patch'?",
-        "· approval.tools[0] names 'wirte_file', and there is no such tool; did you mean 'write_file'?",
-        "· approval.tools[2] looks at the argument 'file', which patch has not: it matches no call (arguments: ",
+        f"✗ {file}:1: users.eve.disabled_toolsets: unknown toolset 'terminl'; did you mean 'terminal'?",
+        f"· {file}:1: users.bob.disabled_tools names 'write_fil', and there is no such tool; did you mean 'write_file'?",
+        f"· {file}:2: platforms.telegram.disabled_tools names 'pach', and there is no such tool; did you mean 'patch'?",
+        f"· {file}:3: approval.tools[0] names 'wirte_file', and there is no such tool; did you mean 'write_file'?",
+        f"· {file}:3: approval.tools[2] looks at the argument 'file', which patch has not: it matches no call (arguments: ",
     ):
         assert said in done.out
     assert "read_*" not in done.out
