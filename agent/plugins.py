@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tools.dispatch.hooks import HookManager
 
-__all__ = ["PluginInfo", "discover", "load_plugins", "project_digest"]
+__all__ = ["PluginInfo", "canonical", "discover", "load_plugins", "project_digest"]
 
 _log = logging.getLogger(__name__)
 Add = Callable[[str, Any], None]

@@ -121,6 +121,16 @@ def confirm_by_word(question: str) -> bool:
         return False
 
 
+def confirmed(terminal: Terminal, question: str) -> bool:
+    """Ask at a terminal; True only for a typed ``yes`` or ``y``."""
+    from tools.dispatch.bridge import run_async
+
+    try:
+        return run_async(terminal.read_line(f"{one_line(question)} Type yes or no: ")).strip().lower() in ("yes", "y")
+    except (EOFError, KeyboardInterrupt):
+        return False
+
+
 def _forget_what_was_typed(keys: TextIO) -> None:
     import termios
 

@@ -35,7 +35,7 @@ from agent.config._schema import (
     UserConfig,
 )
 from agent.config._secrets import Secrets, read_secrets, secret, secrets_path
-from agent.config._write import append_allowlist, edit_config, parse_value, remove_allowlist, set_value, unset_value
+from agent.config._write import append_allowlist, edit_config, parse_value, preview, remove_allowlist, set_value, unset_value
 
 __all__ = [
     "AllowlistEntry",
@@ -74,6 +74,7 @@ __all__ = [
     "parse_config",
     "parse_value",
     "plain",
+    "preview",
     "read_secrets",
     "remove_allowlist",
     "secret",

@@ -17,18 +17,25 @@ from toolcrib._near import near
 PROFILE = "TOOLCRIB_PROFILE"
 
 
-def load_config(path: str | Path | None = None, *, profile: str | None = None, project_dir: str | Path | None = None) -> Config:
+def load_config(
+    path: str | Path | None = None,
+    *,
+    profile: str | None = None,
+    project_dir: str | Path | None = None,
+    instead: bytes | None = None,
+) -> Config:
     """Read the configuration; no file means all defaults.
 
     ``profile`` names one of the file's profiles, None takes $TOOLCRIB_PROFILE, and "" takes none. ``project_dir`` is the
-    project whose ``.toolcrib/config.yaml`` may narrow what stands; None reads no project's.
+    project whose ``.toolcrib/config.yaml`` may narrow what stands; None reads no project's. ``instead`` is read in the
+    place of the file.
 
     Raises BrokenConfig (a ConfigError) with every fault: of the file and all of its profiles, or then of the project's file.
     A project's file that can't be read stops toolcrib there, too: what it would have disabled must not run.
     """
     file = config_path(path)
     chosen = os.environ.get(PROFILE, "") if profile is None else profile
-    data = read_bytes(file)
+    data = read_bytes(file) if instead is None else instead
     node = None if data is None else parse_node(data, file)
     config = Config(path=file) if data is None else read_node(node, file)
     if chosen:

@@ -40,8 +40,25 @@ def set_value(path: str | Path | None, key: str | Sequence[str], value: Any) -> 
 
     Raises as edit_config.
     """
-    parts = key.split(".") if isinstance(key, str) else list(key)
+    return edit_config(path, _setter(key.split(".") if isinstance(key, str) else list(key), value))
 
+
+def preview(
+    path: str | Path | None,
+    values: Sequence[tuple[Sequence[str], Any]],
+    *,
+    profile: str | None = None,
+    project_dir: str | Path | None = None,
+) -> Config:
+    """Return the configuration as it would be with these keys set in the file, which stays as it is. Raises as load_config."""
+    data = read_bytes(config_path(path).resolve())
+    text = "" if data is None else data.decode("utf-8-sig")
+    for parts, value in values:
+        text = _changed(text, _setter(list(parts), value))
+    return load_config(path, profile=profile, project_dir=project_dir, instead=text.encode("utf-8"))
+
+
+def _setter(parts: Sequence[str], value: Any) -> Change:
     def change(document: Any) -> None:
         for part in parts[:-1]:
             if document.get(part) is None or isinstance(document[part], _Null):
@@ -51,7 +68,7 @@ def set_value(path: str | Path | None, key: str | Sequence[str], value: Any) -> 
                 raise ConfigError(f"{'.'.join(parts)}: {part} holds no keys")
         document[_quoted(parts[-1])] = _quoted(value)
 
-    return edit_config(path, change)
+    return change
 
 
 def parse_value(text: str, hint: Any) -> Any:

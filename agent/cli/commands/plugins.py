@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.cli.app import OK, open_crib
+from toolcrib import ToolcribError
 
-HELP = "List the plugins: where they are from, which are enabled, and what keeps one out."
+if TYPE_CHECKING:
+    from agent.plugins import PluginInfo
+    from agent.run import Crib
+
+HELP = "List the plugins: where they are from, which are enabled, what keeps one out. Enable, disable and trust them."
 _EPILOG = """\
-A plugin runs with all your rights, so none is loaded until you name it in the configuration:
+examples:
+  toolcrib plugins
+  toolcrib plugins info hello         what it has: hooks and tools; a plugin that is off is not run for it
+  toolcrib plugins enable hello       from the next session on; disable takes it out again
+  toolcrib plugins trust              this project's own plugins, as they are now: read them first (at a terminal alone)
+
+A plugin runs with all your rights, so none is loaded until you name it in the configuration, as enable does:
   plugins:
     enabled: [hello]
 """
@@ -16,9 +30,20 @@ A plugin runs with all your rights, so none is loaded until you name it in the c
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
+    parser.add_argument("action", nargs="?", choices=("list", "info", "enable", "disable", "trust"), default="list")
+    parser.add_argument("name", nargs="?", help="the plugin, for info, enable and disable")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.action in ("info", "enable", "disable") and not args.name:
+        raise ToolcribError(f"name the plugin: toolcrib plugins {args.action} NAME")
+    if args.action in ("list", "trust") and args.name:
+        raise ToolcribError(f"`plugins {args.action}` takes no name")
+    actions = {"list": _list, "info": _info, "enable": _enable, "disable": _disable, "trust": _trust}
+    return actions[args.action](args)
+
+
+def _list(args: argparse.Namespace) -> int:
     from agent.cli.logs import shown_otherwise
     from agent.cli.render import table
     from agent.plugins import discover
@@ -33,13 +58,114 @@ def run(args: argparse.Namespace) -> int:
     faults = []
     for plain in found:
         info = outcomes.get((plain.name, plain.source, plain.where), plain)
-        state = (
-            "loaded" if info.loaded else "failed" if info.error and info.enabled else "not trusted" if not info.trusted else "off"
-        )
-        rows.append((info.name, info.source, info.version or "-", state, info.where))
+        rows.append((info.name, info.source, info.version or "-", _state(info), info.where))
         if info.error:
             faults.append(f"{info.name}: {info.error}")
     table(rows)
     if faults:
         print("\n" + "\n".join(faults))
+    return OK
+
+
+def _state(info: PluginInfo) -> str:
+    if info.loaded:
+        return "loaded"
+    return "failed" if info.error and info.enabled else "not trusted" if not info.trusted else "off"
+
+
+def _info(args: argparse.Namespace) -> int:
+    from agent.cli.escape import tame
+    from agent.cli.logs import shown_otherwise
+    from agent.plugins import discover
+
+    with shown_otherwise(), open_crib(args) as crib:
+        plain = _named(discover(crib.config, crib.project_dir), args.name)
+        info = next((one for one in crib.plugins if (one.name, one.where) == (plain.name, plain.where)), plain)
+        lines = [f"{info.name} {info.version}".rstrip(), f"  {_state(info)}; from {info.source}: {info.where}"]
+        lines += [f"  {info.error}"] if info.error else []
+        lines += _has(crib, info) if info.loaded else ["  what it has is seen once it is loaded"]
+    print("\n".join(map(tame, lines)))
+    return OK
+
+
+def _has(crib: Crib, info: PluginInfo) -> Iterator[str]:
+    """Yield what a loaded plugin brought."""
+    manager = crib.dispatcher.hooks
+    plugin = manager.get_plugin(info.name)
+    own = getattr(plugin, "__name__", type(plugin).__module__)
+    hooks = sorted(caller.name for caller in manager.get_hookcallers(plugin) or ())
+    tools = [entry.name for entry in crib.registry.entries() if entry.module == own or entry.module.startswith(f"{own}.")]
+    for what, names in (("hooks", hooks), ("tools", tools)):
+        yield f"  {what}: {', '.join(names) or 'none'}"
+
+
+def _named(found: Sequence[PluginInfo], name: str) -> PluginInfo:
+    """Return the plugin of that name. Raises ToolcribError with the nearest."""
+    from agent.plugins import canonical
+    from toolcrib._near import near
+
+    known = {canonical(info.name): info for info in reversed(found) if info.source != "missing"}
+    info = known.get(canonical(name))
+    if info is not None:
+        return info
+    alike = near(canonical(name), known)
+    meant = f"did you mean {known[alike[0]].name!r}?" if alike else f"there are: {', '.join(one.name for one in known.values())}"
+    raise ToolcribError(f"there is no plugin {name!r}; {meant if known else 'install it, or put it into the plugins folder'}")
+
+
+def _enable(args: argparse.Namespace) -> int:
+    from agent.config import load_config, set_value
+    from agent.plugins import canonical, discover
+
+    config = load_config(args.config, profile="", project_dir=Path.cwd())
+    info = _named(discover(config, Path.cwd()), args.name)
+    if any(canonical(one) == canonical(info.name) for one in config.plugins.enabled):
+        print(f"{info.name}: enabled already, in {config.path}")
+    else:
+        set_value(args.config, ("plugins", "enabled"), [*config.plugins.enabled, info.name])
+        print(f"{info.name}: enabled, in {config.path}; it runs with all your rights, from {info.where}")
+    if not info.trusted:
+        print("it belongs to this project, and is not trusted as it is now: read it, then `toolcrib plugins trust`")
+    return OK
+
+
+def _disable(args: argparse.Namespace) -> int:
+    """Take a plugin out of plugins.enabled, also one that is not there any more."""
+    from agent.config import load_config, set_value
+    from agent.plugins import canonical
+
+    config = load_config(args.config, profile="")
+    enabled = config.plugins.enabled
+    left = [one for one in enabled if canonical(one) != canonical(args.name)]
+    if len(left) == len(enabled):
+        raise ToolcribError(f"{args.name!r} is not enabled (enabled: {', '.join(enabled) or 'none'})")
+    set_value(args.config, ("plugins", "enabled"), left)
+    print(f"{args.name}: disabled, in {config.path}; sessions that run keep it")
+    return OK
+
+
+def _trust(args: argparse.Namespace) -> int:
+    """Trust the project's plugins as they are now. For a person at a terminal."""
+    from agent.below import folders_of
+    from agent.cli.terminal import confirmed, controlling_terminal
+    from agent.config import load_config, set_value
+    from agent.plugins import discover, project_digest
+
+    config, root = load_config(args.config, profile="", project_dir=Path.cwd()), Path.cwd().resolve()
+    digest = project_digest(root)
+    found = [info for info in discover(config, root) if info.source == "project"]
+    if found and all(info.trusted for info in found):
+        print(f"{root}: its plugins are trusted already, as they are now")
+        return OK
+    with controlling_terminal(folders_of(config)) as terminal:
+        terminal.show(f"{root} has plugins of its own, which would run with all your rights once they are enabled:")
+        for info in found:
+            terminal.show(f"  {info.name}  {info.where}")
+        if not confirmed(terminal, "Did you read them, and shall they be trusted as they are now?"):
+            print("nothing is trusted")
+            return OK
+        if project_digest(root) != digest:
+            raise ToolcribError("they changed while you were asked: read them again")
+        set_value(args.config, ("plugins", "trusted_projects", str(root)), digest)
+    print(f"{root}: trusted as they are now, in {config.path}; any change in them takes that back")
     return OK

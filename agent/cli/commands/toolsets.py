@@ -11,7 +11,7 @@ from toolcrib import ToolcribError
 if TYPE_CHECKING:
     from agent.run import Crib
 
-HELP = "List the toolsets; what is in one, and what a platform or a user gets, with its cost."
+HELP = "List the toolsets; what is in one, what a platform or a user gets, and why. Make and change your own."
 ESTIMATE = "estimated: characters of the JSON / 4"
 _EPILOG = """\
 examples:
@@ -19,36 +19,101 @@ examples:
   toolcrib toolsets show coding
   toolcrib toolsets --platform telegram      what a chat there gets, and why not the rest
   toolcrib toolsets resolve --platform telegram --user 12345 --explain
+  toolcrib toolsets resolve --with 'tools.disabled=[terminal]'     what a change would do, before it is made
+  toolcrib toolsets create research --tools read_file,search_files --include todo --description 'Looks'
+  toolcrib toolsets edit research --add patch --drop search_files
+  toolcrib toolsets diff coding research
+  toolcrib toolsets diff cli telegram --platforms
+  toolcrib toolsets delete research
 
-resolve tells what each schema costs in every request, in tokens: an estimate, the characters of its JSON / 4.
+resolve tells what each schema costs in every request, in tokens: an estimate, the characters of its JSON / 4. create, edit and
+delete change toolsets.custom in your configuration, and tell who gets other tools by that.
 """
+_OWN = ("resolve", "create", "edit", "diff", "delete")
+_OPTIONS = {
+    "user": ("resolve",),
+    "explain": ("resolve",),
+    "json": ("resolve",),
+    "changed": ("resolve",),
+    "platforms": ("diff",),
+    "tools": ("create",),
+    "add": ("edit",),
+    "drop": ("edit",),
+    "exclude": ("edit",),
+    "include": ("create", "edit"),
+    "description": ("create", "edit"),
+}
+"""Actions that an option belongs to."""
+_SHOWN = {"changed": "with"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("action", nargs="?", choices=("list", "show", "resolve"), default="list")
-    parser.add_argument("name", nargs="?", help="the toolset, for show")
+    parser.parse_args = parser.parse_intermixed_args  # type: ignore[method-assign]  # its overloads are the same
+    parser.add_argument("action", nargs="?", choices=("list", "show", *_OWN), default="list")
+    parser.add_argument("name", nargs="?", help="the toolset; for diff the first")
+    parser.add_argument("other", nargs="?", help="with diff: the second")
     parser.add_argument("--platform", help="cli, gateway, telegram, api, cron or acp")
     parser.add_argument("--user", default="", help="with resolve: as the platform knows the user")
     parser.add_argument("--explain", action="store_true", help="with resolve: why the rest is missing")
     parser.add_argument("--json", action="store_true", help="with resolve: as JSON")
+    parser.add_argument(
+        "--with",
+        dest="changed",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="with resolve: as if this were set in your configuration, and what it would change (repeatable)",
+    )
+    parser.add_argument("--platforms", action="store_true", help="with diff: the names are platforms")
+    parser.add_argument("--tools", metavar="NAMES", type=_names, help="with create: tools, with commas between")
+    parser.add_argument("--add", metavar="NAMES", type=_names, default=(), help="with edit: tools to add")
+    parser.add_argument("--drop", metavar="NAMES", type=_names, default=(), help="with edit: tools to take out")
+    parser.add_argument("--include", metavar="NAMES", type=_names, default=(), help="with create and edit: toolsets to include")
+    parser.add_argument("--exclude", metavar="NAMES", type=_names, default=(), help="with edit: toolsets to include no longer")
+    parser.add_argument("--description", metavar="TEXT", help="with create and edit: what it is for")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.action != "resolve" and (args.user or args.explain or args.json):
-        raise ToolcribError("--user, --explain and --json belong to `toolsets resolve`")
+    for option, actions in _OPTIONS.items():
+        if getattr(args, option) and args.action not in actions:
+            raise ToolcribError(f"--{_SHOWN.get(option, option)} belongs to `toolsets {' and '.join(actions)}`")
+    needs = {"show": ("NAME",), "create": ("NAME",), "edit": ("NAME",), "delete": ("NAME",), "diff": ("NAME", "OTHER")}
+    if any(getattr(args, word.lower()) is None for word in needs.get(args.action, ())):
+        raise ToolcribError(f"name the toolset: toolcrib toolsets {args.action} {' '.join(needs[args.action])}")
+    if args.other is not None and args.action != "diff":
+        raise ToolcribError(f"`toolsets {args.action}` takes one name; lists are given as a,b")
+    if args.action in ("create", "edit", "delete"):
+        from agent.cli.toolset_edit import edit
+
+        return edit(args)
     with open_crib(args) as crib:
         if args.action == "resolve":
             _resolve(crib, args)
+        elif args.action == "diff":
+            _diff(crib, args)
         elif args.platform:
             _platform(crib, args.platform)
         elif args.action == "list":
             _list(crib)
-        elif args.name:
-            _show(crib, args.name)
         else:
-            raise ToolcribError("name the toolset: toolcrib toolsets show NAME")
+            _show(crib, args.name)
     return OK
+
+
+def _diff(crib: Crib, args: argparse.Namespace) -> None:
+    """Print what one has and the other has not, with their common tools."""
+    from agent.cli.render import table
+
+    both = [crib.granted(name) if args.platforms else crib.catalog.resolve(name) for name in (args.name, args.other)]
+    rows = [("-", name, f"only in {args.name}") for name in both[0] if name not in both[1]]
+    rows += [("+", name, f"only in {args.other}") for name in both[1] if name not in both[0]]
+    rows += [(" ", name, "") for name in both[0] if name in both[1]]
+    table(rows)
 
 
 def _list(crib: Crib) -> None:
@@ -99,6 +164,9 @@ def _resolve(crib: Crib, args: argparse.Namespace) -> None:
     from agent.cli.render import table
 
     platform = args.platform or "cli"
+    if args.changed:
+        _would(crib, args, platform)
+        return
     lines = crib.explain(platform, user=args.user)
     costs = {line.name: _tokens(crib, line.name) for line in lines if line.granted}
     if args.json:
@@ -122,6 +190,24 @@ def _resolve(crib: Crib, args: argparse.Namespace) -> None:
         table(missing)
     elif missing:
         print(f"{len(missing)} others are not granted; --explain says why")
+
+
+def _would(crib: Crib, args: argparse.Namespace, platform: str) -> None:
+    """Print whose tools a change of the configuration would change: of all, or of the platform and user that are named."""
+    from agent.cli.effect import changes, everybody, granted
+    from agent.config import find_key, parse_value, preview
+
+    values = []
+    for text in args.changed:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ToolcribError(f"--with takes KEY=VALUE, such as 'tools.disabled=[terminal]'; got {text!r}")
+        parts, hint = find_key(key.strip())
+        values.append((parts, parse_value(value, hint)))
+    config = preview(args.config, values, project_dir=crib.project_dir)
+    who = [(platform, args.user)] if args.platform or args.user else everybody(crib.config, config)
+    lines = list(changes(granted(crib.config, crib.project_dir, who), granted(config, crib.project_dir, who)))
+    print("\n".join(["it would change:", *(f"  {line}" for line in lines)] if lines else ["nobody would get other tools"]))
 
 
 def _tokens(crib: Crib, name: str) -> int:

@@ -33,6 +33,7 @@ _VERBS = frozenset(
     [
         "set",
         "unset",
+        "create",
         "edit",
         "reset",
         "import",
@@ -150,6 +151,7 @@ RULES = (
         yes=(
             "toolcrib config set approval off",
             "toolcrib plugins enable x",
+            "toolcrib toolsets create x --tools terminal",
             "toolcrib approve 42",
             "toolcrib --config /tmp/x.yaml chat",
             "toolcrib run --develop-toolcrib x",
@@ -166,6 +168,8 @@ RULES = (
             "toolcrib config show",
             "toolcrib sessions show prune",
             "toolcrib approvals list",
+            "toolcrib toolsets diff coding safe",
+            "toolcrib plugins info x",
         ),
         dry=False,
     ),

@@ -1,0 +1,82 @@
+"""``toolcrib toolsets create``, ``edit`` and ``delete``: toolsets.custom in the person's configuration."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agent.cli.app import OK, open_crib
+from agent.cli.effect import changes, everybody, granted
+from agent.config import Config, CustomToolset, load_config, set_value, unset_value
+from toolcrib import ToolcribError
+from toolcrib._near import near
+
+
+def edit(args: argparse.Namespace) -> int:
+    """Change one toolset, and tell who gets other tools by that. Raises ToolcribError for what can't be."""
+    with open_crib(args) as crib:
+        custom, project = crib.config.toolsets.custom, crib.project_dir
+        known = {"tool": crib.registry.names(), "toolset": crib.catalog.names()}
+        taken = args.name in known["toolset"] and args.name not in custom
+        before = crib.config
+    if args.action == "create" and args.name in known["toolset"]:
+        how = f"change it: toolcrib toolsets edit {args.name}" if args.name in custom else "choose another name"
+        raise ToolcribError(f"there is a toolset {args.name!r} already; {how}")
+    if args.action != "create" and args.name not in custom:
+        alike = near(args.name, custom)
+        meant = f"; did you mean {alike[0]!r}?" if alike else f"; yours: {', '.join(custom) or 'none'}"
+        why = "comes with toolcrib or a plugin, and can't be changed" if taken else "is not there"
+        raise ToolcribError(f"the toolset {args.name!r} {why}{meant}")
+    key = ("toolsets", "custom", args.name)
+    if args.action == "delete":
+        if used := list(_uses(before, args.name)):
+            raise ToolcribError(f"{args.name} is in use: take it out of {', '.join(used)} first")
+        unset_value(args.config, key)
+    else:
+        set_value(args.config, key, _definition(args, custom.get(args.name, CustomToolset()), known))
+    return _told(before, args.config, project, args)
+
+
+def _uses(config: Config, name: str) -> Iterator[str]:
+    """Yield each key of the configuration that names the toolset, with its line."""
+    lists: list[tuple[str, Sequence[str]]] = [
+        ("toolsets.enabled", config.toolsets.enabled or ()),
+        ("toolsets.disabled", config.toolsets.disabled),
+    ]
+    lists += [(f"toolsets.custom.{other}.includes", one.includes) for other, one in config.toolsets.custom.items()]
+    lists += [(f"platforms.{other}.enabled_toolsets", one.enabled_toolsets or ()) for other, one in config.platforms.items()]
+    lists += [(f"platforms.{other}.disabled_toolsets", one.disabled_toolsets) for other, one in config.platforms.items()]
+    lists += [(f"users.{other}.disabled_toolsets", one.disabled_toolsets) for other, one in config.users.items()]
+    yield from (f"{key} ({config.origin(key)})" for key, names in lists if name in names)
+
+
+def _definition(args: argparse.Namespace, old: CustomToolset, known: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return what stands in the file from now on. Raises ToolcribError for names that there are not."""
+    added = {"tool": args.tools or args.add, "toolset": args.include}
+    gone = {"tool": (args.drop, old.tools), "toolset": (args.exclude, old.includes)}
+    for kind, names in added.items():
+        for name in names:
+            if name not in known[kind] or (kind == "toolset" and name == args.name):
+                alike = near(name, known[kind])
+                meant = f"did you mean {alike[0]!r}?" if alike else "enable the plugin that brings it first"
+                raise ToolcribError(f"there is no {kind} {name!r}; {meant}")
+    for kind, (names, there) in gone.items():
+        for name in names:
+            if name not in there:
+                raise ToolcribError(f"{args.name} has no {kind} {name!r} of its own (it has: {', '.join(there) or 'none'})")
+    tools = [name for name in dict.fromkeys((*old.tools, *added["tool"])) if name not in args.drop]
+    includes = [name for name in dict.fromkeys((*old.includes, *added["toolset"])) if name not in args.exclude]
+    definition = {"description": old.description if args.description is None else args.description}
+    return {**definition, **({"tools": tools} if tools else {}), **({"includes": includes} if includes else {})}
+
+
+def _told(before: Config, file: Path | None, project: Path, args: argparse.Namespace) -> int:
+    after = load_config(file, project_dir=project)
+    who = everybody(before, after)
+    done = {"create": "made", "edit": "changed", "delete": "taken out"}[args.action]
+    print(f"{args.name}: {done}, in {after.path}")
+    lines = list(changes(granted(before, project, who), granted(after, project, who)))
+    print("\n".join(["it changes:", *(f"  {line}" for line in lines)] if lines else ["nobody gets other tools by that"]))
+    return OK

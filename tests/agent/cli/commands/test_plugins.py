@@ -1,0 +1,101 @@
+"""``toolcrib plugins``: what there is, and switching it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+from agent.config import load_config
+
+HELLO = """
+__version__ = "1.2"
+from toolcrib import hookimpl
+
+@hookimpl
+def register_tools(registry):
+    registry.register("hello", "greeting", {"description": "Greet."}, lambda args: "hello")
+
+@hookimpl
+def tool_gate(call):
+    return None
+"""
+
+
+def _plugin(folder: Path, name: str, text: str = HELLO) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.py"
+    path.write_text(text)
+    return path
+
+
+def test_one_is_enabled_shown_and_disabled(run: Any) -> None:
+    file = load_config().path
+    where = _plugin(file.parent / "plugins", "hello")
+    off = run("plugins", "info", "hello").out
+    assert f"hello 1.2\n  off; from user: {where}\n  what it has is seen once it is loaded\n" == off
+    done = run("plugins", "enable", "Hello")
+    assert done.out == f"hello: enabled, in {file}; it runs with all your rights, from {where}\n"
+    assert run("plugins", "enable", "hello").out == f"hello: enabled already, in {file}\n"
+    shown = run("plugins", "info", "hello").out
+    assert shown == f"hello 1.2\n  loaded; from user: {where}\n  hooks: register_tools, tool_gate\n  tools: hello\n"
+    where.unlink()
+    assert run("plugins", "disable", "hello").out == f"hello: disabled, in {file}; sessions that run keep it\n"
+    assert load_config().plugins.enabled == ()
+
+
+def test_a_projects_plugin_is_enabled_and_not_trusted_by_that(run: Any, tmp_path: Path) -> None:
+    _plugin(tmp_path / ".toolcrib" / "plugins", "mine")
+    done = run("plugins", "enable", "mine")
+    assert "is not trusted as it is now: read it, then `toolcrib plugins trust`" in done.out
+    assert "not trusted" in run("plugins").out
+    assert load_config().plugins.trusted_projects == {}
+
+
+def test_trust_is_given_at_a_terminal_alone(run: Any, tmp_path: Path) -> None:
+    """Under a test there is none, or it is in the background."""
+    _plugin(tmp_path / ".toolcrib" / "plugins", "mine")
+    done = run("plugins", "trust")
+    assert done.code == 2
+    assert "this is for a person at a terminal" in done.err
+    assert load_config().plugins.trusted_projects == {}
+
+
+@pytest.mark.parametrize("answer", ["yes", "no"])
+def test_a_person_trusts_a_project_as_it_is_now(run: Any, tmp_path: Path, answer: str) -> None:
+    plugin = _plugin(tmp_path / ".toolcrib" / "plugins", "mine")
+    command = Path(sys.executable).with_name("toolcrib")
+    person = pexpect.spawn(str(command), ["plugins", "trust"], cwd=str(tmp_path), timeout=60, encoding="utf-8")
+    person.expect("would run with all your rights once they are enabled:.*mine.*Type yes or no:")
+    person.sendline(answer)
+    person.expect("trusted as they are now, in" if answer == "yes" else "nothing is trusted")
+    person.expect(pexpect.EOF)
+    person.close()
+    assert person.exitstatus == 0
+    run("plugins", "enable", "mine")
+    assert f"mine  project  1.2      {'loaded' if answer == 'yes' else 'failed'}" in run("plugins").out
+    if answer == "yes":
+        assert "its plugins are trusted already, as they are now" in run("plugins", "trust").out
+        plugin.write_text(HELLO + "# more\n")
+        assert "its plugins changed since you trusted them" in run("plugins").out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("enable", "helo"), "there is no plugin 'helo'; did you mean 'hello'?"),
+        (("info", "zzz"), "there is no plugin 'zzz'; there are: "),
+        (("disable", "hello"), "'hello' is not enabled (enabled: none)"),
+        (("enable",), "name the plugin: toolcrib plugins enable NAME"),
+        (("list", "hello"), "`plugins list` takes no name"),
+        (("trust",), "is no folder"),
+    ],
+)
+def test_what_can_not_be_done_names_the_fix(run: Any, words: tuple[str, ...], said: str) -> None:
+    _plugin(load_config().path.parent / "plugins", "hello")
+    done = run("plugins", *words)
+    assert done.code == 2
+    assert said in done.err

@@ -1,0 +1,95 @@
+"""``toolcrib toolsets``: making and changing one, and what a change would do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent.config import load_config
+
+
+def test_one_is_made_changed_compared_and_taken_out(run: Any, config: Any) -> None:
+    file = config("# mine\ntools:\n  timeout: 60  # long\n")
+    done = run(
+        "toolsets", "create", "research", "--tools", "read_file,search_files", "--include", "todo", "--description", "Looks"
+    )
+    assert (done.code, done.out) == (0, f"research: made, in {file}\nnobody gets other tools by that\n")
+    assert run("toolsets", "edit", "research", "--add", "patch", "--drop", "search_files", "--description", "Edits").code == 0
+    custom = load_config().toolsets.custom["research"]
+    assert (custom.description, custom.tools, custom.includes) == ("Edits", ("read_file", "patch"), ("todo",))
+    assert "60  # long" in file.read_text()
+    rows = run("toolsets", "diff", "coding", "research").out.splitlines()
+    assert [row.split()[:2] for row in rows if row[0] in "+-"] == [
+        ["-", "terminal"],
+        ["-", "write_file"],
+        ["-", "search_files"],
+        ["-", "clarify"],
+    ]
+    assert run("toolsets", "edit", "research", "--exclude", "todo", "--add", "todo").code == 0
+    assert load_config().toolsets.custom["research"].tools == ("read_file", "patch", "todo")
+    assert run("toolsets", "delete", "research").code == 0
+    assert load_config().toolsets.custom == {}
+
+
+def test_platforms_are_compared(run: Any) -> None:
+    assert run("toolsets", "diff", "cli", "api", "--platforms").out.splitlines()[0] == "-  clarify       only in cli"
+
+
+def test_who_gets_other_tools_by_a_change_is_told(run: Any, config: Any) -> None:
+    config(
+        "toolsets: {custom: {few: {tools: [read_file]}}}\n"
+        "platforms: {telegram: {enabled_toolsets: [few]}}\nusers: {'telegram:7': {disabled_tools: [patch]}}\n"
+    )
+    done = run("toolsets", "edit", "few", "--add", "patch,todo", "--drop", "read_file")
+    assert "  telegram: + patch, todo\n" in done.out
+    assert "  telegram: - read_file  (not among the toolsets of the platform 'telegram')\n" in done.out
+    assert "  telegram, user 7: + todo\n" in done.out
+    assert "cli" not in done.out
+
+
+def test_what_a_change_would_do_is_told_and_not_done(run: Any, config: Any) -> None:
+    file = config("users: {bob: {disabled_tools: [todo]}}\n")
+    before = file.read_text()
+    done = run("toolsets", "resolve", "--with", "tools.disabled=[terminal, todo]", "--with", "users.eve.disabled_toolsets=[file]")
+    lines = done.out.splitlines()
+    assert lines[0] == "it would change:"
+    assert "  cli: - terminal, todo  (switched off in the configuration (disabled tools))" in lines
+    assert "  cli, user bob: - terminal  (switched off in the configuration (disabled tools))" in lines
+    assert any(
+        line.startswith("  cli, user eve: - read_file, write_file, patch, search_files  (not for the user") for line in lines
+    )
+    one = run("toolsets", "resolve", "--platform", "api", "--with", "toolsets.enabled=[gone]").out
+    assert "  api: - terminal, " in one
+    assert "(no session can be opened: unknown toolset 'gone'" in one
+    assert run("toolsets", "resolve", "--with", "display.color=never").out == "nobody would get other tools\n"
+    assert file.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("create", "coding"), "there is a toolset 'coding' already; choose another name"),
+        (("create", "mine"), "there is a toolset 'mine' already; change it: toolcrib toolsets edit mine"),
+        (("create", "new", "--tools", "red_file"), "there is no tool 'red_file'; did you mean 'read_file'?"),
+        (("create", "new", "--include", "codin"), "there is no toolset 'codin'; did you mean 'coding'?"),
+        (("edit", "mine", "--include", "mine"), "there is no toolset 'mine'"),
+        (("edit", "mien", "--add", "todo"), "the toolset 'mien' is not there; did you mean 'mine'?"),
+        (("edit", "coding", "--add", "todo"), "comes with toolcrib or a plugin, and can't be changed; yours: mine, other"),
+        (("edit", "mine", "--drop", "todo"), "mine has no tool 'todo' of its own (it has: read_file)"),
+        (("delete", "mine"), "mine is in use: take it out of toolsets.custom.other.includes ("),
+        (("edit", "mine", "--tools", "todo"), "--tools belongs to `toolsets create`"),
+        (("resolve", "--with", "tools"), "--with takes KEY=VALUE"),
+        (("resolve", "--with", "tools.disabld=[x]"), "disabled"),
+        (("create",), "name the toolset: toolcrib toolsets create NAME"),
+        (("diff", "mine"), "name the toolset: toolcrib toolsets diff NAME OTHER"),
+        (("show", "mine", "other"), "`toolsets show` takes one name"),
+    ],
+)
+def test_what_can_not_be_done_names_the_fix(run: Any, config: Any, words: tuple[str, ...], said: str) -> None:
+    file = config("toolsets: {custom: {mine: {tools: [read_file]}, other: {includes: [mine]}}}\n")
+    before = file.read_text()
+    done = run("toolsets", *words)
+    assert done.code == 2
+    assert said in done.err
+    assert file.read_text() == before
