@@ -73,7 +73,8 @@ class Conversation:
         self.opening = opening
         self.choice = choice
         """The model that answers; changes with /model and with the resumed session."""
-        self._named = choice
+        self.named = choice
+        """The model that was named when the chat was opened."""
         self.screen = screen
         self.failed = False
         """True if the last run of a model failed."""
@@ -99,7 +100,7 @@ class Conversation:
 
     async def open(self, *, resume: str = "", latest: bool = False, backend: str = "") -> None:
         """Another session, and a provider for it; what was open is closed once that worked. Raises ToolcribError kinds."""
-        choice = self._named if resume or latest else self.choice
+        choice = self.named if resume or latest else self.choice
         session = await self.opening.session(choice, resume=resume, latest=latest, backend=backend)
         try:
             await self._connect(session, choice)

@@ -120,8 +120,10 @@ def _speak_alike(one: str, other: str) -> bool:
 
 
 def _current(chat: Conversation) -> ModelTarget | None:
+    # A person who typed calls meanwhile comes back to the server that the chat was opened with.
+    choice = chat.named if chat.choice.provider == MANUAL else chat.choice
     try:
-        target = choose_provider(chat.opening.crib.config, chat.choice)
+        target = choose_provider(chat.opening.crib.config, choice)
     except ConfigError:
         return None
     if target.endpoint is None:

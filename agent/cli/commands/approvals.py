@@ -254,7 +254,7 @@ def _covers(grant: Grant) -> str:
 def _until(grant: Grant) -> str:
     match grant.scope:
         case "always":
-            return "revoked"
+            return "you revoke it"
         case "uses":
             return f"{grant.uses_left} more calls"
         case "until":

@@ -84,6 +84,15 @@ def test_another_model_goes_on_with_the_conversation(chat: Any) -> None:
     assert "does not list 'wrong'" in done.err
 
 
+def test_whoever_typed_calls_meanwhile_comes_back_to_the_model_of_the_command_line(chat: Any) -> None:
+    with ChatServer(ChatServer.text("One."), ChatServer.text("Two."), models=["test-model", "other"]) as server:
+        done = chat(server, "first", "/model manual", '@terminal {"command": "echo by hand"}', "/model other", "second")
+    assert done.code == 0, done.err
+    assert "by hand\n" in done.out
+    assert [request["model"] for request in server.requests] == ["test-model", "other"]
+    assert said(server.requests[1])[-1] == "second"
+
+
 def test_new_sessions_resume(chat: Any) -> None:
     with ChatServer(*(ChatServer.text(f"Answer {number}.") for number in range(4))) as server:
         done = chat(server, "alpha", "/new", "beta", "/sessions", "/resume", "/resume nothing")
