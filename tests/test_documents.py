@@ -1,0 +1,69 @@
+"""The Python of the documents runs as it stands, but for the server's address."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolcrib.testing import ChatServer
+
+ROOT = Path(__file__).parent.parent
+_ADDRESS = "http://127.0.0.1:11434/v1"
+
+
+def _blocks(document: str) -> list[str]:
+    return re.findall(r"(?ms)^```python\n(.*?)^```", (ROOT / document).read_text("utf-8"))
+
+
+def _run(code: str, folder: Path, *replies: object) -> str:
+    """Run a block in a folder of its own, against a server that gives these replies."""
+    with ChatServer(*replies) as server:  # type: ignore[arg-type]  # what ChatServer makes
+        done = subprocess.run(
+            [sys.executable, "-c", code.replace(_ADDRESS, server.base_url)],
+            cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+REMOVES = ("terminal", {"command": "rm -rf build"})
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_programs_of_ones_own_run_as_they_are_written(number: int, tmp_path: Path) -> None:
+    blocks = _blocks("docs/embedding.md")
+    assert len(blocks) == 5
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "x").write_text("x")
+    text, calls = ChatServer.text, ChatServer.calls
+    replies = [
+        [calls(("terminal", {"command": "ls"}), ids=["a"]), text("A folder.")],
+        [calls(REMOVES, ids=["a"]), text("It is gone.")],
+        [text('{"city": "Oslo", "sunny": true}')],
+        [calls(REMOVES, ids=["a"]), text("It is gone.")],
+        [],
+    ]
+    said = _run(blocks[number], tmp_path, *replies[number])
+    expected = [
+        "[terminal succeeded, ",
+        "deletes folders with all that is in them",
+        "Oslo True",
+        "It is gone.",
+        "succeeded hello",
+    ]
+    assert expected[number] in said
+    assert (tmp_path / "build").exists() == (number not in (1, 3))
+
+
+def test_the_agent_of_the_readme_runs(tmp_path: Path) -> None:
+    (block,) = [block for block in _blocks("README.md") if "import Agent" in block]
+    said = _run(
+        block.replace("~/project", str(tmp_path)), tmp_path, ChatServer.text("None fails."), ChatServer.text("Nothing to mend.")
+    )
+    assert "None fails." in said
+    assert "Nothing to mend." in said
