@@ -116,6 +116,11 @@ class Cache:
         except ConfigError as error:
             _log.warning("what the servers offer is not remembered: %s", error)
 
+    def names(self) -> list[str]:
+        """List the models of all servers that were asked lately, each once."""
+        found = (self._read(entry) for entry in self._entries().values())
+        return list(dict.fromkeys(model.name for one in found if one is not None for model in one[0]))
+
     def _entries(self) -> dict[str, Any]:
         try:
             entries = json.loads(self.path.read_text("utf-8"))

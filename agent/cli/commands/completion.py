@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from agent.cli.app import OK, built_in, parser_of
+from agent.cli.choices import KINDS, OPTIONS, PLACES, names_of
+from toolcrib import ToolcribError
 
 HELP = "Print a completion script for bash, zsh or fish."
 _EPILOG = """\
@@ -18,23 +20,29 @@ install it:
 _BASH = """\
 _toolcrib() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
-    local words valued
+    local words valued kind=
     case $command in
 %(cases)s
         *) words="%(options)s" valued=" --config --profile " ;;
     esac
     if ((COMP_CWORD == 1)); then words="%(commands)s %(options)s"
-    elif [[ $command == call && COMP_CWORD -eq 2 ]] ||
-        [[ $command == tools && ${COMP_WORDS[2]} =~ ^(show|enable|disable)$ && $word != -* ]]; then
-        words=$(toolcrib tools --names 2>/dev/null)
-    elif [[ $before == --backend ]] || [[ $command == env && ${COMP_WORDS[2]} =~ ^(test|shell|stop)$ && $word != -* ]]; then
-        words=$(toolcrib env --names 2>/dev/null)
-    elif [[ $valued == *" $before "* ]]; then words=
+    else
+        case $before in
+%(named)s
+            *) if [[ $valued == *" $before "* ]]; then words=
+               elif [[ $word != -* ]]; then
+                   case "$command:$((COMP_CWORD > 2 ? 1 : 0)):${COMP_WORDS[2]}" in
+%(places)s
+                   esac
+               fi ;;
+        esac
+        [[ $kind ]] && words=$(toolcrib completion --names "$kind" 2>/dev/null)
     fi
     COMPREPLY=($(compgen -W "$words" -- "$word"))
 }
 complete -o default -F _toolcrib toolcrib
 """
+_NAMES = "toolcrib completion --names"
 _ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
 
 
@@ -50,10 +58,16 @@ class CompletionWords:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), nargs="?")
+    parser.add_argument("--names", choices=sorted(KINDS), help="print the names of a kind, as the scripts ask for them")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.names:
+        print("\n".join(names_of(args.names, args)))
+        return OK
+    if not args.shell:
+        raise ToolcribError("name the shell: toolcrib completion bash, zsh or fish")
     known = {name: _words(parser_of(name, import_module(module))) for name, module in sorted(built_in().items())}
     if args.shell == "fish":
         print("\n".join(_fish(known)))
@@ -63,7 +77,12 @@ def run(args: argparse.Namespace) -> int:
         for name, one in known.items()
     )
     everywhere = "--help --config --profile --verbose --version"
-    script = _BASH % {"commands": " ".join(known), "options": everywhere, "cases": cases}
+    named = "\n".join(f"            {option}) kind={kind} ;;" for option, kind in OPTIONS.items())
+    places = "\n".join(
+        f"                       {command}:{1 if action else 0}:{action or '*'}) kind={kind} ;;"
+        for (command, action), kind in PLACES.items()
+    )
+    script = _BASH % {"commands": " ".join(known), "options": everywhere, "cases": cases, "named": named, "places": places}
     print((_ZSH if args.shell == "zsh" else "") + script, end="")
     return OK
 
@@ -88,6 +107,10 @@ def _fish(known: dict[str, CompletionWords]) -> list[str]:
         when = f"complete -c toolcrib -n '__fish_seen_subcommand_from {name}'"
         lines += [f"{when} -a {word}" for word in words.actions]
         lines += [f"{when} -l {option[2:]}{' -r' if option in words.valued else ''}" for option in words.options]
-    lines += ["complete -c toolcrib -n '__fish_seen_subcommand_from call' -a '(toolcrib tools --names 2>/dev/null)'"]
-    lines += ["complete -c toolcrib -n '__fish_seen_subcommand_from env' -a '(toolcrib env --names 2>/dev/null)'"]
-    return [*lines, "complete -c toolcrib -l backend -x -a '(toolcrib env --names 2>/dev/null)'"]
+    for (command, action), kind in PLACES.items():
+        seen = f"__fish_seen_subcommand_from {command}" + (f"; and __fish_seen_subcommand_from {action}" if action else "")
+        lines.append(f"complete -c toolcrib -f -n '{seen}' -a '({_NAMES} {kind} 2>/dev/null)'")
+    return [
+        *lines,
+        *(f"complete -c toolcrib -l {option[2:]} -x -a '({_NAMES} {kind} 2>/dev/null)'" for option, kind in OPTIONS.items()),
+    ]

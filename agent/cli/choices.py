@@ -1,0 +1,123 @@
+"""Names that a shell can complete: which kind stands where in a command line, and those that there are."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from agent.cli.app import open_crib
+from toolcrib._regex import Regex
+from tools.dispatch.bridge import run_async
+
+PLACES: Mapping[tuple[str, str], str] = {
+    ("call", ""): "tools",
+    ("tools", "show"): "tools",
+    ("tools", "enable"): "tools",
+    ("tools", "disable"): "tools",
+    ("toolsets", "show"): "toolsets",
+    ("toolsets", "edit"): "toolsets",
+    ("toolsets", "delete"): "toolsets",
+    ("toolsets", "diff"): "toolsets",
+    ("plugins", "info"): "plugins",
+    ("plugins", "enable"): "plugins",
+    ("plugins", "disable"): "plugins",
+    ("sessions", "show"): "sessions",
+    ("trace", ""): "sessions",
+    ("config", "get"): "keys",
+    ("config", "set"): "keys",
+    ("config", "unset"): "keys",
+    ("config", "show"): "keys",
+    ("env", "test"): "backends",
+    ("env", "shell"): "backends",
+    ("env", "stop"): "backends",
+}
+"""(command, its action) -> the kind of what stands behind them."""
+OPTIONS: Mapping[str, str] = {
+    "--backend": "backends",
+    "--resume": "sessions",
+    "--model": "models",
+    "--profile": "profiles",
+    "--platform": "platforms",
+    "--toolsets": "toolsets",
+    "--include": "toolsets",
+}
+"""Option -> the kind of its value."""
+_MOST = 50
+"""Sessions and models that are offered."""
+
+
+_PLAIN = Regex(r"[\w.:/@+-]+", re.ASCII)
+"""A name that no shell expands: bash runs what stands in a list of words, and a server gives its models their names."""
+
+
+def names_of(kind: str, args: argparse.Namespace) -> list[str]:
+    """List the names of a kind that need no quotes. Raises ConfigError where the configuration is broken; asks no server."""
+    return [name for name in KINDS[kind](args) if _PLAIN.fullmatch(name)]
+
+
+def _tools(args: argparse.Namespace) -> Iterable[str]:
+    with open_crib(args) as crib:
+        return crib.granted()
+
+
+def _toolsets(args: argparse.Namespace) -> Iterable[str]:
+    with open_crib(args) as crib:
+        return crib.catalog.names()
+
+
+def _backends(args: argparse.Namespace) -> Iterable[str]:
+    with open_crib(args) as crib:
+        return [backend.name for backend in crib.backends.all()]
+
+
+def _platforms(args: argparse.Namespace) -> Iterable[str]:
+    from agent.granting import PREFIX
+
+    with open_crib(args) as crib:
+        return [name.removeprefix(PREFIX) for name in crib.catalog.names() if name.startswith(PREFIX)]
+
+
+def _sessions(args: argparse.Namespace) -> Iterable[str]:
+    with open_crib(args) as crib:
+        return [info.id[:12] for info in run_async(crib.store.sessions.list(_MOST))]
+
+
+def _plugins(args: argparse.Namespace) -> Iterable[str]:
+    from agent.config import load_config
+    from agent.plugins import discover
+
+    return [info.name for info in discover(load_config(args.config), Path.cwd()) if info.name != "*"]
+
+
+def _models(args: argparse.Namespace) -> Iterable[str]:
+    """Models that a server listed within the last hour."""
+    from agent.catalog import Cache
+
+    return Cache().names()[:_MOST]
+
+
+def _profiles(args: argparse.Namespace) -> Iterable[str]:
+    from agent.config import load_config
+
+    return load_config(args.config, profile="").profiles
+
+
+def _keys(args: argparse.Namespace) -> Iterable[str]:
+    from agent.config import all_keys
+
+    return [key for key in all_keys() if "[]" not in key]
+
+
+KINDS: Mapping[str, Callable[[argparse.Namespace], Iterable[str]]] = {
+    "backends": _backends,
+    "keys": _keys,
+    "models": _models,
+    "platforms": _platforms,
+    "plugins": _plugins,
+    "profiles": _profiles,
+    "sessions": _sessions,
+    "tools": _tools,
+    "toolsets": _toolsets,
+}
