@@ -19,6 +19,7 @@ _EPILOG = """\
 examples:
   toolcrib plugins
   toolcrib plugins info hello         what it has: hooks and tools; a plugin that is off is not run for it
+  toolcrib plugins new weather        a plugin of your own with a first tool, enabled: `toolcrib call weather` runs it
   toolcrib plugins enable hello       from the next session on; disable takes it out again
   toolcrib plugins trust              this project's own plugins, as they are now: read them first (at a terminal alone)
 
@@ -30,16 +31,16 @@ A plugin runs with all your rights, so none is loaded until you name it in the c
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("action", nargs="?", choices=("list", "info", "enable", "disable", "trust"), default="list")
-    parser.add_argument("name", nargs="?", help="the plugin, for info, enable and disable")
+    parser.add_argument("action", nargs="?", choices=("list", "info", "new", "enable", "disable", "trust"), default="list")
+    parser.add_argument("name", nargs="?", help="the plugin, for info, new, enable and disable")
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.action in ("info", "enable", "disable") and not args.name:
+    if args.action in ("info", "new", "enable", "disable") and not args.name:
         raise ToolcribError(f"name the plugin: toolcrib plugins {args.action} NAME")
     if args.action in ("list", "trust") and args.name:
         raise ToolcribError(f"`plugins {args.action}` takes no name")
-    actions = {"list": _list, "info": _info, "enable": _enable, "disable": _disable, "trust": _trust}
+    actions = {"list": _list, "info": _info, "new": _new, "enable": _enable, "disable": _disable, "trust": _trust}
     return actions[args.action](args)
 
 
@@ -111,6 +112,55 @@ def _named(found: Sequence[PluginInfo], name: str) -> PluginInfo:
     alike = near(canonical(name), known)
     meant = f"did you mean {known[alike[0]].name!r}?" if alike else f"there are: {', '.join(one.name for one in known.values())}"
     raise ToolcribError(f"there is no plugin {name!r}; {meant if known else 'install it, or put it into the plugins folder'}")
+
+
+def _new(args: argparse.Namespace) -> int:
+    """Write a plugin with a first tool into the person's folder, and enable it."""
+    from agent.below import refuse_below
+    from agent.config import load_config, write_private
+    from toolcrib._regex import Regex
+
+    config = load_config(args.config, profile="")
+    if not Regex(r"[a-z][a-z0-9_]{0,40}").fullmatch(args.name):
+        raise ToolcribError(f"{args.name!r} can't be a tool's and a module's name: small letters, digits and '_', a letter first")
+    folder = config.folder / "plugins"
+    refuse_below([config.folder, config.folder.resolve()], "writing a plugin")
+    file = folder / f"{args.name}.py"
+    with open_crib(args) as crib:
+        taken = crib.registry.get(args.name)
+    if file.exists() or taken is not None:
+        what = f"{file} is there already" if file.exists() else f"there is a tool {args.name!r} already"
+        raise ToolcribError(f"{what}; choose another name")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_private(file, _FIRST.format(name=args.name))
+    print(f"{file}: written; change it as you like")
+    code = _enable(args)
+    print(f"""try it: toolcrib call {args.name} '{{"who": "world"}}'""")
+    return code
+
+
+_FIRST = '''"""A plugin: a tool, and a gate. toolcrib's docs/plugins.md has all that one can do."""
+
+from toolcrib import Block, hookimpl, tool
+
+
+@tool(toolset="{name}", kind="read")
+def {name}(who: str, times: int = 1) -> str:
+    """Greet somebody. (The model reads this text, and that of the arguments.)
+
+    Args:
+        who: Whom to greet.
+        times: How often.
+    """
+    return " ".join([f"Hello, {{who}}!"] * times)
+
+
+@hookimpl
+def tool_gate(call):
+    """Asked before each call, of any tool."""
+    if call.name == "{name}" and call.args.get("times", 1) > 100:
+        return Block("that is too often")
+'''
 
 
 def _enable(args: argparse.Namespace) -> int:

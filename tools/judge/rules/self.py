@@ -34,6 +34,7 @@ _VERBS = frozenset(
         "set",
         "unset",
         "create",
+        "new",
         "edit",
         "reset",
         "import",
@@ -151,6 +152,7 @@ RULES = (
         yes=(
             "toolcrib config set approval off",
             "toolcrib plugins enable x",
+            "toolcrib plugins new x",
             "toolcrib toolsets create x --tools terminal",
             "toolcrib approve 42",
             "toolcrib --config /tmp/x.yaml chat",

@@ -47,6 +47,22 @@ def test_one_is_enabled_shown_and_disabled(run: Any) -> None:
     assert load_config().plugins.enabled == ()
 
 
+def test_a_new_one_has_a_tool_that_works_at_once(run: Any) -> None:
+    file = load_config().path.parent / "plugins" / "weather.py"
+    done = run("plugins", "new", "weather")
+    assert done.code == 0
+    assert f"{file}: written; change it as you like\nweather: enabled, in " in done.out
+    assert """try it: toolcrib call weather '{"who": "world"}'""" in done.out
+    assert run("call", "weather", '{"who": "world"}').out == "Hello, world!\n"
+    blocked = run("call", "weather", '{"who": "world", "times": 101}')
+    assert "that is too often" in blocked.out + blocked.err
+    assert "weather" in run("tools").out
+    again = run("plugins", "new", "weather")
+    assert (again.code, f"{file} is there already; choose another name" in again.err) == (2, True)
+    assert "there is a tool 'terminal' already" in run("plugins", "new", "terminal").err
+    assert "small letters, digits and '_'" in run("plugins", "new", "../evil").err
+
+
 def test_a_projects_plugin_is_enabled_and_not_trusted_by_that(run: Any, tmp_path: Path) -> None:
     _plugin(tmp_path / ".toolcrib" / "plugins", "mine")
     done = run("plugins", "enable", "mine")
