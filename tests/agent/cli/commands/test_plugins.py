@@ -53,7 +53,7 @@ def test_a_new_one_has_a_tool_that_works_at_once(run: Any) -> None:
     assert done.code == 0
     assert f"{file}: written; change it as you like\nweather: enabled, in " in done.out
     assert """try it: toolcrib call weather '{"who": "world"}'""" in done.out
-    assert run("call", "weather", '{"who": "world"}').out == "Hello, world!\n"
+    assert run("call", "weather", '{"who": "world"}').out == '"Hello, world!"\n'
     blocked = run("call", "weather", '{"who": "world", "times": 101}')
     assert "that is too often" in blocked.out + blocked.err
     assert "weather" in run("tools").out
