@@ -24,6 +24,7 @@ PLACES: Mapping[tuple[str, str], str] = {
     ("plugins", "enable"): "plugins",
     ("plugins", "disable"): "plugins",
     ("sessions", "show"): "sessions",
+    ("sessions", "export"): "sessions",
     ("trace", ""): "sessions",
     ("config", "get"): "keys",
     ("config", "set"): "keys",

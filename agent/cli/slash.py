@@ -157,6 +157,19 @@ async def _resume(chat: Conversation, rest: str) -> None:
     await chat.go_on()
 
 
+async def _export(chat: Conversation, rest: str) -> None:
+    from pathlib import Path
+
+    from agent.exporting import export, form_of, write
+
+    info = await chat.session.info()
+    if info is None or not info.messages:
+        raise ToolcribError("nothing was said yet")
+    path = Path(rest or f"session-{info.id[:12]}.md")
+    write(path, export(info, await chat.session.records(), form_of(path)))
+    chat.screen.note(f"{tame(str(path))}: written")
+
+
 async def show_last(chat: Conversation) -> None:
     """The end of what was said in the session, so that a person finds the thread again."""
     info = await chat.session.info()
@@ -176,4 +189,5 @@ COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/new": _new,
     "/sessions": _sessions,
     "/resume": _resume,
+    "/export": _export,
 }

@@ -12,5 +12,6 @@ SLASH = {
     "/new": "begin a new session",
     "/sessions": "the last sessions",
     "/resume": "/resume ID continues one",
+    "/export": "/export [FILE.md|.html|.json] writes the session into a file",
     "/quit": "leave (Ctrl-D does too)",
 }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.below import folders_of, refuse_below
@@ -17,12 +19,14 @@ from toolcrib import ToolcribError
 if TYPE_CHECKING:
     from agent.crib import Crib
 
-HELP = "List the stored sessions; `sessions show ID` prints one, `sessions prune` forgets old ones."
+HELP = "List the stored sessions; show one, export it as a document, forget old ones."
 _EPILOG = """\
 examples:
   toolcrib sessions
   toolcrib sessions --here
   toolcrib sessions show 4f1c
+  toolcrib sessions export 4f1c > talk.md
+  toolcrib sessions export 4f1c -o talk.html       or .md, .json
   toolcrib chat --resume 4f1c
   toolcrib sessions prune --older-than 90d    forgets those not used since: what was said, calls, who agreed, undo
 
@@ -33,10 +37,13 @@ _LEASE_SECONDS = 10.0
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("action", nargs="?", choices=("list", "show", "prune"), default="list")
-    parser.add_argument("id", metavar="ID", nargs="?", default="", help="the session, for show")
+    parser.add_argument("action", nargs="?", choices=("list", "show", "export", "prune"), default="list")
+    parser.add_argument("id", metavar="ID", nargs="?", default="", help="the session, for show and export")
     parser.add_argument("--here", action="store_true", help="only those of this folder")
     parser.add_argument("--limit", metavar="N", type=count, default=20, help="how many to list (default: 20)")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="export: into this file, in the form of its ending")
+    parser.add_argument("--format", choices=("markdown", "html", "json"), help="export: the form (default: markdown)")
+    parser.add_argument("--force", action="store_true", help="export: write over a file that is there")
     parser.add_argument("--older-than", metavar="AGE", type=age, help="prune: those not used for so long, such as 90d")
     parser.add_argument("--yes", action="store_true", help="prune: do not ask")
     parser.add_argument("--json", action="store_true", help="as JSON")
@@ -45,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from tools.dispatch.bridge import run_async
 
-    act = {"show": _show, "prune": _prune}.get(args.action, _list)
+    act = {"show": _show, "export": _export, "prune": _prune}.get(args.action, _list)
     with open_crib(args) as crib:
         if args.action == "prune":
             refuse_below(folders_of(crib.config), "forgetting sessions")
@@ -78,6 +85,21 @@ async def _show(crib: Crib, args: argparse.Namespace) -> int:
         print(json.dumps({**asdict(info), "records": list(records)}, ensure_ascii=False, indent=2))
     else:
         print("\n".join([*conversation(info, records), *await _broken_off(crib, info.id, records)]))
+    return OK
+
+
+async def _export(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.exporting import export, form_of, write
+
+    if not args.id:
+        raise ToolcribError("say which: toolcrib sessions export ID")
+    info = await crib.find_session(args.id)
+    records = await crib.store.sessions.messages(info.id)
+    if args.output is None:
+        print(export(info, records, args.format or "markdown"), end="")
+    else:
+        write(args.output, export(info, records, args.format or form_of(args.output)), force=args.force)
+        print(f"{args.output}: written", file=sys.stderr)
     return OK
 
 

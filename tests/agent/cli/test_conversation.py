@@ -93,6 +93,15 @@ def test_whoever_typed_calls_meanwhile_comes_back_to_the_model_of_the_command_li
     assert said(server.requests[1])[-1] == "second"
 
 
+def test_the_chat_is_exported(chat: Any, tmp_path: Path) -> None:
+    with ChatServer(ChatServer.text("One.")) as server:
+        done = chat(server, "/export", "first", "/export talk.md", "/export talk.md", "/export talk.txt")
+    assert "nothing was said yet" in done.err
+    assert "talk.md: written" in done.err
+    assert "talk.md is there already" in done.err
+    assert "## You\n\nfirst\n\n## The model\n\nOne.\n" in (tmp_path / "talk.md").read_text()
+
+
 def test_new_sessions_resume(chat: Any) -> None:
     with ChatServer(*(ChatServer.text(f"Answer {number}.") for number in range(4))) as server:
         done = chat(server, "alpha", "/new", "beta", "/sessions", "/resume", "/resume nothing")

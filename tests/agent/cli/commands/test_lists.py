@@ -159,6 +159,20 @@ def test_completion_needs_a_shell(run: Any) -> None:
     assert "name the shell: toolcrib completion bash, zsh or fish" in run("completion").err
 
 
+def test_a_session_is_exported(run: Any, tmp_path: Path) -> None:
+    with ChatServer(ChatServer.text("**Yes.**")) as server:
+        assert run("run", "--base-url", server.base_url, "--model", "m", "Is it done?").code == 0
+    session = json.loads(run("sessions", "--json").out)[0]["id"]
+    assert "# Is it done?\n" in run("sessions", "export", session[:6]).out
+    done = run("sessions", "export", session, "-o", "talk.html")
+    assert (done.out, done.err) == ("", "talk.html: written\n")
+    assert "<strong>Yes.</strong>" in (tmp_path / "talk.html").read_text()
+    assert "is there already" in run("sessions", "export", session, "-o", "talk.html").err
+    assert run("sessions", "export", session, "-o", "talk.html", "--force").code == 0
+    assert json.loads(run("sessions", "export", session, "--format", "json").out)["records"][0]["text"] == "Is it done?"
+    assert "say which" in run("sessions", "export").err
+
+
 def test_old_sessions_are_forgotten_when_a_person_says_so(run: Any) -> None:
     assert run("call", "todo", "{}").code == 0
     assert run("sessions", "prune").code == 2
