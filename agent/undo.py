@@ -18,6 +18,7 @@ from tools.undo.keeper import UndoStore
 from tools.undo.locks import FileSlots, MemorySlots
 
 if TYPE_CHECKING:  # it loads with the first undo
+    from tools.undo.differences import FileDifference
     from tools.undo.restore import Done, UndoItem
 
 What: TypeAlias = Literal["turn", "call", "redo"]
@@ -105,6 +106,12 @@ class Undo:
     async def steps(self) -> Sequence[ChangeStep]:
         """Return the changes of tools, undos and redos, oldest first."""
         return await self._keeps.journal.steps(self.session_id)
+
+    async def differences(self, environment: Environment) -> Sequence[FileDifference]:
+        """Compare each file that tools changed in this session with what it was before. Raises as ``carry_out``."""
+        from tools.undo.differences import differences
+
+        return await differences(self._keeps, environment, await self.steps())
 
     async def could(self, wanted: UndoRequest) -> float:
         """Return when the last step was made that the request may mean, in Unix seconds; 0 where there is none. For ``id`` ""

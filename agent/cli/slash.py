@@ -137,6 +137,18 @@ async def _undo(chat: Conversation, rest: str) -> None:
     chat.screen.text("\n".join(done(plan, carried)))
 
 
+async def _diff(chat: Conversation, rest: str) -> None:
+    from agent.cli.undoing import compared
+
+    undo, environment = chat.opening.crib.undo(chat.session.identity.session_id), chat.session.scope.environment
+    end = f"/{rest.removeprefix('./')}" if rest else ""
+    found = [one for one in await undo.differences(environment) if f"/{one.path}".endswith(end)]
+    if not found:
+        raise ToolcribError(f"tools changed no file{f' {tame(rest)}' if rest else ''} in this session that is not as it was")
+    for text, style in compared(found):
+        (chat.screen.line(text, style) if chat.screen.interactive else chat.screen.text(text))
+
+
 async def _new(chat: Conversation, rest: str) -> None:
     await chat.open()
     chat.screen.note("a new session; the last one is kept, /sessions lists it")
@@ -186,6 +198,7 @@ COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/image": _image,
     "/explain": _explain,
     "/undo": _undo,
+    "/diff": _diff,
     "/new": _new,
     "/sessions": _sessions,
     "/resume": _resume,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.cli.escape import exact, one_line
 from agent.cli.stories import ago
@@ -12,9 +12,24 @@ from toolcrib._undo import ChangeStep, FileChange, FileState
 from tools.undo.keeper import size_of
 from tools.undo.restore import Action, Done, UndoItem
 
+if TYPE_CHECKING:
+    from tools.undo.differences import FileDifference
+
 _WILL: Mapping[Action, str] = {"restore": "restore", "remove": "remove", "recreate": "recreate", "nothing": "leave"}
 _DID: Mapping[Action, str] = {"restore": "restored", "remove": "removed", "recreate": "recreated", "nothing": "left"}
 _CALLS = 5
+
+
+def compared(found: Sequence[FileDifference]) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a diff for people, each with its style."""
+    for one in found:
+        if one.why:
+            yield f"{exact(one.path)}: {exact(one.why)}", "dim"
+        for number, line in enumerate(one.lines):
+            yield exact(line), "bold" if number < len(("---", "+++")) else _STYLES.get(line[:1], "")
+
+
+_STYLES: Mapping[str, str] = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def title(plan: UndoPlan, now: float) -> str:

@@ -68,7 +68,7 @@ def holder_of(environment: Environment, path: str) -> str:
 def size_of(number: int) -> str:
     """Word a size for people."""
     if number < 1024:
-        return f"{number} bytes"
+        return f"{number} byte{'' if number == 1 else 's'}"
     size, units = number / 1024, ["KiB", "MiB", "GiB", "TiB"]
     while size >= 1024 and len(units) > 1:
         size /= 1024

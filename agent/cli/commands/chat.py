@@ -38,7 +38,7 @@ examples:
 {MODEL_HELP}
 in the chat:
   @terminal {{"command": "ls"}}      calls a tool yourself; @tool NAME {{...}} does too
-  /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /undo [call|redo]  /new  /sessions
+  /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /undo [call|redo]  /diff [FILE]  /new  /sessions
   /resume ID  /export [FILE]  /quit
   Ctrl-C interrupts what runs, also while the model answers, and keeps the session.
 

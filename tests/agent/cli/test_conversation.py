@@ -93,6 +93,26 @@ def test_whoever_typed_calls_meanwhile_comes_back_to_the_model_of_the_command_li
     assert said(server.requests[1])[-1] == "second"
 
 
+def test_what_tools_changed_is_shown(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "old.txt").write_text("one\ntwo\n")
+    (tmp_path / "same.txt").write_text("same\n")
+    lines = [
+        '@patch {"path": "old.txt", "old": "two", "new": "2\\u001b[2J"}',
+        '@write_file {"path": "new.txt", "content": "fresh\\n"}',
+        '@write_file {"path": "bin", "content": "\\u0000"}',
+        '@patch {"path": "same.txt", "old": "same", "new": "other"}',
+        '@patch {"path": "same.txt", "old": "other", "new": "same"}',
+    ]
+    done = run(
+        "chat", "--provider", "manual", stdin="\n".join(["/diff", *lines, "/diff", "/diff new.txt", "/diff gone", ""]).encode()
+    )
+    assert done.err.count("tools changed no file") == 2
+    shown = done.out[done.out.index(f"{tmp_path}/bin: binary; 0 bytes before, 1 byte now") :].splitlines()
+    fresh = ["--- /dev/null", f"+++ b{tmp_path}/new.txt", "@@ -0,0 +1 @@", "+fresh"]
+    changed = [f"--- a{tmp_path}/old.txt", f"+++ b{tmp_path}/old.txt", "@@ -1,2 +1,2 @@", " one", "-two", "+2\\x1b[2J"]
+    assert shown[1:] == [*fresh, *changed, *fresh]
+
+
 def test_the_chat_is_exported(chat: Any, tmp_path: Path) -> None:
     with ChatServer(ChatServer.text("One.")) as server:
         done = chat(server, "/export", "first", "/export talk.md", "/export talk.md", "/export talk.txt")

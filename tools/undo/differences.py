@@ -1,0 +1,74 @@
+"""What a session's tools changed in files: each as it was before the first change, against what is there now."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from toolcrib import Environment, EnvironmentFailed
+from toolcrib._dataclass import dataclass
+from toolcrib._undo import ChangeStep, FileChange
+from tools.undo.keeper import UndoStore, holder_of, size_of
+
+MOST_BYTES = 2_000_000
+"""Bytes of a file that are compared."""
+_NONE = "/dev/null"
+
+
+@dataclass(frozen=True, slots=True)
+class FileDifference:
+    """``lines`` are those of a unified diff, without line feeds; where ``why`` says why there is none, they are empty."""
+
+    path: str
+    lines: tuple[str, ...] = ()
+    why: str = ""
+
+
+async def differences(keeps: UndoStore, environment: Environment, steps: Sequence[ChangeStep]) -> list[FileDifference]:
+    """Compare each file that the steps changed with its content before the first of them.
+
+    A file that is as it was is left out; so are changes that were undone. Raises EnvironmentFailed and StoreFailed.
+    """
+    first: dict[tuple[str, str], FileChange] = {}
+    for step in steps:
+        for change in step.changes:
+            if change.in_effect and step.kind == "call":
+                first.setdefault((change.holder, change.path), change)
+    found = [await _compared(keeps, environment, change) for change in first.values()]
+    return [one for one in sorted(found, key=lambda one: one.path) if one.lines or one.why]
+
+
+async def _compared(keeps: UndoStore, environment: Environment, change: FileChange) -> FileDifference:
+    path = change.path
+    if holder_of(environment, path) != change.holder:
+        return FileDifference(path, why=f"it is elsewhere: {change.holder}")
+    if change.lost:
+        return FileDifference(path, why=f"what it was before is not kept: {change.lost}")
+    before = b"" if change.before is None else await keeps.contents.get(change.before.digest)
+    if before is None:
+        return FileDifference(path, why="what it was before is not kept any more")
+    info = await environment.stat(path)
+    if info is not None and info.kind != "file":
+        return FileDifference(path, why=f"it is a {info.kind} now")
+    try:
+        after = b"" if info is None else await environment.read_file(path, limit=MOST_BYTES + 1)
+    except (OSError, EnvironmentFailed) as error:
+        return FileDifference(path, why=f"it can't be read: {error}")
+    if before == after and (change.before is None) == (info is None):
+        return FileDifference(path)
+    if max(len(before), len(after)) > MOST_BYTES:
+        return FileDifference(path, why=f"too large to compare ({size_of(max(len(before), len(after)))})")
+    old, new = _text(before), _text(after)
+    if old is None or new is None:
+        return FileDifference(path, why=f"binary; {size_of(len(before))} before, {size_of(len(after))} now")
+    shown = path.lstrip("/")
+    names = _NONE if change.before is None else f"a/{shown}", _NONE if info is None else f"b/{shown}"
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), *names, lineterm="")
+    return FileDifference(path, tuple(lines) or (f"--- {names[0]}", f"+++ {names[1]}"))
+
+
+def _text(data: bytes) -> str | None:
+    try:
+        return None if b"\0" in data else data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
