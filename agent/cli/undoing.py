@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.escape import exact, one_line
+from agent.cli.escape import exact, one_line, tame
 from agent.cli.stories import ago
 from agent.undo import UndoPlan
 from toolcrib._undo import ChangeStep, FileChange, FileState
@@ -26,7 +26,7 @@ def compared(found: Sequence[FileDifference]) -> Iterator[tuple[str, str]]:
         if one.why:
             yield f"{exact(one.path)}: {exact(one.why)}", "dim"
         for number, line in enumerate(one.lines):
-            yield exact(line), "bold" if number < len(("---", "+++")) else _STYLES.get(line[:1], "")
+            yield tame(line), "bold" if number < len(("---", "+++")) else _STYLES.get(line[:1], "")
 
 
 _STYLES: Mapping[str, str] = {"+": "green", "-": "red", "@": "cyan"}
