@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.escape import tame
+from agent.cli.escape import exact, tame
 from agent.cli.faults import explained
 from agent.cli.render import first_sentence, table
 from agent.cli.stories import exchanges, session_rows
@@ -26,7 +26,7 @@ _WITH_MODEL = """\
 Say what you want done. A line such as @terminal {"command": "ls"} runs a tool yourself; the model does not hear of it.
 """
 _KEYS = "Ctrl-C interrupts what runs and keeps the session. Tab completes.\n"
-_ALONE = ("/tools", "/new", "/sessions")
+_ALONE = ("/tools", "/new", "/sessions", "/env")
 """Commands without arguments: words behind them were meant for something, and would be lost."""
 _LAST = 3
 """Exchanges that are shown when a session is resumed."""
@@ -169,6 +169,32 @@ async def _resume(chat: Conversation, rest: str) -> None:
     await chat.go_on()
 
 
+async def _approvals(chat: Conversation, rest: str) -> None:
+    from agent.approvals import Approvals
+    from agent.cli import agreed
+
+    crib = chat.opening.crib
+    approvals = Approvals(crib.store, crib.grants)
+    if rest:
+        word, _, prefix = rest.partition(" ")
+        if word != "revoke" or not prefix.strip():
+            raise ToolcribError("write /approvals, or /approvals revoke ID")
+        chat.screen.note(f"revoked: {exact(agreed.covers(await approvals.revoke(prefix.strip())))}")
+        return
+    grants = await approvals.grants(chat.session.identity.session_id)
+    waiting = await approvals.pending(chat.session.identity.session_id)
+    for found in (agreed.ticket_rows(waiting) if waiting else [], agreed.grant_rows(grants) if grants else []):
+        table(found)
+    if not grants and not waiting:
+        chat.screen.note("nothing is granted in this session, and nothing waits for an answer")
+
+
+async def _env(chat: Conversation, rest: str) -> None:
+    backend, scope = chat.session.backend, chat.session.scope
+    state = "its shell runs" if scope.opened is not None else "no command has run yet"
+    chat.screen.text(f"commands run in {backend.name}: {backend.shown}\n  folder: {scope.cwd}\n  {state}")
+
+
 async def _export(chat: Conversation, rest: str) -> None:
     from pathlib import Path
 
@@ -202,5 +228,7 @@ COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/new": _new,
     "/sessions": _sessions,
     "/resume": _resume,
+    "/approvals": _approvals,
+    "/env": _env,
     "/export": _export,
 }

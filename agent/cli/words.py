@@ -13,6 +13,8 @@ SLASH = {
     "/new": "begin a new session",
     "/sessions": "the last sessions",
     "/resume": "/resume ID continues one",
+    "/approvals": "what is granted here and what waits; /approvals revoke ID takes one back",
+    "/env": "where commands run, and in which folder",
     "/export": "/export [FILE.md|.html|.json] writes the session into a file",
     "/quit": "leave (Ctrl-D does too)",
 }

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from agent.below import folders_of, refuse_below
+from agent.cli import agreed
 from agent.cli.app import FAILED, OK, open_crib, running_crib
 from agent.cli.options import count
 from toolcrib import Denied, ToolcribError
@@ -18,7 +18,7 @@ from toolcrib import Denied, ToolcribError
 if TYPE_CHECKING:
     from agent.approvals import Approvals
     from agent.crib import Crib
-    from toolcrib._store import AuditEntry, Grant, Store, TicketRecord
+    from toolcrib._store import Store, TicketRecord
 
 HELP = "List and answer what waits for you; list, narrow and revoke what was agreed; show what was decided."
 _EPILOG = """\
@@ -45,7 +45,6 @@ exit codes of answer and deny: 0 settled, 1 refused (too late, or settled before
 """
 _ACTIONS = ("list", "narrow", "revoke", "pending", "show", "answer", "deny", "history")
 _CHANGES = ("narrow", "revoke", "deny")
-_WIDE = 60
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -96,16 +95,16 @@ async def _act(crib: Crib, args: argparse.Namespace) -> None:
     approvals = Approvals(crib.store, crib.grants)
     match args.action:
         case "pending":
-            _show(args, await approvals.pending(session), _ticket_rows, "no question waits for an answer")
+            _show(args, await approvals.pending(session), agreed.ticket_rows, "no question waits for an answer")
         case "history":
-            _show(args, await approvals.history(session, args.limit), _entry_rows, "nothing was decided yet")
+            _show(args, await approvals.history(session, args.limit), agreed.entry_rows, "nothing was decided yet")
         case "show":
             print(await _whole(crib.store, args.id))
         case "list" | None:
             if args.action is None and not args.json:
                 await _show_waiting(crib, await approvals.pending(session))
             none = "nothing is granted; a yes in chat may last longer than one call"
-            _show(args, await approvals.grants(session), _grant_rows, none)
+            _show(args, await approvals.grants(session), agreed.grant_rows, none)
             if waiting := crib.grants.unconfirmed():
                 print(f"toolcrib: {_unconfirmed(len(waiting))}; `toolcrib chat` asks you", file=sys.stderr)
         case _:
@@ -126,9 +125,9 @@ async def _waiting_row(crib: Crib, record: TicketRecord) -> list[str]:
 
     asked = await asked_of(crib.store, record)
     who = "-" if asked is None else exact(":".join(filter(None, (asked.platform, asked.user))))
-    expires = "never" if record.expires_at is None else _when(record.expires_at)
-    what = exact(_line(record.ticket.message))
-    return [record.ticket.id[:8], who, _when(record.at), expires, record.session_id[:8], what]
+    expires = "never" if record.expires_at is None else agreed.when(record.expires_at)
+    what = exact(agreed.line(record.ticket.message))
+    return [record.ticket.id[:8], who, agreed.when(record.at), expires, record.session_id[:8], what]
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -154,13 +153,13 @@ async def _change(approvals: Approvals, args: argparse.Namespace) -> str:
     if not args.id:
         raise ToolcribError(f"say which: toolcrib approvals {args.action} ID")
     if args.action == "revoke":
-        return f"revoked: {exact(_covers(await approvals.revoke(args.id)))}"
+        return f"revoked: {exact(agreed.covers(await approvals.revoke(args.id)))}"
     if args.action == "deny":
         record = await approvals.refuse(args.id, by="toolcrib approvals", reason=args.detail)
-        return f"denied: {exact(_line(record.ticket.message))}"
+        return f"denied: {exact(agreed.line(record.ticket.message))}"
     if not args.detail:
         raise ToolcribError("say to what: toolcrib approvals narrow ID FOLDER")
-    return f"narrowed: {exact(_covers(await approvals.narrow(args.id, args.detail)))}"
+    return f"narrowed: {exact(agreed.covers(await approvals.narrow(args.id, args.detail)))}"
 
 
 async def _whole(store: Store, prefix: str) -> str:
@@ -205,78 +204,3 @@ def _as_json(one: Any) -> Mapping[str, Any]:
             "parameters": dict(record.ticket.parameters),
         }
     return asdict(one)
-
-
-# -- rows --------------------------------------------------------------------------------------------------------------
-
-
-def _grant_rows(grants: Sequence[Grant]) -> list[list[str]]:
-    from agent.cli.escape import exact
-
-    return [
-        ["ID", "COVERS", "UNTIL", "SESSION", "BY", "SINCE"],
-        *(
-            [one.id[:8], exact(_covers(one)), _until(one), one.session_id[:8] or "every", exact(one.by) or "-", _when(one.at)]
-            for one in grants
-        ),
-    ]
-
-
-def _ticket_rows(records: Sequence[TicketRecord]) -> list[list[str]]:
-    from agent.cli.escape import exact
-
-    return [
-        ["ID", "SESSION", "ASKED", "QUESTION"],
-        *([one.ticket.id[:8], one.session_id[:8], _when(one.at), exact(_line(one.ticket.message))] for one in records),
-    ]
-
-
-def _entry_rows(entries: Sequence[AuditEntry]) -> list[list[str]]:
-    from agent.cli.escape import exact
-
-    return [
-        ["WHEN", "SESSION", "DECISION", "BY", "TOOL", "WHAT", "FINDINGS"],
-        *(
-            [_when(one.at), one.session_id[:8], one.decision, exact(one.by), one.tool, exact(_what(one)), exact(_keys(one))]
-            for one in entries
-        ),
-    ]
-
-
-def _covers(grant: Grant) -> str:
-    from agent.allowlist import covered
-
-    if grant.scope == "always":
-        return covered(grant)
-    return f"{grant.key} below {grant.root}" if grant.root else grant.key
-
-
-def _until(grant: Grant) -> str:
-    match grant.scope:
-        case "always":
-            return "you revoke it"
-        case "uses":
-            return f"{grant.uses_left} more calls"
-        case "until":
-            return _when(grant.until or 0.0)
-        case _:
-            return f"the {grant.scope}'s end"
-
-
-def _what(entry: AuditEntry) -> str:
-    detail = entry.detail
-    paths = detail.get("paths") or []
-    return _line(str(detail.get("command") or ", ".join(map(str, paths))))
-
-
-def _keys(entry: AuditEntry) -> str:
-    return ", ".join(dict.fromkeys(map(str, entry.detail.get("keys", ()))))
-
-
-def _line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _WIDE else f"{line[: _WIDE - 1]}…"
-
-
-def _when(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) if at else "-"

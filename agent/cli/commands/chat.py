@@ -39,7 +39,7 @@ examples:
 in the chat:
   @terminal {{"command": "ls"}}      calls a tool yourself; @tool NAME {{...}} does too
   /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /undo [call|redo]  /diff [FILE]  /new  /sessions
-  /resume ID  /export [FILE]  /quit
+  /resume ID  /export [FILE]  /approvals [revoke ID]  /env  /quit
   Ctrl-C interrupts what runs, also while the model answers, and keeps the session.
 
 Lines may also be piped in. Then answers and results go to stdout and everything else to stderr, and whatever would have to

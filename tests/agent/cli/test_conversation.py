@@ -113,6 +113,16 @@ def test_what_tools_changed_is_shown(run: Any, tmp_path: Path) -> None:
     assert shown[1:] == [*fresh, *changed, *fresh]
 
 
+def test_what_is_granted_and_where_commands_run_is_told(run: Any, tmp_path: Path) -> None:
+    lines = ["/approvals", "/env", '@terminal {"command": "mkdir sub; cd sub"}', "/env", "/approvals revoke zz", "/approvals x"]
+    done = run("chat", "--provider", "manual", stdin="\n".join([*lines, ""]).encode())
+    assert "nothing is granted in this session, and nothing waits for an answer" in done.err
+    assert f"folder: {tmp_path}\n  no command has run yet" in done.out
+    assert f"folder: {tmp_path}/sub\n  its shell runs" in done.out
+    assert "no grant begins with 'zz'" in done.err
+    assert "write /approvals, or /approvals revoke ID" in done.err
+
+
 def test_the_chat_is_exported(chat: Any, tmp_path: Path) -> None:
     with ChatServer(ChatServer.text("One.")) as server:
         done = chat(server, "/export", "first", "/export talk.md", "/export talk.md", "/export talk.txt")
