@@ -57,6 +57,8 @@ class Crib:
         self.store = store
         self.registry: ToolRegistry = registry.child()
         self.commands: dict[str, Any] = {}
+        self.slash: dict[str, Callable[..., Any]] = {}
+        """Functions of plugins for the chat's commands, by name without the slash."""
         self.providers: dict[str, Callable[..., Any]] = {}
         self.platforms: dict[str, Callable[..., Platform]] = {}
         self.toolsets: dict[str, Mapping[str, Any]] = {}
@@ -79,6 +81,7 @@ class Crib:
             self.registry,
             add_toolset=self._add_toolset,
             add_command=self._add_command,
+            add_slash=self._add_slash,
             add_environment=self._add_environment,
             add_provider=self._add_provider,
             add_platform=self._add_platform,
@@ -209,6 +212,13 @@ class Crib:
         if lacks := [part for part in ("HELP", "configure", "run") if not hasattr(module, part)]:
             raise PluginError(f"the command {name!r} has no {', '.join(lacks)}: give it HELP, configure(parser) and run(args)")
         _once(self.commands, "command", name, module)
+
+    def _add_slash(self, name: str, function: Callable[..., Any]) -> None:
+        if not name.isascii() or not name.replace("-", "").isalnum():
+            raise PluginError(f"the chat's command {name!r} can't be typed: letters, digits and '-', without the slash")
+        if not callable(function):
+            raise PluginError(f"the chat's command {name!r} is no function: def {name}(text, identity): ...")
+        _once(self.slash, "chat command", name, function)
 
     def _add_environment(self, name: str, factory: Factory) -> None:
         if name in self.backends.named:

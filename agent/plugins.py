@@ -53,6 +53,7 @@ def load_plugins(
     *,
     add_toolset: Add,
     add_command: Add,
+    add_slash: Add,
     add_environment: Add,
     add_provider: Add,
     add_platform: Add,
@@ -69,6 +70,7 @@ def load_plugins(
     adders = {
         "register_toolsets": add_toolset,
         "register_command": add_command,
+        "register_slash": add_slash,
         "register_environment": add_environment,
         "register_provider": add_provider,
         "register_platform": add_platform,

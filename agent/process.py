@@ -63,6 +63,7 @@ class ProcessPlugins:
             add_environment=self._add_environment,
             add_provider=_for_sessions,
             add_platform=_for_sessions,
+            add_slash=_for_sessions,
             project_dir=Path.cwd(),
         )
         self._loaded |= {canonical(info.name): info for info in infos if info.loaded}

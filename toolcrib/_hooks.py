@@ -123,6 +123,14 @@ class SetupHooks:
         """``add("name", module)``: a subcommand of ``toolcrib``. See docs/plugins.md for what the module holds."""
 
     @hookspec
+    def register_slash(self, add: Callable[[str, Callable[..., Any]], None]) -> None:
+        """``add("sky", function)``: the chat's command ``/sky``.
+
+        Called with the text behind it and a RunIdentity, the function (sync or async) returns text to show, or None. What it
+        raises is told to the person. Its docstring's first line is its help.
+        """
+
+    @hookspec
     def register_environment(self, add: Callable[[str, Callable[..., Any]], None]) -> None:
         """``add("name", factory)``: a backend, as a factory of toolcrib.Environment."""
 

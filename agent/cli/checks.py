@@ -185,6 +185,7 @@ async def _first(crib: Crib) -> None:
 
 def _plugins(crib: Crib) -> Iterator[CheckFinding]:
     from agent.cli.app import built_in
+    from agent.cli.words import SLASH
 
     for info in crib.plugins:
         if info.error:
@@ -192,6 +193,10 @@ def _plugins(crib: Crib) -> Iterator[CheckFinding]:
             yield CheckFinding("wrong", f"plugin {info.name} ({info.source}): {info.error}", fix)
         elif info.loaded:
             yield CheckFinding("ok", f"plugin {' '.join(filter(None, (info.name, info.version)))} ({info.source})")
+    for name in crib.slash:
+        if f"/{name}" in SLASH:
+            fix = "rename the plugin's command"
+            yield CheckFinding("wrong", f"a plugin adds /{name}, which the chat has itself", fix)
     for name in crib.commands:
         if name in built_in():
             yield CheckFinding(

@@ -16,9 +16,10 @@ _EMPTY: Mapping[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean":
 
 
 class LineCompleter(Completer):
-    """``definitions`` are those that a model would be shown."""
+    """``definitions`` are those that a model would be shown, ``words`` the chat's own commands and what each is for."""
 
-    def __init__(self, definitions: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, definitions: Sequence[Mapping[str, Any]], words: Mapping[str, str] = SLASH) -> None:
+        self._words = words
         self._tools = {one["function"]["name"]: one["function"] for one in definitions}
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
@@ -27,7 +28,9 @@ class LineCompleter(Completer):
             path = text.removeprefix(_FILE)
             yield from PathCompleter(expanduser=True).get_completions(Document(path, len(path)), complete_event)
         elif text.startswith("/"):
-            yield from (Completion(name, -len(text), display_meta=meta) for name, meta in SLASH.items() if name.startswith(text))
+            yield from (
+                Completion(name, -len(text), display_meta=meta) for name, meta in self._words.items() if name.startswith(text)
+            )
         elif text.startswith("@"):
             named = text.removeprefix("@tool ") if text.startswith("@tool ") else text[1:]
             name, space, rest = named.partition(" ")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.escape import exact, tame
 from agent.cli.faults import explained
 from agent.cli.render import first_sentence, table
 from agent.cli.stories import exchanges, session_rows
-from agent.cli.words import SLASH
+from agent.cli.words import words_of
 from toolcrib import ToolcribError
 from toolcrib._near import near
 
@@ -37,9 +38,9 @@ async def obey(chat: Conversation, line: str) -> bool:
     word, _, rest = line.partition(" ")
     if word in ("/quit", "/exit"):
         return False
-    command = COMMANDS.get(word)
+    command = COMMANDS.get(word) or _of_plugin(chat, word)
     if command is None:
-        alike = near(word, SLASH, cutoff=0.4) if len(word) > 1 else []
+        alike = near(word, words_of(chat.opening.crib), cutoff=0.4) if len(word) > 1 else []
         chat.screen.note(f"there is no {word}; {f'did you mean {alike[0]}?' if alike else '/help lists what there is'}")
         return True
     try:
@@ -51,9 +52,29 @@ async def obey(chat: Conversation, line: str) -> bool:
     return True
 
 
+def _of_plugin(chat: Conversation, word: str) -> Callable[[Any, str], Awaitable[None]] | None:
+    """Return what runs a plugin's command; None where no plugin has one of that name."""
+    function = chat.opening.crib.slash.get(word.removeprefix("/"))
+    if function is None:
+        return None
+
+    async def act(chat: Conversation, rest: str) -> None:
+        try:
+            said = function(rest, chat.session.identity)
+            said = await said if isawaitable(said) else said
+        except ToolcribError:
+            raise
+        except Exception as error:
+            raise ToolcribError(f"the plugin's {word} failed: {type(error).__name__}: {error}") from error
+        if said is not None:
+            chat.screen.text(str(said))
+
+    return act
+
+
 async def _help(chat: Conversation, rest: str) -> None:
     how = _WITH_MODEL if chat.model else _BY_HAND
-    lines = [f"{name:<10} {text}" for name, text in SLASH.items()]
+    lines = [f"{name:<10} {text}" for name, text in words_of(chat.opening.crib).items()]
     if chat.screen.interactive:
         from textwrap import fill
 

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agent.crib import Crib
+
 SLASH = {
     "/help": "this",
     "/tools": "the tools of this session",
@@ -18,3 +25,9 @@ SLASH = {
     "/export": "/export [FILE.md|.html|.json] writes the session into a file",
     "/quit": "leave (Ctrl-D does too)",
 }
+
+
+def words_of(crib: Crib) -> Mapping[str, str]:
+    """Return all commands of a chat: ours, and those of plugins, which ours go before."""
+    added = {f"/{name}": (inspect.getdoc(function) or "of a plugin").splitlines()[0] for name, function in crib.slash.items()}
+    return {**added, **SLASH}

@@ -273,7 +273,7 @@ def test_explain_is_the_gate_on_recorded_commands(session: Session, corpora: Pat
 
 def test_a_stored_session_is_explained_as_it_would_go_on(crib: Crib, session: Session, tmp_path: Path) -> None:
     (tmp_path / "got.sh").write_text("echo hi\n")
-    run_async(session.store.origins.remember(session.id, {str(tmp_path / "got.sh"): Taint.REMOTE.value}))
+    run_async(session.store.origins.remember(session.id, {str(tmp_path / "got.sh"): int(Taint.REMOTE)}))
     run_async(session.store.grants.add(new_grant("session", DELETE, f"{tmp_path}/", session_id=session.id, at=time.time())))
 
     async def levels(stored: str) -> list[str]:

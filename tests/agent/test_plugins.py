@@ -68,6 +68,7 @@ class World:
             self.registry,
             add_toolset=self._adder("toolset"),
             add_command=self._adder("command"),
+            add_slash=self._adder("slash"),
             add_environment=self._adder("environment"),
             add_provider=self._adder("provider"),
             add_platform=self._adder("platform"),

@@ -26,7 +26,7 @@ PUBLIC = {
 HOOKS = {
     "tool_gate", "on_answer", "pre_tool_call", "transform_tool_result", "post_tool_call",
     "on_session_start", "on_session_end", "pre_llm_call", "post_llm_call", "on_start", "on_stop",
-    "register_tools", "register_toolsets", "register_command", "register_environment", "register_provider",
+    "register_tools", "register_toolsets", "register_command", "register_slash", "register_environment", "register_provider",
     "register_platform",
 }  # fmt: skip
 

@@ -165,10 +165,11 @@ def _type(conversation: Conversation, runner: asyncio.Runner) -> int:
     from prompt_toolkit import PromptSession
 
     from agent.cli.complete import LineCompleter
+    from agent.cli.words import words_of
 
     prompt: PromptSession[str] = PromptSession(
         history=_history(_history_file()),
-        completer=LineCompleter(conversation.session.definitions),
+        completer=LineCompleter(conversation.session.definitions, words_of(conversation.opening.crib)),
         complete_while_typing=False,
         enable_suspend=True,
     )

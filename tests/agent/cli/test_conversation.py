@@ -123,6 +123,32 @@ def test_what_is_granted_and_where_commands_run_is_told(run: Any, tmp_path: Path
     assert "write /approvals, or /approvals revoke ID" in done.err
 
 
+SKY = """
+from toolcrib import hookimpl
+
+async def sky(text, identity):
+    'How the sky is.'
+    return f"{text} is blue on {identity.platform}"
+
+@hookimpl
+def register_slash(add):
+    add("sky", sky)
+    add("env", lambda text, identity: "mine")
+    add("broken", lambda text, identity: 1 / 0)
+"""
+
+
+def test_a_plugin_has_commands_of_its_own(run: Any, user_plugin: Any) -> None:
+    user_plugin("sky", SKY)
+    done = run("chat", "--provider", "manual", stdin=b"/sky  Oslo\n/env\n/broken\n/sk\n/help\n")
+    assert "Oslo is blue on cli\n" in done.out
+    assert "mine" not in done.out
+    assert "the plugin's /broken failed: ZeroDivisionError: division by zero" in done.err
+    assert "there is no /sk; did you mean /sky?" in done.err
+    assert "/sky       How the sky is." in done.out
+    assert "a plugin adds /env, which the chat has itself" in run("doctor").out
+
+
 def test_the_chat_is_exported(chat: Any, tmp_path: Path) -> None:
     with ChatServer(ChatServer.text("One.")) as server:
         done = chat(server, "/export", "first", "/export talk.md", "/export talk.md", "/export talk.txt")

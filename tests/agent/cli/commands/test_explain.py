@@ -190,7 +190,7 @@ def test_as_a_stored_session_would(run: Any, tmp_path: Path) -> None:
     (tmp_path / "got.sh").write_text("echo hi\n")
     store = SqliteStore(state_dir() / "toolcrib.db")
     run_async(store.sessions.create("5e551044", platform="cli", user="", cwd=str(tmp_path)))
-    run_async(store.origins.remember("5e551044", {str(tmp_path / "got.sh"): Taint.REMOTE.value}))
+    run_async(store.origins.remember("5e551044", {str(tmp_path / "got.sh"): int(Taint.REMOTE)}))
     grant = new_grant("uses", "fs.recursive-delete", f"{tmp_path}/", session_id="5e551044", uses=1, at=time.time())
     run_async(store.grants.add(grant))
     assert [run("explain", "bash got.sh", *more).out.split(":")[0] for more in ([], ["--session", "5e55"])] == [
