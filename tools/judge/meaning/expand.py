@@ -367,7 +367,7 @@ class _Builder:
         ifs = separators(self.state)
         if value.taint & WHOLE and (not ifs or splitter(ifs).search(text) is not None):
             value = changed(value)
-        if HOLE in text and ifs != "" and (text != HOLE or Taint.OURS not in value.taint):  # a process's number is one word
+        if HOLE in text and (text != HOLE or Taint.OURS not in value.taint):  # a process's number is one word
             self.elastic = True
         if ifs is None:
             self.add(HOLE, value.taint | Taint.UNKNOWN, quoted=True)

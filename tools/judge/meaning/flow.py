@@ -230,6 +230,9 @@ def blurred(before: State, after: State) -> State:
         after.positional = (unknown(joined(after.positional).taint),)
     if before.stdin != after.stdin:
         after.stdin = unknown((after.stdin or EMPTY).taint)
+    if before.fds is not after.fds:
+        changed = ((fd, value) for fd, value in after.fds.items() if before.fds.get(fd) != value)
+        after.fds = {**after.fds, **{fd: unknown(value.taint) for fd, value in changed}}
     if before.cwds != after.cwds:
         after.cwds = ()
     if before.out is not after.out:
