@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from toolcrib._regex import Regex
-from tools.judge.meaning import conditions, descriptors, expand, external, flow, simple
+from tools.judge.meaning import conditions, descriptors, expand, external, flow, simple, traps
 from tools.judge.meaning.act import RedirectTarget
 from tools.judge.meaning.base import Base
 from tools.judge.meaning.shellstate import State, Var
@@ -256,6 +256,8 @@ class Interpreter(Base):
 
     def define(self, command: Function, state: State) -> list[State]:
         simple.define(self, command, state)
+        if self.found.traps:
+            traps.again(self, state)
         if command.name == "command_not_found_handle":  # bash calls it by itself, for any name that it does not find
             flow.call(self, state.copy(), command.name, state.functions[command.name], [unknown()])
         state.status = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tools.judge.meaning import assigning, expand, external, flow, mishaps, streams, tables
+from tools.judge.meaning import assigning, expand, external, flow, mishaps, streams, tables, traps
 from tools.judge.meaning.act import RedirectTarget
 from tools.judge.meaning.call import BuiltinCall
 from tools.judge.meaning.shellstate import UNDEFINED, Body, State
@@ -35,6 +35,8 @@ class Prepared(NamedTuple):
 
 def run(it: Walker, cmd: Simple, state: State) -> list[State]:
     it.limits.step()
+    if it.found.traps:
+        traps.again(it, state)
     if it.context.span is None:
         it.span = (cmd.start, cmd.end)
     if state.aliases and cmd.words:

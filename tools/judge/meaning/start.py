@@ -6,6 +6,7 @@ import functools
 from collections.abc import Container
 
 from tools.judge.budget import Budget
+from tools.judge.meaning import traps
 from tools.judge.meaning.act import Fault, Meaning
 from tools.judge.meaning.run import Interpreter
 from tools.judge.meaning.shellstate import State, Var
@@ -121,6 +122,7 @@ def _signalled(it: Interpreter, first: State) -> list[State]:
     for signal, text in it.now.traps.items():
         if text and signal != "EXIT":
             after += it.text(text, first.copy())
+            traps.note(it, first, text)
     it.found.acts, it.found.faults = acts, faults
     for one in after:
         one.flow = ""

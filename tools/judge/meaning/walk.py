@@ -98,6 +98,8 @@ class Found:
     """Folders that are made."""
     unsure: dict[str, None] = field(default_factory=dict)
     """Folders whose contents may be changed in ways that nobody follows."""
+    traps: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = field(default_factory=dict)
+    """Texts that run between commands, with what they depended on when they were followed last."""
     lists: dict[str, None] = field(default_factory=dict)
     """Texts that are read part by part, and not followed to their end."""
 
