@@ -8,9 +8,9 @@ from typing import NamedTuple
 from tools.judge.meaning import assigning, expand, external, flow, mishaps, streams, tables, traps
 from tools.judge.meaning.act import RedirectTarget
 from tools.judge.meaning.call import BuiltinCall
-from tools.judge.meaning.shellstate import UNDEFINED, Body, State
+from tools.judge.meaning.shellstate import UNDEFINED, Body, State, Var
 from tools.judge.meaning.streams import Streams
-from tools.judge.meaning.value import HOLE, Value, joined
+from tools.judge.meaning.value import HOLE, Value, changed, joined, settled, unknown
 from tools.judge.meaning.walk import Doubts, Walker
 from tools.judge.shell.tree import (
     AndOr,
@@ -56,7 +56,10 @@ def run(it: Walker, cmd: Simple, state: State) -> list[State]:
         results = mishaps.after(it, doubts) if doubts.failed else []
         several = bool(results) or len(passes) > 1
         for one, prepared in passes:
-            results += _assigned(it, cmd, one, prepared)
+            ended = _assigned(it, cmd, one, prepared)
+            for end in ended if it.found.last else ():
+                end.put("_", Var(changed(settled(prepared.argv[-1:])[0]) if prepared.argv else unknown()))
+            results += ended
         return it.merge(results) if several else results
     finally:
         context.doubts = outer

@@ -8,6 +8,7 @@ from collections.abc import Container
 from tools.judge.budget import Budget
 from tools.judge.meaning import traps
 from tools.judge.meaning.act import Fault, Meaning
+from tools.judge.meaning.base import asks_for_last
 from tools.judge.meaning.run import Interpreter
 from tools.judge.meaning.shellstate import State, Var
 from tools.judge.meaning.state import ShellNow, Snapshot
@@ -25,6 +26,7 @@ def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget, pr
     try:
         script = parse(text, budget)
         it.context.text = text
+        it.found.last = asks_for_last(text)
         first = _begin(now)
         if first.traps:
             ends = [end for begin in _signalled(it, first) for end in it.whole(script, begin)]
@@ -71,6 +73,10 @@ def _begin(now: ShellNow) -> State:
     state = State()
     if now.cwd.startswith("/"):
         state.cwds = (now.cwd,)
+    if now.variables.get("OLDPWD", "").startswith("/"):
+        state.old_cwds = (now.variables["OLDPWD"],)
+    if (there := now.variables.get("PWD", now.cwd)) != now.cwd:  # assigned, or by another way through links
+        state.put("PWD", Var(Value(there)))
     state.positional = tuple(map(Value, now.positional))
     variables = now.variables
     for name in ("IFS", "CDPATH"):  # all others are looked up where they are used
