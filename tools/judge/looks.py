@@ -160,6 +160,17 @@ class Looks:
         named = (one.text for act in self._acts for one in (*act.argv[1:], *(target.path for target in act.redirects)))
         return any(text.endswith(endings) for text in named)
 
+    def written_below(self, folder: str) -> Sequence[str]:
+        """Return the files in an absolute ``folder`` that this session wrote, and those that the line names."""
+        found = list(self._files.own_below(folder)) if isinstance(self._files, KnowsOrigins) else []
+        for act in self._acts:
+            words = (*(one.text for one in act.argv[1:]), *(target.path.text for target in act.redirects if "<" not in target.op))
+            found += [
+                path for word in words for cwd in act.cwds if (path := posixpath.normpath(f"{cwd}/{word}")) and word[:1] != "/"
+            ]
+            found += [posixpath.normpath(word) for word in words if word[:1] == "/"]
+        return [path for path in found if under(path, folder)]
+
     def unsure_panes(self) -> Sequence[str]:
         """Return the sessions of multiplexers in which nobody knows what a line would mean."""
         return [*self.panes, *(self._files.own_below(FOLDER) if isinstance(self._files, KnowsOrigins) else ())]

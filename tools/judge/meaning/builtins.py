@@ -165,6 +165,14 @@ def _hash(call: BuiltinCall) -> list[State]:
     return call.end(None)
 
 
+def _history_again(call: BuiltinCall) -> list[State]:
+    """``fc -s``, ``fc -e EDITOR``: runs a line of the history, whatever stands there."""
+    options = [value.text for value in call.argv[1:] if value.text[:1] == "-" and not value.text[1:].isdigit()]
+    if options and any("l" in text for text in options[:1]):
+        return _nothing(call)
+    return code.here(call.it, call.state, unknown(), "argument", call.argv, call.redirects)
+
+
 def _getopts(call: BuiltinCall) -> list[State]:
     call.note()
     for name in (call.argv[2].text if len(call.argv) > 2 else "", "OPTARG", "OPTIND"):
@@ -261,6 +269,7 @@ BUILTINS = {
     "false": _false,
     "echo": _prints,
     "printf": _prints,
+    "fc": _history_again,
     "pwd": _prints,
     "test": _test,
     "[": _test,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from toolcrib._regex import Regex
 from tools.judge.meaning import assigning, expand, external, flow, mishaps, streams, tables, traps
 from tools.judge.meaning.act import RedirectTarget
 from tools.judge.meaning.call import BuiltinCall
@@ -244,6 +246,11 @@ def redirected(it: Walker, command: Redirected, state: State) -> list[State]:
 # -- aliases -------------------------------------------------------------------------------------------------------
 
 
+_QUOTED = Regex(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.", re.DOTALL)
+_CUTS = Regex(r"(?:^|[\s;&|()])#|(?<!<)<<(?!<)|['\"\\]")
+"""What makes an alias's text no whole words, outside of quotes: a comment, a here-document, a quote that stays open."""
+
+
 def _aliased(it: Walker, cmd: Simple, state: State) -> list[State] | None:
     """The states after the command with its alias put in; None where there is none."""
     word = cmd.words[0]
@@ -254,6 +261,8 @@ def _aliased(it: Walker, cmd: Simple, state: State) -> list[State] | None:
     if entry is None or not isinstance(part, Plain):
         return None
     text, epoch, line = entry
+    if _CUTS.search(_QUOTED.sub("_", text)):  # what stands behind it is read otherwise than it was here
+        it.fault("opaque", f"the alias {part.text} may begin a comment, a quote or a here-document")
     aliases = state.aliases
     inner = {name: value for name, value in aliases.items() if name != part.text}
     now = it.context.parsed or (it.context.epoch, it.context.line)
