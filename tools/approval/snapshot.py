@@ -53,10 +53,10 @@ class GatheredFiles:
         self._seen: dict[str, Seen] = {}
         self._digests: dict[str, str] = {}
         self._real: dict[str, str] = {}
-        self._trees: dict[str, WorkTree] = {}
+        self._trees: dict[tuple[str, str], WorkTree] = {}
         self.wanted: set[str] = set()
         self.unresolved: set[str] = set()
-        self.unseen: set[str] = set()
+        self.unseen: set[tuple[str, str]] = set()
 
     def look(self, path: str) -> Seen:
         seen = self._seen.get(path)
@@ -87,11 +87,11 @@ class GatheredFiles:
         kind = self.look(path).kind
         return kind == "missing" and path in self._seen and self.is_inside(path)
 
-    def work_tree(self, folder: str) -> WorkTree:
+    def work_tree(self, folder: str, commit: str = "") -> WorkTree:
         """Return what the working tree around a folder holds; UNSEEN until ``gather`` has looked."""
-        known = self._trees.get(folder)
+        known = self._trees.get((folder, commit))
         if known is None:
-            self.unseen.add(folder)
+            self.unseen.add((folder, commit))
             return UNSEEN
         return known
 
@@ -148,10 +148,10 @@ class GatheredFiles:
                 self._real[path] = await environment.resolve(path)
             except (OSError, EnvironmentFailed, ValueError):
                 self._real[path] = path  # nothing can be opened there
-        for folder in sorted(self.unseen):
-            told = await ask_git(environment, folder)
-            self._trees[folder] = read_status(told)
-            self._digests[f"{folder} (work tree)"] = hashlib.sha256(told).hexdigest()
+        for folder, commit in sorted(self.unseen):
+            told = await ask_git(environment, folder, commit)
+            self._trees[folder, commit] = read_status(told)
+            self._digests[f"{folder} (work tree{commit and ', '}{commit})"] = hashlib.sha256(told).hexdigest()
         self.wanted, self.unresolved, self.unseen = set(), set(), set()
 
     def digests(self) -> dict[str, str]:
@@ -208,8 +208,8 @@ def _as_text(data: bytes) -> Seen:
 class LocalFiles:
     """A Snapshot that reads this machine's files at once: for a person who asks what a command would do here."""
 
-    def work_tree(self, folder: str) -> WorkTree:
-        return read_status(ask_git_here(folder))
+    def work_tree(self, folder: str, commit: str = "") -> WorkTree:
+        return read_status(ask_git_here(folder, commit))
 
     def real(self, path: str) -> str:
         try:

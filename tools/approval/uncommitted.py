@@ -2,7 +2,8 @@
 
 The settings of a repository can name programs that git runs: filters and their processes, fsmonitor, hooks, a transport for
 objects that are missing, an ssh command. So the script asks the repository's own git folder for names only: its top, its
-index, its objects, its last commit (``git rev-parse``, which opens no file of the tree and no object). What is compared is
+index, its objects, its last commit (``git rev-parse``, which opens no file of the tree, and of the objects at most commits
+that lead to the one that a command names). What is compared is
 then asked of an empty git folder that the script makes, whose settings are ours, over that index and those objects: a filter
 that ``.gitattributes`` names is defined nowhere, there is no hook, no remote to fetch from, and no transport is allowed.
 The settings of the system and of the account are not read either, nor are variables of the session's shell.
@@ -50,6 +51,8 @@ top=$(ask --show-toplevel) && [ -n "$top" ] || exit 1
 index=$(ask --git-path index) && objects=$(ask --git-path objects) && exclude=$(ask --git-path info/exclude) || exit 1
 head=$(ask --verify --quiet HEAD) || exit 1
 here=$(pwd -P) || exit 1
+other=
+[ -z "$2" ] || other=$(ask --verify --quiet --end-of-options "$2") || exit 1
 case $index in /*) ;; *) index=$here/$index ;; esac
 case $objects in /*) ;; *) objects=$here/$objects ;; esac
 own=$(mktemp -d) || exit 1
@@ -67,17 +70,36 @@ git ls-files -v >"$own/marks" && git ls-files -s >"$own/kinds" || exit 1
 ! grep -qv '^[HM] ' "$own/marks" && ! grep -q '^160000 ' "$own/kinds" || exit 1
 git status --porcelain -z --no-renames --ignored --untracked-files=normal --ignore-submodules=all >"$own/told" || exit 1
 [ "$(wc -c <"$own/told")" -lt 100000 ] || exit 1
-printf 'work tree\0'; cat "$own/told"; printf '\0end\n'
+hand=
+git ls-files --resolve-undo >"$own/undo" || exit 1
+tr '\0' '\n' <"$own/told" | sed -n -e 's/^UU //p' -e 's/^AA //p' >"$own/both"
+while IFS= read -r file; do { [ -f "$file" ] && grep -q '^<<<<<<< ' <"$file"; } || hand=1; done <"$own/both"
+if [ -n "$other" ]; then
+  GIT_INDEX_FILE=$own/index git read-tree "$other" || exit 1
+  GIT_INDEX_FILE=$own/index git ls-files -z --cached --ignored --exclude-standard >"$own/kinds" || exit 1
+  tr '\0' '\n' <"$own/kinds" >"$own/both"
+  while IFS= read -r file; do
+    [ ! -e "$file" ] && [ ! -L "$file" ] || [ -n "$(GIT_LITERAL_PATHSPECS=1 git ls-files -- "$file")" ] \
+      || printf 'over %s/%s\0' "$top" "$file"
+  done <"$own/both" >"$own/over"
+fi
+printf 'work tree\0'
+[ -z "$hand" ] && [ ! -s "$own/undo" ] || printf 'hand\0'
+[ -z "$other" ] || { printf 'other\0'; cat "$own/over"; }
+cat "$own/told"; printf '\0end\n'
 """
 
 
-async def ask_git(environment: Environment, folder: str) -> bytes:
-    """Return what ``git status`` would list for the tree around ``folder``, framed; b"" where it can't be told. Never raises."""
+async def ask_git(environment: Environment, folder: str, commit: str = "") -> bytes:
+    """Return what ``git status`` would list for the tree around ``folder``, framed; b"" where it can't be told. Never raises.
+
+    ``commit``: a name of a commit, whose files are looked for among those that are there and ignored.
+    """
     try:
         state = await environment.shell_state()
         if state is not None and _may_pose(state):
             return b""
-        request = ExecRequest(_line(folder), cwd="/", keep=MOST_BYTES, timeout=SECONDS)
+        request = ExecRequest(_line(folder, commit), cwd="/", keep=MOST_BYTES, timeout=SECONDS)
         if state is None:  # each command has a shell of its own
             outcome = await environment.execute(request)
             return outcome.stdout.head if outcome.exit_code == 0 and outcome.ended == "exited" else b""
@@ -106,11 +128,11 @@ async def _beside(environment: Environment, request: ExecRequest) -> bytes:
             await process.kill()
 
 
-def ask_git_here(folder: str) -> bytes:
+def ask_git_here(folder: str, commit: str = "") -> bytes:
     """Do as ``ask_git`` on this machine."""
     try:
         done = subprocess.run(
-            [_ENV, "-i", *_assignments(), "/bin/sh", "-c", _SCRIPT, "sh", folder],
+            [_ENV, "-i", *_assignments(), "/bin/sh", "-c", _SCRIPT, "sh", folder, commit],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=SECONDS,
@@ -128,12 +150,21 @@ def read_status(told: bytes) -> WorkTree:
     if not whole:
         return UNSEEN
     entries = [entry for entry in told[len(_BEGIN) : -len(_END)].split(b"\0") if entry]
-    kinds = {entry[:3] for entry in entries}
-    return WorkTree(changed=not kinds <= {b"?? ", b"!! "}, untracked=b"?? " in kinds, ignored=b"!! " in kinds)
+    over = tuple(entry[5:].decode(errors="replace") for entry in entries if entry.startswith(b"over "))
+    compared = b"other" in entries
+    kinds = {entry[:3] for entry in entries if entry not in (b"hand", b"other") and not entry.startswith(b"over ")}
+    edited = any(kind[1] in b"MDT" and kind[:1] != b"U" for kind in kinds)
+    return WorkTree(
+        changed=not kinds <= {b"?? ", b"!! "},
+        untracked=b"?? " in kinds,
+        ignored=b"!! " in kinds,
+        resolved=edited or b"hand" in entries,
+        overwritten=over if compared else None,
+    )
 
 
-def _line(folder: str) -> str:
-    words = [_ENV, "-i", *_assignments(), "/bin/sh", "-c", _SCRIPT, "sh", folder]
+def _line(folder: str, commit: str) -> str:
+    words = [_ENV, "-i", *_assignments(), "/bin/sh", "-c", _SCRIPT, "sh", folder, commit]
     return " ".join(map(shlex.quote, words))
 
 

@@ -44,12 +44,16 @@ _GLOB = frozenset("*?[{")
 class WorkTree(NamedTuple):
     """Work in a git working tree that no commit has, as far as it was seen: what was not seen counts as there.
 
-    ``changed``: tracked files differ from the last commit, staged or not.
+    ``changed``: tracked files differ from the last commit, staged or not. ``resolved``: there is more than git left itself
+    where it stopped in a merge. ``overwritten``: ignored files, by absolute paths, that a commit has too; None where none was
+    compared.
     """
 
     changed: bool = True
     untracked: bool = True
     ignored: bool = True
+    resolved: bool = True
+    overwritten: tuple[str, ...] | None = None
 
 
 UNSEEN = WorkTree()
@@ -60,8 +64,11 @@ UNSEEN = WorkTree()
 class SeesWork(Protocol):
     """A snapshot that sees what a working tree holds."""
 
-    def work_tree(self, folder: str) -> WorkTree:
-        """The working tree that the absolute ``folder`` belongs to. Runs nothing that the repository names. Never raises."""
+    def work_tree(self, folder: str, commit: str = "") -> WorkTree:
+        """The working tree that the absolute ``folder`` belongs to, compared with a commit where one is named.
+
+        Runs nothing that the repository names. Never raises.
+        """
         ...
 
 
@@ -162,6 +169,17 @@ class Looks:
         named = (one.text for act in self._acts for one in (*act.argv[1:], *(target.path for target in act.redirects)))
         return any(text.endswith(endings) for text in named)
 
+    def written_below(self, folder: str) -> Sequence[str]:
+        """Return the files in an absolute ``folder`` that this session wrote, and those that the line names."""
+        found = list(self._origins.own_below(folder)) if self._origins is not None else []
+        for act in self._acts:
+            words = (*(one.text for one in act.argv[1:]), *(target.path.text for target in act.redirects if "<" not in target.op))
+            found += [
+                path for word in words for cwd in act.cwds if (path := posixpath.normpath(f"{cwd}/{word}")) and word[:1] != "/"
+            ]
+            found += [posixpath.normpath(word) for word in words if word[:1] == "/"]
+        return [path for path in found if under(path, folder)]
+
     def unsure_panes(self) -> Sequence[str]:
         """Return the sessions of multiplexers in which nobody knows what a line would mean."""
         return [*self.panes, *(self._origins.own_below(FOLDER) if self._origins is not None else ())]
@@ -190,11 +208,11 @@ class Looks:
                     return False
         return True
 
-    def work_tree(self, folder: str) -> WorkTree:
-        """Look at the working tree that ``folder`` (absolute) belongs to."""
+    def work_tree(self, folder: str, commit: str = "") -> WorkTree:
+        """Look at the working tree that ``folder`` (absolute) belongs to, and at a commit of its repository."""
         if self._elsewhere or self._brought or not _sees_work(self._files):
             return UNSEEN
-        seen = self._files.work_tree(folder)
+        seen = self._files.work_tree(folder, commit)
         return seen._replace(changed=seen.changed or seen.untracked) if self._added else seen
 
 

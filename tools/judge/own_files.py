@@ -17,7 +17,7 @@ from tools.judge.paths import (
     spelled,
 )
 from tools.judge.procfs import WHY, is_folder, names_process
-from tools.judge.reads import TAKES, searched, taken_by_git, takes_folders
+from tools.judge.reads import TAKES, places, searched, taken_by_git, takes_folders
 
 LOOKS = frozenset(
     {"ls", "stat", "test", "[", "[[", "echo", "printf", "du", "file", "realpath", "readlink", "cd", "pushd", "dirname"}
@@ -112,12 +112,13 @@ def _reaches_own(act: Act, one: Value, forms: Sequence[Value], led: Sequence[str
         return False
     if any(is_protected(there, basis.protected) and not (reads and there.endswith(READABLE)) for there in led):
         return True
+    where = places(act, basis.home)
     for form in forms:
         wild = is_wild(act, form)
         plain = "/" not in form.text and form.text[:1] not in (".", "~", "*") and not wild
         if plain and act.name not in TAKES and not any("toolcrib" in cwd for cwd in act.cwds):
             continue
-        for path in spelled(form, act.cwds, basis.home):
+        for path in spelled(form, where, basis.home):
             if is_protected(path, basis.protected):
                 return True
             if wild and any(may_match(path, folder) for folder in basis.protected):

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from toolcrib._regex import Regex
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.value import HOLE, Taint, Value
-from tools.judge.options import read
+from tools.judge.options import read, values
 from tools.judge.paths import spelled
 from tools.judge.procfs import in_code, is_folder, matches_process, names_process, near_processes, relative
 
-_WITH_OPTION = frozenset({"mv", "rm", "chmod", "chown", "shred", "rsync", "cp", "zip", "chgrp", "grep", "egrep", "fgrep", "scp"})
-_ALWAYS = frozenset({"mv", "shred", "tar", "bsdtar", "rg", "ag", "ack", "ugrep", "7z", "restic", "borg"})
+_WITH_OPTION = frozenset(
+    {"mv", "rm", "chmod", "chown", "shred", "rsync", "cp", "zip", "chgrp", "grep", "egrep", "fgrep", "scp", "diff"}
+)
+_ALWAYS = frozenset({"mv", "shred", "tar", "gtar", "bsdtar", "rg", "ag", "ack", "ugrep", "7z", "restic", "borg"})
 TAKES = _WITH_OPTION | _ALWAYS
 """Commands that take a folder with all that is in it: always, or with an option such as ``-r``."""
 _SHOW_NAMES = frozenset({"ls", "stat", "test", "[", "[[", "echo", "printf", "du", "file", "realpath", "readlink", "cd", "pushd"})
@@ -80,6 +82,21 @@ def _is_pattern(act: Act, given: Value) -> bool:
 
 def _takes_process(act: Act) -> bool:
     return takes_folders(act) or (act.name == "git" and "grep" in act.words()) or "http.server" in act.words()
+
+
+_TARS = frozenset({"tar", "gtar", "bsdtar"})
+_ELSEWHERE = frozenset({"-C", "--directory", "--cd"})
+
+
+def places(act: Act, home: str) -> Sequence[str]:
+    """Return the folders from which the command's paths may count: besides the working folder, those that tar goes to."""
+    if act.name not in _TARS or not any("C" in text or text.startswith("--") for text in act.words()):
+        return act.cwds
+    where = list(act.cwds)
+    for given in values(["tar", *act.words()], "tar", _ELSEWHERE):
+        if given.value:
+            where += spelled(act.argv[given.value_at]._replace(text=given.value), where, home)
+    return where
 
 
 # what is searched

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from toolcrib._regex import Regex
 from tools.judge.folders import under
 from tools.judge.meaning.act import Act
-from tools.judge.meaning.value import HOLE, Value, plain
+from tools.judge.meaning.value import HOLE, Taint, Value, plain
 from tools.judge.paths import READABLE, spelled
 
 FINDERS = frozenset({"find", "gfind", "bfs", "fd", "fdfind"})
@@ -111,13 +111,19 @@ def _wanted(act: Act) -> list[str]:
 def into_own(acts: Sequence[Act], protected: Sequence[str], home: str) -> Iterator[tuple[Act, bool]]:
     """Yield walks that may reach toolcrib's own files and whose finds are read, sent or deleted; True: surely deleted."""
     finders = [act for act in acts if act.name in FINDERS and not act.place]
-    fed = bool(finders) and any(act.fed and act.name not in _NAMES_TOLD for act in acts)
+    fed = bool(finders) and any(act.name not in _NAMES_TOLD and (act.fed or _is_given_finds(act)) for act in acts)
     for act in finders:
         deletes = any(value.text == "-delete" for value in act.argv)
         if fed or deletes:
             found = walk(act, home)
             if any(_reaches(found, start, own, home) for start in found.starts for own in protected):
                 yield act, deletes and not found.names
+
+
+def _is_given_finds(act: Act) -> bool:
+    """Return whether the command's words or what it reads may be files that something found: ``find | while read f``."""
+    given = (*act.argv[1:], *(target.path for target in act.redirects))
+    return act.name not in FINDERS and any(value.taint & Taint.FOUND and HOLE in value.text for value in given)
 
 
 def _reaches(found: Walk, start: str, own: str, home: str) -> bool:

@@ -55,6 +55,35 @@ def test_a_file_that_is_not_there_is_not_emptied(floor: Any, command: str) -> No
     assert floor.do(command) == "ran"
 
 
+WRITTEN = [
+    "import csv\nwith open('data.csv', 'w') as f:\n    csv.writer(f).writerows([[1, 2]])",
+    "import csv\nrows = csv.reader(open('a.txt'))\nwith open('data.csv', 'w') as f:\n    csv.writer(f).writerows(rows)",
+    "f = open('data.csv', 'w')\nprint(open('a.txt').read())\nf.write('a,b')",
+    "import json\njson.dump({}, open('data.csv', 'w'))",
+    "import subprocess\nsubprocess.run(['sort', 'a.txt'], stdout=open('data.csv', 'w'))",
+    "open('data.csv', 'w').write(input())",
+]
+
+
+@pytest.mark.parametrize("source", WRITTEN)
+def test_a_file_that_is_written_anew_is_not_emptied(floor: Any, source: str) -> None:
+    """As for ``printf a,b > data.csv``."""
+    assert floor.do(f"python3 - <<'E'\n{source}\nE") == "ran"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "open('data.csv', 'w').write('')",
+        "f = open('data.csv', 'w')\nprint(open('a.txt').read())",
+        "import csv\nwith open('data.csv', 'w') as f:\n    pass\ncsv.writer(open('b.csv', 'w')).writerow([1])",
+        "import csv\nopen('data.csv', 'w').close()\ncsv.writer(open('data.csv', 'a')).writerow([1])",
+    ],
+)
+def test_a_file_that_nothing_is_written_to_is(floor: Any, source: str) -> None:
+    assert set(floor.do(f"python3 - <<'E'\n{source}\nE")) >= EMPTIES
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -107,6 +107,84 @@ def test_untracked_files_may_be_overwritten_by_another_commit(floor: Any, tree: 
     assert floor.do(command) == LOSES
 
 
+def _tracks_ignored(tree: Path) -> None:
+    """A branch, ``w``, has files that are ignored on this one, and are there."""
+    (tree / "build").mkdir()
+    (tree / "build/out").write_text("in w\n")
+    git(tree, "checkout", "-qb", "w")
+    git(tree, "add", "-f", "build/out")
+    git(tree, "commit", "-qm", "w")
+    git(tree, "checkout", "-q", "-")
+    (tree / "build").mkdir(exist_ok=True)
+    (tree / "build/out").write_text("mine\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git restore -s w build/out",
+        "git restore --source=w -- build",
+        "git restore -s w .",
+        "git checkout w build/out",
+        "git checkout w -- .",
+        "git checkout w -- 'buil*'",
+        "cd src && git checkout w -- ../build",
+        "git checkout w",
+        "git checkout -q -",
+        "git switch w",
+        "git checkout -b new w",
+        "git merge -q w",
+        "git rebase w",
+    ],
+)
+def test_ignored_files_that_a_commit_has_are_asked_about(floor: Any, tree: Path, command: str) -> None:
+    _tracks_ignored(tree)
+    assert floor.do(command) == LOSES
+
+
+@pytest.mark.parametrize(
+    "command", ["git restore -s w a.py", "git checkout w -- src", "git checkout topic", "git checkout -b new", "git switch topic"]
+)
+def test_what_spares_them_is_free(floor: Any, tree: Path, command: str) -> None:
+    _tracks_ignored(tree)
+    assert floor.do(command) == "ran"
+
+
+def _conflict(tree: Path) -> None:
+    """A merge that git stopped, which leaves a.py to be resolved and src/b.py resolved by git."""
+    git(tree, "checkout", "-qb", "w")
+    for name in ("a.py", "src/b.py"):
+        (tree / name).write_text("w = 1\n")
+    git(tree, "commit", "-qam", "w")
+    git(tree, "checkout", "-q", "-")
+    (tree / "a.py").write_text("here = 1\n")
+    git(tree, "commit", "-qam", "here")
+    with pytest.raises(subprocess.CalledProcessError):
+        git(tree, "merge", "-q", "w")
+    assert "<<<<<<<" in (tree / "a.py").read_text()
+
+
+ABORTS = ["git merge --abort", "git -C . merge --abort", "git rebase --abort", "git cherry-pick --skip"]
+
+
+@pytest.mark.parametrize("command", ABORTS)
+def test_an_abort_of_what_git_left_is_free(floor: Any, tree: Path, command: str) -> None:
+    _conflict(tree)
+    assert not floor.asks(command)
+
+
+@pytest.mark.parametrize("command", ABORTS)
+@pytest.mark.parametrize("way", ["resolved", "resolved and added", "another file", "removed"])
+def test_an_abort_of_a_conflict_resolved_by_hand_is_asked_about(floor: Any, tree: Path, command: str, way: str) -> None:
+    _conflict(tree)
+    (tree / ("src/b.py" if way == "another file" else "a.py")).write_text("both = 1\n")
+    if way == "resolved and added":
+        git(tree, "add", "a.py")
+    if way == "removed":
+        (tree / "a.py").unlink()
+    assert floor.do(command) == LOSES
+
+
 @pytest.mark.parametrize("command", ["git stash", "git checkout topic", "git switch topic", "git restore --staged a.py"])
 def test_what_loses_nothing_is_free_in_a_dirty_tree(floor: Any, tree: Path, command: str) -> None:
     (tree / "a.py").write_text("a = 2\n")
@@ -180,11 +258,11 @@ def seen(tree: Path) -> WorkTree:
 
 
 def test_each_kind_of_work_is_told(tree: Path) -> None:
-    assert seen(tree) == seen(tree / "src") == WorkTree(False, False, False)
+    assert seen(tree) == seen(tree / "src") == WorkTree(False, False, False, False)
     (tree / "x y\n.log").write_text("x")
-    assert seen(tree) == WorkTree(changed=False, untracked=False, ignored=True)
+    assert seen(tree) == WorkTree(changed=False, untracked=False, ignored=True, resolved=False)
     (tree / "src/new").write_text("x")
-    assert seen(tree) == WorkTree(changed=False, untracked=True, ignored=True)
+    assert seen(tree) == WorkTree(changed=False, untracked=True, ignored=True, resolved=False)
     (tree / "src/b.py").unlink()
     assert seen(tree) == WorkTree(changed=True, untracked=True, ignored=True)
 
@@ -264,7 +342,7 @@ def test_nothing_of_a_repository_s_own_is_changed(tree: Path) -> None:
 def test_other_trees_of_a_repository_are_told_apart(tree: Path) -> None:
     git(tree, "worktree", "add", "-q", "../second", "topic")
     (tree.parent / "second/a.py").write_text("a = 2\n")
-    assert seen(tree) == WorkTree(False, False, False)
+    assert seen(tree) == WorkTree(False, False, False, False)
     assert seen(tree.parent / "second").changed
 
 

@@ -135,3 +135,49 @@ def test_git_takes_none_of_toolcribs_files(command: str) -> None:
 @pytest.mark.parametrize("command", ["git init", "git add -A", "git add .", "cd ~; git add .bashrc", "git -C ~/.config status"])
 def test_git_takes_any_other(command: str) -> None:
     assert keys(command) == set()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "tar cf a.tar -C ~ .config",
+        "tar -C ~/.config -cf - . | tar x",
+        "tar cf a.tar --directory=/home dev/.config/toolcrib",
+        "tar cf a.tar -C ~ -C .config toolcrib",
+        "tar rf a.tar -C ~/.config/toolcrib secrets.env",
+        "diff -r ~/.config x",
+    ],
+)
+def test_folders_with_toolcribs_files_are_not_taken(command: str) -> None:
+    assert keys(command) == {"self.settings"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find ~/.config -name '*.env' | while read f; do rev \"$f\"; done",
+        'find ~/.config -type f | while IFS= read -r f; do cat < "$f"; done',
+        "for f in $(find ~/.config -name '*.env'); do rev $f; done",
+        "rev $(find ~/.config -type f)",
+        'mapfile -t l < <(find ~/.config -type f); rev "${l[@]}"',
+    ],
+)
+def test_what_was_found_is_not_read_by_another_way(command: str) -> None:
+    assert "self.above" in keys(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "tar cf a.tar -C src .",
+        "tar cf a.tar -C ~/.config/nvim .",
+        "tar xf a.tar -C ~/other",
+        "diff ~/.config/a x",
+        "find ~/.config -name '*.env' | while read f; do echo \"$f\"; done",
+        'find ~/.config/nvim -type f | while read f; do cat "$f"; done',
+        'find . -name \'*.py\' | while read f; do wc -l "$f"; cat "$f"; done',
+        "find ~/.config -name '*.json'; cat package.json",
+    ],
+)
+def test_other_folders_are_free(command: str) -> None:
+    assert keys(command) == set()

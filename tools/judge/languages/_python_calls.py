@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from tools.judge.languages import _python_pure as pure
+from tools.judge.languages._python_builtins import write_to
 from tools.judge.languages._python_effects import EFFECTS
 from tools.judge.languages._python_expr import Expressions
 from tools.judge.languages._python_objects import METHODS, method_of_unknown
@@ -26,7 +27,7 @@ from tools.judge.languages._python_values import (
     taint_of,
 )
 from tools.judge.languages._tell import Tell
-from tools.judge.meaning.value import HOLE, Taint, Value
+from tools.judge.meaning.value import ANYTHING, HOLE, Taint, Value
 
 MAX_CALLS_DEEP = 12
 
@@ -134,9 +135,11 @@ class Calls(Expressions):
         return method_of_unknown(self, owner, name, args, named)
 
     def callbacks(self, args: list[Thing], named: dict[str, Thing]) -> None:
-        """Functions that are handed to something unknown may be called by it."""
+        """Functions that are handed to something unknown may be called by it, open files written."""
         for thing in [*args, *named.values()]:
-            if isinstance(thing, Func):
+            if isinstance(thing, Obj) and thing.kind == "file":
+                write_to(self, thing, ANYTHING)
+            elif isinstance(thing, Func):
                 count = len(thing.node.args.args)
                 self.call(thing, [Unknown() for _ in range(count)], {})
             elif (

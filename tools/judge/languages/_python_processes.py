@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from tools.judge.languages import _python_pure as pure
+from tools.judge.languages._python_builtins import write_to
 from tools.judge.languages._python_evaluator import Effect, Evaluator
 from tools.judge.languages._python_values import Data, Either, ManyThings, Name, Obj, Thing, Unknown, dump, taint_of, text
 from tools.judge.languages._tell import join
@@ -49,6 +50,13 @@ def _environment(named: dict[str, Thing]) -> dict[str, Value]:
     return {key: text(value) for key, value in given.items() if isinstance(key, str)}
 
 
+def _prints_into(m: Evaluator, named: dict[str, Thing], taint: Taint) -> None:
+    """``run(..., stdout=file)``"""
+    for thing in (named.get("stdout"), named.get("stderr")):
+        if isinstance(thing, Obj) and thing.kind == "file":
+            write_to(m, thing, Value(HOLE, taint | Taint.UNKNOWN))
+
+
 def _bound_to_socket(m: Evaluator, named: dict[str, Thing]) -> None:
     for key in ("stdin", "stdout", "stderr"):
         thing = named.get(key)
@@ -81,6 +89,7 @@ def subprocess(kind: str) -> Effect:
         process = Obj(
             "popen", None, start=start, taint=output_taint(words[0].text.split(None, 1)[:1] if words else [], join(words))
         )
+        _prints_into(m, named, taint_of(process))
         stdin = named.get("stdin")
         if stdin == -1 or (isinstance(stdin, Name) and stdin.path.endswith(".PIPE")):
             m.pending.append(process)

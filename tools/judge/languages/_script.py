@@ -58,9 +58,9 @@ class ScriptReader(Phrases):
             return self._loop()
         if self.op("=>") and self.language.lexicon.name != "javascript":
             return Value(name)
-        if name in _STOPS:
+        if name in _STOPS and not self._does_file(name):
             return ANYTHING
-        if name in SKIPPED and f"{name}" not in self.names and not self.op("=", "."):
+        if name in SKIPPED and name not in self.names and not self._does_file(name) and not self.op("=", "."):
             return self._skipped(name)
         if (self.op("=>") and self.peek(1).kind == "op") or (self.op("=>") and self.language.lexicon.name == "javascript"):
             self.names[name] = self.each if self.each is not None else ANYTHING
@@ -70,6 +70,11 @@ class ScriptReader(Phrases):
         if name[:1] == ":" and len(name) > 1:
             return self.follow(Value(name[1:]), name)
         return self.follow(Ref(self.language.aliases.get(name, name)), name)
+
+    def _does_file(self, name: str) -> bool:
+        """perl: ``do "./x.pl"``, which is no ``do {...}``."""
+        after = self.peek()
+        return name == "do" and "do" in self.language.calls and (after.kind in ("str", "id") or after.raw == "(")
 
     def _skipped(self, name: str) -> Thing:
         token = self.peek()
@@ -155,6 +160,9 @@ class ScriptReader(Phrases):
             elif token.kind == "op" and token.raw == "[" and not isinstance(thing, int):
                 self.at += 1
                 thing = self._index(thing, self.arguments("]"))
+            elif token.raw == "{" and token.kind == "op" and name in self.language.indirect and isinstance(thing, Ref):
+                self.at += 1
+                thing = self.call(thing, [self.arguments("}"), *self._bare()[1:]])
             elif isinstance(thing, Ref) and self._starts_bare(token, thing):
                 thing = self.call(thing, self._bare())
             else:

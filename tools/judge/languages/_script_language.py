@@ -38,6 +38,7 @@ class SourceReader(Protocol):
     """The reader, as the functions know it that stand for a language's own."""
 
     tell: Tell
+    args: list[Value]
     at: int
     names: dict[str, Thing]
     connected: tuple[Value, Value] | None
@@ -67,6 +68,12 @@ class Language:
     modules: frozenset[str] = frozenset()
     """Names that stand for themselves where nothing was assigned to them."""
     separators: frozenset[str] = frozenset({".", "?.", "->", "::", ":"})
+    indirect: frozenset[str] = frozenset()
+    """Calls before whose arguments a block may stand that gives the program: ``exec {"/bin/rm"} "ls", "-r"``."""
+    reading: str = ""
+    """The call that ``<>`` stands for."""
+    in_patterns: Regex[str] | None = None
+    """Code within a regular expression."""
     aliases: Mapping[str, str] = field(default_factory=dict)
 
 

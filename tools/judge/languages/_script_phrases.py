@@ -104,7 +104,7 @@ class Phrases:
             thing = self.primary()
             while True:
                 token = self.peek()
-                if token.kind != "op":
+                if token.kind != "op" or (token.raw == "<" and self.language.reading and self._is_reading()):
                     return thing
                 if token.raw in ("=", "||=", "+=", ".=", "|=") and self.at > start:
                     thing = self._assign(start, thing)
@@ -213,6 +213,9 @@ class Phrases:
             return self.follow(number(token.raw))
         if token.kind == "id":
             return self._name(token.raw)
+        if token.kind == "re" and self.language.in_patterns is not None:
+            for match in self.language.in_patterns.finditer(token.raw):
+                self.tell.code(self.language.lexicon.name, Value(match[1]))
         return ANYTHING
 
     def _bracket(self, raw: str) -> Thing:
@@ -224,11 +227,20 @@ class Phrases:
             return self.follow(items if raw == "[" or len(items) != 1 else items[0])
         if raw == "{":
             return self.mapping()
+        if raw == "<" and self.language.reading and (size := self._is_reading()):
+            self.at += size
+            return self.follow(Ref(self.language.reading))
         if raw in ("!", "-", "+", "\\", "&", "@", "...", "*", "~", "$", "#", "<"):
             self.at += 1
             thing = self.primary()
             return -thing if raw == "-" and isinstance(thing, int) else thing if raw not in ("!", "-") else ANYTHING
         return ANYTHING
+
+    def _is_reading(self) -> int:
+        """Return how many tokens long ``<>`` or ``<ARGV>`` is; 0 where there is none."""
+        if self.peek(1).raw == ">":
+            return 2
+        return 3 if self.peek(1).raw in ("ARGV", "$ARGV") and self.peek(2).raw == ">" else 0
 
     def arguments(self, closer: str) -> list[Thing]:
         """Read the arguments behind an opening bracket: expressions up to the closing one, commas between them."""

@@ -101,17 +101,17 @@ class Tell:
         for name, value in variables.items():
             parts += [Value(f"export {name}="), quoted(value), Value("; ")]
         text = join([*parts, text]) if parts else text
-        self.flush()
+        self._report_written()
         if self._new(("shell", text)):
             self.sink.shell(text)
 
     def code(self, language: str, text: Value = ANYTHING, path: str = "") -> None:
-        self.flush()
+        self._report_written()
         if self._new(("code", language, text, path)):
             self.sink.code(Code(language, text, "file" if path else "argument", path))
 
     def say(self, argv: Sequence[Value], redirects: Sequence[RedirectTarget] = (), stdin: Value | None = None) -> None:
-        self.flush()
+        self._report_written()
         if self._new((tuple(argv), tuple(redirects), stdin)):
             self.sink.run(list(argv), list(redirects), stdin)
 
@@ -162,7 +162,7 @@ class Tell:
         self.say([], [RedirectTarget(">>" if append else ">", self.place(path))], text)
 
     def begin(self, path: Value, append: bool) -> int:
-        """A file is opened to write; ``more`` adds text, and all is reported before the next effect or at ``flush``."""
+        """A file is opened to write; ``more`` adds text, reported before the next effect, all at ``flush``."""
         self._next += 1
         self._writes[self._next] = (RedirectTarget(">>" if append else ">", self.place(path)), [])
         return self._next
@@ -176,11 +176,20 @@ class Tell:
         if number not in self._writes:
             self._writes[number] = (RedirectTarget(">>", self.place(path)), [])
 
+    def _report_written(self) -> None:
+        """Report the files that were written so far; one that nothing was written to may yet be."""
+        if self._writes and any(texts for _, texts in self._writes.values()):
+            pending, self._writes = self._writes, {number: one for number, one in self._writes.items() if not one[1]}
+            for target, texts in pending.values():
+                if texts:
+                    self.say([], [target], join(texts))
+
     def flush(self) -> None:
-        if self._writes:
-            pending, self._writes = list(self._writes.values()), {}
-            for target, texts in pending:
-                self.say([], [target], join(texts) if texts else None)
+        """Report all files that were opened to write."""
+        self._report_written()
+        pending, self._writes = self._writes, {}
+        for target, _ in pending.values():
+            self.say([], [target])
 
     def read(self, path: Value) -> Value:
         """Return the content of a file; report its reading where the path is known."""
@@ -188,8 +197,8 @@ class Tell:
         secret = Taint.SECRET if is_secret(path.text) else Taint.NONE
         self.reads_secret = self.reads_secret or bool(secret)
         if not path.known or path.pattern:
-            if "/proc" in path.text:
-                self.say([], [RedirectTarget("<", path, 0)])  # which process it is may be unknown, what is read of it is not
+            if "/proc" in path.text or (path.pattern and path.known):
+                self.say([], [RedirectTarget("<", path, 0)])  # which file it is may be unknown, what is read of it is not
             return Value(HOLE, Taint.LOCAL | Taint.UNKNOWN | path.taint | secret)
         self.say([], [RedirectTarget("<", path, 0)])
         seen = self.sink.look(path.text)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from toolcrib._regex import Regex
 from tools.judge.languages import _script_calls as c
 from tools.judge.languages._script import read_script
-from tools.judge.languages._script_language import Call, Language, Opened, SourceReader, Thing, text
+from tools.judge.languages._script_language import Call, Language, Opened, Ref, SourceReader, Thing, text
 from tools.judge.languages._script_tokens import Lexicon
 from tools.judge.meaning.act import Code, Sink
 from tools.judge.meaning.value import ANYTHING, HOLE, Taint, Value
@@ -48,6 +48,59 @@ def _open(r: SourceReader, args: list[Thing], owner: Thing) -> Thing:
         r.tell.write(path, append=">>" in kind)
         return ANYTHING
     return r.tell.read(path)
+
+
+def _magic(r: SourceReader, path: Value, owner: Thing) -> bool:
+    """Open a pipe or a file to write to, as ``<>`` does where a path says so; return whether it does."""
+    shown = path.text.strip()
+    found = shown[-1:] == "|" or shown[:1] in ("|", ">")
+    if found:
+        _open(r, [ANYTHING, path], owner)
+    return found
+
+
+def _diamond(r: SourceReader, args: list[Thing], owner: Thing) -> Thing:
+    """``<>``: reads the files in @ARGV, one after the other; with ``$^I`` it writes them too."""
+    given = r.names.get("@ARGV")
+    own = c.words_of([] if given is None else [given])
+    found = [r.tell.read(path) if path in own else ANYTHING for path in own or r.args if not _magic(r, path, owner)]
+    for path in own if "$^I" in r.names else ():
+        r.tell.write(path)
+    return found[0] if len(found) == 1 else ANYTHING
+
+
+def _sysopen(r: SourceReader, args: list[Thing], owner: Thing) -> Thing:
+    """``sysopen(F, "file", O_WRONLY)``: the flags are names or a number."""
+    flags = args[2] if len(args) > 2 else 0
+    if flags == 0 or (isinstance(flags, Ref) and flags.path == "O_RDONLY"):
+        return r.tell.read(c.at(args, 1))
+    r.tell.write(c.at(args, 1), append=True)
+    return ANYTHING
+
+
+def _opened_by_new(r: SourceReader, args: list[Thing], owner: Thing) -> Thing:
+    """``IO::File->new("file", "a")``"""
+    if len(args) < 2:
+        return _open(r, [ANYTHING, *args], owner)
+    mode = {"w": ">", "a": ">>"}.get(c.at(args, 1).text.strip()[:1].lower(), c.at(args, 1).text)
+    return _open(r, [ANYTHING, Value(">>" if isinstance(args[1], Ref | int) else mode), args[0]], owner)
+
+
+def _tied(r: SourceReader, args: list[Thing], owner: Thing) -> Thing:
+    """``tie @lines, "Tie::File", "file"``"""
+    if c.at(args, 1).text in ("Tie::File", "DB_File", "SDBM_File", "GDBM_File", "NDBM_File"):
+        r.tell.write(c.at(args, 2), append=True)
+    return ANYTHING
+
+
+def _after(count: int) -> Call:
+    """A program behind so many handles: ``open3($in, $out, $err, "program", "argument")``."""
+    return lambda r, args, owner: c.program(r, args[count:], owner) if args[count:] else ANYTHING
+
+
+def _of_arguments(call: Call) -> Call:
+    """One of the commands of ExtUtils::Command: what the code is given are its arguments."""
+    return lambda r, args, owner: call(r, list(r.args), owner) if not args and r.args else ANYTHING
 
 
 def _unlink(r: SourceReader, args: list[Thing], owner: Thing) -> Thing:
@@ -114,6 +167,17 @@ CALLS: dict[str, Call] = {
     "symlink": c.symlink,
     "link": c.hardlink,
     "chmod": c.chmod_first,
+    "_diamond": _diamond,
+    "readpipe": c.shell,
+    "open2": _after(2),
+    "open3": _after(3),
+    "sysopen": _sysopen,
+    "tie": _tied,
+    "IO.File.new": _opened_by_new,
+    "rm_f": _of_arguments(c.remove),
+    "rm_rf": _of_arguments(c.remove_tree),
+    "cp": _of_arguments(c.copy),
+    "mv": _of_arguments(c.move),
     "truncate": c.truncate,
     "kill": c.kill_signal_first,
     "chdir": c.chdir,
@@ -158,6 +222,8 @@ LANGUAGE = Language(
         heredocs=True,
     ),
     {
+        **{f"{module}::{name}": call for name, call in CALLS.items() if name.isalnum() for module in ("CORE", "POSIX")},
+        **{f"IPC::Open{number}::open{number}": _after(number) for number in (2, 3)},
         **{path.replace(".", "::") if not path.startswith(("*", "$")) else path: call for path, call in CALLS.items()},
         **{f"{path[:-4].replace('.', '::')}.new": call for path, call in CALLS.items() if path.endswith(".new")},
     },
@@ -165,4 +231,7 @@ LANGUAGE = Language(
     bare=True,
     interpolation=Regex(r"(?<!\\)([$@]\w+(?:\{\w+\}|\[\d+\])?)|(?<!\\)@\{\[(.*?)\]\}|(?<!\\)\$\{(\w+)\}"),
     separators=frozenset({"->"}),
+    indirect=frozenset({"exec", "system"}),
+    reading="_diamond",
+    in_patterns=Regex(r"\(\?\??\{(.*?)\}\)", re.DOTALL),
 )

@@ -25,6 +25,10 @@ _LOGICAL = frozenset({"cd", "pushd", "popd"})
 """Commands to which ``..`` is the folder above in what they are given, links or not."""
 
 
+def asks_for_last(text: str) -> bool:
+    return "$_" in text or "${_" in text or "${!_" in text
+
+
 class _Inside:
     """A context manager: the interpreter has a copy of its Context, and then the one from before."""
 
@@ -87,6 +91,7 @@ class Base(Walker):
         if known is not None:
             return known
         self.limits.spend(len(text))
+        self.found.last = self.found.last or asks_for_last(text)
         try:
             script = parse(text, self.limits.budget)
         except ShellSyntaxError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tools.judge.meaning import arithmetic, code, conditions, external, moving, output, reading, tables
+from tools.judge.meaning import arithmetic, code, conditions, external, moving, output, reading, tables, traps
 from tools.judge.meaning.call import BuiltinCall
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, Taint, Value, joined, settled, tainted, unknown
@@ -149,11 +149,8 @@ def _trap(call: BuiltinCall) -> list[State]:
         return call.end(0)
     text = words[0]
     if text.text and text.text != HOLE:
-        signals = {value.text.upper().removeprefix("SIG") for value in words[1:]}
-        if not signals & {"EXIT", "0"}:
-            with call.it.inside() as inner:
-                inner.later = True
-                state.disturb(call.it.text(text.text, state.copy()))
+        if traps.is_recurring(frozenset(value.text.upper().removeprefix("SIG") for value in words[1:])):
+            traps.begin(call.it, state, text.text)
         now, child = call.it.now, "child" in state.options
         inherited = (name for name in now.variables if not child or "x" in now.attributes.get(name, ""))
         state.trapped(text.text, (name for name in inherited if name not in now.made))
@@ -166,6 +163,14 @@ def _hash(call: BuiltinCall) -> list[State]:
     if words and words[0].text == "-p" and len(words) > 2:
         call.state.hashed = {**call.state.hashed, **{value.text: words[1] for value in words[2:]}}
     return call.end(None)
+
+
+def _history_again(call: BuiltinCall) -> list[State]:
+    """``fc -s``, ``fc -e EDITOR``: runs a line of the history, whatever stands there."""
+    options = [value.text for value in call.argv[1:] if value.text[:1] == "-" and not value.text[1:].isdigit()]
+    if options and any("l" in text for text in options[:1]):
+        return _nothing(call)
+    return code.here(call.it, call.state, unknown(), "argument", call.argv, call.redirects)
 
 
 def _getopts(call: BuiltinCall) -> list[State]:
@@ -264,6 +269,7 @@ BUILTINS = {
     "false": _false,
     "echo": _prints,
     "printf": _prints,
+    "fc": _history_again,
     "pwd": _prints,
     "test": _test,
     "[": _test,

@@ -6,11 +6,11 @@ import posixpath
 import re
 from collections.abc import Callable, Sequence
 
-from toolcrib._regex import Regex
 from tools.judge.meaning import filestate, journal
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, Taint, Value, names
 from tools.judge.meaning.walk import Walker
+from tools.judge.options import path_of, read, values
 
 Values = Sequence[Value]
 
@@ -151,23 +151,16 @@ def _forge(it: Walker, state: State, argv: Values) -> None:
 
 
 def options(argv: Values, short: str, *longs: str) -> list[Value]:
-    """The values of an option, however it is written: ``-o x``, ``-ox``, ``-sSLo x``, ``--output=x``."""
-    found: list[Value] = []
-    cluster = re.compile(rf"-[a-zA-Z#]*{short}(.*)", re.DOTALL) if short else None
-    for at, value in enumerate(argv[1:], start=1):
-        text = value.text
-        following = argv[at + 1] if at + 1 < len(argv) else None
-        for name in longs:
-            if text == name and following is not None:
-                found.append(following)
-            elif text.startswith(f"{name}="):
-                found.append(value._replace(text=text[len(name) + 1 :]))
-        if cluster is not None and not text.startswith("--") and (match := cluster.fullmatch(text)) is not None:
-            if match[1]:
-                found.append(value._replace(text=match[1].lstrip("=")))
-            elif following is not None:
-                found.append(following)
-    return found
+    """The values of an option, however it is written: ``-o x``, ``-ox``, ``-sSLo x``, ``--output=x``, ``--out x``."""
+    wanted = frozenset({*([f"-{short}"] if short else []), *longs})
+    words = [value.text for value in argv]
+    given = values(words, path_of(words[0].rpartition("/")[2]), wanted)
+    return [
+        argv[one.value_at]
+        if one.value_at != one.at and argv[one.value_at].text == one.value
+        else argv[one.value_at]._replace(text=(one.value or "").lstrip("="), shown="")
+        for one in given
+    ]
 
 
 def operands(argv: Values, valued: frozenset[str] = frozenset()) -> list[Value]:
@@ -202,10 +195,6 @@ def _patch(it: Walker, state: State, argv: Values) -> None:
 _UNPACKERS = names("tar unzip 7z 7za unrar cpio pax ar")
 _KEPT = Taint.REMOTE | Taint.PROGRAM
 """Origins of an archive that all have which is in it."""
-_EXTRACTS = Regex(r"-?[a-zA-Z]*x(?:[a-zA-Z]*|\S*f.*)|--extract|--get")
-
-
-_WHOLE_PATHS = Regex(r"-[a-zA-Z]*P[a-zA-Z]*|--absolute-names|--absolute-paths")
 
 
 def _anywhere(it: Walker) -> None:
@@ -214,19 +203,14 @@ def _anywhere(it: Walker) -> None:
 
 
 def _tar(it: Walker, state: State, argv: Values) -> None:
-    words = [value.text for value in argv[1:]]
-    options_of_it = [word for at, word in enumerate(words) if word[:1] == "-" or not at]
-    if not any(_EXTRACTS.fullmatch(word) for word in options_of_it):
-        return
-    if any(re.fullmatch(r"-[a-zA-Z]*O[a-zA-Z]*|--to-stdout", word) for word in words):
+    given = {one.name for one in read(["tar", *(value.text for value in argv[1:])], "tar").options}
+    if given.isdisjoint(("-x", "--extract", "--get")) or not given.isdisjoint(("-O", "--to-stdout")):
         return
     packed = options(argv, "f", "--file")
-    if words[0][:1] != "-" and "f" in words[0]:
-        packed = list(argv[2:3])
-    source = filestate.content(it, state, packed[0]) if packed and packed[0].text != "-" else state.stdin
+    source = filestate.content(it, state, packed[-1]) if packed and packed[-1].text != "-" else state.stdin
     taint = source.taint & _KEPT if source is not None else Taint.NONE
     extracted(it, state, options(argv, "C", "--directory", "--cd"), "tar", taint)
-    if (words[0][:1] != "-" and "P" in words[0]) or any(_WHOLE_PATHS.fullmatch(word) for word in words):
+    if not given.isdisjoint(("-P", "--absolute-names", "--absolute-paths")):
         _anywhere(it)
 
 

@@ -12,8 +12,9 @@ from tools.judge.meaning import changes, filestate, journal, tables
 from tools.judge.meaning.changes import operands, options
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.state import knows_moves
-from tools.judge.meaning.value import HOLE, Taint, Value, names, tainted, unknown
+from tools.judge.meaning.value import EMPTY, HOLE, Taint, Value, names, tainted, unknown
 from tools.judge.meaning.walk import Walker
+from tools.judge.options import read
 
 Values = Sequence[Value]
 
@@ -298,6 +299,16 @@ def _edited(it: Walker, state: State, argv: Values) -> None:
             changes.mark(it, state, path, "sed", before.taint & ~Taint.UNKNOWN)
 
 
+def _touched(it: Walker, state: State, argv: Values) -> None:
+    """An empty file runs nothing, but its name may be an option where a pattern matches it."""
+    for at in read([value.text for value in argv], "touch").operands:
+        value = argv[at]
+        if value.known and posixpath.basename(value.text)[:1] == "-":
+            filestate.write(it, state, value, EMPTY, append=True)
+            for name in filestate.absolute(it, state, value.text):
+                filestate.last(it, name, Taint.WRITTEN)
+
+
 EFFECTS = {
     **dict.fromkeys(_DOWNLOADERS, _download),
     "tee": _tee,
@@ -308,6 +319,7 @@ EFFECTS = {
     "sftp": _remote_copy,
     **dict.fromkeys(("rm", "unlink", "rmdir"), _removed),
     "mkdir": _folder_made,
+    "touch": _touched,
     "dd": _dd,
     "openssl": _decoded,
     "gpg": _decoded,

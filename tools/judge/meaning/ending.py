@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tools.judge.meaning import effects, filestate, output, packing
+from tools.judge.meaning import descriptors, effects, filestate, output, packing
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import Taint, Value, names, tainted, unknown
 from tools.judge.meaning.walk import Walker
@@ -24,7 +24,7 @@ def finished(it: Walker, state: State, name: str, argv: Values) -> list[State]:
         printed = tainted(output.of_program(it, state, name, argv), packing.to_output(it, state, name, argv))
         state.emit(_flowing(name, argv, state.stdin, printed))
     if name in _CONSUMERS and state.stdin is not None and state.stdin.text:
-        state.stdin = filestate.lost(it, state.stdin)
+        descriptors.read_on(state, state.stdin, filestate.lost(it, state.stdin))
     state.status = None
     return [state]
 

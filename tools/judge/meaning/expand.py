@@ -10,7 +10,7 @@ from toolcrib._regex import Regex
 from tools.judge.meaning import arithmetic, braces, parameters, patterns
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, WHOLE, Elastic, Taint, Value, changed, joined, listed, plain, unknown
-from tools.judge.meaning.variables import ManyWords, any_number, home
+from tools.judge.meaning.variables import ManyWords, any_number, home, scalar
 from tools.judge.meaning.walk import Walker
 from tools.judge.shell.tree import (
     Arithmetic,
@@ -202,10 +202,8 @@ def tilde(state: State, it: Walker, text: str, *, more: bool) -> str:
         return HOLE + slash + rest
     if not name:
         return home(it, state) + slash + rest
-    if name == "+":
-        return (state.cwds[0] if len(state.cwds) == 1 else HOLE) + slash + rest
-    if name == "-":
-        return (state.old_cwds[0] if len(state.old_cwds) == 1 else HOLE) + slash + rest
+    if name in ("+", "-"):
+        return (scalar(it, state, "PWD" if name == "+" else "OLDPWD").text or text) + slash + rest
     if name == "root":
         return "/root" + slash + rest
     if name == it.now.user:
@@ -367,7 +365,7 @@ class _Builder:
         ifs = separators(self.state)
         if value.taint & WHOLE and (not ifs or splitter(ifs).search(text) is not None):
             value = changed(value)
-        if HOLE in text and ifs != "" and (text != HOLE or not value.taint & Taint.OURS):  # a process's number is one word
+        if HOLE in text and (text != HOLE or not value.taint & Taint.OURS):  # a process's number is one word
             self.elastic = True
         if ifs is None:
             self.add(HOLE, value.taint | Taint.UNKNOWN, quoted=True)

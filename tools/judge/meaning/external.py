@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tools.judge.folders import under
+from tools.judge.globs import part_matches
 from tools.judge.meaning import (
     code,
     effects,
@@ -15,6 +16,7 @@ from tools.judge.meaning import (
     launching,
     mounts,
     output,
+    owned,
     preset,
     recipes,
     sources,
@@ -24,7 +26,7 @@ from tools.judge.meaning import (
 from tools.judge.meaning.act import Code, RedirectTarget
 from tools.judge.meaning.ending import finished
 from tools.judge.meaning.shellstate import State
-from tools.judge.meaning.value import HOLE, Taint, Value, unknown
+from tools.judge.meaning.value import HOLE, Taint, Value, unglobbed, unknown
 from tools.judge.meaning.walk import Walker
 from tools.judge.meaning.wrappers import Inner, inner
 from tools.judge.shell.tree import Simple
@@ -75,6 +77,7 @@ def run(it: Walker, state: State, argv: Values, targets: Targets) -> list[State]
     if "/" in argv[0].text and (other := _identity(it, state, argv[0])) is not None:
         return run(it, state, [other, *argv[1:]], targets)
     name = filestate.program_name(state, argv)
+    _with_options(it, state, argv, targets)
     argv = launching.expanded(it, state, name, preset.extended(it, state, name, argv))
     wrappers, special = tables.WRAPPERS.rows.get(name, ()), tables.SPECIALS.rows.get(name)
     found = inner(wrappers, argv) or []
@@ -103,6 +106,24 @@ def run(it: Walker, state: State, argv: Values, targets: Targets) -> list[State]
         return _wrapped(it, state, name, argv, targets, steps)
     it.act(state, filestate.marked(it, state, argv), targets)
     return finished(it, state, name, argv)
+
+
+_BEFORE_NAMES = frozenset("*?[-+@!")
+"""How a pattern begins that may match a name with a dash in front."""
+
+
+def _with_options(it: Walker, state: State, argv: Values, targets: Targets) -> None:
+    """Follow a program with the session's own files that its patterns match, where it takes their names for options."""
+    if not any(value.pattern and value.text[0] in _BEFORE_NAMES and "/" not in value.text for value in argv[1:]):
+        return
+    dashed = [name for path in owned.below(it, state, ".", "", deep=False) if (name := path.rpartition("/")[2])[0] == "-"]
+    found: list[Value] = []
+    for value in argv if dashed else ():
+        if value.pattern and "/" not in value.text:
+            found += [Value(name) for name in dashed if part_matches(value.text, name)]
+        found.append(unglobbed(value) if value.pattern else value)
+    if len(found) > len(argv):
+        run(it, state.copy(), found, targets)
 
 
 _BOXES = ("busybox", "toybox", "coreutils")

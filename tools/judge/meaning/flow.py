@@ -230,6 +230,9 @@ def blurred(before: State, after: State) -> State:
         after.positional = (unknown(joined(after.positional).taint),)
     if before.stdin != after.stdin:
         after.stdin = unknown((after.stdin or EMPTY).taint)
+    if before.fds is not after.fds:
+        changed = ((fd, value) for fd, value in after.fds.items() if before.fds.get(fd) != value)
+        after.fds = {**after.fds, **{fd: unknown(value.taint) for fd, value in changed}}
     if before.cwds != after.cwds:
         after.cwds = ()
     if before.out is not after.out:
@@ -237,8 +240,8 @@ def blurred(before: State, after: State) -> State:
         same = before.out is not None and before.out[1] == piece  # what an earlier round already made unknown
         after.out = before.out if same else (before.out, piece)
     if before.files is not after.files:
-        changed = {path: one for path, one in after.files.items() if path in before.files and before.files[path] != one}
-        after.files = {**after.files, **{path: unknown(one.taint | before.files[path].taint) for path, one in changed.items()}}
+        moved = {path: one for path, one in after.files.items() if path in before.files and before.files[path] != one}
+        after.files = {**after.files, **{path: unknown(one.taint | before.files[path].taint) for path, one in moved.items()}}
     return after
 
 

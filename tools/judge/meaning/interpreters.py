@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from toolcrib._regex import Regex
 from tools.judge.meaning.value import Value
 from tools.judge.options import read
 
@@ -183,6 +184,15 @@ def code_of(spec: InterpreterOptions, argv: Sequence[Value]) -> FoundCode:
     return _operands(spec, found, operands)
 
 
+def _of_vim(found: FoundCode, operands: list[Value]) -> FoundCode:
+    """What vim reads from its input are commands, or keys, where it is no text to edit and no command ends it before."""
+    ended = any(_LEAVES.match(piece.text) for piece in found.pieces)
+    return found._replace(args=operands, reads=not ended and all(value.text != "-" for value in operands))
+
+
+_LEAVES = Regex(r"[\s:]*(?:(?:sil(?:ent)?!?)\s+)?(?:%?w?q(?:a|all|uit)?|wqa(?:ll)?|x|xa(?:ll)?|cq(?:uit)?|qa(?:ll)?)!?\s*$")
+
+
 def _not_run(spec: InterpreterOptions, argv: Sequence[Value]) -> FoundCode | None:
     """``node --check FILE``, ``node --test FOLDER``: no script is run as usual; None where one is."""
     texts = [value.text for value in argv]
@@ -275,6 +285,8 @@ def _cluster(spec: InterpreterOptions, value: Value, following: Value | None, at
 
 
 def _operands(spec: InterpreterOptions, found: FoundCode, operands: list[Value]) -> FoundCode:
+    if spec.language == "vim":
+        return _of_vim(found, operands)
     pieces, files, args, *_ = found
     if spec.first >= 0 and not pieces and not files:
         if len(operands) > spec.first:

@@ -119,6 +119,8 @@ def _searched(it: Walker, state: State, text: str) -> list[str]:
 
 def _moved(call: BuiltinCall, target: Value, *, physical: bool = False) -> list[State]:
     it, state = call.it, call.state
+    if target.text == "-" and "OLDPWD" in state.vars:
+        target = variables.scalar(it, state, "OLDPWD")
     if target.text == "-":
         new = state.old_cwds
     elif (not target.known or target.pattern) and (new := _processes(it, state, target.text)):

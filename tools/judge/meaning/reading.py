@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tools.judge.meaning import assigning, expand, printing
+from tools.judge.meaning import assigning, descriptors, expand, printing
 from tools.judge.meaning.call import BuiltinCall
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import EMPTY, HOLE, Taint, Value, changed, tainted, unknown
@@ -24,16 +24,14 @@ def read(call: BuiltinCall) -> list[State]:
     call.note()
     state = call.state
     names: list[str] = []
-    array, raw, delimiter, taking = "", False, "\n", ""
+    array, raw, delimiter, descriptor, taking = "", False, "\n", "0", ""
     for value in call.argv[1:]:
         text = value.text
         if taking:
             array = text if taking == "a" else array
             delimiter = (text[:1] or "\0") if taking == "d" else delimiter
-            state.fds, source = state.fds, text if taking == "u" else ""
+            descriptor = text if taking == "u" else descriptor
             taking = ""
-            if source:
-                return _read_into(call, names, array, unknown(), None)
             continue
         if text.startswith("-") and len(text) > 1 and not names:
             raw = raw or "r" in text
@@ -41,10 +39,13 @@ def read(call: BuiltinCall) -> list[State]:
                 taking = text[-1]
             elif "d" in text:
                 delimiter = text[text.index("d") + 1]
+            elif "u" in text:
+                descriptor = text.partition("u")[2]
         else:
             names.append(text)
-    given = state.stdin
+    given = state.stdin if descriptor == "0" else state.fds.get(descriptor)
     if given is None or any("n" in value.text.lower() for value in call.argv[1:] if value.text[:1] == "-"):
+        descriptors.read_in_part(state, given)
         return _read_into(call, names, array, unknown((given or EMPTY).taint), None)
     text = given.text
     if not raw:
@@ -59,7 +60,7 @@ def read(call: BuiltinCall) -> list[State]:
         status: int | None = None
     else:
         status = 0 if mark else 1
-    state.stdin = given._replace(text=rest, shown="")
+    descriptors.read_on(state, given, given._replace(text=rest, shown=""))
     taint = given.taint if HOLE in line else given.taint & ~Taint.UNKNOWN
     return _read_into(call, names, array, Value(line, taint), status)
 
@@ -125,14 +126,17 @@ def mapfile(call: BuiltinCall) -> list[State]:
     names = [value.text for at, value in enumerate(call.argv[1:], 1)
              if not value.text.startswith("-") and not re.fullmatch(r"-\w*[dnOsucC]", call.argv[at - 1].text)]  # fmt: skip
     trimmed = any(re.match(r"-\w*t", value.text) for value in call.argv[1:])
-    given = state.stdin
+    sources = [(match[1] or call.argv[at + 1].text) for at, value in enumerate(call.argv[1:-1], 1)
+               if (match := re.match(r"-\w*u(\d*)", value.text))]  # fmt: skip
+    given = state.fds.get(sources[-1]) if sources and sources[-1] != "0" else state.stdin
     name = names[-1] if names else "MAPFILE"
     if given is None or not given.known or any(re.match(r"-\w*[dnOsuC]", value.text) for value in call.argv[1:]):
+        descriptors.read_in_part(state, given)
         assigning.store_all(call.it, state, name, {"0": unknown((given or EMPTY).taint)}, open=True)
         return call.end(None)
     lines = given.text.splitlines(keepends=not trimmed)
     assigning.store_all(call.it, state, name, {str(at): Value(line, given.taint) for at, line in enumerate(lines)}, open=False)
-    state.stdin = Value("", given.taint)
+    descriptors.read_on(state, given, Value("", given.taint))
     return call.end(None if call.it.context.doubts.failed else 0)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from toolcrib._regex import Regex
-from tools.judge.meaning import conditions, expand, external, flow, simple
+from tools.judge.meaning import conditions, descriptors, expand, external, flow, simple, traps
 from tools.judge.meaning.act import RedirectTarget
 from tools.judge.meaning.base import Base
 from tools.judge.meaning.shellstate import State, Var
@@ -113,6 +113,7 @@ class Interpreter(Base):
             inner.spawned += 1
             inner.background = True
             results = self.command(item.command, child)
+        descriptors.read_elsewhere(state, results, stdin=False)
         state.files = results[0].files
         state.status = 0
         return [state]
@@ -163,6 +164,7 @@ class Interpreter(Base):
                 child = state.copy()
                 child.files, child.stdin, child.out, child.capture = files, feed, None, not last or state.capture
                 ends += self.traps(self.command(command, child), state.traps)
+            descriptors.read_elsewhere(state, ends, stdin=not index)
             files = merged_files(ends)
             feeds = distinct([end.printed() for end in ends]) if not last else feeds
         if "lastpipe" in state.options:  # the last command's shell is this one
@@ -191,8 +193,7 @@ class Interpreter(Base):
         child = state.copy()
         child.out = None
         ends = self.nested(body, child)
-        if ends and ends[0].stdin is not state.stdin:
-            state.stdin = ends[0].stdin
+        descriptors.read_elsewhere(state, ends, stdin=True)
         return self.returned(state, ends, merged_files(ends))
 
     def nested(self, body: Script, state: State) -> list[State]:
@@ -224,6 +225,7 @@ class Interpreter(Base):
             ends = self.nested(body, child)
         if not ends:
             return unknown()
+        descriptors.read_elsewhere(state, ends, stdin=True)
         state.files = merged_files(ends)
         statuses = {end.status for end in ends}
         state.status = self.context.doubts.substituted = statuses.pop() if len(statuses) == 1 else None
@@ -239,6 +241,7 @@ class Interpreter(Base):
         with self.inside() as inner:
             inner.doubts = Doubts()
             ends = self.nested(part.body, child)
+        descriptors.read_elsewhere(state, ends, stdin=False)
         path = f"/dev/fd/{self.limits.processes}"
         self.limits.processes -= 1
         state.files = merged_files(ends)
@@ -253,6 +256,8 @@ class Interpreter(Base):
 
     def define(self, command: Function, state: State) -> list[State]:
         simple.define(self, command, state)
+        if self.found.traps:
+            traps.again(self, state)
         if command.name == "command_not_found_handle":  # bash calls it by itself, for any name that it does not find
             flow.call(self, state.copy(), command.name, state.functions[command.name], [unknown()])
         state.status = 0

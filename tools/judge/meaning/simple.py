@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tools.judge.meaning import assigning, expand, external, flow, mishaps, streams, tables
+from toolcrib._regex import Regex
+from tools.judge.meaning import assigning, expand, external, flow, mishaps, streams, tables, traps
 from tools.judge.meaning.act import RedirectTarget
 from tools.judge.meaning.call import BuiltinCall
-from tools.judge.meaning.shellstate import UNDEFINED, Body, State
+from tools.judge.meaning.shellstate import UNDEFINED, Body, State, Var
 from tools.judge.meaning.streams import Streams
-from tools.judge.meaning.value import HOLE, Value, joined
+from tools.judge.meaning.value import HOLE, Value, changed, joined, settled, unknown
 from tools.judge.meaning.walk import Doubts, Walker
 from tools.judge.shell.tree import (
     AndOr,
@@ -35,6 +37,8 @@ class Prepared(NamedTuple):
 
 def run(it: Walker, cmd: Simple, state: State) -> list[State]:
     it.limits.step()
+    if it.found.traps:
+        traps.again(it, state)
     if it.context.span is None:
         it.span = (cmd.start, cmd.end)
     if state.aliases and cmd.words:
@@ -54,7 +58,10 @@ def run(it: Walker, cmd: Simple, state: State) -> list[State]:
         results = mishaps.after(it, doubts) if doubts.failed else []
         several = bool(results) or len(passes) > 1
         for one, prepared in passes:
-            results += _assigned(it, cmd, one, prepared)
+            ended = _assigned(it, cmd, one, prepared)
+            for end in ended if it.found.last else ():
+                end.put("_", Var(changed(settled(prepared.argv[-1:])[0]) if prepared.argv else unknown()))
+            results += ended
         return it.merge(results) if several else results
     finally:
         context.doubts = outer
@@ -239,6 +246,11 @@ def redirected(it: Walker, command: Redirected, state: State) -> list[State]:
 # -- aliases -------------------------------------------------------------------------------------------------------
 
 
+_QUOTED = Regex(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.", re.DOTALL)
+_CUTS = Regex(r"(?:^|[\s;&|()])#|(?<!<)<<(?!<)|['\"\\]")
+"""What makes an alias's text no whole words, outside of quotes: a comment, a here-document, a quote that stays open."""
+
+
 def _aliased(it: Walker, cmd: Simple, state: State) -> list[State] | None:
     """The states after the command with its alias put in; None where there is none."""
     word = cmd.words[0]
@@ -249,6 +261,8 @@ def _aliased(it: Walker, cmd: Simple, state: State) -> list[State] | None:
     if entry is None or not isinstance(part, Plain):
         return None
     text, epoch, line = entry
+    if _CUTS.search(_QUOTED.sub("_", text)):  # what stands behind it is read otherwise than it was here
+        it.fault("opaque", f"the alias {part.text} may begin a comment, a quote or a here-document")
     aliases = state.aliases
     inner = {name: value for name, value in aliases.items() if name != part.text}
     now = it.context.parsed or (it.context.epoch, it.context.line)

@@ -82,7 +82,7 @@ def of_interpreter(it: Walker, state: State, language: str, argv: Values, found:
     if language == "javascript":
         return _required(it, state, argv)
     if language in ("perl", "ruby"):
-        return _libraries(it, state, language, argv)
+        return [*_libraries(it, state, language, argv), *(_of_perls_options(argv) if language == "perl" else ())]
     return []
 
 
@@ -189,6 +189,24 @@ def _libraries(it: Walker, state: State, language: str, argv: Values) -> list[Co
         for path in owned.below(it, state, folder, ending)
         for piece in _source(it, state, language, path)
     ]
+
+
+_LOOPS = Regex(r"-[acdlsStTuUwWX0-9]*[np]")
+_OPENS = Regex(r"\s*[|>]|.*\|\s*$", re.DOTALL)
+"""A file's name that is a command, or a file to write to, where perl opens it by ``<>``."""
+_USES = Regex(r"-[acdlnpsStTuUwWX0-9]*[mM]-?(.*[^\w:=,.].*)", re.DOTALL)
+
+
+def _of_perls_options(argv: Values) -> list[Code]:
+    """``perl -n``, which reads what it is given as ``<>`` does; ``perl "-Mstrict;..."``, which is the code ``use strict;...``."""
+    found: list[Code] = []
+    opens = any(_OPENS.match(value.text) for value in argv[1:])
+    for value in argv[1:]:
+        if opens and _LOOPS.match(value.text):
+            found.append(Code("perl", Value("<>"), "argument"))
+        elif match := _USES.match(value.text):
+            found.append(Code("perl", value._replace(text=f"use {match[1]}"), "argument"))
+    return found
 
 
 def script_names(path: str) -> list[str]:

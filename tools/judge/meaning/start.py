@@ -6,7 +6,9 @@ import functools
 from collections.abc import Container
 
 from tools.judge.budget import Budget
+from tools.judge.meaning import traps
 from tools.judge.meaning.act import Fault, Meaning
+from tools.judge.meaning.base import asks_for_last
 from tools.judge.meaning.run import Interpreter
 from tools.judge.meaning.shellstate import State, Var
 from tools.judge.meaning.state import ShellNow, Snapshot
@@ -24,6 +26,7 @@ def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget, pr
     try:
         script = parse(text, budget)
         it.context.text = text
+        it.found.last = asks_for_last(text)
         first = _begin(now)
         if first.traps:
             ends = [end for begin in _signalled(it, first) for end in it.whole(script, begin)]
@@ -70,6 +73,10 @@ def _begin(now: ShellNow) -> State:
     state = State()
     if now.cwd.startswith("/"):
         state.cwds = (now.cwd,)
+    if now.variables.get("OLDPWD", "").startswith("/"):
+        state.old_cwds = (now.variables["OLDPWD"],)
+    if (there := now.variables.get("PWD", now.cwd)) != now.cwd:  # assigned, or by another way through links
+        state.put("PWD", Var(Value(there)))
     state.positional = tuple(map(Value, now.positional))
     variables = now.variables
     for name in ("IFS", "CDPATH"):  # all others are looked up where they are used
@@ -121,6 +128,7 @@ def _signalled(it: Interpreter, first: State) -> list[State]:
     for signal, text in it.now.traps.items():
         if text and signal != "EXIT":
             after += it.text(text, first.copy())
+            traps.note(it, first, text)
     it.found.acts, it.found.faults = acts, faults
     for one in after:
         one.flow = ""

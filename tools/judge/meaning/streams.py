@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 
 from toolcrib._dataclass import dataclass
-from tools.judge.meaning import expand, filestate
+from tools.judge.meaning import descriptors, expand, filestate
 from tools.judge.meaning.act import RedirectTarget
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import EMPTY, Taint, Value, either, joined, listed, unknown
@@ -65,14 +65,14 @@ def _input(it: Walker, state: State, one: Redirect, found: Streams) -> None:
         path = _file(it, state, one.target)
         found.targets.append(RedirectTarget("<" if one.op == "<" else "<>", path, fd))
         value = filestate.content(it, state, path)
-        value = value if value is not None else unknown()
+        value = value._replace() if value is not None else unknown()  # one that was opened anew is read from its beginning
         if one.op == "<>" and fd not in (0, 1):
             found.opened[f"{fd}>"] = path
     elif one.op == "<&":
         text = expand.single(it, state, one.target).text
         if text == "0" or text.startswith("-"):
             return
-        value = state.fds.get(text.rstrip("-"))
+        value = found.opened.get(text.rstrip("-"), state.fds.get(text.rstrip("-")))
         if value is None and text.rstrip("-") not in ("1", "2"):
             value = unknown()
         if value is None:
@@ -143,10 +143,10 @@ def through(it: Walker, state: State, streams: Streams, run: Callable[[State], l
         state.out, state.capture = None, True
     results = run(state)
     for one in results:
-        if streams.opened:
-            one.fds = fds
         if streams.stdin is not None:
-            one.stdin = stdin
+            one.stdin = descriptors.given_back(stdin, fds, one.fds)
+        if streams.opened:
+            one.fds = descriptors.closed(fds, one.fds, streams.opened)
         if streams.diverted or streams.doubtful:
             produced = one.printed()
             one.out, one.capture = out, capture

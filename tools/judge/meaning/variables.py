@@ -95,6 +95,8 @@ def _special(it: Walker, state: State, name: str) -> Value:
         return unknown() if many else Value(str(len(state.positional)))
     if name == "PWD":
         return folder(state.cwds)
+    if name == "_":
+        return unknown()
     if name == "OLDPWD":
         return folder(state.old_cwds)
     if name == "PPID":  # which of all numbers it is, nobody would know any more

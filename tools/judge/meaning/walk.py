@@ -98,6 +98,10 @@ class Found:
     """Folders that are made."""
     unsure: dict[str, None] = field(default_factory=dict)
     """Folders whose contents may be changed in ways that nobody follows."""
+    traps: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = field(default_factory=dict)
+    """Texts that run between commands, with what they depended on when they were followed last."""
+    last: bool = False
+    """True where a text asks for the last word of the command before, ``$_``."""
     lists: dict[str, None] = field(default_factory=dict)
     """Texts that are read part by part, and not followed to their end."""
 

@@ -31,6 +31,7 @@ MODULES = (
     "shells",
     "terminals",
     "environment",
+    "homes",
     "self",
     "platforms",
     "git",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fnmatch
 import posixpath
 from collections.abc import Callable, Sequence
 
-from tools.judge.looks import Looks, moves_git
+from tools.judge.folders import under
+from tools.judge.looks import UNSEEN, Looks, moves_git
 from tools.judge.meaning.value import HOLE, Value
 from tools.judge.rules._git import WIDE, git
 from tools.judge.table import ActView, Test, opt
@@ -84,18 +86,73 @@ ONE_NAME = Test(
 )
 """Test for the word behind ``checkout`` that is a branch, or a file: ``git checkout NAME``."""
 
+_NEW_BRANCH = git("checkout", opt("-b -B --orphan") & ~opt("-f --force"))
 _SURE = git("checkout", WIDE | NAMES_FILES | opt("-f --force"))
 
 
 def checked_out(view: ActView, looks: Looks) -> bool:
     """A row's ``seen`` for ``git checkout``: True if it may throw work away. ``NAME`` is a file where there is one."""
+    if _NEW_BRANCH(view):
+        return brings_over(view, looks)
     if not _SURE(view):
         name = next((one.text for one in reversed(view.operands())), HOLE)
         where = folders(view) or view.act.cwds
         paths = [posixpath.normpath(posixpath.join(folder, name)) for folder in where if HOLE not in name]
         if {looks.look(path).kind for path in paths} <= {"missing"}:
-            return False
-    return may_lose(overwritten)(view, looks)
+            return brings_over(view, looks)
+    return may_lose(overwritten)(view, looks) or brings_over(view, looks)
+
+
+_STAYS = git("switch", ~opt("-f --force --discard-changes")) | git("merge|rebase", ~opt("--abort --skip"))
+"""Commands by which git keeps what differs from the last commit, but for ignored files."""
+
+
+def restored(view: ActView, looks: Looks) -> bool:
+    """A row's ``seen`` for commands that bring files of a commit into the tree."""
+    return (not _STAYS(view) and may_lose(overwritten)(view, looks)) or brings_over(view, looks)
+
+
+def aborted(view: ActView, looks: Looks) -> bool:
+    """A row's ``seen`` for ``git merge --abort`` and its like, and for what brings a commit in.
+
+    An abort is what one does after a conflict: where nobody can look, it counts as one without work.
+    """
+    if _STAYS(view):
+        return brings_over(view, looks)
+    where = folders(view)
+    return where is None or any((tree := looks.work_tree(folder)) is not UNSEEN and tree.resolved for folder in where)
+
+
+def brings_over(view: ActView, looks: Looks) -> bool:
+    """Return whether it was seen that a commit's files come in the place of ignored ones, which git does not look after."""
+    where = folders(view)
+    commits, files = _taken(view)
+    for folder in where or ():
+        named = [posixpath.normpath(posixpath.join(folder, one)) for one in files]
+        for commit in commits:
+            lost = looks.work_tree(folder, commit).overwritten or ()
+            if any(not named or any(_reaches(one, path) for one in named) for path in lost):
+                return True
+    return False
+
+
+def _reaches(pathspec: str, path: str) -> bool:
+    return ":" in pathspec or HOLE in pathspec or under(path, pathspec) or fnmatch.fnmatchcase(path, pathspec)
+
+
+def _taken(view: ActView) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the commits that a git command takes files from, as far as they are named, and the files; none for all of them."""
+    reading = view.read()
+    words = ["git", *view.words]
+    end = words.index("--") if "--" in words else len(words)
+    sub, *before = [words[at] for at in reading.operands if at < end] or [""]
+    after = [words[at] for at in reading.operands if at > end]
+    if sub == "restore":
+        commits = [one.value for one in reading.options if one.name in ("-s", "--source") and one.value]
+        files = before + after
+    else:
+        commits, files = (before, []) if sub in ("merge", "rebase") else (before[:1], before[1:] + after)
+    return ["@{-1}" if one == "-" else one for one in commits if HOLE not in one], files
 
 
 def overwritten(view: ActView) -> str:

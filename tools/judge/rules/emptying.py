@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from toolcrib._regex import Regex
 from tools.judge.looks import Looks
+from tools.judge.meaning.act import Act
 from tools.judge.meaning.value import Taint, Value
 from tools.judge.table import ActView, Test, last, opt, rule, text, value, word
 
@@ -22,6 +23,13 @@ def _is_one_of_many(path: Value) -> bool:
     return bool(path.taint & Taint.MANY) and _SCRATCH.fullmatch(path.text) is None
 
 
+def _loses(act: Act, path: Value) -> bool:
+    """Return whether a file is emptied that matters. Code of other languages says by its input what it writes."""
+    if _is_one_of_many(path):
+        return True
+    return _DATA_FILE.fullmatch(path.text) is not None and (act.language == "shell" or not act.read().text.strip())
+
+
 def _emptied(view: ActView) -> bool:
     """``> app.db``, ``: > app.db``: nothing is written, and what was there is gone."""
     act = view.act
@@ -29,10 +37,7 @@ def _emptied(view: ActView) -> bool:
         bool(act.redirects)
         and not act.prints
         and (view.name in ("", ":", "true") or view.words in _PRINTS_NOTHING.get(view.name, ()))
-        and any(
-            target.op in (">", ">|") and (_DATA_FILE.fullmatch(target.path.text) is not None or _is_one_of_many(target.path))
-            for target in act.redirects
-        )
+        and any(target.op in (">", ">|") and _loses(act, target.path) for target in act.redirects)
     )
 
 

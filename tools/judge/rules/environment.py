@@ -232,7 +232,8 @@ def assigned(view: ActView) -> list[tuple[str, Value]]:
 
 
 _SETTERS = frozenset({"export", "declare", "typeset", "readonly", "local", "env", "set", "setx", "setenv"})
-_NAMES = "@environment export declare typeset readonly local env setx"
+NAMES = "@environment export declare typeset readonly local env setx"
+"""Whatever sets variables."""
 
 
 def _loads(name: str, given: Value) -> bool:
@@ -296,7 +297,7 @@ RULES = (
     rule(
         "code.loading-env",
         "ask-once",
-        _NAMES,
+        NAMES,
         Test(_any_loads),
         "makes other programs load code",
         yes=(
@@ -348,7 +349,7 @@ RULES = (
     rule(
         "security.tls-off",
         "ask",
-        _NAMES,
+        NAMES,
         Test(_no_tls),
         "turns TLS verification off",
         yes=("export NODE_TLS_REJECT_UNAUTHORIZED=0", "env GIT_SSL_NO_VERIFY=true git clone x"),
@@ -368,7 +369,7 @@ RULES = (
     rule(
         "self.approval",
         "block",
-        _NAMES,
+        NAMES,
         Test(_own),
         "runs toolcrib under other settings; only a person may",
         yes=("export TOOLCRIB_CONFIG=/tmp/x.yaml", "env TOOLCRIB_YOLO_MODE=1 toolcrib chat"),
@@ -378,7 +379,7 @@ RULES = (
     rule(
         "self.environment",
         "ask",
-        _NAMES,
+        NAMES,
         Test(_elsewhere),
         "programs, toolcrib too, would run under other settings",
         yes=("export XDG_CONFIG_HOME=/tmp/x",),

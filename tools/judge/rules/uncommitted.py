@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tools.judge.rules._bound import ignored
-from tools.judge.rules._discards import NAMES_FILES, ONE_NAME, checked_out, may_clean, may_lose, overwritten, widened
+from tools.judge.rules._discards import NAMES_FILES, ONE_NAME, aborted, checked_out, may_clean, may_lose, restored, widened
 from tools.judge.rules._git import DRY, GIT, WIDE, git
 from tools.judge.table import Test, count, opt, rule, text, word
 
@@ -40,7 +40,8 @@ RULES = (
         "ask",
         GIT,
         git("checkout", opt("-f --force") & ~opt("-p --patch"))
-        | git("checkout", (WIDE | NAMES_FILES | ONE_NAME) & ~opt("-p --patch -b -B --orphan")),
+        | git("checkout", (WIDE | NAMES_FILES | ONE_NAME) & ~opt("-p --patch -b -B --orphan"))
+        | git("checkout", opt("-b -B") & count(1)),
         _LOSES,
         yes=(
             "git checkout .",
@@ -71,7 +72,7 @@ RULES = (
         "ask",
         GIT,
         git("restore", (~opt("-S --staged") | opt("-W --worktree")) & ~opt("-p --patch") & (count(1) | _FROM_LIST))
-        | git("switch", opt("-f --force --discard-changes"))
+        | git("switch", count(1) | opt("-f --force --discard-changes"))
         | git("read-tree", opt("--reset") & opt("-u"))
         | git("checkout-index", opt("-f --force") & opt("-a --all") & ~opt("-n --prefix")),
         _LOSES,
@@ -92,7 +93,17 @@ RULES = (
             "git stash",
             "git stash push -u -m wip",
         ),
-        seen=may_lose(overwritten),
+        seen=restored,
+    ),
+    rule(
+        "git.discard",
+        "ask",
+        GIT,
+        git("merge|rebase|cherry-pick|revert|am", opt("--abort --skip")) | git("merge|rebase", count(1)),
+        "throws away what was resolved by hand, or ignored files",
+        yes=("git -C $x merge --abort", "GIT_DIR=x git rebase --skip", "ssh host git am --abort"),
+        no=("git merge --abort", "git merge topic", "git rebase main", "git rebase --continue", "git rebase --quit"),
+        seen=aborted,
     ),
     rule(
         "git.discard",

@@ -64,4 +64,4 @@ def test_what_a_user_gets_and_what_it_costs(run: Any, config: Any) -> None:
     by_name = {tool["name"]: tool for tool in whole["tools"]}
     assert by_name["terminal"] == {**by_name["terminal"], "granted": False, "tokens": None}
     assert whole["tokens"] == sum(tool["tokens"] or 0 for tool in whole["tools"]) > 100
-    assert "belong to `toolsets resolve`" in run("toolsets", "--user", "42").err
+    assert "--user belongs to `toolsets resolve`" in run("toolsets", "--user", "42").err

@@ -25,7 +25,7 @@ def test_a_working_tree_is_seen_as_it_is(env: Environment, says: Callable[..., s
         assert says("command -v git || echo missing") == "missing\n"
         assert seen() == UNSEEN
         return
-    assert seen() == WorkTree(False, False, False)
+    assert seen() == WorkTree(False, False, False, False)
     assert says("echo changed >> a; : > new; echo done") == "done\n"
     assert seen() == WorkTree(changed=True, untracked=True, ignored=False)
 

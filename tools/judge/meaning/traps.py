@@ -1,0 +1,46 @@
+"""Commands that a shell runs between any two others: traps of signals, of ERR, RETURN and DEBUG."""
+
+from __future__ import annotations
+
+from toolcrib._regex import Regex
+from tools.judge.meaning.shellstate import State
+from tools.judge.meaning.walk import Walker
+
+_AT_END = frozenset({"EXIT", "0"})
+_MENTIONED = Regex(r"[A-Za-z_]\w*")
+
+
+def is_recurring(signals: frozenset[str]) -> bool:
+    """Return whether a trap of these signals may run before the shell ends."""
+    return bool(signals - _AT_END)
+
+
+def begin(it: Walker, state: State, text: str) -> None:
+    """Follow ``text``, which may run between the commands from now on."""
+    note(it, state, text)
+    _run(it, state, text)
+
+
+def note(it: Walker, state: State, text: str) -> None:
+    """Remember what ``text`` was followed with."""
+    bodies = dict.fromkeys(body.text for known in state.functions.values() for body in known)
+    names = dict.fromkeys(name for one in (text, *bodies) if "eval" in one for name in _MENTIONED.findall(one))
+    it.found.traps[text] = (state.functions, {name: state.vars.get(name) for name in names})
+
+
+def again(it: Walker, state: State) -> None:
+    """Follow the traps once more for which something was set since: functions, and variables where one evaluates a text."""
+    for text, (functions, variables) in list(it.found.traps.items()):
+        if state.functions is not functions or any(state.vars.get(name) != var for name, var in variables.items()):
+            note(it, state, text)
+            _run(it, state, text)
+
+
+def _run(it: Walker, state: State, text: str) -> None:
+    outer, it.found.traps = it.found.traps, {}
+    try:
+        with it.inside() as inner:
+            inner.later = True
+            state.disturb(it.text(text, state.copy()))
+    finally:
+        it.found.traps = {**outer, **it.found.traps}
