@@ -29,6 +29,7 @@ _toolcrib() {
         words=$(toolcrib tools --names 2>/dev/null)
     elif [[ $before == --backend ]] || [[ $command == env && ${COMP_WORDS[2]} =~ ^(test|shell|stop)$ && $word != -* ]]; then
         words=$(toolcrib env --names 2>/dev/null)
+    elif [[ $before == --mode ]]; then words="default confirm-edits plan"
     elif [[ $valued == *" $before "* ]]; then words=
     fi
     COMPREPLY=($(compgen -W "$words" -- "$word"))
@@ -90,4 +91,5 @@ def _fish(known: dict[str, CompletionWords]) -> list[str]:
         lines += [f"{when} -l {option[2:]}{' -r' if option in words.valued else ''}" for option in words.options]
     lines += ["complete -c toolcrib -n '__fish_seen_subcommand_from call' -a '(toolcrib tools --names 2>/dev/null)'"]
     lines += ["complete -c toolcrib -n '__fish_seen_subcommand_from env' -a '(toolcrib env --names 2>/dev/null)'"]
+    lines += ["complete -c toolcrib -l mode -x -a 'default confirm-edits plan'"]
     return [*lines, "complete -c toolcrib -l backend -x -a '(toolcrib env --names 2>/dev/null)'"]

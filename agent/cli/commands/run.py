@@ -17,6 +17,7 @@ from agent.cli.options import (
     choice_of,
     folder_of,
     limits_of,
+    mode_of,
     positive_seconds,
     wants_trace,
 )
@@ -153,6 +154,7 @@ async def _open(crib: Crib, args: argparse.Namespace) -> Session:
         resume=args.resume,
         latest=args.latest,
         choice=choice,
+        mode=mode_of(args, crib.config),
     )
     try:
         if goes_on and find_endpoint(crib.config, await own_choice(session, choice)) is None:
