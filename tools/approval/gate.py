@@ -26,6 +26,7 @@ from toolcrib._store import AuditEntry, AuditLog, Grant, GrantStore, OriginStore
 from toolcrib._types import Json
 from tools.approval.binding import command_of, cwd_of, digest, paths_of
 from tools.approval.deadlines import Deadlines
+from tools.approval.differences import Differences, differences
 from tools.approval.grants import covers
 from tools.approval.modes import DEFAULT, PLAN, Mode, acts, confirmed, refusal
 from tools.approval.offers import Asked, grants_of, offers, split
@@ -236,10 +237,13 @@ class ApprovalGate:
             findings = [*findings, confirmed(why, call.name)]
         open_findings = await _ungranted(policy, findings, ctx, self._deadlines, grants)
         if open_findings:
-            binds = digest(call, ctx, open_findings, files.digests())
+            changed = await differences(call.name, ctx.effects, ctx.environment, policy.redact)
+            binds = digest(
+                call, ctx, open_findings, files.digests() if changed is None else {**files.digests(), **changed.digests}
+            )
             answer = ctx.answer_to(binds)
             if answer is None:
-                return Suspend(_ticket(policy, call, ctx, open_findings, binds))
+                return Suspend(_ticket(policy, call, ctx, open_findings, binds, changed))
             if not _approves(answer):
                 return Block(
                     f"Denied by the person: {_reason(answer)} Do not try it another way;"
@@ -326,7 +330,9 @@ def _asked(policy: Policy, ctx: ToolCallContext, findings: Sequence[Finding], cw
     return Asked(identity.session_id, identity.task_id, cwd, root, command, findings, identity.principal.key)
 
 
-def _ticket(policy: Policy, call: ToolCall, ctx: ToolCallContext, findings: Sequence[Finding], binds: str) -> SuspendTicket:
+def _ticket(
+    policy: Policy, call: ToolCall, ctx: ToolCallContext, findings: Sequence[Finding], binds: str, changed: Differences | None
+) -> SuspendTicket:
     from tools.approval.prompt import MOST_PLAIN, worded
 
     command, cwd = command_of(ctx.effects), cwd_of(ctx.effects)
@@ -345,6 +351,8 @@ def _ticket(policy: Policy, call: ToolCall, ctx: ToolCallContext, findings: Sequ
     else:
         paths = paths_of(ctx.effects)
         parameters |= {"path": paths[0]} if len(paths) == 1 else {"paths": paths} if paths else {}
+    if changed is not None:
+        parameters |= {"diff": changed.text, "diff_for": sorted(changed.stands_for)}
     parameters["prompt"] = str(worded(call.name, call.args, parameters, most=MOST_PLAIN))
     whys = "; ".join(dict.fromkeys(finding.why for finding in findings))
     shown = command if command is not None else parameters.get("path", call.name)
