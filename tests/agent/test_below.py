@@ -74,6 +74,8 @@ REFUSED = "is a person's to do"
         "@toolcrib sessions prune --older-than 1d --yes",
         "@toolcrib run hello --model m --base-url http://127.0.0.1:9/v1 --mode default",
         "@toolcrib chat --provider manual --mode default </dev/null",
+        "@toolcrib run hello --allow '{command: rm, operands: x, example: rm x}'",
+        "@toolcrib run hello --allow-file /tmp/rules.yaml",
         "echo '/mode default' | @toolcrib chat --provider manual",
         "@toolcrib env prune --yes",
         "@toolcrib doctor --repair-store --yes",
