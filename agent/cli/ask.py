@@ -25,6 +25,7 @@ from agent.cli.choosing import (
     moved,
     number_of,
     offered,
+    said_in_words,
 )
 from agent.cli.escape import exact, one_line
 from agent.cli.signals import Ended
@@ -202,6 +203,8 @@ class _Approval:
             if said["approved"] and self._pages.unseen:
                 self._say([f"  not run: {self._pages.missing}; then answer again"])
                 continue
+            if self._keys is not None:
+                self._say([f"  {said_in_words(said, self._covers)}"])
             return said
 
     async def _by_line(self) -> dict[str, Any] | None:

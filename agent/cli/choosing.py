@@ -132,3 +132,12 @@ def denied(word: str, rest: str) -> dict[str, Any] | None:
         return None
     reason = rest.strip()
     return {"approved": False, "reason": reason} if reason else {"approved": False}
+
+
+def said_in_words(payload: Mapping[str, Any], covers: Mapping[str, str]) -> str:
+    """Return what was answered, for the line that stays on the screen."""
+    if not payload["approved"]:
+        return f"denied{f': {exact(str(reason))}' if (reason := payload.get('reason')) else ''}"
+    scope = str(payload["scope"])
+    number = f"{payload[NUMBERS[scope]]} {NUMBERS[scope]}: " if NUMBERS.get(scope) in payload else ""
+    return f"approved: {number}{exact(str(covers.get(scope, 'this call only')))}"

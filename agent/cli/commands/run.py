@@ -78,7 +78,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="RULE",
         action="append",
         default=[],
-        help="let what this rule covers run unasked, in this run; its form is that of approval.rules or approval.tools; repeatable",
+        help="let what this rule covers run unasked, in this run; its form is that of approval.rules or approval.tools",
     )
     parser.add_argument(
         "--allow-file", metavar="FILE", action="append", default=[], help="such rules from a YAML file outside of the project"
