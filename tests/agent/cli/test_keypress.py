@@ -35,7 +35,8 @@ async def pressed(terminal: tuple[int, TextIO], *typed: bytes, quiet: bool = Fal
     try:
         if quiet:
             await keyboard.wait_for_quiet()
-        return await asyncio.wait_for(keyboard.press(), 20)
+        async with asyncio.timeout(20):  # in this task: a KeyboardInterrupt would leave another one's loop
+            return await keyboard.press()
     finally:
         await typing
 
