@@ -198,6 +198,7 @@ class Crib:
             tool_rules=policy.tool_rules,
             redact=policy.redact,
             origins=self.store.origins,
+            mode=policy.mode,
         )
 
     # -- what plugins add ----------------------------------------------------------------------------------------
@@ -298,6 +299,7 @@ class Crib:
         handlers: Mapping[str, Handler] | None = None,
         once: bool = False,
         choice: ModelChoice | None = None,
+        mode: str = "",
     ) -> Session:
         """Open a session with what the platform grants. Without an ``asker``, whatever would ask is denied; with ``suspends`` the
         run is parked instead. Close it at the end.
@@ -309,7 +311,8 @@ class Crib:
         ``resume`` continues a stored one by its id or the beginning of it, ``latest`` the last of this platform, user and folder,
         and where it ran, unless ``backend`` names another. ``named`` is the id itself: that session is continued, or made.
         ``once``: nobody will continue it, so no container is kept for it. ``choice`` is the model that a new one will ask: it is
-        kept from the beginning on. Raises ToolcribError where there is none or its backend
+        kept from the beginning on. ``mode`` is a person's to choose too (see tools.approval.modes), and "" goes on with the
+        session's, or takes the configured one. Raises ToolcribError where there is none or its backend
         is another now, and ConfigError for an unknown backend, where approval.smart is enabled and can't be used, and where the
         grants of command_allowlist can't be read or written.
         """
@@ -330,6 +333,7 @@ class Crib:
             handlers=handlers or {},
             once=once,
             choice=choice,
+            mode=mode,
         )
 
     def open_session(self, **wanted: Any) -> Session:

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from agent.conversation import modes
 from agent.conversation.state import RunState
 from agent.store.memory import MemoryStore
 from toolcrib import Block, Decision, EnvironmentFailed, Portable, PortableState, RunIdentity, SetResult, Suspend, ToolCall
 from toolcrib._dataclass import dataclass
 from toolcrib._store import Grant
+from tools.approval.modes import CONFIRM, CONFIRM_KEY, Mode, confirmed
 from tools.approval.policy import Policy, Weighed
 from tools.dispatch.scope import CallScope
 from tools.judge.findings import TOOL_RULE, Finding, Level
@@ -44,10 +46,18 @@ class Explanation:
         weighed = self.weighed
         if weighed is None:
             return ()
-        if weighed.rule is None or weighed.rule.decision != "ask":
-            return weighed.judged.findings
-        why = weighed.rule.why or "an operator's rule asks about it"
-        return [*weighed.judged.findings, Finding(f"{TOOL_RULE}{weighed.rule.tool}", "ask", why, weighed.rule.tool)]
+        found = list(weighed.judged.findings)
+        if weighed.rule is not None and weighed.rule.decision == "ask":
+            why = weighed.rule.why or "an operator's rule asks about it"
+            found.append(Finding(f"{TOOL_RULE}{weighed.rule.tool}", "ask", why, weighed.rule.tool))
+        if weighed.acts and weighed.mode == CONFIRM:
+            found.append(confirmed(weighed.acts, _TOOL))
+        return found
+
+    @property
+    def mode(self) -> str:
+        """The mode of the session, "" where the call can't be made at all."""
+        return "" if self.weighed is None else self.weighed.mode
 
     @property
     def commands(self) -> Sequence[tuple[str, ...]]:
@@ -63,6 +73,8 @@ class Explanation:
         """Name the rule or grant that decides about a finding; ``person`` stands for whoever is asked."""
         if finding.level in ("allow", "block"):
             return f"the rule {finding.key}"
+        if finding.key == CONFIRM_KEY:
+            return f"{person}: the session is in the mode {self.mode}"
         rule = None if self.weighed is None else self.weighed.rule
         if rule is not None and (rule.decision == "deny" or (rule.decision == "allow" and finding.level == "ask")):
             return f"the operator's rule for {rule.tool!r}{f' ({rule.why})' if rule.why else ''}"
@@ -133,15 +145,19 @@ class Explainer:
         self._scope = scope
 
     @classmethod
-    async def of_new(cls, here: Workspace, backend: str = "") -> Explainer:
-        """Return the explainer of a session that the local person would begin here. Raises ConfigError for an unknown backend."""
+    async def of_new(cls, here: Workspace, backend: str = "", mode: str = "") -> Explainer:
+        """Return the explainer of a session that the local person would begin here, in this mode where one is named.
+
+        Raises ConfigError for an unknown backend, and InvalidArguments for an unknown mode.
+        """
         from agent.conversation.opening import first_location
 
         identity = RunIdentity(secrets.token_hex(16), platform="cli")
-        return cls(here, _scope(here, identity, first_location(here, backend), MemoryStore()))  # nothing is granted to it yet
+        first = modes.first_mode(here.config.approval.mode, {}, mode)
+        return cls(here, _scope(here, identity, first_location(here, backend), MemoryStore(), first))  # nothing is granted yet
 
     @classmethod
-    async def of_stored(cls, here: Workspace, prefix: str, backend: str = "") -> Explainer:
+    async def of_stored(cls, here: Workspace, prefix: str, backend: str = "", mode: str = "") -> Explainer:
         """Return the explainer of a stored session, for whom its run is, with the folder and variables of one that is parked.
 
         What only the process that has the session knows is not there: functions, aliases and variables of a living shell.
@@ -157,7 +173,8 @@ class Explainer:
         if state is not None:
             who = state.principal
             identity = RunIdentity(info.id, state.id, platform=who.platform, user=who.user, roles=who.roles)
-        scope = _scope(here, identity, location_of(here, info, backend), here.store)
+        first = modes.first_mode(here.config.approval.mode, info.place, mode)
+        scope = _scope(here, identity, location_of(here, info, backend), here.store, first)
         if state is not None and state.shell is not None:
             environment = scope.environment
             if isinstance(environment, Portable):
@@ -178,7 +195,9 @@ class Explainer:
         await self._scope.close()
 
 
-def _scope(here: Workspace, identity: RunIdentity, location: Any, store: Any) -> CallScope:
+def _scope(here: Workspace, identity: RunIdentity, location: Any, store: Any, mode: Mode) -> CallScope:
     principal = identity.principal
     names = here.granted(principal.platform, None, None, principal.user)
-    return here.scope(identity, names, location, store=store, asker=None, suspends=False, sink=None, handlers={})
+    scope = here.scope(identity, names, location, store=store, asker=None, suspends=False, sink=None, handlers={})
+    modes.SessionMode(scope, store).apply(mode)
+    return scope

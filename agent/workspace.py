@@ -22,6 +22,7 @@ from agent.undo import Undo, open_undo
 from toolcrib import ConfigError, Environment, EventSink, Principal, RunIdentity
 from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Handler
+from tools.approval.modes import mode_of
 from tools.approval.origins import SessionFiles
 from tools.approval.policy import Policy, RuleSays, ToolRules
 from tools.dispatch.bridge import run_async
@@ -137,6 +138,7 @@ class Workspace:
             redact=(redactor or self.redactor()).text,
             files=SessionFiles(store.origins),
             harmless=self._harmless,
+            mode=mode_of(self.config.approval.mode),
         )
 
     # -- sessions ------------------------------------------------------------------------------------------------

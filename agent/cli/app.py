@@ -274,6 +274,12 @@ def open_crib(options: argparse.Namespace) -> Crib:
     config = load_config(file, profile=options.profile, project_dir=folder)
     if getattr(options, "develop_toolcrib", False):
         config = replace(config, approval=replace(config.approval, develop_toolcrib=True))
+    if getattr(options, "allow", ()) or getattr(options, "allow_file", ()):
+        from agent.allowing import with_allowed
+
+        config, options.allowed = with_allowed(config, options.allow, options.allow_file, folder)
+        for words in options.allowed:
+            _say(f"allowed for this run: {words}")
     crib = assemble(config=config, project_dir=folder, store=open_store(config, late=True))
     for notice in (*crib.config.notices, *_mistyped(crib)):
         _say(notice)

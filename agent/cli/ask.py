@@ -1,43 +1,88 @@
-"""Put a ticket's question to the person at the terminal, exactly as it is, and read an answer that can't be mistaken."""
+"""Put a ticket's question to the person at the terminal, exactly as it is, and read an answer that can't be mistaken.
+
+A surface needs little to ask: ``LineReader`` shows lines and reads one, ``KeyReader`` reads single keys besides. What is shown is
+broken and marked here (tools.approval.prompt), so that a surface shows it as it comes and adds nothing between.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable
+from typing import Any, Protocol, runtime_checkable
 
+from agent.cli.choosing import (
+    NUMBERS,
+    Choice,
+    choices,
+    chosen,
+    covered,
+    denied,
+    key_row,
+    legend,
+    line_row,
+    moved,
+    number_of,
+    offered,
+    said_in_words,
+)
 from agent.cli.escape import exact, one_line
 from agent.cli.signals import Ended
 from toolcrib import Answer, SuspendTicket, ToolCallContext
 from tools.dispatch.scope import Asker
 
+__all__ = [
+    "BY",
+    "KeyReader",
+    "LineReader",
+    "Refuser",
+    "TerminalAsker",
+    "answer_of",
+    "asker_for",
+    "chosen",
+    "covered",
+    "offered",
+    "refuse",
+]
+
 BY = "terminal"
-_KEYS: Mapping[str, str] = {
-    "once": "o",
-    "path": "p",
-    "session": "s",
-    "task": "t",
-    "uses": "u",
-    "until": "m",
-    "always": "a",
-}
-"""Scope -> the key that chooses it."""
-_WORDS: Mapping[str, str] = {"until": "minutes"}
-_NUMBERS: Mapping[str, str] = {"uses": "uses", "until": "minutes"}
-"""Scopes that take a number, and what it is called in the answer."""
 
 
+@runtime_checkable
 class LineReader(Protocol):
+    """A surface that a person sits at."""
+
     @property
     def size(self) -> tuple[int, int]:
         """The screen's columns and rows."""
         ...
 
-    def show(self, text: str) -> None: ...
+    def show(self, text: str) -> None:
+        """Show lines, as they are."""
+        ...
 
     async def read_line(self, prompt: str) -> str:
-        """Raises EOFError and KeyboardInterrupt."""
+        """Read a line that was typed after the prompt appeared. Raises EOFError and KeyboardInterrupt."""
+        ...
+
+
+@runtime_checkable
+class KeyReader(LineReader, Protocol):
+    """A surface that reads single keys too, where ``reads_keys`` is true."""
+
+    @property
+    def reads_keys(self) -> bool:
+        """True where keys can be read now; a dumb terminal gives lines only."""
+        ...
+
+    async def read_key(self, row: str) -> str:
+        """Show ``row`` in the place of the row that was shown before, and return the next key.
+
+        A character stands for itself; else it is ``enter``, ``left``, ``right``, ``up`` or ``down``; a key of another name is
+        ignored. A key counts only if it was pressed after some quiet since the row's prompt appeared: what was typed before, or
+        pasted, is not for us. Raises EOFError and KeyboardInterrupt.
+        """
         ...
 
 
@@ -68,54 +113,44 @@ class Refuser:
 
 
 class TerminalAsker:
-    """An asker (see CallScope): one question at a time. End of input and Ctrl-C mean no."""
+    """An asker (see CallScope): one question at a time, and those that come meanwhile wait for their turn. End of input and
+    Ctrl-C mean no.
+    """
 
     def __init__(self, terminal: LineReader) -> None:
         self._terminal = terminal
+        self._turn = asyncio.Lock()
+        self._open = self._begun = self._all = 0
 
     async def __call__(self, ticket: SuspendTicket, ctx: ToolCallContext | None = None) -> Answer:
+        if not self._open:
+            self._turn, self._begun, self._all = asyncio.Lock(), 0, 0
+        self._open, self._all = self._open + 1, self._all + 1
         try:
-            return answer_of(ticket, await self.put(ticket))
+            await _let_others_come()
+            async with self._turn:
+                self._begun += 1
+                return answer_of(ticket, await self.put(ticket, f"{self._begun} of {self._all}" if self._all > 1 else ""))
         except EOFError:
             return answer_of(ticket, {"approved": False, "reason": "the person closed the input instead of answering"})
         except Ended:
             raise
         except KeyboardInterrupt:
             return answer_of(ticket, {"approved": False, "reason": "the person pressed Ctrl-C instead of answering"})
+        finally:
+            self._open -= 1
 
-    async def put(self, ticket: SuspendTicket) -> Any:
-        """Return the payload of the person's answer. Raises EOFError and KeyboardInterrupt where they give none."""
-        return await (self._approve(ticket) if ticket.resume_mode == "replay" else self._question(ticket))
+    async def put(self, ticket: SuspendTicket, count: str = "") -> Any:
+        """Return the payload of the person's answer. ``count`` says which of how many it is.
 
-    async def _approve(self, ticket: SuspendTicket) -> Any:
-        from tools.approval.prompt import PromptPages, prompt_of
-
-        scopes, covers = offered(ticket), ticket.parameters.get("covers") or {}
-        pages = PromptPages(prompt_of(ticket), *self._terminal.size)
-        legend = [*(["  v    shows the next page of it; v all, the rest"] if pages.is_long else []), *_legend(scopes, covers)]
-        self._terminal.show("\n".join(pages.first()))
-        self._say(legend)
-        keys = "  ".join([*(["[v]iew"] if pages.is_long else []), *map(_shown_key, (*scopes, "deny"))])
-        while True:
-            said = (await self._terminal.read_line(f"  {keys}  ? > ")).strip()
-            word, _, rest = said.partition(" ")
-            if pages.is_long and word.lower() in ("v", "view") and rest.strip() in ("", "all"):
-                self._terminal.show("\n".join(pages.next(whole=bool(rest))))
-            elif (answer := chosen(word.lower(), rest.strip(), scopes)) is not None:
-                if not pages.unseen:
-                    return answer
-                self._say([f"  not run: {pages.missing}; then answer again"])
-            elif word.lower() in ("d", "deny", "n", "no"):
-                reason = rest.strip() or (await self._terminal.read_line("  why (Enter for no reason) > ")).strip()
-                return {"approved": False, "reason": reason} if reason else {"approved": False}
-            else:
-                self._say([*([f"  {exact(one_line(said, 40))!r} is none of these:"] if said else []), *legend])
+        Raises EOFError and KeyboardInterrupt where they give none.
+        """
+        if ticket.resume_mode != "replay":
+            return await self._question(ticket)
+        return await _Approval(self._terminal, ticket, count).answered()
 
     def _say(self, lines: Iterable[str]) -> None:
-        """Show lines, broken at the terminal's width by us."""
-        from tools.approval.prompt import PromptLine, physical
-
-        self._terminal.show("\n".join(physical(map(PromptLine, lines), self._terminal.size[0])))
+        _say(self._terminal, lines)
 
     async def _question(self, ticket: SuspendTicket) -> Any:
         from tools.approval.prompt import quoted
@@ -141,40 +176,112 @@ class TerminalAsker:
             self._terminal.show("  Ctrl-D declines." if not said else f"  Expected JSON of type {schema.get('type')}.")
 
 
-def offered(ticket: SuspendTicket) -> list[str]:
-    """Return the scopes that a yes to this ticket may have."""
-    return [scope for scope in ticket.parameters.get("scopes", ["once"]) if scope in _KEYS] or ["once"]
+class _Approval:
+    """One approval prompt, from its first line to the payload of its answer."""
 
+    def __init__(self, terminal: LineReader, ticket: SuspendTicket, count: str) -> None:
+        from tools.approval.prompt import PromptPages, prompt_of
 
-def covered(ticket: SuspendTicket, scope: str) -> str:
-    """Return what a yes of this scope covers, in words."""
-    return exact(str((ticket.parameters.get("covers") or {}).get(scope, "this call only")))
+        self._terminal = terminal
+        self._covers = ticket.parameters.get("covers") or {}
+        self._scopes = offered(ticket)
+        self._count = count
+        keys = isinstance(terminal, KeyReader) and terminal.reads_keys
+        self._pages = PromptPages(prompt_of(ticket), *terminal.size, everything="V" if keys else "v all")
+        self._keys = terminal if keys and isinstance(terminal, KeyReader) else None
+        self._offers = choices(self._scopes, is_long=self._pages.is_long, by_key=keys)
 
+    async def answered(self) -> Any:
+        lines = self._pages.first()
+        if self._count and self._keys is None:
+            lines.append(f"  {self._count} that wait for you")
+        self._terminal.show("\n".join(lines))
+        while True:
+            said = await (self._by_line() if self._keys is None else self._by_key(self._keys))
+            if said is None:
+                continue
+            if said["approved"] and self._pages.unseen:
+                self._say([f"  not run: {self._pages.missing}; then answer again"])
+                continue
+            if self._keys is not None:
+                self._say([f"  {said_in_words(said, self._covers)}"])
+            return said
 
-def _shown_key(scope: str) -> str:
-    word = _WORDS.get(scope, scope)
-    return f"[{word[0]}]{word[1:]}"
-
-
-def chosen(word: str, rest: str, scopes: Sequence[str]) -> dict[str, Any] | None:
-    """The answer that a line gives; None where it gives none of these."""
-    scope = next((one for one in scopes if word in (one, _KEYS[one], _WORDS.get(one))), None)
-    if scope is None or (rest and scope not in _NUMBERS):
+    async def _by_line(self) -> dict[str, Any] | None:
+        said = (await self._terminal.read_line(line_row(self._offers))).strip()
+        word, _, rest = said.partition(" ")
+        word, rest = word.lower(), rest.strip()
+        if self._pages.is_long and word in ("v", "view") and rest in ("", "all"):
+            self._view(whole=bool(rest))
+        elif word == "?":
+            self._explain()
+        elif (answer := chosen(word, rest, self._scopes) or denied(word, rest)) is not None:
+            return answer
+        elif said:
+            self._say([f"  {exact(one_line(said, 40))!r} is none of these; ? explains them"])
         return None
-    answer: dict[str, Any] = {"approved": True, "scope": scope}
-    if rest:
-        if not rest.isdecimal() or not 1 <= int(rest) <= 1_000:
-            return None
-        answer[_NUMBERS[scope]] = int(rest)
-    return answer
+
+    async def _by_key(self, keys: KeyReader) -> dict[str, Any] | None:
+        """Read keys until one answers. Enter confirms what the arrows reached since this began: nothing is chosen before."""
+        at: int | None = None
+        while True:
+            key = await keys.read_key(key_row(self._offers, at, keys.size[0], self._count))
+            if key in ("left", "up"):
+                at = moved(at, "left", len(self._offers))
+            elif key in ("right", "down"):
+                at = moved(at, "right", len(self._offers))
+            elif key == "enter" and at is not None:
+                return await self._take(self._offers[at])
+            elif key == "V" and self._pages.is_long:
+                self._view(whole=True)
+                return None
+            elif (one := next((one for one in self._offers if key.lower() == one.letter), None)) is not None:
+                return await self._take(one)
+
+    async def _take(self, one: Choice) -> dict[str, Any] | None:
+        if one.scope in NUMBERS:
+            if self._pages.unseen:
+                return {"approved": True}
+            what = NUMBERS[one.scope]
+            number = number_of((await self._terminal.read_line(f"  how many {what} (1 to 1000; nothing goes back) > ")).strip())
+            return None if number is None else {"approved": True, "scope": one.scope, what: number}
+        if one.scope:
+            return {"approved": True, "scope": one.scope}
+        match one.word:
+            case "view":
+                self._view()
+            case "deny":
+                return {"approved": False}
+            case "reason":
+                return denied("d", await self._terminal.read_line("  why not > "))
+            case _:
+                self._explain()
+        return None
+
+    def _view(self, *, whole: bool = False) -> None:
+        self._terminal.show("\n".join(self._pages.next(whole=whole)))
+
+    def _explain(self) -> None:
+        self._say(legend(self._offers, self._covers, by_key=self._keys is not None))
+
+    def _say(self, lines: Iterable[str]) -> None:
+        _say(self._terminal, lines)
 
 
-def _legend(scopes: Sequence[str], covers: Mapping[str, str]) -> list[str]:
-    lines = []
-    for scope in scopes:
-        number = " N" if scope in _NUMBERS else ""
-        lines.append(f"  {_KEYS[scope]}{number:<2}  {exact(covers.get(scope, 'this call only'))}")
-    return [*lines, "  d    do not run it; what you write after it is the reason"]
+def _say(terminal: LineReader, lines: Iterable[str]) -> None:
+    """Show lines, broken at the terminal's width by us."""
+    from tools.approval.prompt import PromptLine, physical
+
+    terminal.show("\n".join(physical(map(PromptLine, lines), terminal.size[0])))
+
+
+async def _let_others_come() -> None:
+    """Let the tasks that ask in the same moment say so, where there is a loop with tasks."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    await asyncio.sleep(0)
 
 
 def _json(text: str) -> tuple[Any] | None:

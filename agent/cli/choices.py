@@ -39,6 +39,7 @@ OPTIONS: Mapping[str, str] = {
     "--backend": "backends",
     "--resume": "sessions",
     "--model": "models",
+    "--mode": "modes",
     "--profile": "profiles",
     "--platform": "platforms",
     "--toolsets": "toolsets",
@@ -99,6 +100,12 @@ def _models(args: argparse.Namespace) -> Iterable[str]:
     return Cache().names()[:_MOST]
 
 
+def _modes(args: argparse.Namespace) -> Iterable[str]:
+    from tools.approval.modes import MODES
+
+    return MODES
+
+
 def _profiles(args: argparse.Namespace) -> Iterable[str]:
     from agent.config import load_config
 
@@ -115,6 +122,7 @@ KINDS: Mapping[str, Callable[[argparse.Namespace], Iterable[str]]] = {
     "backends": _backends,
     "keys": _keys,
     "models": _models,
+    "modes": _modes,
     "platforms": _platforms,
     "plugins": _plugins,
     "profiles": _profiles,

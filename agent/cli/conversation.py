@@ -42,10 +42,14 @@ class ChatOpening:
     backend: str = ""
     confirm: Callable[[str], Awaitable[bool]] | None = None
     """Asks the person yes or no; None where nobody can be asked."""
+    mode: str = ""
+    """Mode of new sessions, "" for the configured one."""
 
-    async def session(self, choice: ModelChoice, *, resume: str = "", latest: bool = False, backend: str = "") -> Session:
-        """Open a session. One that is resumed runs where it ran before, unless ``backend`` names another backend for it; a new
-        one will ask the model of ``choice``.
+    async def session(
+        self, choice: ModelChoice, *, resume: str = "", latest: bool = False, backend: str = "", mode: str = ""
+    ) -> Session:
+        """Open a session. One that is resumed runs where and in the mode that it had before, unless ``backend`` and ``mode`` name
+        others for it; a new one will ask the model of ``choice``.
         """
         goes_on = bool(resume or latest)
         session = await self.crib.open(
@@ -58,6 +62,7 @@ class ChatOpening:
             resume=resume,
             latest=latest,
             choice=choice,
+            mode=mode if goes_on else mode or self.mode,
         )
         if self.asker is refuse:
             await leave_open(session)
@@ -98,10 +103,10 @@ class Conversation:
         """The model's name; empty where the person types the calls."""
         return "" if self._session is None else self._session.model
 
-    async def open(self, *, resume: str = "", latest: bool = False, backend: str = "") -> None:
+    async def open(self, *, resume: str = "", latest: bool = False, backend: str = "", mode: str = "") -> None:
         """Another session, and a provider for it; what was open is closed once that worked. Raises ToolcribError kinds."""
         choice = self.named if resume or latest else self.choice
-        session = await self.opening.session(choice, resume=resume, latest=latest, backend=backend)
+        session = await self.opening.session(choice, resume=resume, latest=latest, backend=backend, mode=mode)
         try:
             await self._connect(session, choice)
         except BaseException:

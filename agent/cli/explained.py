@@ -23,6 +23,8 @@ def told(explained: Explanation, person: str) -> Iterator[str]:
     yield _MEANS[explained.level]
     if explained.refused and not any(one.level == "block" for one in explained.findings):
         yield f"  {exact(explained.refused)}"
+    if explained.mode not in ("", "default"):
+        yield f"by the session's mode: {explained.mode}"
     if explained.commands:
         yield "it comes to:"
         yield from (f"  {exact(' '.join(words))}" for words in explained.commands)

@@ -48,6 +48,7 @@ def add_session_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--trace", action="store_true", help="report on stderr what is sent and done, as TOOLCRIB_TRACE=1 does")
     group.add_argument("--cwd", metavar="DIR", help="work there instead of here; of a host over ssh, a folder there")
     add_place_option(group)
+    add_mode_option(group)
     add_develop_option(group)
     which = group.add_mutually_exclusive_group()
     which.add_argument("--continue", dest="latest", action="store_true", help="continue the last session of this folder")
@@ -61,6 +62,24 @@ def add_place_option(group: argparse._ActionsContainer) -> None:
         default="",
         help="where commands run, instead of terminal.backend: local, bubblewrap, docker, ssh ...; `toolcrib env` lists them",
     )
+
+
+def add_mode_option(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--mode",
+        choices=("default", "confirm-edits", "plan"),
+        default="",
+        help="instead of approval.mode: confirm-edits asks about every edit and every command that may write; plan refuses them",
+    )
+
+
+def mode_of(args: argparse.Namespace, config: Config) -> str:
+    """Return the mode that the command line wants, "" for none. Raises Denied below a session: a mode is a person's to choose."""
+    if args.mode:
+        from agent.below import folders_of, refuse_below
+
+        refuse_below(folders_of(config), "--mode")
+    return str(args.mode)
 
 
 def add_develop_option(group: argparse._ActionsContainer) -> None:

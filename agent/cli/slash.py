@@ -132,6 +132,18 @@ async def _explain(chat: Conversation, rest: str) -> None:
     chat.screen.text("\n".join(told(explained, person)))
 
 
+async def _mode(chat: Conversation, rest: str) -> None:
+    from tools.approval.modes import MODES
+
+    session = chat.session
+    if rest:
+        from agent.below import folders_of, refuse_below
+
+        refuse_below(folders_of(session.config), "/mode")
+        await session.mode.switch(rest)
+    table([("→" if mode == session.mode.now else "", mode, words) for mode, words in MODES.items()])
+
+
 async def _undo(chat: Conversation, rest: str) -> None:
     from agent.cli.undoing import done, planned
     from agent.undo import UndoRequest, What
@@ -244,6 +256,7 @@ COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/model": _model,
     "/image": _image,
     "/explain": _explain,
+    "/mode": _mode,
     "/undo": _undo,
     "/diff": _diff,
     "/new": _new,

@@ -28,20 +28,55 @@ class Terminal:
     output: TextIO
     input: TextIO | None = None
     _session: Any = None
+    _keyboard: Any = None
+    _row: bool = False
+    """True while a row is shown that the next one takes the place of."""
 
     @property
     def size(self) -> tuple[int, int]:
         """The screen's columns and rows, as they are now."""
         return _size_of(self.output) or _USUAL_SIZE
 
+    @property
+    def reads_keys(self) -> bool:
+        """True where a row can be written anew in its place."""
+        return os.environ.get("TERM", "dumb") not in ("", "dumb")
+
     def show(self, text: str) -> None:
-        print(text, file=self.output, flush=True)
+        """Show lines, in the place of a row of keys where there is one."""
+        print(f"{self._over()}{text}", file=self.output, flush=True)
+
+    def _over(self) -> str:
+        """Return what takes the row of keys away."""
+        row, self._row = self._row, False
+        return "\r\x1b[K" if row else ""
+
+    async def read_key(self, row: str) -> str:
+        """Show the row and read one key; see KeyReader. A row that takes another's place needs no quiet before it."""
+        from agent.cli.keypress import Keyboard
+
+        if self._keyboard is None:
+            self._keyboard = Keyboard(self.input or sys.stdin)
+        is_new = not self._row
+        if is_new:
+            _forget_what_was_typed(self.input or sys.stdin)
+        print(f"{self._over()}{row}", end="", file=self.output, flush=True)
+        self._row = True
+        try:
+            if is_new:
+                await self._keyboard.wait_for_quiet()
+            return str(await self._keyboard.press())
+        except (EOFError, KeyboardInterrupt):
+            self._row = False
+            print(file=self.output, flush=True)
+            raise
 
     async def read_line(self, prompt: str) -> str:
         """Read a line, edited in place. Raises EOFError for Ctrl-D and KeyboardInterrupt for Ctrl-C.
 
         Text typed before the prompt was shown is discarded: it was no answer to it.
         """
+        print(self._over(), end="", file=self.output, flush=True)
         _forget_what_was_typed(self.input or sys.stdin)
         if self._session is None:
             from prompt_toolkit import PromptSession

@@ -15,6 +15,7 @@ SLASH = {
     "/model": "which model answers; /model NAME, or /model PROVIDER NAME, takes another one",
     "/image": "/image FILE shows a picture with the next message; /image alone removes it",
     "/explain": "/explain COMMAND tells what would be said of a command here and now; nothing is run",
+    "/mode": "what is asked besides; /mode default, /mode confirm-edits and /mode plan switch it",
     "/undo": "undo the last turn's file changes; /undo call, the last call's; /undo redo makes them again",
     "/diff": "what tools changed in files in this session; /diff FILE, in one of them",
     "/new": "begin a new session",

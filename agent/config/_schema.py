@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import MISSING, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from agent.config._environments import EnvironmentsConfig
 from agent.config._model import COUNT, DisplayConfig, ModelConfig, RetryConfig, RunConfig, SmartConfig, StoreConfig, UndoConfig
@@ -179,6 +179,11 @@ class ApprovalConfig:
         (), RULES_DOC, expect="a list of rules, each with key, level, command, why and example"
     )
     tools: tuple[OperatorToolRule, ...] = setting((), TOOLS_DOC, expect="a list of rules, each with tool, decision and why")
+    mode: Literal["default", "confirm-edits", "plan"] = setting(
+        "default",
+        "Mode that sessions begin in. default: what the rules find is asked or refused. confirm-edits: every edit, and every\n"
+        "command that may write, is asked about. plan: these are refused. --mode says it for one session, /mode switches it.",
+    )
     develop_toolcrib: bool = setting(
         False,
         "Let tools change toolcrib's own sources, where it runs from a checkout that you work on. What they change judges the\n"

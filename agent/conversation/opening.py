@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.backends import LOCAL, Location
+from agent.conversation import modes
 from agent.conversation.session import Session
 from agent.handlers import TODOS, TodoStore, loop_handlers
 from agent.store._owner import new_owner
@@ -47,6 +48,7 @@ class Opening:
     handlers: Mapping[str, Handler] = field(default_factory=dict)
     once: bool = False
     choice: ModelChoice | None = None
+    mode: str = ""
 
     @property
     def principal(self) -> Principal:
@@ -60,7 +62,10 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     here = workspace_of(here, old)
     if here.grants.problem is not None:
         raise here.grants.problem
+    before = {} if old is None else old.place
+    mode = modes.first_mode(here.config.approval.mode, before, wanted.mode)
     location = _location(here, wanted.backend, wanted.cwd, old)
+    place = {**_record(here, location), **modes.kept(mode, before, wanted.mode)}
     location = replace(location, backend=location.backend.fleeting) if wanted.once else location
     session_id = old.id if old is not None else wanted.named or secrets.token_hex(16)
     identity = RunIdentity(session_id, platform=wanted.platform, user=wanted.user, roles=tuple(wanted.roles))
@@ -91,6 +96,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         config=here.config,
         providers=here.providers,
     )
+    session.mode.apply(mode)
     session.on_state = lambda state: todos.write(state.get(TODOS.name) or [])
     session.before = here.start_plugins
     session.outfit = here.outfit(session, wanted.enabled, wanted.disabled)
@@ -102,12 +108,12 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
             user=wanted.user,
             model=via.get("model", ""),
             cwd=location.start,
-            place=_record(here, location),
+            place=place,
             via=via,
         )
         return session
-    if old.place != _record(here, location):
-        await store.sessions.update(session_id, place=_record(here, location))
+    if old.place != place:
+        await store.sessions.update(session_id, place=place)
     await session.look()
     return session
 

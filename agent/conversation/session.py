@@ -13,6 +13,7 @@ from agent.conversation.driving import Driver
 from agent.conversation.holding import Holding
 from agent.conversation.limits import RunLimits
 from agent.conversation.link import ModelLink
+from agent.conversation.modes import SessionMode
 from agent.conversation.state import ParkedShell, RunResult, RunState
 from agent.conversation.transcript import Record, Transcript
 from agent.conversation.turnstile import Turnstile
@@ -84,6 +85,7 @@ class Session:
         self.transcript = Transcript(store, scope.identity.session_id)
         self.link = ModelLink(self)
         self.turnstile = Turnstile()
+        self.mode = SessionMode(scope, store)
         self.holding = Holding(store, scope.identity.session_id, fence, scope.interrupt, owner)
         self.wire = "manual"
         self.via: dict[str, Any] = {}
@@ -228,6 +230,7 @@ class Session:
         async with self.holding.held(self._busy) as fresh:
             if fresh:
                 self.forget_origins()
+                await self.mode.look()
             return await run_calls(self.dispatcher, calls, self.scope, on_start=on_start, on_done=on_done)
 
     def call(self, name: str, args: Any) -> ExecutedCall:
@@ -299,7 +302,8 @@ class Session:
         return await self.transcript.records()
 
     async def look(self) -> None:
-        """Read anew what another process may have changed: the count of records, and the session's state."""
+        """Read anew what another process may have changed: the count of records, the session's state and mode."""
+        await self.mode.look()
         if await self.transcript.look():
             state = await self.transcript.state()
             self.scope.change_state(state)

@@ -66,6 +66,18 @@ class Person:
     def types(self, line: str) -> None:
         self.process.send(line + "\r")
 
+    def chooses(self, key: str, row: str = r"d deny  r reason  \? help") -> None:
+        """Press a key in a row of keys, once it is quiet enough for it to count."""
+        self.sees(row)
+        end = time.monotonic() + PATIENCE
+        while re.search(row, self.text):
+            assert time.monotonic() < end, f"{key!r} did not answer; the screen:\n{self.text}"
+            time.sleep(1)  # longer than the quiet that a key needs
+            self.process.send(key)
+            self.looks()
+            if not self.looks():
+                break
+
     def clears(self) -> None:
         """Look at an empty screen from here on, as after a long scroll. Only at a prompt."""
         self.process.send("\x0c")

@@ -76,8 +76,6 @@ def test_approval_granted_once_is_asked_again(chatting: Any, project: Path) -> N
     chatting.types(DELETE)
     chatting.sees(r"\[o\]nce")
     chatting.types("d")
-    chatting.sees(r"why \(Enter")
-    chatting.types("")
     chatting.sees(r"denied")
     assert build.exists()
 
@@ -186,9 +184,7 @@ def test_a_hidden_character_is_shown(chatting: Any, project: Path) -> None:
     assert "invisible characters" in screen
     assert "asked every time" in screen
     assert "[s]ession" not in screen
-    chatting.types("n")
-    chatting.sees(r"why")
-    chatting.types("no")
+    chatting.types("n no")
     chatting.sees(r"denied")
     assert build.exists()
 
@@ -254,18 +250,42 @@ def test_what_a_foreign_hand_allowed_must_be_confirmed(sit_down: Any, project: P
 
 
 def test_call_asks_on_the_terminal(sit_down: Any, project: Path) -> None:
-    for key, code in (("o", 0), ("n", 3)):
+    for key, code in (("o", 0), ("r", 3)):
         build = project / "build"
         build.mkdir(exist_ok=True)
         person = sit_down("call", "terminal", '{"command": "rm -rf build"}', "--plain")
-        person.sees(r"\[d\]eny  \? >$")
-        person.types(key)
+        person.chooses(key)
         if code:
-            person.sees(r"why \(Enter")
+            person.sees(r"why not >")
             person.types("keep it")
         assert person.waits_for_the_end() == code
         assert ("keep it" in person.text) == bool(code)
         assert build.exists() == bool(code)
+
+
+def test_arrows_reach_a_choice_and_enter_confirms_it(sit_down: Any, project: Path) -> None:
+    build = make_build(project)
+    person = sit_down("call", "terminal", '{"command": "rm -rf build"}', "--plain")
+    person.sees(r"d deny  r reason  \? help$")
+    for key in ("\r", "o\r", "y"):  # Enter alone, what was pasted, a letter that is none
+        person.process.send(key)
+        person.looks()
+    person.chooses("\x1b[C", r"  o once  p this path")
+    assert "[o once]" in person.text
+    person.process.send("\r")
+    person.sees("approved: this call only")
+    assert person.waits_for_the_end() == 0
+    assert not build.exists()
+
+
+def test_a_dumb_terminal_reads_lines(sit_down: Any, project: Path) -> None:
+    build = make_build(project)
+    person = sit_down("call", "terminal", '{"command": "rm -rf build"}', "--plain", TERM="dumb")
+    person.sees(r"\[d\]eny  \? >")
+    person.types("d keep it")
+    assert person.waits_for_the_end() == 3
+    assert "keep it" in person.text
+    assert build.exists()
 
 
 # -- piped input ---------------------------------------------------------------------------------------------------

@@ -26,7 +26,9 @@ from toolcrib._store import AuditEntry, AuditLog, Grant, GrantStore, OriginStore
 from toolcrib._types import Json
 from tools.approval.binding import command_of, cwd_of, digest, paths_of
 from tools.approval.deadlines import Deadlines
+from tools.approval.differences import Differences, differences
 from tools.approval.grants import covers
+from tools.approval.modes import DEFAULT, PLAN, Mode, acts, confirmed, refusal
 from tools.approval.offers import Asked, grants_of, offers, split
 from tools.approval.origins import Origins, SessionFiles
 from tools.approval.policy import Policy, RuleSays, ToolRules, Weighed
@@ -84,10 +86,11 @@ class ApprovalGate:
         redact: Callable[[str], str] = str,
         origins: OriginStore | None = None,
         deadlines: Deadlines | None = None,
+        mode: Mode = DEFAULT,
     ) -> None:
         self._deadlines = deadlines or Deadlines()
         files = SessionFiles(origins)
-        self.policy = Policy(grants, setting or Setting(), project_root, audit, tool_rules, redact, files)
+        self.policy = Policy(grants, setting or Setting(), project_root, audit, tool_rules, redact, files, mode=mode)
 
     @property
     def grants(self) -> GrantStore:
@@ -104,7 +107,8 @@ class ApprovalGate:
         Awaitable only where something must be looked up (files that the command would run, grants) or recorded.
         """
         policy = self._policy(ctx)
-        if not ctx.effects and entry.kind in _PASSIVE and policy.tool_rules is None:
+        passive = entry.kind == "read" or (entry.kind in _PASSIVE and policy.mode == DEFAULT)
+        if not ctx.effects and passive and policy.tool_rules is None:
             return None
         case = _Case(call, entry, ctx, policy)
         if isinstance(ctx.environment, KnowsHome):
@@ -133,7 +137,7 @@ class ApprovalGate:
         entry, effects, policy = case.entry, case.ctx.effects, case.policy
         workspace = policy.project_root or cwd_of(effects)
         files = GatheredFiles(origins.taints, origins.copies, others=origins.others, workspace=workspace, made=origins.made)
-        if not files.has_taints and policy.harmless.knows(effects):
+        if policy.mode == DEFAULT and not files.has_taints and policy.harmless.knows(effects):
             return self._decide(case, Judgement(), files)
         judged = judge(entry, effects, setting=policy.setting, files=files)
         if not (files.is_open or judged.findings or judged.files or judged.copies or judged.made):
@@ -206,17 +210,18 @@ class ApprovalGate:
         rule = None if says is None else says(call.name, call.args, paths_of(case.ctx.effects))
         noted = policy.audit is not None and _is_noted(case.ctx.effects)
         leaves = judged.files or judged.copies or judged.made is not None
-        if rule is None and not findings and not leaves and not noted and policy.told is None:
+        why = acts(policy.mode, case.entry, case.ctx.effects, findings, policy.setting, files)
+        if rule is None and not findings and not leaves and not noted and policy.told is None and not why:
             return None
-        return self._weigh(case, judged, files, findings, rule)
+        return self._weigh(case, judged, files, findings, rule, why)
 
     async def _weigh(
-        self, case: _Case, judged: Judgement, files: GatheredFiles, findings: list[Finding], rule: RuleSays | None
+        self, case: _Case, judged: Judgement, files: GatheredFiles, findings: list[Finding], rule: RuleSays | None, why: str
     ) -> Decision | None:
         call, ctx, policy = case.call, case.ctx, case.policy
         grants: dict[Finding, Grant] = {}
         if policy.told is not None:
-            policy.told(Weighed(judged, cwd_of(ctx.effects), rule, grants))
+            policy.told(Weighed(judged, cwd_of(ctx.effects), rule, grants, policy.mode, why))
         if rule is not None:
             findings = _with_rule(findings, rule)
             if rule.decision == "deny":
@@ -225,12 +230,20 @@ class ApprovalGate:
         if refused := [finding for finding in findings if finding.level == "block"]:
             await self._note(policy, call, ctx, "blocked", "rule", refused)
             return Block(_refusal(refused))
+        if why and policy.mode == PLAN:
+            await self._note(policy, call, ctx, "blocked", f"mode:{PLAN}", findings)
+            return Block(refusal(why))
+        if why:
+            findings = [*findings, confirmed(why, call.name)]
         open_findings = await _ungranted(policy, findings, ctx, self._deadlines, grants)
         if open_findings:
-            binds = digest(call, ctx, open_findings, files.digests())
+            changed = await differences(call.name, ctx.effects, ctx.environment, policy.redact)
+            binds = digest(
+                call, ctx, open_findings, files.digests() if changed is None else {**files.digests(), **changed.digests}
+            )
             answer = ctx.answer_to(binds)
             if answer is None:
-                return Suspend(_ticket(policy, call, ctx, open_findings, binds))
+                return Suspend(_ticket(policy, call, ctx, open_findings, binds, changed))
             if not _approves(answer):
                 return Block(
                     f"Denied by the person: {_reason(answer)} Do not try it another way;"
@@ -317,7 +330,9 @@ def _asked(policy: Policy, ctx: ToolCallContext, findings: Sequence[Finding], cw
     return Asked(identity.session_id, identity.task_id, cwd, root, command, findings, identity.principal.key)
 
 
-def _ticket(policy: Policy, call: ToolCall, ctx: ToolCallContext, findings: Sequence[Finding], binds: str) -> SuspendTicket:
+def _ticket(
+    policy: Policy, call: ToolCall, ctx: ToolCallContext, findings: Sequence[Finding], binds: str, changed: Differences | None
+) -> SuspendTicket:
     from tools.approval.prompt import MOST_PLAIN, worded
 
     command, cwd = command_of(ctx.effects), cwd_of(ctx.effects)
@@ -336,6 +351,8 @@ def _ticket(policy: Policy, call: ToolCall, ctx: ToolCallContext, findings: Sequ
     else:
         paths = paths_of(ctx.effects)
         parameters |= {"path": paths[0]} if len(paths) == 1 else {"paths": paths} if paths else {}
+    if changed is not None:
+        parameters |= {"diff": changed.text, "diff_for": sorted(changed.stands_for)}
     parameters["prompt"] = str(worded(call.name, call.args, parameters, most=MOST_PLAIN))
     whys = "; ".join(dict.fromkeys(finding.why for finding in findings))
     shown = command if command is not None else parameters.get("path", call.name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from toolcrib._dataclass import dataclass
 from toolcrib._store import AuditLog, Grant, GrantStore
+from tools.approval.modes import DEFAULT, Mode
 from tools.approval.origins import OriginsReader, SessionFiles
 from tools.judge.findings import Finding
 from tools.judge.harmless import Harmless
@@ -39,6 +40,9 @@ class Weighed:
     cwd: str
     rule: RuleSays | None = None
     grants: Mapping[Finding, Grant] = field(default_factory=dict)
+    mode: Mode = DEFAULT
+    acts: str = ""
+    """The reason that it may change something, where the mode asks for that."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +52,7 @@ class Policy:
     ``project_root`` (absolute) bounds what a session grant covers, the call's own folder where it is None. ``audit`` receives
     every decision about a call that acts, without the secrets that ``redact`` takes out. ``files`` remembers the origins of
     files of its sessions. Policies of one ``setting`` may share ``harmless``; ``dataclasses.replace`` keeps it. ``told`` hears
-    how each call was weighed.
+    how each call was weighed. ``mode`` is the session's, which a person sets.
     """
 
     grants: GrantStore
@@ -60,6 +64,7 @@ class Policy:
     files: SessionFiles = field(default_factory=SessionFiles)
     harmless: Harmless = field(default_factory=Harmless)
     told: Callable[[Weighed], None] | None = None
+    mode: Mode = DEFAULT
 
     def only_asking(self, told: Callable[[Weighed], None]) -> Policy:
         """Return the same policy for whoever asks what the gate would say: nothing is recorded, remembered or spent by it."""

@@ -86,6 +86,11 @@ def _parts(name: str, args: Any, given: Mapping[str, Json]) -> Iterator[tuple[st
     paths = [given["path"]] if "path" in given else list(given.get("paths") or ())
     for number, path in enumerate(paths):
         yield "" if number else f"{spelled(name)} wants to change:", str(path)
+    if "diff" in given and isinstance(args, dict):
+        args = {key: value for key, value in args.items() if key not in given.get("diff_for", ())}
+        yield "  so:", str(given["diff"]).removesuffix("\n")
+        if not args:
+            return
     texts = {key: text for key, text in args.items() if isinstance(text, str) and "\n" in text} if isinstance(args, dict) else {}
     rest = {key: value for key, value in args.items() if key not in texts} if texts else args
     if rest or not texts:
@@ -184,8 +189,11 @@ def cells(char: str) -> int:
 class PromptPages:
     """A prompt that is shown page by page. A yes covers all of its call, so ``unseen`` counts the lines nobody has seen yet."""
 
-    def __init__(self, prompt: Prompt, columns: int, rows: int) -> None:
-        """``rows`` is the screen's height: the call is given what reasons and answers leave of it."""
+    def __init__(self, prompt: Prompt, columns: int, rows: int, *, everything: str = "v all") -> None:
+        """``rows`` is the screen's height: the call gets what reasons and answers leave of it. ``everything`` is what somebody
+        types to see all the rest.
+        """
+        self._everything = everything
         self._call = physical(prompt.call, columns)
         self._about = physical(prompt.about, columns)
         self._page = max(rows - _FOR_ANSWERS, _LEAST_ROWS)
@@ -213,9 +221,10 @@ class PromptPages:
     def missing(self) -> str:
         """Say how much of it was not shown yet, and how to see it."""
         many = "1 line" if self.unseen == 1 else f"{self.unseen:,} lines"
-        return f"{many} of what a yes covers not shown yet: v shows the next page, v all everything"
+        return f"{many} of what a yes covers not shown yet: v shows the next page, {self._everything} everything"
 
 
-_FOR_ANSWERS = 14
+_FOR_ANSWERS = 8
+"""Rows that reasons and answers take."""
 _LEAST_ROWS = 10
 _END = "  ! that was all of it"

@@ -55,7 +55,7 @@ def examine(command: str, cwd: str, shell: ShellState | None, files: Snapshot, s
         shown = f"it holds {hidden.encode('unicode_escape', 'surrogatepass').decode()}, which a screen does not show as it is"
         found.append(_opaque("characters", shown, command))
     found += _by_added_patterns(command, cwd)
-    meaning = interpret(command, _now(cwd, shell, setting.home, files), files, Budget(chars=setting.max_chars), filed())
+    meaning = interpret(command, now_of(cwd, shell, setting.home, files), files, Budget(chars=setting.max_chars), filed())
     real = getattr(files, "real", None)
     looks = Looks(files, () if shell is None else shell.variables)
     path = "" if shell is None else shell.variables.get("PATH", "")
@@ -75,7 +75,8 @@ def detect_dangerous_command(
     return list(examine(command, cwd, None, NoFiles(), setting).findings)
 
 
-def _now(cwd: str, shell: ShellState | None, home: str, files: Snapshot) -> ShellNow:
+def now_of(cwd: str, shell: ShellState | None, home: str, files: Snapshot) -> ShellNow:
+    """Return what the judge knows of the shell that would read a command."""
     if shell is None:
         return ShellNow(cwd=cwd, home=home)
     return ShellNow(

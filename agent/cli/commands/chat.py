@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from agent.cli.app import FAILED, INTERRUPTED, OK, running_crib
 from agent.cli.escape import tame
-from agent.cli.options import MODEL_HELP, add_model_options, add_session_options, choice_of, folder_of, limits_of, wants_trace
+from agent.cli.options import (
+    MODEL_HELP,
+    add_model_options,
+    add_session_options,
+    choice_of,
+    folder_of,
+    limits_of,
+    mode_of,
+    wants_trace,
+)
 from agent.cli.signals import Ended, interrupting
 
 if TYPE_CHECKING:
@@ -65,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
             _confirm_allowlist(crib)
         conversation = _conversation(args, crib, interactive=interactive)
         try:
-            runner.run(conversation.open(resume=args.resume, latest=args.latest, backend=args.backend))
+            runner.run(conversation.open(resume=args.resume, latest=args.latest, backend=args.backend, mode=args.mode))
             if interactive:
                 _greet(conversation)
             if args.resume or args.latest:
@@ -96,6 +105,7 @@ def _conversation(args: argparse.Namespace, crib: Crib, *, interactive: bool) ->
         wants_trace(args),
         args.backend,
         None if below is None else below.confirm,
+        mode_of(args, crib.config),
     )
     return Conversation(opening, choice_of(args), screen)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.app import FAILED, OK, running_crib
-from agent.cli.options import add_place_option, folder_of
+from agent.cli.options import add_mode_option, add_place_option, folder_of
 from toolcrib import ToolcribError
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ examples:
   toolcrib explain - <build.sh                    a whole script
   toolcrib explain --jsonl <commands.jsonl        {"id": ..., "command": ...} a line
   toolcrib explain --session 5e55 'make deploy'   as that session would: its backend, grants, and what it downloaded
+  toolcrib explain --mode plan 'sort -o x y'      as a session in that mode would
   toolcrib explain --replay                       what today's rules say of the decisions in the log
 
 The gate itself is asked, as of a session that begins here, or of --session; nothing is run, recorded or used up. Scripts that the
@@ -50,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--session", metavar="ID", default="", help="as this session would (the beginning of its id); with --replay: only its log"
     )
     add_place_option(parser)
+    add_mode_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -70,7 +72,10 @@ def _explained(crib: Crib, runner: asyncio.Runner, args: argparse.Namespace) -> 
     from agent.explaining import Explainer
 
     here = crib.default
-    opening = Explainer.of_stored(here, args.session, args.backend) if args.session else Explainer.of_new(here, args.backend)
+    if args.session:
+        opening = Explainer.of_stored(here, args.session, args.backend, args.mode)
+    else:
+        opening = Explainer.of_new(here, args.backend, args.mode)
     explainer = runner.run(opening)
     try:
         if args.jsonl:
@@ -151,6 +156,7 @@ def _as_json(explained: Explanation, explainer: Explainer) -> dict[str, Any]:
     return {
         "command": explained.command,
         "cwd": "" if explained.weighed is None else explained.weighed.cwd,
+        "mode": explained.mode,
         "level": explained.level,
         **_refusal(explained),
         "resolved": [" ".join(words) for words in explained.commands],
@@ -166,7 +172,7 @@ async def _replay(crib: Crib, args: argparse.Namespace) -> int:
     from agent.explaining import Explainer
 
     entries = [one for one in await _logged(crib, args.session) if isinstance(one.detail.get("command"), str)]
-    explainer = await Explainer.of_new(crib.default, args.backend)
+    explainer = await Explainer.of_new(crib.default, args.backend, args.mode)
     try:
         changed = [one for entry in entries if (one := await _again(entry, explainer)) is not None]
     finally:

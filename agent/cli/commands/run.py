@@ -17,6 +17,7 @@ from agent.cli.options import (
     choice_of,
     folder_of,
     limits_of,
+    mode_of,
     positive_seconds,
     wants_trace,
 )
@@ -41,11 +42,13 @@ examples:
   toolcrib run "what is wrong in this plot?" --image plot.png
   toolcrib run "does it build from scratch?" --backend docker
   toolcrib run "tidy up" --park            what needs you waits, also for days: `toolcrib approvals answer` continues it
+  toolcrib run "clean up" --allow '{{command: rm, options: -r -rf, operands: build|dist, example: rm -rf build}}'
   toolcrib run --resume 4f1c               continues a run that was parked, or whose process was killed
 
 {MODEL_HELP}
 Nobody is asked: what would need a person's agreement is denied, or with --park the run is parked until somebody answers. A
-task that is given to a session with a parked run waits there until that run has ended.
+task that is given to a session with a parked run waits there until that run has ended. --allow lets a script's own commands
+through, for this run: never what is asked every time or refused, nor what --mode plan refuses. --park keeps no --allow.
 
 exit codes:
   0    it answered, and nothing was denied for want of a person
@@ -70,6 +73,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="what to do, or - to read it from stdin; without it, --resume or --continue go on with an unfinished run",
     )
     parser.add_argument("--park", action="store_true", help="park the run where a person must agree, instead of denying the call")
+    parser.add_argument(
+        "--allow",
+        metavar="RULE",
+        action="append",
+        default=[],
+        help="let what this rule covers run unasked, in this run; its form is that of approval.rules or approval.tools",
+    )
+    parser.add_argument(
+        "--allow-file", metavar="FILE", action="append", default=[], help="such rules from a YAML file outside of the project"
+    )
     parser.add_argument("--json", action="store_true", help="events as JSON lines on stdout")
     parser.add_argument(
         "--image", metavar="FILE", action="append", default=[], help="show it the picture (PNG, JPEG, GIF, WebP); may be repeated"
@@ -123,7 +136,7 @@ def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Tas
             tracer = _tracer(session) if wants_trace(args) else None
             watches: list[Watch] = [tally, *([view] if lines is None else [lines, _warn])]
             try:
-                return runner.run(shot.run(task, watches, lambda model: _started(lines, session, model), tracer))
+                return runner.run(shot.run(task, watches, lambda model: _started(lines, session, model, args), tracer))
             finally:
                 view.end()
 
@@ -153,6 +166,7 @@ async def _open(crib: Crib, args: argparse.Namespace) -> Session:
         resume=args.resume,
         latest=args.latest,
         choice=choice,
+        mode=mode_of(args, crib.config),
     )
     try:
         if goes_on and find_endpoint(crib.config, await own_choice(session, choice)) is None:
@@ -206,9 +220,9 @@ def _tracer(session: Session) -> Tracer:
     return Tracer(session)
 
 
-def _started(lines: JsonLines | None, session: Session, model: str) -> None:
+def _started(lines: JsonLines | None, session: Session, model: str, args: argparse.Namespace) -> None:
     if lines is not None:
-        lines.started(session.identity.session_id, model, session.names)
+        lines.started(session.identity.session_id, model, session.names, getattr(args, "allowed", ()))
 
 
 def _warn(event: Event) -> None:

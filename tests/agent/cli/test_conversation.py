@@ -305,3 +305,28 @@ def test_every_command_of_the_chat_is_told_of(run: Any) -> None:
     told = run("chat", "--help").out
     assert {*COMMANDS, "/quit"} == {*SLASH}
     assert [name for name in SLASH if f"  {name}" not in told] == []
+
+
+def test_the_mode_is_shown_and_switched(run: Any, tmp_path: Path) -> None:
+    lines = [
+        "/mode",
+        '@terminal {"command": "touch a"}',
+        "/mode plan",
+        '@terminal {"command": "touch b"}',
+        "/mode yolo",
+        "/new",
+        "/mode",
+    ]
+    done = run("chat", stdin="\n".join(lines).encode())
+    assert "→  default" in done.out
+    assert "→  plan" in done.out
+    assert "in plan mode" in done.out + done.err
+    assert "there is no mode 'yolo'; the modes are default, confirm-edits, plan" in done.out + done.err
+    assert ((tmp_path / "a").exists(), (tmp_path / "b").exists()) == (True, False)
+    assert done.out.count("→  default") == 2, "another session begins as configured"
+
+
+def test_a_chat_begins_in_the_mode_that_is_named(run: Any, tmp_path: Path) -> None:
+    done = run("chat", "--mode", "plan", stdin=b'@terminal {"command": "touch b"}\n/new\n/mode\n')
+    assert "→  plan" in done.out
+    assert not (tmp_path / "b").exists()

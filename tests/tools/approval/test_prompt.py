@@ -125,7 +125,7 @@ def test_pages_show_all_of_a_long_call_once() -> None:
     pages = PromptPages(of_command(command), 80, 30)
     first = pages.first()
     assert first[:2] == ["terminal wants to run:", "  │ line 0"]
-    assert "  ! 85 lines of what a yes covers not shown yet: v shows the next page, v all everything" in first
+    assert "  ! 79 lines of what a yes covers not shown yet: v shows the next page, v all everything" in first
     assert first[-1] == "  ! deletes folders (fs.recursive-delete)"
     seen = list(first)
     while pages.unseen:

@@ -236,7 +236,8 @@ NAMES = "@environment export declare typeset readonly local env setx"
 """Whatever sets variables."""
 
 
-def _loads(name: str, given: Value) -> bool:
+def loads(name: str, given: Value) -> bool:
+    """Return whether a variable with this value makes programs load or run something."""
     text = given.text
     if name in _EDITORS:
         return not plain_editor(text) and text != HOLE and bool(text)
@@ -262,11 +263,11 @@ def _loads(name: str, given: Value) -> bool:
 
 
 def _any_loads(view: ActView) -> bool:
-    return any(_loads(name, given) for name, given in assigned(view))
+    return any(loads(name, given) for name, given in assigned(view))
 
 
 def _loaded(view: ActView) -> str:
-    return next((name for name, given in assigned(view) if _loads(name, given)), "")
+    return next((name for name, given in assigned(view) if loads(name, given)), "")
 
 
 def _no_tls(view: ActView) -> bool:

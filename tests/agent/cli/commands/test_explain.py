@@ -350,3 +350,12 @@ def test_replay_says_which_scripts_it_read(run: Any, tmp_path: Path) -> None:
     (tmp_path / "x.sh").write_text("rm -rf build\n")
     log(tmp_path, ("allowed", "bash x.sh", None, ""))
     assert f"    by what is in {tmp_path / 'x.sh'} today\n" in run("explain", "--replay").out
+
+
+def test_a_command_is_explained_as_in_a_mode(run: Any) -> None:
+    done = run("explain", "--mode", "plan", "touch f")
+    assert done.code == 1
+    assert "by the session's mode: plan" in done.out
+    assert "plan mode, in which nothing is changed" in done.out
+    assert run("explain", "--mode", "plan", "ls").code == 0
+    assert json.loads(run("explain", "--json", "--mode", "confirm-edits", "touch f").out)["mode"] == "confirm-edits"

@@ -469,3 +469,16 @@ def test_an_interrupt_while_the_model_streams(ask: Any) -> None:
         thread.join()
     assert done.code == 130
     assert events(done)[-1] == {**events(done)[-1], "stopped": "interrupted", "exit_code": 130}
+
+
+def test_a_run_in_plan_mode_changes_nothing_and_tells_the_model(ask: Any, tmp_path: Path) -> None:
+    with ChatServer(
+        ChatServer.calls(("write_file", {"path": "a", "content": "x"}), ("terminal", {"command": "ls"})),
+        ChatServer.text("A plan."),
+    ) as server:
+        done = ask(server, "make a", "--mode", "plan")
+    assert (done.code, done.out) == (0, "A plan.\n")
+    results = [one["content"] for one in server.requests[1]["messages"] if one["role"] == "tool"]
+    assert "plan mode" in results[0]
+    assert "plan mode" not in results[1]
+    assert not (tmp_path / "a").exists()

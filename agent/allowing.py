@@ -1,0 +1,115 @@
+"""Rules that allow something for one run: a person names them on the command line, as approval.rules and .tools have them.
+
+They are read and checked like those of the configuration, and count beside them in this process alone: nothing is stored. What is
+asked every time or refused no such rule allows, and a mode of a session it does not loosen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.below import folders_of, refuse_below
+from agent.config import BrokenConfig, OperatorRule, OperatorToolRule, parse_config, parse_value
+from toolcrib import ConfigError
+
+if TYPE_CHECKING:
+    from agent.config import Config
+
+FORM = "{command: rm, options: -r -rf, operands: build|dist, example: rm -rf build dist}"
+_MOST_BYTES = 64_000
+_ONLY_ALLOWS = (
+    "only what allows can be named for a run: level (of a tool: decision) is allow, or left out; other rules belong into"
+    " config.yaml"
+)
+
+
+def with_allowed(config: Config, texts: Sequence[str], files: Sequence[str], project_dir: Path) -> tuple[Config, list[str]]:
+    """Return the configuration with these rules, and each rule in words. ``texts`` are rules, ``files`` hold lists of them.
+
+    Raises ConfigError with what is wrong in which of them, also for a file in the project, where a session could have written it;
+    and Denied below a session.
+    """
+    refuse_below(folders_of(config), "--allow")
+    rules: list[OperatorRule] = []
+    tools: list[OperatorToolRule] = []
+    for text in texts:
+        _read(text, "--allow", rules, tools)
+    for file in files:
+        _read(_content(Path(file).expanduser(), project_dir), f"--allow-file {file}", rules, tools)
+    approval = replace(config.approval, rules=(*config.approval.rules, *rules), tools=(*config.approval.tools, *tools))
+    return replace(config, approval=approval), [*map(_of_command, rules), *map(_of_tool, tools)]
+
+
+def _content(file: Path, project_dir: Path) -> str:
+    try:
+        real = file.resolve(strict=True)
+        if real.is_relative_to(project_dir):
+            raise ConfigError(
+                f"--allow-file: {file} lies in the project, where a session may have written it; keep it elsewhere, such as"
+                " beside config.yaml"
+            )
+        data = real.read_bytes() if real.is_file() else None
+    except OSError as error:
+        raise ConfigError(f"--allow-file: {file} cannot be read: {error.strerror or error}") from None
+    if data is None or len(data) > _MOST_BYTES:
+        raise ConfigError(f"--allow-file: {file} is no regular file of at most {_MOST_BYTES:,} bytes")
+    return data.decode("utf-8", "replace")
+
+
+def _read(text: str, source: str, rules: list[OperatorRule], tools: list[OperatorToolRule]) -> None:
+    try:
+        given = parse_value(text, dict)
+    except ConfigError:
+        given = None
+    if isinstance(given, Mapping) and set(given) <= {"rules", "tools"} and given:
+        entries = [*(given.get("rules") or ()), *(given.get("tools") or ())]
+    else:
+        entries = given if isinstance(given, list) else [given]
+    if not entries or not all(isinstance(one, Mapping) for one in entries):
+        raise ConfigError(f"{source}: expected a rule as approval.rules and approval.tools have them, such as '{FORM}'")
+    of_tools = [_filled(one, source) for one in entries if "tool" in one]
+    of_commands = [_filled(one, source) for one in entries if "tool" not in one]
+    document = {"approval": {"rules": of_commands, "tools": of_tools}}
+    try:
+        found = parse_config(json.dumps(document, default=str).encode(), Path(source)).approval
+    except BrokenConfig as error:
+        words = "; ".join(f"{fault.key.partition('.')[2]}: {fault.text}" for fault in error.faults)
+        raise ConfigError(f"{source}: {words}; a rule looks like '{FORM}'") from None
+    from tools.approval.operator_rules import operator_rules, tool_rules
+
+    try:
+        operator_rules([asdict(one) for one in found.rules])
+        tool_rules([asdict(one) for one in found.tools])
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from None
+    rules += found.rules
+    tools += found.tools
+
+
+def _filled(entry: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Return the entry with what may be left out on a command line. Raises ConfigError for one that does not allow."""
+    kind = "decision" if "tool" in entry else "level"
+    if entry.get(kind, "allow") != "allow":
+        raise ConfigError(f"{source}: {kind}: {_ONLY_ALLOWS}")
+    usual = {kind: "allow", "why": "allowed for this run"}
+    if kind == "level":
+        usual["key"] = "run.allow"
+    found = {**usual, **entry}
+    for name in ("example", "counter"):
+        if isinstance(found.get(name), str):
+            found[name] = [found[name]]
+    return found
+
+
+def _of_command(rule: OperatorRule) -> str:
+    parts = [rule.command, rule.sub, rule.options, f"with operands like {rule.operands}" if rule.operands else "without operands"]
+    return f"{' '.join(part for part in parts if part)} ({rule.key})"
+
+
+def _of_tool(rule: OperatorToolRule) -> str:
+    args = ", ".join(f"{name}: {wanted}" for name, wanted in rule.args.items())
+    return f"calls of {rule.tool}{f' with {args}' if args else ''}"

@@ -1,0 +1,143 @@
+"""Choices of an approval prompt: the letters that choose them, the words for them, and what a typed line or a key comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from agent.cli.escape import exact
+from toolcrib import SuspendTicket
+from toolcrib._dataclass import dataclass
+
+KEYS: Mapping[str, str] = {
+    "once": "o",
+    "path": "p",
+    "session": "s",
+    "task": "t",
+    "uses": "u",
+    "until": "m",
+    "always": "a",
+}
+"""Scope -> the letter that chooses it, in the order in which they are offered."""
+NUMBERS: Mapping[str, str] = {"uses": "uses", "until": "minutes"}
+"""Scopes that take a number, and what it is called in the answer."""
+MOST = 1_000
+_WORDS: Mapping[str, str] = {"until": "minutes", "path": "this path"}
+_DENIES = ("d", "deny", "n", "no")
+_REASONS = ("r", "reason")
+_LEGEND = {
+    "view": "shows the next page of it; v all, the rest",
+    "deny": "do not run it; what you write after it, on the same line, is the reason",
+    "reason": "do not run it, and say why",
+    "?": "this list",
+}
+
+Move: TypeAlias = Literal["left", "right"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One way to answer, or to see more. ``scope`` is a yes's, "" for anything else."""
+
+    letter: str
+    word: str
+    scope: str = ""
+
+
+def offered(ticket: SuspendTicket) -> list[str]:
+    """Return the scopes that a yes to this ticket may have."""
+    given = ticket.parameters.get("scopes", ["once"])
+    return [scope for scope in KEYS if scope in given] or ["once"]
+
+
+def covered(ticket: SuspendTicket, scope: str) -> str:
+    """Return what a yes of this scope covers, in words."""
+    return exact(str((ticket.parameters.get("covers") or {}).get(scope, "this call only")))
+
+
+def choices(scopes: Sequence[str], *, is_long: bool, by_key: bool) -> list[Choice]:
+    """Return what can be chosen; ``is_long``: there is more to see than fits, ``by_key``: a letter alone answers."""
+    found = [Choice("v", "view")] if is_long else []
+    found += [Choice(KEYS[scope], _WORDS.get(scope, scope), scope) for scope in scopes]
+    return [*found, Choice("d", "deny"), *([Choice("r", "reason")] if by_key else []), Choice("?", "help")]
+
+
+def line_row(offers: Sequence[Choice]) -> str:
+    """Return the row before which a line is typed: ``[o]nce  [d]eny  ? > ``."""
+    return f"  {'  '.join(_bracketed(one) for one in offers)} > "
+
+
+def _bracketed(one: Choice) -> str:
+    if one.letter == "?":
+        return "?"
+    word = one.word.removeprefix("this ")
+    return f"[{one.letter}]{word[1:]}"
+
+
+def key_row(offers: Sequence[Choice], chosen: int | None, columns: int, count: str = "") -> str:
+    """Return the row in which a key chooses: the letters, their words as far as there is room, and what the arrows reached."""
+    begins = f"  {count}  " if count else "  "
+    full = [_marked(f"{one.letter} {one.word}" if one.letter != "?" else "? help", at == chosen) for at, one in enumerate(offers)]
+    row = begins + "  ".join(full)
+    if len(row) < columns:
+        return row
+    short = [_marked(f"{one.letter} {one.word}" if at == chosen else one.letter, at == chosen) for at, one in enumerate(offers)]
+    return (begins + " ".join(short))[: max(columns - 1, 1)]
+
+
+def _marked(text: str, is_chosen: bool) -> str:
+    return f"[{text}]" if is_chosen else text
+
+
+def moved(chosen: int | None, by: Move, count: int) -> int:
+    """Return the choice that an arrow leads to; the first arrow leads to the first or last one."""
+    if chosen is None:
+        return 0 if by == "right" else count - 1
+    return (chosen + (1 if by == "right" else -1)) % count
+
+
+def legend(offers: Sequence[Choice], covers: Mapping[str, str], *, by_key: bool) -> list[str]:
+    """Return a line for each choice: what it covers, or does."""
+    lines = []
+    for one in offers:
+        number = " N" if one.scope in NUMBERS and not by_key else ""
+        does = exact(covers.get(one.scope, "this call only")) if one.scope else _LEGEND.get(one.word, _LEGEND["?"])
+        if by_key:
+            does = does.replace("v all,", "V,").removesuffix("; what you write after it, on the same line, is the reason")
+        lines.append(f"  {one.letter}{number:<2}  {does}")
+    return lines
+
+
+def chosen(word: str, rest: str, scopes: Sequence[str]) -> dict[str, Any] | None:
+    """Return the answer that a line gives; None where it gives none of these."""
+    scope = next((one for one in scopes if word in (one, KEYS[one], _WORDS.get(one))), None)
+    if scope is None or (rest and scope not in NUMBERS):
+        return None
+    answer: dict[str, Any] = {"approved": True, "scope": scope}
+    if rest:
+        if (number := number_of(rest)) is None:
+            return None
+        answer[NUMBERS[scope]] = number
+    return answer
+
+
+def number_of(text: str) -> int | None:
+    """Return the number that was typed, None where it is none from 1 to MOST."""
+    return int(text) if text.isascii() and text.isdecimal() and 1 <= int(text) <= MOST else None
+
+
+def denied(word: str, rest: str) -> dict[str, Any] | None:
+    """Return the no that a line gives, with its reason; None where it gives none."""
+    if word not in (*_DENIES, *_REASONS):
+        return None
+    reason = rest.strip()
+    return {"approved": False, "reason": reason} if reason else {"approved": False}
+
+
+def said_in_words(payload: Mapping[str, Any], covers: Mapping[str, str]) -> str:
+    """Return what was answered, for the line that stays on the screen."""
+    if not payload["approved"]:
+        return f"denied{f': {exact(str(reason))}' if (reason := payload.get('reason')) else ''}"
+    scope = str(payload["scope"])
+    number = f"{payload[NUMBERS[scope]]} {NUMBERS[scope]}: " if NUMBERS.get(scope) in payload else ""
+    return f"approved: {number}{exact(str(covers.get(scope, 'this call only')))}"

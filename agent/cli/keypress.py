@@ -1,0 +1,58 @@
+"""Single keys from a terminal: one press at a time, and never what was typed ahead or pasted."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, TextIO
+
+QUIET = 0.7
+"""Seconds without a key after which the next one is meant for the prompt that is shown."""
+_NAMES = {"c-m": "enter", "c-j": "enter", "left": "left", "right": "right", "up": "up", "down": "down"}
+
+
+class Keyboard:
+    """Keys of one terminal. Needs a running loop; the terminal is in its usual mode between two keys."""
+
+    def __init__(self, source: TextIO) -> None:
+        from prompt_toolkit.input import create_input
+
+        self._input: Any = create_input(source)
+
+    async def wait_for_quiet(self) -> None:
+        """Wait until nothing was typed for a while; what was is forgotten. Raises as ``press``."""
+        while (keys := await self._next(QUIET)) is not None:
+            _raise_where_it_ends(keys)
+
+    async def press(self) -> str:
+        """Return the next key: a character, or enter, left, right, up or down. Raises EOFError and KeyboardInterrupt.
+
+        Several that come at once were pasted, and are forgotten.
+        """
+        while True:
+            keys = await self._next(None) or ["c-d"]
+            _raise_where_it_ends(keys)
+            if len(keys) == 1 and (key := _NAMES.get(keys[0], keys[0])) and (len(key) == 1 or key in _NAMES.values()):
+                return key
+
+    async def _next(self, seconds: float | None) -> list[str] | None:
+        """Return the keys that come together next, Ctrl-D at the end of input; None where none comes in that time."""
+        came: asyncio.Future[list[str] | None] = asyncio.get_running_loop().create_future()
+
+        def ready() -> None:
+            keys = [str(getattr(one.key, "value", one.key)) for one in self._input.read_keys()]
+            if not came.done() and (keys or self._input.closed):
+                came.set_result(keys or None)
+
+        with self._input.raw_mode(), self._input.attach(ready):
+            try:
+                found = await asyncio.wait_for(came, seconds)
+            except TimeoutError:
+                return None
+        return found or ["c-d"]
+
+
+def _raise_where_it_ends(keys: list[str]) -> None:
+    if "c-c" in keys:
+        raise KeyboardInterrupt
+    if "c-d" in keys:
+        raise EOFError

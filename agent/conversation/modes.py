@@ -1,0 +1,68 @@
+"""Mode of a session: kept with it in the store, switched by a person alone, and heeded where another process switched it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from toolcrib import InvalidArguments
+from toolcrib._store import Store
+from tools.approval.modes import DEFAULT, MODES, Mode, is_stricter, mode_of
+from tools.approval.policy import Policy
+from tools.dispatch.scope import CallScope
+
+KEY = "mode"
+"""The key of the mode in what the store keeps of where and how a session runs."""
+
+
+class SessionMode:
+    """Nothing that a model can call reaches it: what runs in the session only meets what follows from it."""
+
+    def __init__(self, scope: CallScope, store: Store) -> None:
+        self._scope = scope
+        self._store = store
+
+    @property
+    def now(self) -> Mode:
+        """The mode by which the next call is judged."""
+        policy = self._scope.policy
+        return policy.mode if isinstance(policy, Policy) else DEFAULT
+
+    async def switch(self, name: str) -> Mode:
+        """Judge by this mode from the next call on, and keep it with the session. Raises InvalidArguments, and StoreFailed."""
+        if name not in MODES:
+            raise InvalidArguments(f"there is no mode {name!r}; the modes are {', '.join(MODES)}")
+        mode, session_id = mode_of(name), self._scope.identity.session_id
+        if is_stricter(mode, self.now):  # a stricter one holds also where it can't be written down
+            self.apply(mode)
+        known = await self._store.sessions.get(session_id)
+        if known is not None:
+            await self._store.sessions.update(session_id, place={**known.place, KEY: mode})
+        self.apply(mode)
+        return mode
+
+    async def look(self) -> None:
+        """Take over the mode that another process may have switched the session to."""
+        known = await self._store.sessions.get(self._scope.identity.session_id)
+        if known is not None and KEY in known.place:
+            self.apply(mode_of(known.place[KEY]))
+
+    def apply(self, mode: Mode) -> None:
+        """Judge by this mode from the next call on."""
+        if isinstance(self._scope.policy, Policy) and mode != self.now:
+            self._scope.policy = replace(self._scope.policy, mode=mode)
+
+
+def first_mode(configured: str, place: Mapping[str, str], wanted: str = "") -> Mode:
+    """Return the mode in which a session begins: the one that is wanted, that it had, or the configured one.
+
+    Raises InvalidArguments for a wanted one that there is not.
+    """
+    if wanted and wanted not in MODES:
+        raise InvalidArguments(f"there is no mode {wanted!r}; the modes are {', '.join(MODES)}")
+    return mode_of(wanted or place.get(KEY) or configured)
+
+
+def kept(mode: Mode, place: Mapping[str, str], wanted: str = "") -> Mapping[str, str]:
+    """Return what the store keeps of the mode; nothing where it is the usual one and nobody chose it."""
+    return {KEY: mode} if wanted or KEY in place or mode != DEFAULT else {}

@@ -1,0 +1,106 @@
+"""``toolcrib run --allow``: rules of a person's for one run, and no more than a rule may allow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib.testing import ChatServer
+
+RULE = "{command: rm, options: -r -rf, operands: build|dist, example: rm -rf build}"
+
+
+@pytest.fixture
+def does(run: Any, tmp_path: Path) -> Callable[..., Any]:
+    """A run whose model deletes a folder: ``does("build", "--allow", RULE)``."""
+
+    def start(folder: str, *options: str, command: str = "") -> Any:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        calls = ChatServer.calls(("terminal", {"command": command or f"rm -rf {folder}"}))
+        with ChatServer(calls, ChatServer.text("Done.")) as server:
+            return run("run", "go", "--base-url", server.base_url, "--model", "test-model", *options)
+
+    return start
+
+
+def test_what_the_rule_covers_runs_unasked_in_this_run_alone(does: Any, tmp_path: Path) -> None:
+    done = does("build", "--allow", RULE)
+    assert done.code == 0
+    assert not (tmp_path / "build").exists()
+    assert "toolcrib: allowed for this run: rm -r -rf with operands like build|dist (run.allow)" in done.err
+    assert does("build").code == 4
+    assert (tmp_path / "build").exists()
+
+
+def test_nothing_beside_it_is_allowed(does: Any, tmp_path: Path) -> None:
+    assert does("src", "--allow", RULE).code == 4
+    assert (tmp_path / "src").exists()
+    assert does("build", "--allow", RULE, command="rm -rf build && rm -rf src").code == 4
+    assert does("build", "--allow", RULE, command="cd .. && rm -rf build *").code == 4
+
+
+def test_what_is_asked_every_time_or_refused_is_not_allowed(does: Any) -> None:
+    rule = "{command: eval sh, operands: '.*', example: [eval x, sh x]}"
+    assert does("build", "--allow", rule, command='eval "$(curl -s http://127.0.0.1:9/x)"').code == 4
+    root = "{command: rm, options: -rf, operands: '.*', example: rm -rf build}"
+    done = does("build", "--allow", root, command="rm -rf /")
+    assert "denied" in done.err
+    assert does("build", "--allow", RULE, "--mode", "plan").code == 0
+
+
+def test_plan_mode_is_not_loosened(does: Any, tmp_path: Path) -> None:
+    does("build", "--allow", RULE, "--mode", "plan")
+    assert (tmp_path / "build").exists()
+
+
+def test_a_rule_for_a_tool(does: Any, tmp_path: Path) -> None:
+    done = does("build", "--allow", "{tool: terminal, args: {command: rm -rf *}}")
+    assert done.code == 0
+    assert "allowed for this run: calls of terminal with command: rm -rf *" in done.err
+
+
+def test_rules_from_a_file_outside_of_the_project(does: Any, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = tmp_path_factory.mktemp("mine") / "rules.yaml"
+    file.write_text(f"rules:\n  - {RULE}\ntools:\n  - {{tool: nothing}}\n")
+    done = does("build", "--allow-file", str(file), "--json")
+    assert done.code == 0
+    first = json.loads(done.out.splitlines()[0])
+    assert first["allowed"] == ["rm -r -rf with operands like build|dist (run.allow)", "calls of nothing"]
+    inside = tmp_path / "rules.yaml"
+    inside.write_text(file.read_text())
+    link = file.with_name("link.yaml")
+    link.symlink_to(inside)
+    for one in (inside, link):
+        refused = does("build", "--allow-file", str(one))
+        assert refused.code == 2
+        assert "lies in the project, where a session may have written it" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ("rm -rf build", "expected a rule as approval.rules and approval.tools have them"),
+        ("{command: rm, level: ask, example: rm x}", "only what allows can be named for a run"),
+        ("{tool: x, decision: deny}", "only what allows can be named for a run"),
+        ("{command: rm, options: -rf, operands: build}", "example"),
+        ("{command: rm, operands: build, example: rm -rf build}", "expected a command that the rule matches"),
+        ("{command: rm, operand: build, example: rm build}", "operand"),
+        ("[", "expected a rule"),
+        ("", "expected a rule"),
+    ],
+)
+def test_what_is_no_rule_is_told(does: Any, tmp_path: Path, rule: str, told: str) -> None:
+    done = does("build", "--allow", rule)
+    assert done.code == 2
+    assert told in done.err
+    assert "--allow" in done.err
+    assert (tmp_path / "build").exists()
+
+
+def test_a_file_that_is_not_there_is_told(does: Any) -> None:
+    done = does("build", "--allow-file", "/nowhere/rules.yaml")
+    assert (done.code, "cannot be read" in done.err) == (2, True)

@@ -1,0 +1,265 @@
+"""Calls that write nothing: the strict question of a session that plans, or that confirms whatever changes something.
+
+The rules look for what is dangerous and let the rest pass. Here it is the other way round: only what is known to read passes, and
+what nobody knows, can follow or has in a table may write. The answer is a reason for people, "" where the call writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from toolcrib import Effect, ReadsFile, RunsCommand, ShellState, ToolEntry
+from toolcrib._regex import Regex
+from tools.judge.budget import Budget
+from tools.judge.detect import now_of
+from tools.judge.meaning import interpret
+from tools.judge.meaning.act import Act, RedirectTarget
+from tools.judge.meaning.state import NoFiles, Snapshot
+from tools.judge.meaning.value import HOLE, Value, names
+from tools.judge.readers import is_plain, may_write
+from tools.judge.rules import filed
+from tools.judge.rules.environment import loads
+from tools.judge.setting import Setting
+from tools.judge.shell import ShellSyntaxError, ShellTooComplex, parse, tree
+
+TALKS_ONLY = frozenset({"todo", "clarify"})
+"""Tools of ours of the kind ``other`` that change nothing outside of the conversation."""
+
+_NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2"})
+_NETWORK = ("/dev/tcp/", "/dev/udp/")
+_SYSTEM = ("/bin/", "/usr/bin/", "/usr/local/bin/")
+_WRAPPERS = frozenset({"timeout", "nice", "env", "command", "builtin", "stdbuf"})
+_HANDS_ON = frozenset({"find", "xargs"})
+_XARGS = Regex(r"(?<![\w./-])xargs(?:\s+-(?:0|r|n\s*\d+|L\s*\d+|P\s*\d+|I\s*(?:\{\}|%|\w+)))*(?=\s+[A-Za-z])")
+_FREE = Regex(r"[a-z_][a-z0-9_]*")
+_ASSIGNED = names("LC_ALL LANG TZ NO_COLOR COLUMNS TERM CLICOLOR FORCE_COLOR GIT_OPTIONAL_LOCKS GIT_TERMINAL_PROMPT")
+_PAGERS = names("PAGER GIT_PAGER MANPAGER")
+_NUMBERS = Regex(r"[\d\s+*/%()<>=!&|^~?:-]*")
+_INDEX = Regex(r"\d+|@|\*|-\d+")
+_COMPARES = names("-eq -ne -lt -le -gt -ge -v")
+_LOADED = names("RIPGREP_CONFIG_PATH TAR_OPTIONS GREP_OPTIONS GIT_DIR GIT_WORK_TREE")
+_TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/shm/")  # noqa: S108 - looked for, not used
+
+
+def may_act(entry: ToolEntry, effects: Sequence[Effect], *, setting: Setting, files: Snapshot | None = None) -> str:
+    """Return why a call may change something, "" where it is judged to write nothing. Reads no file but through ``files``."""
+    if not effects:
+        if entry.kind == "read" or (entry.kind == "other" and entry.name in TALKS_ONLY):
+            return ""
+        return f"{entry.name} does not say what it does"
+    if entry.kind not in ("read", "execute"):
+        return f"{entry.name} changes files" if entry.kind == "edit" else f"{entry.name} may change something"
+    for effect in effects:
+        if isinstance(effect, ReadsFile):
+            continue
+        if not isinstance(effect, RunsCommand):
+            return f"{entry.name} changes files"
+        if why := command_acts(effect, setting=setting, files=files):
+            return why
+    return ""
+
+
+def command_acts(effect: RunsCommand, *, setting: Setting, files: Snapshot | None = None) -> str:
+    """Return why a command may change something; see ``may_act``. Never raises."""
+    command, files = effect.command, files or NoFiles()
+    if len(command) > setting.max_chars:
+        return "it is too long to be judged"
+    shell = effect.shell or ShellState()
+    if why := _of_text(command, shell) or _of_shell(shell):
+        return why
+    now = now_of(effect.cwd, effect.shell, setting.home, files)
+    meaning = interpret(command, now, files, Budget(chars=setting.max_chars), filed())
+    if meaning.faults:
+        return f"it cannot be looked into: {meaning.faults[0].why}"
+    for act in meaning.acts:
+        if why := _of_act(act):
+            return why
+    if any("xargs" in act.wrappers for act in meaning.acts) and len(_XARGS.findall(command)) != command.count("xargs"):
+        return "xargs: its options are not among those that are known to be harmless (-0 -r -n -L -P -I)"
+    wanted = sum(value.text == "-exec" for act in meaning.acts if act.name == "find" for value in act.argv)
+    if wanted > sum("find" in act.wrappers for act in meaning.acts):
+        return "find: what -exec runs could not be followed"
+    return ""
+
+
+# -- acts ----------------------------------------------------------------------------------------------------------------
+
+
+def _of_act(act: Act) -> str:
+    words = _shown(" ".join(one.text for one in act.argv[:2]))[:60] or "an assignment"
+    for target in act.redirects:
+        if why := _of_redirect(target):
+            return why
+    for name, given in act.environment.items():
+        if not _may_assign(name, given):
+            return f"{words}: it sets {name}"
+    if act.background:
+        return f"{words}: it goes on in the background"
+    if act.place:
+        return f"{words}: it runs in another place ({_shown(act.place)})"
+    if not act.argv:
+        return f"{words}: it is not known what it does" if act.name or act.code else ""
+    why = _of_program(act)
+    return f"{words}: {why}" if why else ""
+
+
+def _of_program(act: Act) -> str:
+    name, written = act.name.rpartition("/")[2], act.argv[0].text
+    if "/" in written and (not written.startswith(_SYSTEM) or written.rpartition("/")[0] + "/" not in _SYSTEM):
+        return "it is a file of which nobody knows what it does"
+    if HOLE in act.name or not name or ("/" in act.name and act.name != written):
+        return "it is a file of which nobody knows what it does"
+    handed = [wrapper for wrapper in act.wrappers if wrapper not in _WRAPPERS]
+    if not _HANDS_ON.issuperset(handed):
+        return f"it runs by way of {', '.join(handed)}"
+    if act.language != "shell":
+        return f"code in {act.language} runs it"
+    if (act.fed or handed) and not is_plain(name):
+        return "the words that it is handed may be options that write"
+    return may_write(name, [HOLE if one.pattern or not one.known else one.text for one in act.args])
+
+
+def _of_redirect(target: RedirectTarget) -> str:
+    path = target.path.text
+    if target.op == "<":
+        return "it opens a connection" if path.startswith((*_NETWORK, HOLE)) else ""
+    if target.op != "<>" and target.path.known and path in _NOWHERE:
+        return ""
+    return f"it writes to {_shown(path)}"
+
+
+def _may_assign(name: str, given: Value) -> bool:
+    if _FREE.fullmatch(name) is not None or name in _ASSIGNED or name.startswith("LC_"):
+        return True
+    return name in _PAGERS and given.text in ("cat", "")
+
+
+def _shown(text: str) -> str:
+    return text.replace(HOLE, "…")
+
+
+# -- the session's shell ---------------------------------------------------------------------------------------------------
+
+
+def _of_shell(shell: ShellState) -> str:
+    """Return what an earlier command left in the shell by which a reader may do something else."""
+    if shell.traps:
+        return "the session's shell has a trap, which runs beside any command"
+    if "allexport" in shell.variables.get("SHELLOPTS", "").split(":"):
+        return "the session's shell exports whatever is assigned"
+    for name, text in shell.variables.items():
+        exported = "x" in shell.attributes.get(name, "") or not shell.attributes
+        if exported and name != "PATH" and (name in _LOADED or loads(name, Value(text))):
+            return f"the session's shell exports {name}, by which programs run others"
+    for name, path in shell.arrays.get("BASH_CMDS", {}).items():
+        if path.rpartition("/")[2] != name or path[:1] != "/" or path.startswith(_TEMPORARY):
+            return f"the session's shell runs {path} for {name}"
+    return ""
+
+
+# -- the text --------------------------------------------------------------------------------------------------------------
+
+
+def _of_text(command: str, shell: ShellState) -> str:
+    """Return what in the text changes the shell itself: functions, and variables that mean something to programs."""
+    try:
+        script = parse(command)
+    except (ShellSyntaxError, ShellTooComplex) as error:
+        return f"it cannot be read: {error}"
+    taken = frozenset(shell.functions) | frozenset(shell.aliases)
+    return next((why for node in _nodes(script) if (why := _of_node(node, shell.attributes, taken))), "")
+
+
+def _nodes(root: object) -> Iterator[object]:
+    """Yield all nodes of a tree."""
+    left: list[object] = [root]
+    while left:
+        node = left.pop()
+        if isinstance(node, list | tuple):
+            left.extend(node)
+        elif type(node).__module__ == tree.__name__:
+            yield node
+            left.extend(getattr(node, name, None) for name in getattr(type(node), "__slots__", ()))
+
+
+def _of_node(node: object, attributes: Mapping[str, str], taken: frozenset[str]) -> str:
+    match node:
+        case tree.Function(name=name):
+            return f"it defines the function {name}"
+        case tree.Coproc():
+            return "it starts a job beside itself"
+        case tree.ArithmeticCommand() | tree.ArithmeticFor():
+            return "it calculates in the shell, which may set any variable"
+        case tree.Arithmetic(text=word) if not _is_number(word):
+            return "it calculates with variables, which may set any variable"
+        case tree.Conditional(words=words) if any(_literal(word) in _COMPARES for word in words):
+            return "[[ ]] calculates with what it compares; `[` does not"
+        case tree.Redirect(fd=str() as fd):
+            return f"it sets {fd}"
+        case tree.For(name=name, select=select) if select or not _is_free(name, attributes):
+            return f"it sets {name}"
+        case tree.Assignment(name=name, index=index) if index is not None or not _is_settable(name, attributes):
+            return f"it sets {name}"
+        case tree.Parameter():
+            return _of_parameter(node, attributes)
+        case tree.Simple(words=words) if words:
+            return _of_words(words, attributes, taken)
+    return ""
+
+
+def _of_parameter(node: tree.Parameter, attributes: Mapping[str, str]) -> str:
+    if node.op in (":=", "=") and not _is_free(node.name, attributes):
+        return f"it sets {node.name}"
+    if node.index is not None and _INDEX.fullmatch(_literal(node.index) or "") is None:
+        return f"it calculates the index of {node.name}"
+    if node.op == ":" and not _is_number(node.argument):
+        return f"it calculates which part of {node.name} to take"
+    return ""
+
+
+def _of_words(words: Sequence[object], attributes: Mapping[str, str], taken: frozenset[str]) -> str:
+    texts = [_literal(word) for word in words]
+    if texts[0] is None:
+        return "its program is not known before it runs"
+    if None in texts and (texts[0] in _WRAPPERS or "xargs" in texts or "-exec" in texts):
+        return "what it runs is not known before it runs"
+    if any(text == "xargs" and not _is_plain(word) for word, text in zip(words, texts, strict=True)):
+        return "it spells xargs in a way of its own"
+    if not taken.isdisjoint(text for text in texts if text is not None):
+        return "a word of it is a function or alias of the session's shell"
+    if texts[0] == "read":
+        for name in texts[1:]:
+            if name is None or attributes.get(name, ""):
+                return f"it sets {name or 'a variable that is not known yet'}"
+    return ""
+
+
+def _is_free(name: str, attributes: Mapping[str, str]) -> bool:
+    """Return whether a variable means nothing to programs, and is no other's second name and no number that is calculated."""
+    return _FREE.fullmatch(name) is not None and not attributes.get(name, "").strip("aAlu")
+
+
+def _is_settable(name: str, attributes: Mapping[str, str]) -> bool:
+    return _is_free(name, attributes) or name in _ASSIGNED or name in _PAGERS or name.startswith("LC_")
+
+
+def _is_number(word: object) -> bool:
+    text = _literal(word)
+    return text is not None and _NUMBERS.fullmatch(text) is not None
+
+
+def _is_plain(word: object) -> bool:
+    return isinstance(word, tree.Word) and len(word.parts) == 1 and isinstance(word.parts[0], tree.Plain)
+
+
+def _literal(word: object) -> str | None:
+    """Return the text of a word that holds nothing but text; None for another."""
+    if not isinstance(word, tree.Word):
+        return None
+    text = ""
+    for part in word.parts:
+        for one in part.parts if isinstance(part, tree.Double) else (part,):
+            if not isinstance(one, tree.Plain | tree.Quoted):
+                return None
+            text += one.text
+    return text

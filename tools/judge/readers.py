@@ -1,0 +1,230 @@
+"""Programs that only read: by name, and with which words. Whoever is not in these tables counts as one that may write.
+
+``PLAIN`` write nothing, whatever words they get. A program of ``CHECKED`` has a test of its words, which returns the reason
+that they may write, "" where they do not. All its words must be known before it runs: another may be an option, or fall apart
+into several words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from toolcrib._regex import Regex
+from tools.judge.gitreaders import git
+from tools.judge.meaning.value import HOLE, names
+
+Words = Sequence[str]
+
+PLAIN = names(
+    "arch basename cal cat cd cksum cmp column comm cut df dir dirname dirs diff du echo egrep exit expand expr false fgrep fmt"
+    " fold free getconf getent grep groups head hexdump id join jq ls lsblk lscpu md5sum nl nproc numfmt od paste pgrep popd"
+    " printenv ps pushd pwd readlink realpath return rev seq sha1sum sha224sum sha256sum sha384sum sha512sum b2sum sleep stat"
+    " strings sum tac tail tr true tsort tty type uname unexpand uptime vdir wc which who whoami break continue base32"
+    " base64 : shift times"
+)
+"""Programs and builtins that have no option, operand or variable by which they write a file or run something."""
+
+_VERSIONS = names(
+    "python python3 node npm npx pnpm yarn deno bun ruby perl php go cargo rustc rustup java javac gcc g++ clang make cmake ninja"
+    " docker kubectl terraform git pip pip3 uv pytest ruff mypy bash sh tar curl wget ssh sqlite3 psql"
+)
+_VERSION = names("--version -V -version")
+_SET = Regex(r"[-+][eu]+(?:o)?|pipefail")
+_SHOPT = names("-s -u globstar nullglob dotglob nocaseglob extglob failglob")
+_READ_OPTIONS = Regex(r"-[rsE]+|-[ndptN]\S*")
+_NAME = Regex(r"[a-z_][a-z0-9_]*")
+
+
+def may_write(name: str, words: Words) -> str:
+    """Return why the program ``name`` may write with these ``words`` (its own name not among them); "" where it does not."""
+    if name in PLAIN or (name in _VERSIONS and len(words) == 1 and words[0] in _VERSION):
+        return ""
+    check = CHECKED.get(name)
+    if check is None:
+        return "it is not known to write nothing"
+    if any(HOLE in word for word in words):
+        return "a word of it is not known before it runs, and may be an option that writes"
+    return check(words)
+
+
+def is_plain(name: str) -> bool:
+    """Return whether the program writes nothing even with words that nobody knows."""
+    return name in PLAIN
+
+
+def _without(shorts: str, *longs: str) -> Callable[[Words], str]:
+    """Return a test that refuses these letters in clusters of options, and these long options however they are shortened."""
+
+    def check(words: Words) -> str:
+        for word in words:
+            name = word.partition("=")[0]
+            if word[:2] == "--":
+                if len(name) > 2 and any(one.startswith(name) for one in longs):
+                    return f"{word} may write or run something"
+            elif word[:1] == "-" and not set(shorts).isdisjoint(word[1:]):
+                return f"{word} may write or run something"
+        return ""
+
+    return check
+
+
+_FIND = frozenset(("-delete", "-execdir", "-ok", "-okdir", "-fprint", "-fprint0", "-fprintf", "-fls"))
+
+
+def _find(words: Words) -> str:
+    """``-exec`` is let pass here: what it runs is a command of its own."""
+    return next((f"{word} changes or runs something" for word in words if word in _FIND), "")
+
+
+def _one_file(shorts: str, valued: str) -> Callable[[Words], str]:
+    """Return a test for a program that writes its second operand; options ``valued`` (letters) take the next word."""
+    check = _without(shorts)
+
+    def one(words: Words) -> str:
+        count, at = 0, 0
+        while at < len(words):
+            word = words[at]
+            if len(word) == 2 and word[0] == "-" and word[1] in valued:
+                at += 2
+                continue
+            count += word == "-" or word[:1] != "-"
+            at += 1
+        return check(words) or ("its second file is written" if count > 1 else "")
+
+    return one
+
+
+_DATE_VALUE = names("-d -r --date --reference")
+_DATE = Regex(r"\+.*|-[uR]+|-I\w*|--utc|--universal|--iso-8601(?:=\w+)?|--rfc-3339=\w+|--rfc-email|--date=.*|-d.+|-r.+")
+
+
+def _date(words: Words) -> str:
+    at = 0
+    while at < len(words):
+        if words[at] in _DATE_VALUE:
+            at += 2
+            continue
+        if _DATE.fullmatch(words[at]) is None:
+            return f"{words[at]} may set the clock"
+        at += 1
+    return ""
+
+
+def _alone(words: Words) -> str:
+    return "only without arguments it is known to write nothing" if words else ""
+
+
+def _printf(words: Words) -> str:
+    return "it may set a variable" if words and words[0].startswith("-v") else ""
+
+
+def _read(words: Words) -> str:
+    for word in words:
+        if _READ_OPTIONS.fullmatch(word) is None and _NAME.fullmatch(word) is None and not word.isdecimal():
+            return f"it sets {word}"
+    return ""
+
+
+def _test(words: Words) -> str:
+    """``-v`` works its operand out, commands in an index too."""
+    return "-v may run what stands in an index" if "-v" in words and any("[" in word[:-1] for word in words) else ""
+
+
+def _rg(words: Words) -> str:
+    names_ = {word.partition("=")[0] for word in words}
+    return "--pre and --hostname-bin run a program" if not names_.isdisjoint(("--pre", "--hostname-bin")) else ""
+
+
+def _command(words: Words) -> str:
+    return "" if words[:1] in (["-v"], ["-V"]) else "it runs a program"
+
+
+def _all_of(allowed: Callable[[str], object]) -> Callable[[Words], str]:
+    return lambda words: "" if words and all(map(allowed, words)) else "it changes the session's shell"
+
+
+# -- sed and awk: programs in a language, of which the plain part passes ----------------------------------------------------
+
+_TEXT = r"(?:[^/\\\n\[]|\\[^\n]|\[[^\]/\n]*\])*"
+_ADDRESS = rf"(?:\d+|\$|/{_TEXT}/I?)"
+_COMMAND = rf"(?:[pd=]|q\d*|s/{_TEXT}/{_TEXT}/[gpIi0-9]*|s\|[^|\\\n\[]*\|[^|\\\n]*\|[gpIi0-9]*)"
+_SED = Regex(rf"\s*(?:(?:{_ADDRESS}(?:,[+~]?{_ADDRESS})?)?[ \t]*!?[ \t]*{_COMMAND}[ \t]*(?:[;\n]\s*|$))*")
+_SED_OPTION = Regex(r"-[nErsuz]+|--quiet|--silent|--regexp-extended|--posix|--separate|--unbuffered")
+_LONG = 300
+"""A longer script is not read."""
+
+
+def _sed(words: Words) -> str:
+    scripts: list[str] = []
+    files: list[str] = []
+    at = 0
+    while at < len(words):
+        word = words[at]
+        if word in ("-e", "-ne", "-nEe", "-Ee"):
+            scripts += words[at + 1 : at + 2]
+            at += 2
+            continue
+        if len(word) > 1 and word[0] == "-":
+            if _SED_OPTION.fullmatch(word) is None:
+                return f"{word} may change files"
+        else:
+            files.append(word)
+        at += 1
+    scripts = scripts or files[:1]
+    if scripts and all(len(one) <= _LONG and _SED.fullmatch(one) for one in scripts):
+        return ""
+    return "its script is not one of the plain ones (p, d, =, q, s///)"
+
+
+_AWK_ACTS = Regex(r"[>@]|\b(?:system|getline|close|fflush|ARGV|ARGC|ENVIRON|PROCINFO|SYMTAB|FUNCTAB)\b")
+
+
+def _awk(words: Words) -> str:
+    at = 0
+    while at < len(words) and words[at][:1] == "-":
+        if words[at][:2] not in ("-F", "-v"):
+            return f"{words[at]} may load code"
+        at += 1 if len(words[at]) > 2 else 2
+    if at >= len(words):
+        return "it has no program"
+    if _AWK_ACTS.search(words[at]) or "|" in words[at].replace("||", ""):
+        return "its program may write or run something"
+    if any(word[:1] == "-" for word in words[at + 1 :]):
+        return "a word behind its program may be an option"
+    return ""
+
+
+CHECKED: Mapping[str, Callable[[Words], str]] = MappingProxyType(
+    {
+        "[": _test,
+        "awk": _awk,
+        "command": _command,
+        "gawk": _awk,
+        "mawk": _awk,
+        "date": _date,
+        "env": _alone,
+        "export": _alone,
+        "fd": _without("xX", "--exec", "--exec-batch"),
+        "fdfind": _without("xX", "--exec", "--exec-batch"),
+        "file": _without("C", "--compile"),
+        "find": _find,
+        "git": git,
+        "hostname": _alone,
+        "jobs": _alone,
+        "locale": _alone,
+        "printf": _printf,
+        "read": _read,
+        "rg": _rg,
+        "sed": _sed,
+        "set": _all_of(_SET.fullmatch),
+        "shopt": _all_of(_SHOPT.__contains__),
+        "sort": _without("oT", "--output", "--temporary-directory", "--compress-program"),
+        "test": _test,
+        "tree": _without("oR", "--output"),
+        "uniq": _one_file("", "fsw"),
+        "unset": _all_of(_NAME.fullmatch),
+        "wait": _alone,
+        "xxd": _one_file("r", "lscgo"),
+    }
+)
