@@ -55,6 +55,15 @@ def talking(sit_down: Any, server: ChatServer) -> Any:
     return person
 
 
+def test_a_chat_begins_with_the_message_of_its_command_line(sit_down: Any, server: ChatServer) -> None:
+    server.responses = [ChatServer.text("Hello Ada."), ChatServer.text("Still Ada.")]
+    person = sit_down("chat", "I am Ada", "--base-url", server.base_url, "--model", "test-model")
+    assert "> I am Ada" in person.sees("Hello Ada[.]")
+    person.at_prompt()
+    person.types("who am I?")
+    person.sees("Still Ada[.]")
+
+
 def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [COMMAND, "run", *words]
     return subprocess.run(command, cwd=project, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)

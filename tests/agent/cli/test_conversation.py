@@ -40,6 +40,13 @@ def test_lines_are_one_conversation(chat: Any) -> None:
     assert said(server.requests[1]) == ["I am Ada", "Hello **Ada**.", "run it"]
 
 
+def test_a_first_message_is_the_first_line(run: Any) -> None:
+    with ChatServer(ChatServer.text("Hello."), ChatServer.text("Fine.")) as server:
+        done = run("chat", "I am Ada", "--base-url", server.base_url, "--model", "m", stdin=b"how are you?\n")
+    assert (done.code, done.out) == (0, "Hello.\nFine.\n")
+    assert said(server.requests[1]) == ["I am Ada", "Hello.", "how are you?"]
+
+
 def test_thinking_is_shown_where_it_is_wanted(chat: Any, config: Any) -> None:
     def answer() -> Any:
         deltas = [{"reasoning_content": "hmm,"}, {"reasoning_content": " well"}, {"content": "Yes."}]
