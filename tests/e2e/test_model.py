@@ -78,7 +78,7 @@ def test_run_does_a_task_of_three_turns(server: ChatServer, calc: Path, project:
     told = [json.loads(line) for line in done.stdout.splitlines()]
     finished = {one["id"]: one for one in told if one["type"] == "tool_finished"}
     assert list(finished) == ["look", "mend", "test"]
-    assert "the test passes" in json.loads(finished["test"]["result"])["output"]
+    assert "the test passes" in finished["test"]["result"]["output"]
     assert told[-1]["turns"] == 3
     results = [message for message in server.requests[2]["messages"] if message["role"] == "tool"]
     assert [message["tool_call_id"] for message in results] == ["look", "mend", "test"]
