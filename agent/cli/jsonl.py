@@ -50,8 +50,8 @@ class JsonLines:
         self._out.write(_line({"v": VERSION, "type": kind, **fields}) + "\n")
         self._out.flush()
 
-    def started(self, session: str, model: str, tools: Sequence[str]) -> None:
-        self.write("run_started", session=session, model=model, tools=list(tools))
+    def started(self, session: str, model: str, tools: Sequence[str], instructions: Sequence[str]) -> None:
+        self.write("run_started", session=session, model=model, tools=list(tools), instructions=list(instructions))
 
     def __call__(self, event: Event) -> None:
         match event:

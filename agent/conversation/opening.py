@@ -91,6 +91,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         config=here.config,
         providers=here.providers,
     )
+    _give_prompt(here, session, location)
     session.on_state = lambda state: todos.write(state.get(TODOS.name) or [])
     session.before = here.start_plugins
     session.outfit = here.outfit(session, wanted.enabled, wanted.disabled)
@@ -110,6 +111,15 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         await store.sessions.update(session_id, place=_record(here, location))
     await session.look()
     return session
+
+
+def _give_prompt(here: Workspace, session: Session, location: Location) -> None:
+    """Say what the session's model is to be told of where it is; it is looked up when a model is first asked."""
+    from agent.prompt import basis_of, look_around
+
+    wanted, redact = here.config.instructions.enabled, session.scope.redactor.text
+    session.prompt.basis = basis_of(location, here.project_dir, instructions=wanted)
+    session.prompt.look = lambda: look_around(location, here.project_dir, instructions=wanted, redact=redact)
 
 
 def _asked(here: Workspace, wanted: Opening) -> Mapping[str, str]:

@@ -13,11 +13,11 @@ from agent.conversation.driving import Driver
 from agent.conversation.holding import Holding
 from agent.conversation.limits import RunLimits
 from agent.conversation.link import ModelLink
+from agent.conversation.prompting import SessionPrompt
 from agent.conversation.state import ParkedShell, RunResult, RunState
 from agent.conversation.transcript import Record, Transcript
 from agent.conversation.turnstile import Turnstile
 from agent.observers import tell
-from agent.prompt import system_prompt
 from toolcrib import (
     Answer,
     ExecutedCall,
@@ -83,6 +83,7 @@ class Session:
         self.limits = limits or RunLimits.of(config)
         self.transcript = Transcript(store, scope.identity.session_id)
         self.link = ModelLink(self)
+        self.prompt = SessionPrompt(self)
         self.turnstile = Turnstile()
         self.holding = Holding(store, scope.identity.session_id, fence, scope.interrupt, owner)
         self.wire = "manual"
@@ -330,7 +331,7 @@ class Session:
 
     def system_prompt(self, instructions: str = "") -> str:
         """Return what a model is told first. Raises EnvironmentFailed where the folder of its commands can't be known."""
-        return system_prompt(self.scope.cwd, instructions, self.backend.told)
+        return self.prompt.text(instructions)
 
     def emoji(self, name: str) -> str:
         """Return the tool's emoji, "" where it has none."""

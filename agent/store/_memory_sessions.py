@@ -19,6 +19,7 @@ class MemorySessions(MemoryMember):
         super().__init__(room)
         self._messages: dict[str, list[Mapping[str, Json]]] = {}
         self._infos: dict[str, SessionInfo] = {}
+        self._prompts: dict[str, Mapping[str, Json]] = {}
 
     async def create(
         self,
@@ -49,9 +50,12 @@ class MemorySessions(MemoryMember):
         place: Mapping[str, str] | None = None,
         host: str | None = None,
         via: Mapping[str, str] | None = None,
+        prompt: Mapping[str, Json] | None = None,
     ) -> None:
         with self._writing:
             info = self._infos[session_id]
+            if prompt is not None:
+                self._prompts[session_id] = freeze(prompt)
             self._touch(
                 replace(
                     info,
@@ -63,6 +67,11 @@ class MemorySessions(MemoryMember):
                     via=info.via if via is None else dict(via),
                 )
             )
+
+    async def prompt(self, session_id: str) -> Mapping[str, Json]:
+        """Raises KeyError for a session that was never created."""
+        with self._reading:
+            return self._prompts.get(self._infos[session_id].id, NO_ENTRIES)
 
     async def append(self, session_id: str, message: Mapping[str, Json]) -> None:
         """Keep a read-only copy. Raises KeyError for a session that was never created."""

@@ -236,8 +236,14 @@ def _tracer(session: Session) -> Tracer:
 
 
 def _started(lines: JsonLines | None, session: Session, model: str) -> None:
+    from agent.cli.escape import one_line
+    from agent.instructions import told
+
+    files = session.prompt.surroundings.files
     if lines is not None:
-        lines.started(session.identity.session_id, model, session.names)
+        lines.started(session.identity.session_id, model, session.names, [file.path for file in files if file.text or file.size])
+    if files:
+        print(f"toolcrib: {one_line(told(files))}", file=sys.stderr, flush=True)
 
 
 def _warn(event: Event) -> None:

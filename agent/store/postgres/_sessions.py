@@ -87,24 +87,31 @@ class PostgresSessions:
         place: Mapping[str, str] | None = None,
         host: str | None = None,
         via: Mapping[str, str] | None = None,
+        prompt: Mapping[str, Json] | None = None,
     ) -> None:
         given = {"title": title, "model": model, "cwd": cwd, "host": host}
         changed = await self._database.write(
             self._fence,
             "UPDATE sessions SET title = coalesce(%(title)s, title), model = coalesce(%(model)s, model),"  # noqa: S608 - NOW is ours
             " cwd = coalesce(%(cwd)s, cwd), host = coalesce(%(host)s, host), place = coalesce(%(place)s, place),"
-            " via = coalesce(%(via)s, via),"
+            " via = coalesce(%(via)s, via), prompt = coalesce(%(prompt)s, prompt),"
             f" updated_at = {NOW} WHERE id = %(id)s RETURNING row",
             {
                 **self._database.now(),
                 **{name: None if value is None else to_text(value) for name, value in given.items()},
                 "place": None if place is None else json.dumps(dict(place)),
                 "via": None if via is None else json.dumps(dict(via)),
+                "prompt": None if prompt is None else json.dumps(dict(prompt)),
                 "id": to_text(session_id),
             },
         )
         if not changed:
             raise KeyError(session_id)
+
+    async def prompt(self, session_id: str) -> Mapping[str, Json]:
+        for (stored,) in await self._database.rows("SELECT prompt FROM sessions WHERE id = %(id)s", {"id": to_text(session_id)}):
+            return dict(json.loads(stored))
+        raise KeyError(session_id)
 
     async def append(self, session_id: str, message: Mapping[str, Json]) -> None:
         await self.append_many(session_id, [message])
