@@ -63,7 +63,15 @@ class ChatOpening:
         )
         if self.asker is refuse:
             await leave_open(session)
+        if self.confirm is not None:
+            session.more_turns = self._more_turns
         return session
+
+    async def _more_turns(self, turns: int) -> int:
+        """Ask whether a run that has used its turns shall go on with as many again."""
+        assert self.confirm is not None  # noqa: S101 - else nobody asks this
+        more, used = self.limits.max_turns, f"{turns} turn{'' if turns == 1 else 's'}"
+        return more if await self.confirm(f"The model has used {used}. Go on for up to {more} more?") else 0
 
 
 class Conversation:

@@ -324,7 +324,8 @@ class Config:
     )
     max_turns: int = setting(
         10,
-        "Times that the model may be asked again before a run ends.",
+        "Times that the model may be asked again before a run ends. Where it is not set, they are 50 in the chat, which then\n"
+        "asks whether to go on.",
         expect=COUNT,
         check=at_least_one,
     )

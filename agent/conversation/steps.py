@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agent.conversation.asking import Emit, ask_model, new_stream, text_id
+from agent.conversation.asking import Emit, ask_model, interruptible, new_stream, text_id
 from agent.conversation.limits import AnswerUnfit, CostCapReached, MaxTurnsReached, NoProgress, RunError, Stopped, TokenCapReached
 from agent.conversation.state import CallState, RunState
 from agent.conversation.transcript import Record, begun_since, results_record, turn_record, user_record
@@ -75,7 +75,12 @@ class Steps:
         if session.scope.cancelled:
             return await self._keep(state.ended("interrupted"))
         if not state.last and not state.mends and state.turn >= state.limits.max_turns:
-            return await self._ask_last(state)
+            more = await self._more_turns(state)
+            if more is None:
+                return await self._keep(state.ended("interrupted"))
+            if not more:
+                return await self._ask_last(state)
+            state = await self._keep(state.next(limits=replace(state.limits, max_turns=state.turn + more)))
         provider = await session.provider()
         number, stream = state.turn + 1, new_stream()
         self._emit(TurnStarted(number))
@@ -91,6 +96,14 @@ class Steps:
         if turn is None:
             return await self._keep(state.ended("interrupted", turn=number, finish=""))
         return await self._answered(state, turn, provider, stream)
+
+    async def _more_turns(self, state: RunState) -> int | None:
+        """Ask whoever can be asked whether the run shall go on; return for how many turns, None where it was interrupted."""
+        scope, ask = self._session.scope, self._session.more_turns
+        if ask is None:
+            return 0
+        more = await interruptible(scope, ask(state.turn))
+        return None if scope.cancelled else more
 
     async def _ask_last(self, state: RunState) -> RunState:
         """Ask for a final answer, as 000-41 says; or end the run, as 004-6 does."""

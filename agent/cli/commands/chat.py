@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from agent.run import Crib
 
 _HISTORY_BYTES = 1 << 20
+_TURNS = 50
+"""Turns of a run in the chat, where nobody set them: a person watches, and is asked at their end."""
 HELP = "Talk to a model that has the tools; without one, type tool calls by hand."
 _EPILOG = f"""\
 examples:
@@ -92,7 +94,7 @@ def _conversation(args: argparse.Namespace, crib: Crib, *, interactive: bool) ->
     opening = ChatOpening(
         crib,
         asker_for(below or find_terminal()),
-        limits_of(crib.config, args),
+        limits_of(crib.config, args, _TURNS),
         args.toolsets,
         args.disable,
         folder_of(args, crib),
