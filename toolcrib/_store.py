@@ -29,6 +29,7 @@ from toolcrib._records import (
 )
 from toolcrib._types import Answer, Json, ToolCall, ToolCallStatus, ToolResult
 from toolcrib._undo import ChangeJournal
+from toolcrib._usage import UsageLog, UsageSum
 
 __all__ = [
     "AuditEntry",
@@ -56,6 +57,8 @@ __all__ = [
     "TicketRecord",
     "TicketState",
     "TicketStore",
+    "UsageLog",
+    "UsageSum",
 ]
 
 
@@ -328,6 +331,11 @@ class Store(Protocol):
     @property
     def runs(self) -> RunStore:
         """Runs and their steps."""
+        ...
+
+    @property
+    def usage(self) -> UsageLog:
+        """Usage of models and tools."""
         ...
 
     @property

@@ -26,7 +26,7 @@ _WITH_MODEL = """\
 Say what you want done. A line such as @terminal {"command": "ls"} runs a tool yourself; the model does not hear of it.
 """
 _KEYS = "Ctrl-C interrupts what runs and keeps the session. Tab completes.\n"
-_ALONE = ("/tools", "/new", "/sessions")
+_ALONE = ("/tools", "/cost", "/new", "/sessions")
 """Commands without arguments: words behind them were meant for something, and would be lost."""
 _LAST = 3
 """Exchanges that are shown when a session is resumed."""
@@ -137,6 +137,13 @@ async def _undo(chat: Conversation, rest: str) -> None:
     chat.screen.text("\n".join(done(plan, carried)))
 
 
+async def _cost(chat: Conversation, rest: str) -> None:
+    from agent.cli.using import told
+    from agent.usage import total
+
+    chat.screen.text(told(total(await chat.opening.crib.store.usage.sums(session_id=chat.session.id))))
+
+
 async def _new(chat: Conversation, rest: str) -> None:
     await chat.open()
     chat.screen.note("a new session; the last one is kept, /sessions lists it")
@@ -173,6 +180,7 @@ COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/image": _image,
     "/explain": _explain,
     "/undo": _undo,
+    "/cost": _cost,
     "/new": _new,
     "/sessions": _sessions,
     "/resume": _resume,

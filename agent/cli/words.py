@@ -9,6 +9,7 @@ SLASH = {
     "/image": "/image FILE shows a picture with the next message; /image alone removes it",
     "/explain": "/explain COMMAND tells what would be said of a command here and now; nothing is run",
     "/undo": "undo the last turn's file changes; /undo call, the last call's; /undo redo makes them again",
+    "/cost": "tokens, cost and calls of this session; `toolcrib usage` has all of them",
     "/new": "begin a new session",
     "/sessions": "the last sessions",
     "/resume": "/resume ID continues one",

@@ -25,6 +25,7 @@ from tools.dispatch.batch import BatchCall, run_batch
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
+    from toolcrib import TokenPrices
 
 FINAL_ANSWER = "You have reached the maximum number of turns. Please provide your final answer now."
 """The specification's words (000-41)."""
@@ -138,13 +139,15 @@ class Steps:
         number, without_calls = state.turn + 1, state.last or state.mends
         after, fault = self._counted(state, turn, provider)
         wire, via, turn_id = self._session.wire, self._session.via, after.turn_id
-        record = turn_record(turn, wire=wire, via=via, turn_id=turn_id, without_calls=without_calls)
+        prices = self._prices(state, provider)
+        cost = prices.cost(turn.usage) if prices is not None and turn.usage else None
+        record = turn_record(turn, wire=wire, via=via, turn_id=turn_id, without_calls=without_calls, cost=cost)
         if fault is None and turn.tool_calls and not without_calls:
             self._turn = turn
             batch = tuple(CallState(call) for call in turn.tool_calls)
             after = await self._keep(after.next(phase="calling", batch=batch, text=turn.assistant_text), [record])
         elif fault is not None:
-            left_out = turn_record(turn, wire=wire, via=via, without_calls=True)
+            left_out = turn_record(turn, wire=wire, via=via, without_calls=True, cost=cost)
             after = await self._keep(after.failed_with(fault), [left_out])
         else:
             after = await self._finish(after, turn.assistant_text, "max_turns" if state.last else "done", record)
@@ -176,13 +179,16 @@ class Steps:
         usage: Counter[str] = Counter(state.usage)
         usage.update(turn.usage)
         state = replace(state, turn=state.turn + 1, usage=dict(usage), finish=turn.finish)
-        prices, limits = prices_of(provider) or state.limits.prices, state.limits
+        prices, limits = self._prices(state, provider), state.limits
         if prices is None:
             return state, None
         if limits.max_cost is not None and not turn.usage and (prices.input or prices.output):
             words = "the server does not count its tokens, so max_cost can't be kept; set it to null, or use another"
             return state, CostCapReached(words)
         return replace(state, cost=state.cost + prices.cost(turn.usage)), None
+
+    def _prices(self, state: RunState, provider: ProviderSession) -> TokenPrices | None:
+        return prices_of(provider) or state.limits.prices
 
     # -- calling -------------------------------------------------------------------------------------------------
 

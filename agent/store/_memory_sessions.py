@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from agent.store._memory_room import MemoryMember, Room
+from agent.store._memory_usage import MemoryUsage
 from agent.store._shared import CANDIDATES, ambiguous, received, title_of
 from toolcrib._frozen import freeze
 from toolcrib._records import NO_ENTRIES
@@ -17,6 +18,7 @@ from toolcrib._types import Json
 class MemorySessions(MemoryMember):
     def __init__(self, room: Room | None = None) -> None:
         super().__init__(room)
+        self.usage = MemoryUsage(room)
         self._messages: dict[str, list[Mapping[str, Json]]] = {}
         self._infos: dict[str, SessionInfo] = {}
         self._prompts: dict[str, Mapping[str, Json]] = {}
@@ -117,6 +119,7 @@ class MemorySessions(MemoryMember):
         info = self._infos[session_id]
         title = info.title or next(filter(None, map(title_of, kept)), "")
         self._messages[session_id].extend(kept)
+        self.usage.add(session_id, kept)
         self._touch(replace(info, title=title, messages=info.messages + len(kept)))
 
     def _like(self, prefix: str) -> Sequence[SessionInfo]:

@@ -13,6 +13,7 @@ from agent.store._codec import Sharing, Stored, dump, plain, text
 from agent.store._database import Access
 from agent.store._jobs import Work
 from agent.store._shared import CANDIDATES, Clock, ambiguous, title_of
+from agent.store._usage import Used, insert, used
 from toolcrib._store import SessionInfo
 from toolcrib._types import Json
 
@@ -133,7 +134,9 @@ def appending(session_id: str, messages: Iterable[Mapping[str, Json]], now: floa
     """
     bodies: list[Stored] = []
     titles: list[str] = []
+    spent: list[Used] = []
     for message in messages:
+        spent += used(message)
         bodies.append(dump(message))
         title = title_of(message)
         if title is not None:
@@ -154,6 +157,7 @@ def appending(session_id: str, messages: Iterable[Mapping[str, Json]], now: floa
             " title = CASE WHEN title = '' THEN ? ELSE title END WHERE row = ?",
             (len(bodies), now, bool(titles), title_text, row),
         )
+        insert(connection, key, now, spent)
 
     return work
 

@@ -42,8 +42,8 @@ examples:
 {MODEL_HELP}
 in the chat:
   @terminal {{"command": "ls"}}      calls a tool yourself; @tool NAME {{...}} does too
-  /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /undo [call|redo]  /new  /sessions
-  /resume ID  /quit
+  /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /undo [call|redo]  /cost  /new
+  /sessions  /resume ID  /quit
   Ctrl-C interrupts what runs, also while the model answers, and keeps the session.
 
 Lines may also be piped in. Then answers and results go to stdout and everything else to stderr, and whatever would have to

@@ -11,6 +11,7 @@ from agent.store._codec import Sharing, dump
 from agent.store._shared import CANDIDATES, ambiguous, title_of
 from agent.store.postgres._database import NOW, PostgresDatabase
 from agent.store.postgres._text import Value, from_text, to_json, to_text
+from agent.store.postgres._usage import USE, spent, spent_json
 from toolcrib._store import Fence, SessionInfo
 from toolcrib._types import Json
 
@@ -33,15 +34,16 @@ SAY = (
 
 
 def said(session_id: str, messages: Iterable[Mapping[str, Json]]) -> dict[str, Value]:
-    """Return the values that GROW and SAY ask for."""
-    bodies, titles = [], []
+    """Return the values that GROW, SAY and USE ask for."""
+    bodies, titles, used = [], [], []
     for message in messages:
+        used += spent(message)
         bodies.append(to_json(dump(message)))
         title = title_of(message)
         if title is not None:
             titles.append(title)
     title = to_text(next(filter(None, titles), ""))
-    return {"session": to_text(session_id), "bodies": bodies, "spoken": bool(titles), "title": title}
+    return {"session": to_text(session_id), "bodies": bodies, "spoken": bool(titles), "title": title, "used": spent_json(used)}
 
 
 class PostgresSessions:
@@ -118,7 +120,7 @@ class PostgresSessions:
 
     async def append_many(self, session_id: str, messages: Iterable[Mapping[str, Json]]) -> None:
         values = {**said(session_id, messages), **self._database.now()}
-        parts = f"grown AS ({GROW.format(source='')}), said AS ({SAY})"
+        parts = f"grown AS ({GROW.format(source='')}), said AS ({SAY}), used AS ({USE})"
         if not await self._database.write(self._fence, "SELECT row FROM grown", values, parts=parts):
             raise KeyError(session_id)
 

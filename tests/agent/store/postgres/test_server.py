@@ -296,7 +296,8 @@ async def test_old_sessions_go_with_all_that_was_theirs(url: str, open_store: Op
         await store.changes.begin(ChangeStep(session, 1, "c", "patch", at, (FileChange("/a", "local", None, None),)))
         await store.origins.remember(session, {"/a": 1})
         status: Any = "parked" if session == "parked" else "ended"
-        await store.runs.commit(RunRecord(f"r-{session}", session, status, 1, {}))
+        answer = {"role": "assistant", "text": "", "usage": {"input": 1}}
+        await store.runs.commit(RunRecord(f"r-{session}", session, status, 1, {}), messages=[answer])
         await store.leases.take(session, "me", 1.0)
     await store.grants.add(Grant("always", "always", "", "/", argv=("ls",)))
     before = counts(url)
@@ -304,7 +305,7 @@ async def test_old_sessions_go_with_all_that_was_theirs(url: str, open_store: Op
     assert await store.prune(200.0) == 1
     after = counts(url)
     gone = {table: before[table] - after[table] for table in before}
-    assert gone == dict.fromkeys(before, 1) | {"leases": 0, "inbox": 0}
+    assert gone == dict.fromkeys(before, 1) | {"messages": 2, "leases": 0, "inbox": 0}
     assert [one.id for one in await store.sessions.list()] == ["new", "parked", "busy"]
     assert {grant.id for grant in await store.grants.all()} == {"g-busy", "g-parked", "g-new", "always"}
     assert await store.prune(200.0) == 0
