@@ -27,8 +27,8 @@ _UNSEEN = dict.fromkeys([*(code for code in range(32) if code not in b"\t\n"), 1
 
 @dataclass(frozen=True, slots=True)
 class InstructionFile:
-    """A file of instructions. ``path`` is relative to the root, ``size`` is in bytes. ``fault`` says why its text is cut
-    or missing, "" where it is whole.
+    """A file of instructions. ``path`` is relative to the root, ``size`` are the bytes of it that a model is told. ``fault``
+    says why its text is cut or missing, "" where it is whole.
     """
 
     path: str
@@ -154,17 +154,17 @@ def _read(handle: int, path: str, most: int) -> InstructionFile | None:
     try:
         data = _bytes(handle, most + 1)
     except OSError as error:
-        return InstructionFile(path, "", about.st_size, f"not read: {error.strerror or error}")
+        return InstructionFile(path, "", 0, f"not read: {error.strerror or error}")
     cut = len(data) > most
     text = decode(data[:most], cut=cut)
     if text is None:
-        return InstructionFile(path, "", about.st_size, "not read: no text")
+        return InstructionFile(path, "", 0, "not read: no text")
     lines = text.text.replace("\r\n", "\n")
     if cut and "\n" in lines:
         lines = lines[: lines.rindex("\n") + 1]
     fault = f"the first {len(lines.encode()) / 1024:.0f} of {about.st_size / 1024:.0f} KiB" if cut else ""
     whole = lines.translate(_UNSEEN).strip("\n")
-    return InstructionFile(path, whole, about.st_size, fault) if whole.strip() or cut else None
+    return InstructionFile(path, whole, len(whole.encode()), fault) if whole.strip() or cut else None
 
 
 def _bytes(handle: int, most: int) -> bytes:

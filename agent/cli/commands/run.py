@@ -241,7 +241,7 @@ def _started(lines: JsonLines | None, session: Session, model: str) -> None:
 
     files = session.prompt.surroundings.files
     if lines is not None:
-        lines.started(session.identity.session_id, model, session.names, [file.path for file in files if file.text or file.size])
+        lines.started(session.identity.session_id, model, session.names, [file.path for file in files if file.size])
     if files:
         print(f"toolcrib: {one_line(told(files))}", file=sys.stderr, flush=True)
 
