@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from toolcrib._dataclass import dataclass
+from toolcrib._regex import Regex
 from toolcrib._types import Json
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
@@ -21,6 +22,7 @@ FILE_BYTES = 32 * 1024
 ALL_BYTES = 64 * 1024
 """Bytes of all files together. Where that is too little, the files nearest to the working folder keep theirs."""
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_HEAD = Regex(r"(?:ref: refs/heads/(?P<branch>[\w./+@#=-]{1,200})|(?P<commit>[0-9a-f]{40,64}))\n?")
 _UNSEEN = dict.fromkeys([*(code for code in range(32) if code not in b"\t\n"), 127, *range(0xE0000, 0xE0080)])
 """Control characters and tags, which a person who reads the file doesn't see."""
 
@@ -181,14 +183,11 @@ def git_branch(folder: Path) -> str:
     """Return the branch that is checked out in the repository around ``folder``, the begin of a commit where none is, "" where
     there is no repository or its HEAD can't be read. Runs no program.
     """
-    from toolcrib._regex import Regex
-
-    shape = Regex(r"(?:ref: refs/heads/(?P<branch>[\w./+@#=-]{1,200})|(?P<commit>[0-9a-f]{40,64}))\n?")
     for above in (folder, *folder.parents):
         entry = above / ".git"
         if not os.path.lexists(entry):
             continue
-        found = shape.fullmatch(_head(entry))
+        found = _HEAD.fullmatch(_head(entry))
         return "" if found is None else found["branch"] or f"none, at commit {found['commit'][:12]}"
     return ""
 
