@@ -64,7 +64,7 @@ class ChatOpening:
         if self.asker is refuse:
             await leave_open(session)
         if self.confirm is not None:
-            session.more_turns = self._more_turns
+            session.link.more_turns = self._more_turns
         return session
 
     async def _more_turns(self, turns: int) -> int:

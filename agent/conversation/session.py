@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.answers import record_answer, topic_of
@@ -97,8 +97,6 @@ class Session:
         """Told of the session's state where it was read anew: this process begins with it, or another one changed it."""
         self.before: Callable[[], Awaitable[None]] | None = None
         """Awaited before anything happens in the session: the process's plugins are started."""
-        self.more_turns: Callable[[int], Coroutine[Any, Any, int]] | None = None
-        """Asked at the end of a run's turns, with their number: for how many more it goes on; 0 ends it."""
         self.opened_for = scope.identity
         """Whose session it is; a run may be somebody else's."""
         self._started = False

@@ -100,7 +100,7 @@ class Steps:
 
     async def _more_turns(self, state: RunState) -> int | None:
         """Ask whoever can be asked whether the run shall go on; return for how many turns, None where it was interrupted."""
-        scope, ask = self._session.scope, self._session.more_turns
+        scope, ask = self._session.scope, self._session.link.more_turns
         if ask is None:
             return 0
         more = await interruptible(scope, ask(state.turn))
