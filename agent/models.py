@@ -156,6 +156,8 @@ class _Opener:
         """The conversation so far, with this model. From now on the session records its turns."""
         session, plugins = self.session, self.session.providers
         check_name(target.provider, plugins)
+        if target.endpoint is not None:
+            await session.prompt.settle()
         if target.endpoint is None or target.provider not in PROVIDERS:
             records = await session.records() if session.transcript.count else ()
             provider = open_session(target, self._conversation(target, records), self.environ, plugins=plugins)
@@ -170,7 +172,7 @@ class _Opener:
     def _conversation(self, target: ModelTarget, records: Iterable[Mapping[str, Any]]) -> ProviderOpening:
         session, model = self.session, self.session.config.model
         return ProviderOpening(
-            system="" if target.endpoint is None else session.system_prompt(self.instructions),
+            system="" if target.endpoint is None else session.prompt.text(self.instructions),
             tools=session.definitions,
             records=records,
             stream=model.stream,

@@ -6,9 +6,10 @@ everything in memory never suspends, so that a coroutine which awaits it can be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from toolcrib._processes import LeaseStore, Signals
 from toolcrib._records import (
     NO_ENTRIES,
     AuditEntry,
@@ -28,6 +29,7 @@ from toolcrib._records import (
 )
 from toolcrib._types import Answer, Json, ToolCall, ToolCallStatus, ToolResult
 from toolcrib._undo import ChangeJournal
+from toolcrib._usage import UsageLog, UsageSum
 
 __all__ = [
     "AuditEntry",
@@ -55,6 +57,8 @@ __all__ = [
     "TicketRecord",
     "TicketState",
     "TicketStore",
+    "UsageLog",
+    "UsageSum",
 ]
 
 
@@ -192,8 +196,13 @@ class SessionStore(Protocol):
         place: Mapping[str, str] | None = None,
         host: str | None = None,
         via: Mapping[str, str] | None = None,
+        prompt: Mapping[str, Json] | None = None,
     ) -> None:
         """Change what is given."""
+        ...
+
+    async def prompt(self, session_id: str) -> Mapping[str, Json]:
+        """Return what ``update`` was last given as ``prompt``: the part of the system prompt that stays. Empty for nothing."""
         ...
 
     async def append(self, session_id: str, message: Mapping[str, Json]) -> None:
@@ -220,26 +229,6 @@ class SessionStore(Protocol):
         self, limit: int = 20, *, platform: str | None = None, user: str | None = None, cwd: str | None = None
     ) -> Sequence[SessionInfo]:
         """Return sessions in which a user said something, the last used first; the arguments that are given must match."""
-        ...
-
-
-class LeaseStore(Protocol):
-    """Leases by name. Times are the database's own, so that no two clocks are compared."""
-
-    async def take(self, name: str, owner: str, seconds: float) -> Lease | None:
-        """Take a lease that is free or has lapsed, or whose owner is a process of this machine that has ended; else None."""
-        ...
-
-    async def renew(self, lease: Lease) -> bool:
-        """Let it last for ``lease.seconds`` from now. False where another took it: it is lost."""
-        ...
-
-    async def release(self, lease: Lease) -> None:
-        """Give it back; one that was lost is left alone."""
-        ...
-
-    async def holder(self, name: str) -> str | None:
-        """The owner of a lease that lasts, None where it is free, has lapsed, or its owner is known to have ended."""
         ...
 
 
@@ -298,18 +287,6 @@ class OriginStore(Protocol):
         """Add these bits to what is known of each path, and set what it is a copy of ("": of nothing)."""
 
 
-class Signals(Protocol):
-    """A knock on other processes' doors. It may be lost: whoever listens looks again now and then all the same."""
-
-    async def send(self, topic: str) -> None:
-        """Wake whoever listens, in any process that uses this store. Raises nothing."""
-        ...
-
-    def listen(self, heard: Callable[[str], None]) -> Callable[[], None]:
-        """Call ``heard(topic)`` at every signal, from any thread; it must not block. Returns what ends it."""
-        ...
-
-
 class Store(Protocol):
     """The whole store. Its methods raise StoreFailed where the store can't be read or written.
 
@@ -354,6 +331,11 @@ class Store(Protocol):
     @property
     def runs(self) -> RunStore:
         """Runs and their steps."""
+        ...
+
+    @property
+    def usage(self) -> UsageLog:
+        """Usage of models and tools."""
         ...
 
     @property

@@ -15,6 +15,10 @@ from toolcrib._types import Json
 _INTEGER = Regex(r"[+-]?\d{1,4000}")
 _SNIPPET_CHARS = 800
 _SHOWN_ERRORS = 3
+_ALIASES: Mapping[str, str] = {"old_string": "old", "new_string": "new"}
+"""Names that models know from other tools, with the property that a closed schema may have for the same. They are not shown, so
+that schemas stay small.
+"""
 _TOO_DEEP = "nested too deep; send a flatter value"
 
 
@@ -82,7 +86,7 @@ def _copied(value: Json) -> Json:
 class ArgumentCheck:
     """Validator of one tool's arguments. Built once for a tool, then called for each call."""
 
-    __slots__ = ("_integers", "_parameters", "_validator")
+    __slots__ = ("_aliases", "_integers", "_parameters", "_validator")
 
     def __init__(self, parameters: Mapping[str, Json]) -> None:
         import jsonschema_rs
@@ -90,18 +94,21 @@ class ArgumentCheck:
         self._parameters = parameters
         self._validator = jsonschema_rs.validator_for(copy.deepcopy(dict(parameters)))
         properties = parameters.get("properties", {})
+        aliases = {} if parameters.get("additionalProperties") is not False else _ALIASES
+        self._aliases = {name: own for name, own in aliases.items() if own in properties and name not in properties}
         self._integers = tuple(name for name, schema in properties.items() if _types(schema) == {"integer"})
 
     def __call__(self, args: Json) -> dict[str, Json]:
         """The arguments as the handler gets them; ``args`` itself is never changed. Raises InvalidArguments.
 
         None and an empty string mean no arguments (002-35). A JSON text of an object is read. Strings become numbers,
-        booleans, lists or objects only where the schema takes no string and the text says exactly that ("42" -> 42).
+        booleans, lists or objects only where the schema takes no string and the text says exactly that ("42" -> 42). A name of
+        ``_ALIASES`` stands for the property of the schema that is not given: gates and handlers see the schema's names alone.
         """
         checked = args if type(args) is dict else self._object(args)
         try:
             if not self._validator.is_valid(checked):
-                checked = _coerce(checked, self._parameters)
+                checked = _coerce(self._renamed(checked), self._parameters)
                 if not self._validator.is_valid(checked):
                     raise InvalidArguments(self._explain(checked))
         except RecursionError:
@@ -113,6 +120,10 @@ class ArgumentCheck:
             if type(value) is float:  # 3.0 is an integer to JSON Schema, but not to range()
                 checked = {**checked, name: int(value)}
         return checked
+
+    def _renamed(self, args: dict[str, Json]) -> dict[str, Json]:
+        names = {name: own for name, own in self._aliases.items() if name in args and own not in args}
+        return {names.get(name, name): value for name, value in args.items()} if names else args
 
     def _object(self, args: Json) -> dict[str, Json]:
         if args is None or args == "":

@@ -44,6 +44,7 @@ examples:
   toolcrib tools                                           which tools there are, and why one is missing
   toolcrib toolsets --platform telegram                    what a platform gets
   toolcrib explain 'rm -rf build'                          how a command would be judged, and who would decide
+  toolcrib usage --by model                                tokens and cost; also by day, session and tool
   toolcrib undo                                            take back what file tools changed
   toolcrib doctor                                          what is wrong here, and what to do
 

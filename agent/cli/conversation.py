@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent.cli.ask import refuse
+from agent.cli.escape import one_line
 from agent.cli.faults import explained
 from agent.cli.oneshot import Fan
 from agent.cli.parked import leave_open
@@ -16,6 +17,7 @@ from agent.cli.view import View
 from agent.conversation.limits import RunLimits
 from agent.conversation.state import RunResult
 from agent.events import ToolFinished, ToolStarted
+from agent.instructions import told
 from agent.models import ModelChoice, find_endpoint, own_choice
 from agent.protocols.command import parse_command
 from toolcrib import Image, ToolCall, ToolcribError
@@ -66,7 +68,15 @@ class ChatOpening:
         )
         if self.asker is refuse:
             await leave_open(session)
+        if self.confirm is not None:
+            session.link.more_turns = self._more_turns
         return session
+
+    async def _more_turns(self, turns: int) -> int:
+        """Ask whether a run that has used its turns shall go on with as many again."""
+        assert self.confirm is not None  # noqa: S101 - else nobody asks this
+        more, used = self.limits.max_turns, f"{turns} turn{'' if turns == 1 else 's'}"
+        return more if await self.confirm(f"The model has used {used}. Go on for up to {more} more?") else 0
 
 
 class Conversation:
@@ -89,6 +99,7 @@ class Conversation:
         self._view = View(screen, markdown=display.markdown, thinking=display.thinking)
         self._session: Session | None = None
         self._tracer: Tracer | None = None
+        self._told = ""
 
     # -- sessions ------------------------------------------------------------------------------------------------
 
@@ -124,9 +135,17 @@ class Conversation:
         choice = await own_choice(session, choice)
         await session.connect(choice, allows_manual=True)
         self.choice = choice
+        self._name_instructions(session)
         if self.opening.trace:
             self._tracer = Tracer(session)
-            await self._tracer.set_up(session.system_prompt() if session.model else "", session.model)
+            await self._tracer.set_up(session.prompt.text() if session.model else "", session.model)
+
+    def _name_instructions(self, session: Session) -> None:
+        """Name the project's instructions that the model was told, once."""
+        files = told(session.prompt.surroundings.files) if session.model else ""
+        if files and files != self._told:
+            self.screen.note(one_line(files))
+            self._told = files
 
     def has_server(self) -> bool:
         """Return True if a model's server is named or configured."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from agent.cli.images import ImageFolder
     from toolcrib._store import TicketRecord
 
-VERSION = 1
+VERSION = 2
 _STATUS = {
     ToolCallStatus.SUCCEEDED: "succeeded",
     ToolCallStatus.FAILED: "failed",
@@ -50,9 +50,11 @@ class JsonLines:
         self._out.write(_line({"v": VERSION, "type": kind, **fields}) + "\n")
         self._out.flush()
 
-    def started(self, session: str, model: str, tools: Sequence[str], allowed: Sequence[str] = ()) -> None:
+    def started(
+        self, session: str, model: str, tools: Sequence[str], instructions: Sequence[str], allowed: Sequence[str] = ()
+    ) -> None:
         more = {"allowed": list(allowed)} if allowed else {}
-        self.write("run_started", session=session, model=model, tools=list(tools), **more)
+        self.write("run_started", session=session, model=model, tools=list(tools), instructions=list(instructions), **more)
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -110,14 +112,27 @@ class JsonLines:
         denied = result.failure is not None and result.failure.kind == "Denied"
         status = "denied" if denied else _STATUS.get(executed.status, executed.status.value)
         status = "unrecorded" if executed.unrecorded and status == "succeeded" else status
-        told = {"error": result.message or as_json(executed)} if result.is_error else {"result": as_json(executed)}
+        text = as_json(executed)
+        told = {"error": result.message or text} if result.is_error else {"result": _value(text)}
         images = {"images": [_told(image) for image in shown]} if (shown := images_of(executed)) else {}
         call, duration = executed.call, round(executed.duration, 6)
-        self.write("tool_finished", id=call.id, name=call.name, status=status, duration=duration, **told, **images)
+        about = {"id": call.id, "name": call.name, "status": status, "duration": duration}
+        try:
+            self.write("tool_finished", **about, **told, **images)
+        except RecursionError:  # read, it is nested deeper than can be written
+            self.write("tool_finished", **about, result=text, **images)
 
 
 def _told(image: Image) -> dict[str, Any]:
     return {"media_type": image.media_type, "bytes": len(image.data)}
+
+
+def _value(text: str) -> Any:
+    """Return the JSON value that a result's text is; the text where Python can't read it: nested too deep, a number too long."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _line(value: Any) -> str:

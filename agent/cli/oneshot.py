@@ -122,7 +122,7 @@ class TaskRun:
             return self._outcome("interrupted", "")
         fan = Fan([*watches, *([tracer] if tracer is not None else [])], self.interrupt)
         if tracer is not None:
-            await tracer.set_up(session.system_prompt(), session.model)
+            await tracer.set_up(session.prompt.text(), session.model)
             if task:
                 tracer.said(task, self._images)
         if session.scope.cancelled or not task:

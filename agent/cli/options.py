@@ -41,7 +41,12 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 def add_session_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the session")
-    group.add_argument("--max-turns", metavar="N", type=count, help="turns with calls before a final answer is asked for")
+    group.add_argument(
+        "--max-turns",
+        metavar="N",
+        type=count,
+        help="turns with calls before a final answer is asked for; in the chat you are asked first",
+    )
     group.add_argument("--max-tokens", metavar="N", type=count, help="tokens that one run may use, in and out")
     group.add_argument("--toolsets", metavar="A,B", type=_names, help="these toolsets instead of the configured ones")
     group.add_argument("--disable", metavar="X,Y", type=_names, help="without these toolsets")
@@ -103,10 +108,12 @@ def choice_of(args: argparse.Namespace) -> ModelChoice:
     return ModelChoice(args.model, args.base_url, args.api_key_env, args.provider)
 
 
-def limits_of(config: Config, args: argparse.Namespace) -> RunLimits:
+def limits_of(config: Config, args: argparse.Namespace, turns: int | None = None) -> RunLimits:
+    """Return the limits that the options and the configuration set; ``turns`` where neither says how many."""
     from agent.conversation.limits import RunLimits
 
-    return RunLimits.of(config, max_turns=args.max_turns, max_tokens=args.max_tokens)
+    given = turns if args.max_turns is None and config.origin("max_turns") == "default" else args.max_turns
+    return RunLimits.of(config, max_turns=given, max_tokens=args.max_tokens)
 
 
 def wants_trace(args: argparse.Namespace) -> bool:

@@ -27,7 +27,7 @@ _WITH_MODEL = """\
 Say what you want done. A line such as @terminal {"command": "ls"} runs a tool yourself; the model does not hear of it.
 """
 _KEYS = "Ctrl-C interrupts what runs and keeps the session. Tab completes.\n"
-_ALONE = ("/tools", "/new", "/sessions", "/env")
+_ALONE = ("/tools", "/cost", "/new", "/sessions", "/env")
 """Commands without arguments: words behind them were meant for something, and would be lost."""
 _LAST = 3
 """Exchanges that are shown when a session is resumed."""
@@ -182,6 +182,13 @@ async def _diff(chat: Conversation, rest: str) -> None:
         (chat.screen.line(text, style) if chat.screen.interactive else chat.screen.text(text))
 
 
+async def _cost(chat: Conversation, rest: str) -> None:
+    from agent.cli.using import told
+    from agent.usage import total
+
+    chat.screen.text(told(total(await chat.opening.crib.store.usage.sums(session_id=chat.session.id))))
+
+
 async def _new(chat: Conversation, rest: str) -> None:
     await chat.open()
     chat.screen.note("a new session; the last one is kept, /sessions lists it")
@@ -259,6 +266,7 @@ COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/mode": _mode,
     "/undo": _undo,
     "/diff": _diff,
+    "/cost": _cost,
     "/new": _new,
     "/sessions": _sessions,
     "/resume": _resume,

@@ -18,6 +18,7 @@ SLASH = {
     "/mode": "what is asked besides; /mode default, /mode confirm-edits and /mode plan switch it",
     "/undo": "undo the last turn's file changes; /undo call, the last call's; /undo redo makes them again",
     "/diff": "what tools changed in files in this session; /diff FILE, in one of them",
+    "/cost": "tokens, cost and calls of this session; `toolcrib usage` has all of them",
     "/new": "begin a new session",
     "/sessions": "the last sessions",
     "/resume": "/resume ID continues one",

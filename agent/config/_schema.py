@@ -126,6 +126,18 @@ class PluginsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class InstructionsConfig:
+    """What a project says of how to work in it"""
+
+    enabled: bool = setting(
+        True,
+        "Whether a model is told the project's AGENTS.md (CLAUDE.md in a folder without one), from the project's root to the\n"
+        "working folder, as text that is not yours: 32 KiB of a file, 64 KiB in all.",
+        expect="true or false",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class TerminalConfig:
     """The terminal tool"""
 
@@ -278,6 +290,7 @@ class Config:
         expect="ids of users, each with disabled_toolsets and disabled_tools",
     )
     plugins: PluginsConfig = field(default_factory=PluginsConfig)
+    instructions: InstructionsConfig = field(default_factory=InstructionsConfig)
     terminal: TerminalConfig = field(default_factory=TerminalConfig)
     environments: EnvironmentsConfig = field(default_factory=EnvironmentsConfig)
     approval: ApprovalConfig = field(default_factory=ApprovalConfig)
@@ -316,7 +329,8 @@ class Config:
     )
     max_turns: int = setting(
         10,
-        "Times that the model may be asked again before a run ends.",
+        "Times that the model may be asked again before a run ends. Where it is not set, they are 50 in the chat, which then\n"
+        "asks whether to go on.",
         expect=COUNT,
         check=at_least_one,
     )

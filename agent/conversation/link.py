@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
 
 from agent.providers.abilities import model_of
 from toolcrib import ExecutedCall, Image, ProviderSession, ProviderTurn
@@ -25,6 +25,8 @@ class ModelLink:
         self.choice: ModelChoice | None = None
         self.instructions = ""
         self.allows_manual = False
+        self.more_turns: Callable[[int], Coroutine[Any, Any, int]] | None = None
+        """Asked at the end of a run's turns, with their number: for how many more the model is asked; 0 ends the run."""
         self.name = ""
         """The model's name; "" where a person types the calls, or before it was first opened."""
 

@@ -97,25 +97,28 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         providers=here.providers,
     )
     session.mode.apply(mode)
+    _give_prompt(here, session, location)
     session.on_state = lambda state: todos.write(state.get(TODOS.name) or [])
     session.before = here.start_plugins
     session.outfit = here.outfit(session, wanted.enabled, wanted.disabled)
     if old is None:
         via = _asked(here, wanted)
-        await store.sessions.create(
-            session_id,
-            platform=wanted.platform,
-            user=wanted.user,
-            model=via.get("model", ""),
-            cwd=location.start,
-            place=place,
-            via=via,
-        )
+        made = {"model": via.get("model", ""), "cwd": location.start, "place": place, "via": via}
+        await store.sessions.create(session_id, platform=wanted.platform, user=wanted.user, **made)
         return session
     if old.place != place:
         await store.sessions.update(session_id, place=place)
     await session.look()
     return session
+
+
+def _give_prompt(here: Workspace, session: Session, location: Location) -> None:
+    """Say what the session's model is to be told of where it is; it is looked up when a model is first asked."""
+    from agent.prompt import basis_of, look_around
+
+    wanted, redact = here.config.instructions.enabled, session.scope.redactor.text
+    session.prompt.basis = basis_of(location, here.project_dir, instructions=wanted)
+    session.prompt.look = lambda: look_around(location, here.project_dir, instructions=wanted, redact=redact)
 
 
 def _asked(here: Workspace, wanted: Opening) -> Mapping[str, str]:

@@ -14,11 +14,11 @@ from agent.conversation.holding import Holding
 from agent.conversation.limits import RunLimits
 from agent.conversation.link import ModelLink
 from agent.conversation.modes import SessionMode
+from agent.conversation.prompting import SessionPrompt
 from agent.conversation.state import ParkedShell, RunResult, RunState
 from agent.conversation.transcript import Record, Transcript
 from agent.conversation.turnstile import Turnstile
 from agent.observers import tell
-from agent.prompt import system_prompt
 from toolcrib import (
     Answer,
     ExecutedCall,
@@ -84,6 +84,7 @@ class Session:
         self.limits = limits or RunLimits.of(config)
         self.transcript = Transcript(store, scope.identity.session_id)
         self.link = ModelLink(self)
+        self.prompt = SessionPrompt(self)
         self.turnstile = Turnstile()
         self.mode = SessionMode(scope, store)
         self.holding = Holding(store, scope.identity.session_id, fence, scope.interrupt, owner)
@@ -331,10 +332,6 @@ class Session:
     def definitions(self) -> list[Any]:
         """The schemas that a model is shown; shared and read-only."""
         return self.dispatcher.registry.get_definitions(self.names)
-
-    def system_prompt(self, instructions: str = "") -> str:
-        """Return what a model is told first. Raises EnvironmentFailed where the folder of its commands can't be known."""
-        return system_prompt(self.scope.cwd, instructions, self.backend.told)
 
     def emoji(self, name: str) -> str:
         """Return the tool's emoji, "" where it has none."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agent.conversation.asking import Emit, ask_model, new_stream, text_id
+from agent.conversation.asking import Emit, ask_model, interruptible, new_stream, text_id
 from agent.conversation.limits import AnswerUnfit, CostCapReached, MaxTurnsReached, NoProgress, RunError, Stopped, TokenCapReached
 from agent.conversation.state import CallState, RunState
 from agent.conversation.transcript import Record, begun_since, results_record, turn_record, user_record
@@ -25,6 +25,7 @@ from tools.dispatch.batch import BatchCall, run_batch
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
+    from toolcrib import TokenPrices
 
 FINAL_ANSWER = "You have reached the maximum number of turns. Please provide your final answer now."
 """The specification's words (000-41)."""
@@ -75,7 +76,12 @@ class Steps:
         if session.scope.cancelled:
             return await self._keep(state.ended("interrupted"))
         if not state.last and not state.mends and state.turn >= state.limits.max_turns:
-            return await self._ask_last(state)
+            more = await self._more_turns(state)
+            if more is None:
+                return await self._keep(state.ended("interrupted"))
+            if not more:
+                return await self._ask_last(state)
+            state = await self._keep(state.next(limits=replace(state.limits, max_turns=state.turn + more)))
         provider = await session.provider()
         number, stream = state.turn + 1, new_stream()
         self._emit(TurnStarted(number))
@@ -91,6 +97,14 @@ class Steps:
         if turn is None:
             return await self._keep(state.ended("interrupted", turn=number, finish=""))
         return await self._answered(state, turn, provider, stream)
+
+    async def _more_turns(self, state: RunState) -> int | None:
+        """Ask whoever can be asked whether the run shall go on; return for how many turns, None where it was interrupted."""
+        scope, ask = self._session.scope, self._session.link.more_turns
+        if ask is None:
+            return 0
+        more = await interruptible(scope, ask(state.turn))
+        return None if scope.cancelled else more
 
     async def _ask_last(self, state: RunState) -> RunState:
         """Ask for a final answer, as 000-41 says; or end the run, as 004-6 does."""
@@ -125,13 +139,15 @@ class Steps:
         number, without_calls = state.turn + 1, state.last or state.mends
         after, fault = self._counted(state, turn, provider)
         wire, via, turn_id = self._session.wire, self._session.via, after.turn_id
-        record = turn_record(turn, wire=wire, via=via, turn_id=turn_id, without_calls=without_calls)
+        prices = self._prices(state, provider)
+        cost = prices.cost(turn.usage) if prices is not None and turn.usage else None
+        record = turn_record(turn, wire=wire, via=via, turn_id=turn_id, without_calls=without_calls, cost=cost)
         if fault is None and turn.tool_calls and not without_calls:
             self._turn = turn
             batch = tuple(CallState(call) for call in turn.tool_calls)
             after = await self._keep(after.next(phase="calling", batch=batch, text=turn.assistant_text), [record])
         elif fault is not None:
-            left_out = turn_record(turn, wire=wire, via=via, without_calls=True)
+            left_out = turn_record(turn, wire=wire, via=via, without_calls=True, cost=cost)
             after = await self._keep(after.failed_with(fault), [left_out])
         else:
             after = await self._finish(after, turn.assistant_text, "max_turns" if state.last else "done", record)
@@ -163,13 +179,16 @@ class Steps:
         usage: Counter[str] = Counter(state.usage)
         usage.update(turn.usage)
         state = replace(state, turn=state.turn + 1, usage=dict(usage), finish=turn.finish)
-        prices, limits = prices_of(provider) or state.limits.prices, state.limits
+        prices, limits = self._prices(state, provider), state.limits
         if prices is None:
             return state, None
         if limits.max_cost is not None and not turn.usage and (prices.input or prices.output):
             words = "the server does not count its tokens, so max_cost can't be kept; set it to null, or use another"
             return state, CostCapReached(words)
         return replace(state, cost=state.cost + prices.cost(turn.usage)), None
+
+    def _prices(self, state: RunState, provider: ProviderSession) -> TokenPrices | None:
+        return prices_of(provider) or state.limits.prices
 
     # -- calling -------------------------------------------------------------------------------------------------
 

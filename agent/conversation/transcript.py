@@ -41,10 +41,16 @@ def user_record(
 
 
 def turn_record(
-    turn: ProviderTurn, *, wire: str, via: Mapping[str, Any], turn_id: str = "", without_calls: bool = False
+    turn: ProviderTurn,
+    *,
+    wire: str,
+    via: Mapping[str, Any],
+    turn_id: str = "",
+    without_calls: bool = False,
+    cost: float | None = None,
 ) -> Record:
     """A reply of the model. ``turn_id`` is by what the ledger knows its calls. ``without_calls`` leaves them out: they will get
-    no result.
+    no result. ``cost`` is by the prices, None without.
     """
     record: Record = {
         "role": "assistant",
@@ -56,6 +62,8 @@ def turn_record(
     }
     if via:
         record["via"] = dict(via)
+    if cost is not None:
+        record["cost"] = cost
     if not without_calls or not turn.tool_calls:
         if turn.tool_calls and turn_id:
             record["turn"] = turn_id
@@ -73,7 +81,8 @@ def begun_since(record: Record | Mapping[str, Any]) -> float:
 
 def results_record(executed: Sequence[ExecutedCall], state: Mapping[str, Json]) -> Record:
     """The results of a turn's calls, as the model reads them, and the session's state after them."""
-    record: Record = {"role": "results", "results": [result_of(one) for one in executed]}
+    results = [result_of(one) | {"seconds": round(one.duration, 6)} for one in executed]
+    record: Record = {"role": "results", "results": results}
     if state:
         record["state"] = dict(state)
     return record

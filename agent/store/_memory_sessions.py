@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from agent.store._memory_room import MemoryMember, Room
+from agent.store._memory_usage import MemoryUsage
 from agent.store._shared import CANDIDATES, ambiguous, received, title_of
 from toolcrib._frozen import freeze
 from toolcrib._records import NO_ENTRIES
@@ -17,8 +18,10 @@ from toolcrib._types import Json
 class MemorySessions(MemoryMember):
     def __init__(self, room: Room | None = None) -> None:
         super().__init__(room)
+        self.usage = MemoryUsage(room)
         self._messages: dict[str, list[Mapping[str, Json]]] = {}
         self._infos: dict[str, SessionInfo] = {}
+        self._prompts: dict[str, Mapping[str, Json]] = {}
 
     async def create(
         self,
@@ -49,9 +52,12 @@ class MemorySessions(MemoryMember):
         place: Mapping[str, str] | None = None,
         host: str | None = None,
         via: Mapping[str, str] | None = None,
+        prompt: Mapping[str, Json] | None = None,
     ) -> None:
         with self._writing:
             info = self._infos[session_id]
+            if prompt is not None:
+                self._prompts[session_id] = freeze(prompt)
             self._touch(
                 replace(
                     info,
@@ -63,6 +69,11 @@ class MemorySessions(MemoryMember):
                     via=info.via if via is None else dict(via),
                 )
             )
+
+    async def prompt(self, session_id: str) -> Mapping[str, Json]:
+        """Raises KeyError for a session that was never created."""
+        with self._reading:
+            return self._prompts.get(self._infos[session_id].id, NO_ENTRIES)
 
     async def append(self, session_id: str, message: Mapping[str, Json]) -> None:
         """Keep a read-only copy. Raises KeyError for a session that was never created."""
@@ -108,6 +119,7 @@ class MemorySessions(MemoryMember):
         info = self._infos[session_id]
         title = info.title or next(filter(None, map(title_of, kept)), "")
         self._messages[session_id].extend(kept)
+        self.usage.add(session_id, kept)
         self._touch(replace(info, title=title, messages=info.messages + len(kept)))
 
     def _like(self, prefix: str) -> Sequence[SessionInfo]:

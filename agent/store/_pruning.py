@@ -32,6 +32,7 @@ _THEIRS = (
     "DELETE FROM runs WHERE session_id = ?",
     "DELETE FROM inbox WHERE session_id = ?",
     "DELETE FROM origins WHERE session_id = ?",
+    "DELETE FROM usage WHERE session_id = ?",
 )
 """A lease stays: its token must not begin again."""
 

@@ -19,7 +19,7 @@ _TYPES: Mapping[_Kind, tuple[type, ...]] = {
     "real": (int, float),
 }
 _READERS: Mapping[str, Mapping[str, Callable[[Any], object]]] = {
-    "sessions": {"place": lambda stored: dict(load(stored)), "via": lambda stored: dict(load(stored))},
+    "sessions": {name: lambda stored: dict(load(stored)) for name in ("place", "via", "prompt")},
     "messages": {"body": lambda stored: _check_message(load(stored))},
     "calls": {"call": lambda stored: load_call("", stored), "result": load_result},
     "tickets": {"ticket": load_ticket, "answer": load_answer},

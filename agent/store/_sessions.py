@@ -13,6 +13,7 @@ from agent.store._codec import Sharing, Stored, dump, plain, text
 from agent.store._database import Access
 from agent.store._jobs import Work
 from agent.store._shared import CANDIDATES, Clock, ambiguous, title_of
+from agent.store._usage import Used, insert, used
 from toolcrib._store import SessionInfo
 from toolcrib._types import Json
 
@@ -56,17 +57,25 @@ class SqliteSessions:
         place: Mapping[str, str] | None = None,
         host: str | None = None,
         via: Mapping[str, str] | None = None,
+        prompt: Mapping[str, Json] | None = None,
     ) -> None:
         """Change what is given. Raises KeyError for a session that was never created."""
         values = [None if value is None else text(value) for value in (title, model, cwd, host)]
-        values += [None if value is None else json.dumps(dict(value)) for value in (place, via)]
+        values += [None if value is None else json.dumps(dict(value)) for value in (place, via, prompt)]
         changed = await self._access.run(
             "UPDATE sessions SET title = coalesce(?, title), model = coalesce(?, model), cwd = coalesce(?, cwd),"
-            " host = coalesce(?, host), place = coalesce(?, place), via = coalesce(?, via), updated_at = ? WHERE id = ?",
+            " host = coalesce(?, host), place = coalesce(?, place), via = coalesce(?, via),"
+            " prompt = coalesce(?, prompt), updated_at = ? WHERE id = ?",
             (*values, self._clock(), text(session_id)),
         )
         if not changed:
             raise KeyError(session_id)
+
+    async def prompt(self, session_id: str) -> Mapping[str, Json]:
+        """Raises KeyError for a session that was never created."""
+        for (stored,) in await self._access.rows("SELECT prompt FROM sessions WHERE id = ?", (text(session_id),)):
+            return dict(json.loads(stored))
+        raise KeyError(session_id)
 
     async def append(self, session_id: str, message: Mapping[str, Json]) -> None:
         """Raises KeyError for a session that was never created."""
@@ -125,7 +134,9 @@ def appending(session_id: str, messages: Iterable[Mapping[str, Json]], now: floa
     """
     bodies: list[Stored] = []
     titles: list[str] = []
+    spent: list[Used] = []
     for message in messages:
+        spent += used(message)
         bodies.append(dump(message))
         title = title_of(message)
         if title is not None:
@@ -146,6 +157,7 @@ def appending(session_id: str, messages: Iterable[Mapping[str, Json]], now: floa
             " title = CASE WHEN title = '' THEN ? ELSE title END WHERE row = ?",
             (len(bodies), now, bool(titles), title_text, row),
         )
+        insert(connection, key, now, spent)
 
     return work
 

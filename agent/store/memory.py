@@ -12,6 +12,7 @@ from agent.store._memory_changes import MemoryChanges
 from agent.store._memory_ledger import MemoryAudit, MemoryLedger, MemoryTickets
 from agent.store._memory_room import MemoryLeases, MemoryMember, Room
 from agent.store._memory_sessions import MemoryInbox, MemoryOrigins, MemoryRuns, MemorySessions
+from agent.store._memory_usage import MemoryUsage
 from agent.store._shared import Clock
 from toolcrib._store import CallRecord, Fence, Grant, GrantStore
 
@@ -113,6 +114,10 @@ class MemoryStore:
     @property
     def runs(self) -> MemoryRuns:
         return self._runs
+
+    @property
+    def usage(self) -> MemoryUsage:
+        return self._sessions.usage
 
     @property
     def inbox(self) -> MemoryInbox:

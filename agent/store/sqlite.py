@@ -26,6 +26,7 @@ from agent.store._sessions import SqliteSessions
 from agent.store._shared import Clock
 from agent.store._signals import SocketSignals
 from agent.store._tickets import SqliteTickets
+from agent.store._usage import SqliteUsage
 from toolcrib._store import CallRecord, Fence
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class SqliteView:
         self._leases = SqliteLeases(database)
         self._runs = SqliteRuns(access, clock)
         self._inbox = SqliteInbox(database, clock)
+        self._usage = SqliteUsage(database)
         self._origins = SqliteOrigins(access)
 
     @property
@@ -81,6 +83,10 @@ class SqliteView:
     @property
     def runs(self) -> SqliteRuns:
         return self._runs
+
+    @property
+    def usage(self) -> SqliteUsage:
+        return self._usage
 
     @property
     def inbox(self) -> SqliteInbox:

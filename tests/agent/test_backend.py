@@ -136,7 +136,7 @@ def test_a_sandbox_by_configuration_hides_our_own_files(outside: Path) -> None:
         executed = session.call("read_file", {"path": f"{more}/in"})
         assert executed.result.is_success
         assert "local:bubblewrap" in as_json(executed)
-        prompt = session.system_prompt()
+        prompt = session.prompt.text()
         assert "Tools act on this machine, in a sandbox" in prompt
         assert "no network" in prompt
         assert str(more) in prompt
@@ -151,7 +151,7 @@ def test_a_result_says_where_it_ran(tmp_path: Path) -> None:
             assert executed.result.data["where"] == "local"
             assert "local" not in executed.result.views["person"]
             assert "[where" not in as_json(session.call("write_file", {"path": "a", "content": "b"}))
-            assert "Tools act on" not in session.system_prompt()
+            assert "Tools act on" not in session.prompt.text()
         with session_of(crib, backend="bubblewrap") as session:
             executed = session.call("terminal", {"command": "pwd"})
             assert executed.result.data["where"] == "local:bubblewrap"
@@ -256,7 +256,7 @@ def test_a_plugin_adds_a_place(tmp_path: Path) -> None:
         with session_of(crib, cwd="/olympus") as session:
             assert says(session, "pwd") == "red in /olympus"
             assert session.call("terminal", {"command": "pwd"}).result.data["where"] == "fake"
-            assert "Tools act on mars" in session.system_prompt()
+            assert "Tools act on mars" in session.prompt.text()
     with crib_of(tmp_path, "terminal: {backend: mars}") as crib, pytest.raises(ConfigError, match="no backend 'mars'"):
         crib.open_session()  # it went with its plugin
     with crib_of(tmp_path, text + "environments: {hosts: {mars: {host: h}}}") as crib:

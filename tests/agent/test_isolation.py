@@ -75,7 +75,7 @@ def test_sessions_are_apart(sessions: Open, tmp_path: Path) -> None:
         "docker": "docker container of",
         "ssh": "another host, root@127.0.0.1",
     }
-    assert told[kind] in one.system_prompt()
+    assert told[kind] in one.prompt.text()
     identities = {session.scope.environment.identity for session in (one, two)}
     assert len(identities) == (2 if kind == "docker" else 1)
 

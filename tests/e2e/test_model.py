@@ -55,6 +55,28 @@ def talking(sit_down: Any, server: ChatServer) -> Any:
     return person
 
 
+def test_a_chat_begins_with_the_message_of_its_command_line(sit_down: Any, server: ChatServer) -> None:
+    server.responses = [ChatServer.text("Hello Ada."), ChatServer.text("Still Ada.")]
+    person = sit_down("chat", "I am Ada", "--base-url", server.base_url, "--model", "test-model")
+    assert "> I am Ada" in person.sees("Hello Ada[.]")
+    person.at_prompt()
+    person.types("who am I?")
+    person.sees("Still Ada[.]")
+
+
+def test_at_the_end_of_its_turns_it_asks_whether_to_go_on(sit_down: Any, server: ChatServer) -> None:
+    look = ("terminal", {"command": "echo hi"})
+    server.responses = [*[ChatServer.calls(look, ids=[f"c{n}"]) for n in range(2)], ChatServer.text("It says hi.")]
+    person = sit_down("chat", "go", "--max-turns", "1", "--base-url", server.base_url, "--model", "test-model")
+    person.sees("The model has used 1 turn[.] Go on for up to 1 more[?] Type yes or no:")
+    person.types("yes")
+    person.sees("The model has used 2 turns[.] Go on for up to 1 more[?] Type yes or no:")
+    person.types("no")
+    person.sees("It says hi[.]")
+    person.at_prompt()
+    assert "maximum number of turns" in server.requests[2]["messages"][-1]["content"]
+
+
 def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [COMMAND, "run", *words]
     return subprocess.run(command, cwd=project, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
@@ -69,7 +91,7 @@ def test_run_does_a_task_of_three_turns(server: ChatServer, calc: Path, project:
     told = [json.loads(line) for line in done.stdout.splitlines()]
     finished = {one["id"]: one for one in told if one["type"] == "tool_finished"}
     assert list(finished) == ["look", "mend", "test"]
-    assert "the test passes" in json.loads(finished["test"]["result"])["output"]
+    assert "the test passes" in finished["test"]["result"]["output"]
     assert told[-1]["turns"] == 3
     results = [message for message in server.requests[2]["messages"] if message["role"] == "tool"]
     assert [message["tool_call_id"] for message in results] == ["look", "mend", "test"]

@@ -41,6 +41,25 @@ def test_what_a_text_spells_out_is_taken(schema: dict[str, Any], given_text: Any
     assert type(got) is type(value)
 
 
+OLD_AND_NEW = {"old": {"type": "string"}, "new": {"type": "string"}, "count": {"type": "integer"}}
+
+
+def test_names_that_models_know_from_other_tools_stand_for_the_schemas_own() -> None:
+    got = check(OLD_AND_NEW, {"old_string": "a", "new_string": "b", "count": "2"}, additionalProperties=False)
+    assert got == {"old": "a", "new": "b", "count": 2}
+    assert check(OLD_AND_NEW, {"old": "a", "new_string": "b"}, additionalProperties=False) == {"old": "a", "new": "b"}
+
+
+def test_such_a_name_stands_for_nothing_where_both_are_given_or_the_schema_knows_it() -> None:
+    with pytest.raises(InvalidArguments, match="old_string"):
+        check(OLD_AND_NEW, {"old": "a", "old_string": "b"}, additionalProperties=False)
+    named = {**OLD_AND_NEW, "old_string": {"type": "string"}}
+    assert check(named, {"old_string": "a"}, additionalProperties=False) == {"old_string": "a"}
+    assert check(OLD_AND_NEW, {"old_string": "a", "count": "2"}) == {"old_string": "a", "count": 2}
+    with pytest.raises(InvalidArguments, match="old_string"):
+        check({"path": {"type": "string"}}, {"old_string": "a"}, additionalProperties=False)
+
+
 @pytest.mark.parametrize(
     ("schema", "text"),
     [

@@ -98,6 +98,17 @@ def test_bad_arguments_reach_neither_gate_nor_handler(run: Any, gate: Approval, 
     assert gate.seen == []
 
 
+def test_patch_takes_the_names_of_other_tools(run: Any, gate: Approval, tmp_path: Path) -> None:
+    """The call that gates, the ledger and the handler see has patch's own names; the schema that models read shows only those."""
+    (tmp_path / "a.txt").write_text("one\ntwo\ntwo\n")
+    done = run("patch", path="a.txt", old_string="two", new_string="2", replace_all="true")
+    assert (tmp_path / "a.txt").read_text() == "one\n2\n2\n"
+    assert done.call.args == {"path": "a.txt", "old": "two", "new": "2", "replace_all": True}
+    assert "old_string" not in json.dumps(registry.get_definitions(["patch"]))
+    both = run("patch", path="a.txt", old="one", new="1", old_string="one").result
+    assert "old_string" in (both.message or "")
+
+
 def test_nothing_of_a_file_is_told_before_the_gates(run: Any, gate: Approval, tmp_path: Path) -> None:
     """A patch that does not fit would show the nearest lines; a gate that refuses comes first."""
     (tmp_path / "key").write_text("secret line\n")

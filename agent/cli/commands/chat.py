@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.app import FAILED, INTERRUPTED, OK, running_crib
@@ -36,9 +37,12 @@ if TYPE_CHECKING:
     from agent.run import Crib
 
 _HISTORY_BYTES = 1 << 20
+_TURNS = 50
+"""Turns of a run in the chat, where nobody set them: a person watches, and is asked at their end."""
 HELP = "Talk to a model that has the tools; without one, type tool calls by hand."
 _EPILOG = f"""\
 examples:
+  toolcrib chat "which test fails?"
   toolcrib chat --base-url http://127.0.0.1:11434/v1 --model qwen3
   toolcrib chat --continue
   toolcrib chat --backend docker
@@ -47,8 +51,8 @@ examples:
 {MODEL_HELP}
 in the chat:
   @terminal {{"command": "ls"}}      calls a tool yourself; @tool NAME {{...}} does too
-  /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /undo [call|redo]  /diff [FILE]  /new  /sessions
-  /resume ID  /export [FILE]  /approvals [revoke ID]  /env  /quit
+  /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /undo [call|redo]  /diff [FILE]  /cost
+  /new  /sessions  /resume ID  /export [FILE]  /approvals [revoke ID]  /env  /quit
   Ctrl-C interrupts what runs, also while the model answers, and keeps the session.
 
 Lines may also be piped in. Then answers and results go to stdout and everything else to stderr, and whatever would have to
@@ -60,6 +64,7 @@ code for a call), or 1 where the model did not answer a line.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
+    parser.add_argument("message", metavar="MESSAGE", nargs="?", default="", help="the first line, as if it were typed there")
     add_model_options(parser)
     add_session_options(parser)
 
@@ -81,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
                 runner.run(show_last(conversation))
                 if interactive:
                     _go_on(conversation, runner)
-            return (_type if interactive else _pipe)(conversation, runner)
+            return (_type if interactive else _pipe)(conversation, runner, args.message)
         finally:
             with interrupting(lambda: None):
                 runner.run(conversation.close())
@@ -98,7 +103,7 @@ def _conversation(args: argparse.Namespace, crib: Crib, *, interactive: bool) ->
     opening = ChatOpening(
         crib,
         asker_for(below or find_terminal()),
-        limits_of(crib.config, args),
+        limits_of(crib.config, args, _TURNS),
         args.toolsets,
         args.disable,
         folder_of(args, crib),
@@ -155,11 +160,11 @@ def _greet(conversation: Conversation) -> None:
             conversation.screen.note(line)
 
 
-def _pipe(conversation: Conversation, runner: asyncio.Runner) -> int:
+def _pipe(conversation: Conversation, runner: asyncio.Runner, first: str) -> int:
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="surrogateescape")  # what is no text reaches the tool's own check, which says so
     code = OK
-    for line in sys.stdin or ():
+    for line in chain([first] if first.strip() else [], sys.stdin or ()):
         with interrupting(conversation.interrupt) as came:
             going_on = runner.run(conversation.say(line))
         if came:
@@ -171,7 +176,7 @@ def _pipe(conversation: Conversation, runner: asyncio.Runner) -> int:
     return code
 
 
-def _type(conversation: Conversation, runner: asyncio.Runner) -> int:
+def _type(conversation: Conversation, runner: asyncio.Runner, first: str) -> int:
     from prompt_toolkit import PromptSession
 
     from agent.cli.complete import LineCompleter
@@ -183,6 +188,11 @@ def _type(conversation: Conversation, runner: asyncio.Runner) -> int:
         complete_while_typing=False,
         enable_suspend=True,
     )
+    if first.strip():
+        print(f"> {tame(first)}")
+        with _terminal_restored(), interrupting(conversation.interrupt):
+            if not runner.run(conversation.say(first)):
+                return OK
     while True:
         try:
             line = runner.run(prompt.prompt_async("> "))

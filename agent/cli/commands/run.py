@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.app import INTERRUPTED, running_crib
+from agent.cli.app import INTERRUPTED, TIMED_OUT, running_crib
 from agent.cli.options import (
     MODEL_HELP,
     add_model_options,
@@ -36,7 +37,7 @@ HELP = "Give a model one task: its answer on stdout, its tool calls on stderr."
 _EPILOG = f"""\
 examples:
   toolcrib run "which test fails, and why?"
-  git diff | toolcrib run - --max-turns 3
+  git diff | toolcrib run "review this"    standard input is context beside the task; alone, it is the task
   toolcrib run "tidy up" --json | jq -r 'select(.type == "text_delta") | .text'
   toolcrib run "and now its tests" --continue
   toolcrib run "what is wrong in this plot?" --image plot.png
@@ -46,6 +47,10 @@ examples:
   toolcrib run --resume 4f1c               continues a run that was parked, or whose process was killed
 
 {MODEL_HELP}
+standard input:
+  A pipe or a file is read to its end (at most 1 MiB of text) and given to the model beside the task, as data. A terminal never
+  is. In a loop that reads lines (`while read line; do toolcrib run ...`) give --no-stdin, or the rest of the lines is read.
+
 Nobody is asked: what would need a person's agreement is denied, or with --park the run is parked until somebody answers. A
 task that is given to a session with a parked run waits there until that run has ended. --allow lets a script's own commands
 through, for this run: never what is asked every time or refused, nor what --mode plan refuses. --park keeps no --allow.
@@ -70,8 +75,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "task",
         metavar="TASK",
         nargs="?",
-        help="what to do, or - to read it from stdin; without it, --resume or --continue go on with an unfinished run",
+        help="what to do, or - to read it from standard input; without it, what is piped in is the task, or --resume and "
+        "--continue go on with an unfinished run",
     )
+    parser.add_argument("--no-stdin", action="store_true", help="leave standard input alone, also where it is a pipe or a file")
     parser.add_argument("--park", action="store_true", help="park the run where a person must agree, instead of denying the call")
     parser.add_argument(
         "--allow",
@@ -118,11 +125,15 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> TaskOutcome:
     from agent.cli.images import ImageFolder, read_images
-    from agent.cli.oneshot import TaskRun
+    from agent.cli.oneshot import TaskOutcome, TaskRun
     from agent.cli.render import Screen
     from agent.cli.view import View
 
-    task = _task(args)
+    begun = time.monotonic()
+    try:
+        task = _task(args)
+    except TimeoutError:
+        return TaskOutcome("timeout", "", TIMED_OUT)
     images = read_images(args.image)
     folder = None if args.save_images is None else ImageFolder(args.save_images)
     if lines is not None:
@@ -130,7 +141,8 @@ def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Tas
     with running_crib(args) as (crib, runner):
         session = runner.run(_open(crib, args))
         session.limits = limits_of(crib.config, args)
-        shot = TaskRun(session, choice_of(args), timeout=args.timeout, images=images)
+        left = None if args.timeout is None else max(0.0, args.timeout - (time.monotonic() - begun))
+        shot = TaskRun(session, choice_of(args), timeout=left, images=images)
         with closing(session, runner), interrupting(shot.interrupt):
             view = View(Screen(interactive=False), thinking=crib.config.display.thinking, images=folder)
             tracer = _tracer(session) if wants_trace(args) else None
@@ -189,23 +201,40 @@ def closing(session: Session, runner: asyncio.Runner) -> Iterator[None]:
 
 
 def _task(args: argparse.Namespace) -> str:
-    """Return the task, "" where an unfinished run is to be continued."""
+    """Return the task with what was piped in beside it, "" where an unfinished run is to be continued. Raises TimeoutError where
+    --timeout runs out before standard input ends.
+    """
+    from agent.cli.piped import piped_descriptor, read_piped, with_input
+
     given: str | None = args.task
-    if given is None:
-        if not args.resume and not args.latest:
-            raise ToolcribError('say what to do: toolcrib run "which test fails?"')
-        if args.image:
-            raise ToolcribError("--image goes with a task; say what to do with the picture")
-        return ""
-    if given != "-":
-        task = given
-    elif sys.stdin is None:
-        raise ToolcribError("standard input is closed; pipe the task in, or give it as TASK")
+    if given == "-" and args.no_stdin:
+        raise ToolcribError("TASK - is read from standard input, which --no-stdin leaves alone; leave one of them out")
+    descriptor = None if args.no_stdin else piped_descriptor()
+    piped = "" if descriptor is None else read_piped(descriptor, args.timeout)
+    if given == "-":
+        task = piped if descriptor is not None else _typed()
+    elif given is None:
+        task = piped
     else:
-        task = sys.stdin.buffer.read().decode("utf-8", "replace")
-    if not task.strip():
+        task = with_input(given, piped) if piped.strip() and given.strip() else given
+    if task.strip():
+        return task
+    if given is not None:
         raise ToolcribError('the task is empty; say what to do: toolcrib run "which test fails?"')
-    return task
+    if not args.resume and not args.latest:
+        raise ToolcribError('say what to do: toolcrib run "which test fails?"')
+    if args.image:
+        raise ToolcribError("--image goes with a task; say what to do with the picture")
+    return ""
+
+
+def _typed() -> str:
+    """Return a task that is typed at a terminal, to its Ctrl-D."""
+    from agent.cli.piped import LIMIT, as_text
+
+    if sys.stdin is None:
+        raise ToolcribError("standard input is closed; pipe the task in, or give it as TASK")
+    return as_text(sys.stdin.buffer.read(LIMIT + 1))
 
 
 def _json_lines() -> JsonLines:
@@ -221,8 +250,15 @@ def _tracer(session: Session) -> Tracer:
 
 
 def _started(lines: JsonLines | None, session: Session, model: str, args: argparse.Namespace) -> None:
+    from agent.cli.escape import one_line
+    from agent.instructions import told
+
+    files = session.prompt.surroundings.files
     if lines is not None:
-        lines.started(session.identity.session_id, model, session.names, getattr(args, "allowed", ()))
+        instructions = [file.path for file in files if file.size]
+        lines.started(session.identity.session_id, model, session.names, instructions, getattr(args, "allowed", ()))
+    if files:
+        print(f"toolcrib: {one_line(told(files))}", file=sys.stderr, flush=True)
 
 
 def _warn(event: Event) -> None:

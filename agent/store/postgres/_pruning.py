@@ -22,6 +22,7 @@ _THEIRS = (
     "DELETE FROM runs WHERE session_id = ANY(%(old)s)",
     "DELETE FROM inbox WHERE session_id = ANY(%(old)s)",
     "DELETE FROM origins WHERE session_id = ANY(%(old)s)",
+    "DELETE FROM usage WHERE session_id = ANY(%(old)s)",
 )
 _GONE = "NOT EXISTS (SELECT FROM sessions WHERE sessions.id = session_id)"
 _REST = (

@@ -10,6 +10,7 @@ from agent.store._codec import dump, dump_item, load, load_item
 from agent.store.postgres._database import NOW, PostgresDatabase
 from agent.store.postgres._sessions import GROW, SAY, said
 from agent.store.postgres._text import Values, digest, from_text, to_json, to_text
+from agent.store.postgres._usage import USE
 from toolcrib._records import NO_ENTRIES
 from toolcrib._store import Fence, InboxItem, RunRecord
 from toolcrib._types import Json
@@ -28,6 +29,7 @@ run AS (
     RETURNING id AS run_id
 ), grown AS ({GROW.format(source="FROM run")}),
 said AS ({SAY}),
+used AS ({USE}),
 dropped AS ({_DROP} AND EXISTS (SELECT FROM run)),
 kept AS ({_KEEP_KEY} AND EXISTS (SELECT FROM run))
 """  # noqa: S608 - ours

@@ -11,6 +11,7 @@ from agent.store._codec import Sharing, dump
 from agent.store._shared import CANDIDATES, ambiguous, title_of
 from agent.store.postgres._database import NOW, PostgresDatabase
 from agent.store.postgres._text import Value, from_text, to_json, to_text
+from agent.store.postgres._usage import USE, spent, spent_json
 from toolcrib._store import Fence, SessionInfo
 from toolcrib._types import Json
 
@@ -33,15 +34,16 @@ SAY = (
 
 
 def said(session_id: str, messages: Iterable[Mapping[str, Json]]) -> dict[str, Value]:
-    """Return the values that GROW and SAY ask for."""
-    bodies, titles = [], []
+    """Return the values that GROW, SAY and USE ask for."""
+    bodies, titles, used = [], [], []
     for message in messages:
+        used += spent(message)
         bodies.append(to_json(dump(message)))
         title = title_of(message)
         if title is not None:
             titles.append(title)
     title = to_text(next(filter(None, titles), ""))
-    return {"session": to_text(session_id), "bodies": bodies, "spoken": bool(titles), "title": title}
+    return {"session": to_text(session_id), "bodies": bodies, "spoken": bool(titles), "title": title, "used": spent_json(used)}
 
 
 class PostgresSessions:
@@ -87,31 +89,38 @@ class PostgresSessions:
         place: Mapping[str, str] | None = None,
         host: str | None = None,
         via: Mapping[str, str] | None = None,
+        prompt: Mapping[str, Json] | None = None,
     ) -> None:
         given = {"title": title, "model": model, "cwd": cwd, "host": host}
         changed = await self._database.write(
             self._fence,
             "UPDATE sessions SET title = coalesce(%(title)s, title), model = coalesce(%(model)s, model),"  # noqa: S608 - NOW is ours
             " cwd = coalesce(%(cwd)s, cwd), host = coalesce(%(host)s, host), place = coalesce(%(place)s, place),"
-            " via = coalesce(%(via)s, via),"
+            " via = coalesce(%(via)s, via), prompt = coalesce(%(prompt)s, prompt),"
             f" updated_at = {NOW} WHERE id = %(id)s RETURNING row",
             {
                 **self._database.now(),
                 **{name: None if value is None else to_text(value) for name, value in given.items()},
                 "place": None if place is None else json.dumps(dict(place)),
                 "via": None if via is None else json.dumps(dict(via)),
+                "prompt": None if prompt is None else json.dumps(dict(prompt)),
                 "id": to_text(session_id),
             },
         )
         if not changed:
             raise KeyError(session_id)
 
+    async def prompt(self, session_id: str) -> Mapping[str, Json]:
+        for (stored,) in await self._database.rows("SELECT prompt FROM sessions WHERE id = %(id)s", {"id": to_text(session_id)}):
+            return dict(json.loads(stored))
+        raise KeyError(session_id)
+
     async def append(self, session_id: str, message: Mapping[str, Json]) -> None:
         await self.append_many(session_id, [message])
 
     async def append_many(self, session_id: str, messages: Iterable[Mapping[str, Json]]) -> None:
         values = {**said(session_id, messages), **self._database.now()}
-        parts = f"grown AS ({GROW.format(source='')}), said AS ({SAY})"
+        parts = f"grown AS ({GROW.format(source='')}), said AS ({SAY}), used AS ({USE})"
         if not await self._database.write(self._fence, "SELECT row FROM grown", values, parts=parts):
             raise KeyError(session_id)
 

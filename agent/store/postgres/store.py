@@ -16,6 +16,7 @@ from agent.store.postgres._runs import PostgresInbox, PostgresOrigins, PostgresR
 from agent.store.postgres._sessions import PostgresSessions
 from agent.store.postgres._signals import PostgresSignals
 from agent.store.postgres._tickets import PostgresTickets
+from agent.store.postgres._usage import PostgresUsage
 from agent.store.postgres.address import Address, require_psycopg
 from toolcrib._store import CallRecord, Fence
 
@@ -38,6 +39,7 @@ class _View:
         self._leases = PostgresLeases(database)
         self._runs = PostgresRuns(database, fence)
         self._inbox = PostgresInbox(database)
+        self._usage = PostgresUsage(database)
         self._origins = PostgresOrigins(database, fence)
 
     def __repr__(self) -> str:
@@ -74,6 +76,10 @@ class _View:
     @property
     def runs(self) -> PostgresRuns:
         return self._runs
+
+    @property
+    def usage(self) -> PostgresUsage:
+        return self._usage
 
     @property
     def inbox(self) -> PostgresInbox:

@@ -75,7 +75,7 @@ def test_it_goes_on_without_its_options(
     for number in range(1, 60):
         state = tmp_path / f"s{number}"
         with ChatServer(*[ChatServer.text("Here I am.")] * 3) as server:
-            options = ["--model", "m", "--base-url", server.base_url]
+            options = ["--model", "m", "--base-url", server.base_url, "--no-stdin"]  # it is the pipe of all jobs
             code = killed(state=str(state), project=str(tmp_path), number=number, options=options)
             assert code in (0, -9)
             found = sessions(state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +10,14 @@ from typing import Any
 
 import pytest
 
+from agent.cli.ask import refuse
+from agent.cli.conversation import ChatOpening, Conversation
+from agent.cli.render import Screen
 from agent.cli.slash import COMMANDS
 from agent.cli.words import SLASH
+from agent.conversation.limits import RunLimits
+from agent.models import ModelChoice
+from agent.run import assemble
 from toolcrib.testing import ChatServer
 
 
@@ -38,6 +45,55 @@ def test_lines_are_one_conversation(chat: Any) -> None:
     assert (done.code, done.out) == (0, "Hello **Ada**.\nIt says hi.\n")
     assert "💻 terminal  echo hi" in done.err
     assert said(server.requests[1]) == ["I am Ada", "Hello **Ada**.", "run it"]
+
+
+def test_a_first_message_is_the_first_line(run: Any) -> None:
+    with ChatServer(ChatServer.text("Hello."), ChatServer.text("Fine.")) as server:
+        done = run("chat", "I am Ada", "--base-url", server.base_url, "--model", "m", stdin=b"how are you?\n")
+    assert (done.code, done.out) == (0, "Hello.\nFine.\n")
+    assert said(server.requests[1]) == ["I am Ada", "Hello.", "how are you?"]
+
+
+LOOK = ("terminal", {"command": "echo again"})
+
+
+def test_fifty_turns_are_the_default(chat: Any, config: Any) -> None:
+    with ChatServer(*[ChatServer.calls(LOOK, ids=[f"c{n}"]) for n in range(50)], ChatServer.text("Enough.")) as server:
+        done = chat(server, "go")
+        assert len(server.requests) == 51
+    assert "say `go on` if it should" in done.err
+    config("max_turns: 2\n")
+    with ChatServer(*[ChatServer.calls(LOOK)] * 2, ChatServer.text("Enough.")) as server:
+        chat(server, "go")
+        assert len(server.requests) == 3, "what the person set holds in the chat, too"
+
+
+def test_at_the_end_of_the_turns_the_chat_asks_whether_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    answers, asked = [True, True, False], []
+
+    async def confirm(question: str) -> bool:
+        asked.append(question)
+        return answers.pop(0)
+
+    async def talk(server: ChatServer) -> None:
+        async with assemble(project_dir=tmp_path) as crib:
+            opening = ChatOpening(crib, refuse, RunLimits(max_turns=2), confirm=confirm)
+            chat = Conversation(opening, ModelChoice("test-model", server.base_url), Screen(interactive=False))
+            await chat.open()
+            await chat.say("go")
+            await chat.say("and now?")
+            await chat.close()
+
+    with ChatServer(
+        *[ChatServer.calls(LOOK, ids=[f"c{n}"]) for n in range(6)], ChatServer.text("Enough."), ChatServer.text("Fine.")
+    ) as server:
+        asyncio.run(talk(server))
+        requests = server.requests
+    assert asked == [f"The model has used {turns} turns. Go on for up to 2 more?" for turns in (2, 4, 6)]
+    assert "maximum number of turns" in requests[6]["messages"][-1]["content"]
+    assert "maximum number of turns" not in str(requests[5])
+    assert requests[7]["messages"][-1]["content"] == "and now?"
 
 
 def test_thinking_is_shown_where_it_is_wanted(chat: Any, config: Any) -> None:

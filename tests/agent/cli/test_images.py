@@ -85,8 +85,8 @@ def test_004_21_what_the_model_draws_is_told_and_saved(run: Any, tmp_path: Path)
     images = [one for one in told if one["type"] == "image"]
     (of,) = {one["id"] for one in told if one["type"] in ("image", "text_delta")}
     assert images == [
-        {"v": 1, "type": "image", "id": of, "media_type": "image/png", "bytes": 512, "path": "other/image-1.png"},
-        {"v": 1, "type": "image", "id": of, "media_type": "image/gif", "bytes": 100, "path": "other/image-1.gif"},
+        {"v": 2, "type": "image", "id": of, "media_type": "image/png", "bytes": 512, "path": "other/image-1.png"},
+        {"v": 2, "type": "image", "id": of, "media_type": "image/gif", "bytes": 100, "path": "other/image-1.gif"},
     ]
     assert [one["type"] for one in told[-4:]] == ["image", "image", "turn_finished", "run_finished"]
     assert (folder / "image-1.png").read_text() == "mine"

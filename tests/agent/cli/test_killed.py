@@ -54,7 +54,8 @@ def test_killed_while_a_command_runs(run: Any, tmp_path: Path, monkeypatch: pyte
     with ChatServer(ChatServer.calls(("terminal", {"command": command})), ChatServer.text("I see")) as server:
         model = ("--base-url", server.base_url, "--model", "m")
         argv = [sys.executable, "-c", "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))", "run", "go", *model]
-        with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        nothing = subprocess.DEVNULL
+        with subprocess.Popen(argv, cwd=tmp_path, stdin=nothing, stdout=nothing, stderr=nothing) as process:
             until(lambda: running(seconds), process)
             process.send_signal(signal.SIGKILL)
         until(lambda: not any(at_work(tmp_path)))
@@ -91,7 +92,7 @@ def test_killed_right_after_the_session_was_told(run: Any, tmp_path: Path) -> No
     with ChatServer(ChatServer.text("Here I am.")) as server:
         model = ("--base-url", server.base_url, "--model", "m")
         argv = [sys.executable, "-c", DIES_AS_IT_TELLS, "run", "--json", "where are you?", *model]
-        died = subprocess.run(argv, cwd=tmp_path, stdout=subprocess.PIPE, check=False)
+        died = subprocess.run(argv, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
         assert died.returncode == 9
         told = json.loads(died.stdout)
         assert told["type"] == "run_started"

@@ -46,7 +46,7 @@ def test_as_json_lines(run: Any, aux: ChatServer) -> None:
     told = [json.loads(line) for line in done.out.splitlines()]
     (event,) = [one for one in told if one["type"] == "model_answered"]
     assert event == {
-        "v": 1, "type": "model_answered", "id": "c9", "name": "terminal", "model": "aux", "approved": True,
+        "v": 2, "type": "model_answered", "id": "c9", "name": "terminal", "model": "aux", "approved": True,
         "why": "npm install makes it ^[[2J again",
     }  # fmt: skip
     kinds = [one["type"] for one in told if one.get("id") == "c9"]

@@ -325,6 +325,17 @@ async def test_what_a_session_asks_is_kept_from_its_creation_on(store: Store) ->
     assert await via() == {}
 
 
+async def test_the_part_of_the_prompt_that_stays_is_kept_with_its_session(store: Store) -> None:
+    await store.sessions.create("s", platform="cli", user="me")
+    assert await store.sessions.prompt("s") == {}
+    told = {"text": "Date: \u00e9\nBranch", "files": [{"path": "AGENTS.md", "size": 3}]}
+    await store.sessions.update("s", prompt=told)
+    await store.sessions.update("s", title="named")
+    assert await store.sessions.prompt("s") == told
+    with pytest.raises(KeyError):
+        await store.sessions.prompt("other")
+
+
 async def test_a_session_is_found_by_the_beginning_of_its_id(store: Store) -> None:
     for session_id in ("abc1", "abc2", "abc", "b%_*"):
         await talk(store, session_id)

@@ -150,8 +150,8 @@ def test_every_write_of_a_view_is_tried() -> None:
     }  # fmt: skip
     reads = {
         "ledger.get", "ledger.calls", "tickets.get", "tickets.pending", "tickets.of_call", "tickets.due", "grants.all",
-        "audit.entries", "sessions.messages", "sessions.get", "sessions.latest", "sessions.list", "changes.steps",
-        "changes.sessions", "changes.untold", "runs.get", "runs.current", "runs.parked", "runs.unfinished",
+        "audit.entries", "sessions.messages", "sessions.prompt", "sessions.get", "sessions.latest", "sessions.list",
+        "changes.steps", "changes.sessions", "changes.untold", "runs.get", "runs.current", "runs.parked", "runs.unfinished",
         "origins.of", "origins.copies",
     }  # fmt: skip
     open_to_all = {"tickets.settle", "tickets.reminded"}

@@ -11,7 +11,7 @@ from toolcrib import Answer, SuspendTicket, ToolCall, ToolCallStatus, ToolResult
 from toolcrib._store import AuditEntry, Grant, InboxItem, RunRecord, TicketRecord
 from toolcrib._undo import ChangeStep, FileChange
 
-TABLES = ("sessions", "messages", "calls", "tickets", "audit", "grants", "steps", "runs", "inbox", "origins")
+TABLES = ("sessions", "messages", "calls", "tickets", "audit", "grants", "steps", "runs", "inbox", "origins", "usage")
 
 
 def counts(file: Path) -> dict[str, int]:
@@ -37,7 +37,9 @@ async def fill(store: SqliteStore, session: str, at: float, *, ends: bool = True
     await store.changes.begin(ChangeStep(session, 1, "c", "patch", at, (FileChange("/a", "local", None, None),)))
     item = await store.inbox.put(InboxItem(session, f"a secret of {session}", key="k"))
     assert item is not None
-    await store.runs.commit(RunRecord(f"r-{session}", session, "ended", 1, {"text": f"a secret of {session}"}), taken=[item.id])
+    run = RunRecord(f"r-{session}", session, "ended", 1, {"text": f"a secret of {session}"})
+    answer = {"role": "assistant", "text": "", "usage": {"input": 1}, "model": f"a secret of {session}"}
+    await store.runs.commit(run, messages=[answer], taken=[item.id])
     await store.origins.remember(session, {f"/a secret of {session}": 1})
 
 
@@ -53,7 +55,7 @@ async def test_old_sessions_go_with_all_that_was_theirs(tmp_path: Path) -> None:
     assert await store.old(200.0) == 1
     assert await store.prune(200.0) == 1
     after = counts(file)
-    assert {table: before[table] - after[table] for table in TABLES} == dict.fromkeys(TABLES, 1)
+    assert {table: before[table] - after[table] for table in TABLES} == dict.fromkeys(TABLES, 1) | {"messages": 2}
     assert await store.sessions.get("old") is None
     assert [one.id for one in await store.sessions.list()] == ["new", "busy"]
     assert {grant.id for grant in await store.grants.all()} == {"g-busy", "g-new", "always"}

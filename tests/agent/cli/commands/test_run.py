@@ -33,7 +33,7 @@ def ask(run: Any) -> Callable[..., Any]:
 
 def events(done: Any) -> list[dict[str, Any]]:
     found = [json.loads(line, parse_constant=pytest.fail) for line in done.out.splitlines()]
-    assert all(one["v"] == 1 for one in found)
+    assert all(one["v"] == 2 for one in found)
     return found
 
 
@@ -97,9 +97,9 @@ def test_json_lines_tell_it_all(ask: Any) -> None:
     assert "".join(one["text"] for one in of_call if one["type"] == "tool_call_delta") == '{"command": "echo hi"}'
     assert of_call[-2]["args"] == {"command": "echo hi"}
     assert of_call[-1]["status"] == "succeeded"
-    assert json.loads(of_call[-1]["result"])["output"] == "hi\n"
+    assert of_call[-1]["result"]["output"] == "hi\n"
     assert told[-1] == {
-        "v": 1, "type": "run_finished", "stopped": "done", "finish": "stop", "text": "It says hi.",
+        "v": 2, "type": "run_finished", "stopped": "done", "finish": "stop", "text": "It says hi.",
         "usage": {"input": 20, "output": 10}, "turns": 2, "exit_code": 0,
     }  # fmt: skip
 
@@ -135,6 +135,42 @@ def test_json_lines_are_json_whatever_the_model_writes(ask: Any) -> None:
         done = ask(server, "go", "--json")
     assert [one["status"] for one in of_type(done, "tool_finished")] == ["failed", "failed"]
     assert "fault" in of_type(done, "tool_started")[1]
+
+
+def test_results_are_json_values(ask: Any, tmp_path: Path) -> None:
+    """Version 2: objects, lists and texts as they are."""
+    (tmp_path / "a.txt").write_text("one\n")
+    with ChatServer(
+        ChatServer.calls(
+            ("terminal", {"command": "echo hi"}), ("read_file", {"path": "a.txt"}), ("terminal", {"command": "exit 3"})
+        ),
+        ChatServer.text("Done."),
+    ) as server:
+        shell, text, failed = of_type(ask(server, "go", "--json"), "tool_finished")
+    assert (shell["result"]["output"], shell["result"]["exit_code"]) == ("hi\n", 0)
+    assert text["result"].endswith("\n1|one")
+    assert failed["result"]["exit_code"] == 3
+
+
+def test_a_result_that_python_cannot_read_is_its_text(ask: Any, user_plugin: Any) -> None:
+    user_plugin(
+        "odd",
+        """
+from toolcrib import hookimpl
+
+@hookimpl
+def register_tools(registry):
+    for name, text in {"long_number": "[" + "1" * 5000 + "]", "deep": "[" * 985 + "]" * 985, "fine": "[1, [2]]"}.items():
+        registry.register(name, "odd", {"description": "Odd."}, lambda args, text=text: text)
+""",
+    )
+    calls = ChatServer.calls(("long_number", {}), ("deep", {}), ("fine", {}))
+    with ChatServer(calls, ChatServer.text("Done.")) as server:
+        done = ask(server, "go", "--json", "--toolsets", "odd")
+    number, deep, fine = of_type(done, "tool_finished")
+    assert number["result"] == f"[{'1' * 5000}]"
+    assert isinstance(deep["result"], str | list)
+    assert fine["result"] == [1, [2]]
 
 
 def test_every_type_is_documented(root: Path) -> None:

@@ -19,6 +19,7 @@ from agent.store.postgres.store import PostgresStore
 from toolcrib import StoreFailed
 
 Open = Callable[..., PostgresStore]
+NEWEST = len(list(_schema.FOLDER.glob("*.sql")))
 SAID = {"role": "user", "text": "hi"}
 
 
@@ -186,15 +187,15 @@ def test_several_processes_make_the_tables_at_once(
     with process(url, code) as one, process(url, code) as two, process(url, code) as three:
         assert [each.line() for each in (one, two, three)] == ["made"] * 3
     with psycopg.connect(url) as connection:
-        assert connection.execute("SELECT number FROM toolcrib.version").fetchall() == [(3,)]
+        assert connection.execute("SELECT number FROM toolcrib.version").fetchall() == [(NEWEST,)]
     open_store(url)
 
 
 def test_newer_tables_and_those_of_others_are_left_as_they_are(url: str, open_store: Open, postgres: Any) -> None:
     open_store(url)
     with psycopg.connect(url) as connection:
-        connection.execute("UPDATE toolcrib.version SET number = 4")
-    with pytest.raises(StoreFailed, match=r"t\d+ was written by a newer toolcrib \(version 4 .* up to 3\).*upgrade toolcrib"):
+        connection.execute("UPDATE toolcrib.version SET number = number + 1")
+    with pytest.raises(StoreFailed, match=rf"written by a newer toolcrib \(version {NEWEST + 1} .* up to {NEWEST}\).*upgrade"):
         open_store(url)
     theirs = postgres.new_database()
     with psycopg.connect(theirs) as connection:
@@ -211,15 +212,17 @@ async def test_tables_are_upgraded_with_what_they_hold(
     store = open_store(url)
     await store.sessions.create("s", platform="cli", user="me")
     folder = shutil.copytree(_schema.FOLDER, tmp_path / "sql")
-    (folder / "0004_more.sql").write_text("ALTER TABLE toolcrib.sessions ADD COLUMN more text;\nSELECT 1/0;")
+    (folder / f"{NEWEST + 1:04d}_more.sql").write_text("ALTER TABLE toolcrib.sessions ADD COLUMN more text;\nSELECT 1/0;")
     monkeypatch.setattr(_schema, "FOLDER", folder)
     with pytest.raises(StoreFailed, match="division by zero"):
         open_store(url)
-    (folder / "0004_more.sql").write_text("ALTER TABLE toolcrib.sessions ADD COLUMN more text;\nSELECT 1;")
+    (folder / f"{NEWEST + 1:04d}_more.sql").write_text("ALTER TABLE toolcrib.sessions ADD COLUMN more text;\nSELECT 1;")
     upgraded = open_store(url)
     assert await upgraded.sessions.get("s") is not None
     with psycopg.connect(url) as connection:
-        assert connection.execute("SELECT number, more FROM toolcrib.version, toolcrib.sessions").fetchall() == [(4, None)]
+        assert connection.execute("SELECT number, more FROM toolcrib.version, toolcrib.sessions").fetchall() == [
+            (NEWEST + 1, None)
+        ]
 
 
 def test_a_user_without_the_right_to_make_tables_uses_those_that_are_there(url: str, open_store: Open) -> None:
@@ -293,7 +296,8 @@ async def test_old_sessions_go_with_all_that_was_theirs(url: str, open_store: Op
         await store.changes.begin(ChangeStep(session, 1, "c", "patch", at, (FileChange("/a", "local", None, None),)))
         await store.origins.remember(session, {"/a": 1})
         status: Any = "parked" if session == "parked" else "ended"
-        await store.runs.commit(RunRecord(f"r-{session}", session, status, 1, {}))
+        answer = {"role": "assistant", "text": "", "usage": {"input": 1}}
+        await store.runs.commit(RunRecord(f"r-{session}", session, status, 1, {}), messages=[answer])
         await store.leases.take(session, "me", 1.0)
     await store.grants.add(Grant("always", "always", "", "/", argv=("ls",)))
     before = counts(url)
@@ -301,7 +305,7 @@ async def test_old_sessions_go_with_all_that_was_theirs(url: str, open_store: Op
     assert await store.prune(200.0) == 1
     after = counts(url)
     gone = {table: before[table] - after[table] for table in before}
-    assert gone == dict.fromkeys(before, 1) | {"leases": 0, "inbox": 0}
+    assert gone == dict.fromkeys(before, 1) | {"messages": 2, "leases": 0, "inbox": 0}
     assert [one.id for one in await store.sessions.list()] == ["new", "parked", "busy"]
     assert {grant.id for grant in await store.grants.all()} == {"g-busy", "g-parked", "g-new", "always"}
     assert await store.prune(200.0) == 0

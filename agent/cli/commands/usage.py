@@ -1,0 +1,82 @@
+"""``toolcrib usage``: what sessions took, by day, session, model or tool."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from datetime import date, datetime
+from typing import TYPE_CHECKING
+
+from agent.cli.app import OK, open_crib
+from agent.cli.options import age
+from agent.usage import BY
+
+if TYPE_CHECKING:
+    from agent.crib import Crib
+
+HELP = "Show the tokens, cost, calls and time that sessions took: by day, session, model or tool."
+_EPILOG = """\
+examples:
+  toolcrib usage                          tokens and cost of each day
+  toolcrib usage --by model --since 30d
+  toolcrib usage --by session --since 2026-11-01
+  toolcrib usage --by tool --session 4f1c
+  toolcrib usage --by day --json | jq '.[-1].cost'
+
+Tokens are as the servers count them; CACHED is a part of INPUT, REASONING of OUTPUT. COST is by model.prices at the time, in
+their currency; a + behind it says that some turns had no price. SECONDS are those of calls, MEAN is that of one. What a session
+took is forgotten with it (`toolcrib sessions prune`).
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EPILOG
+    parser.add_argument("--by", choices=BY, default="day", help="what a row is for (default: day)")
+    parser.add_argument("--since", metavar="WHEN", type=_when, default=0.0, help="from then on: an age such as 7d, or a date")
+    parser.add_argument("--session", metavar="ID", default="", help="of this session only; the beginning of its id is enough")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _when(text: str) -> float:
+    """Return Unix seconds, from ``2026-11-01`` (its beginning here) or from an age."""
+    try:
+        return datetime.combine(date.fromisoformat(text), datetime.min.time()).timestamp()
+    except ValueError:
+        pass
+    try:
+        return time.time() - age(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"expected an age such as 12h or 7d, or a date such as 2026-11-01, got {text!r}"
+        ) from None
+
+
+def run(args: argparse.Namespace) -> int:
+    from tools.dispatch.bridge import run_async
+
+    with open_crib(args) as crib:
+        return run_async(_show(crib, args))
+
+
+async def _show(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.cli.render import table
+    from agent.cli.using import told, usage_rows
+    from agent.usage import total, totals
+
+    session = (await crib.find_session(args.session)).id if args.session else None
+    sums = await crib.store.usage.sums(since=args.since, session_id=session)
+    found = totals(sums, args.by)
+    if args.json:
+        print(json.dumps([one.to_json() for one in found], ensure_ascii=False, indent=2))
+        return OK
+    if not found:
+        print("nothing was used yet" if not args.since and session is None else "nothing was used in that time")
+        return OK
+    titles = {}
+    if args.by == "session":
+        known = [await crib.store.sessions.get(one.name) for one in found]
+        titles = {info.id: info.title for info in known if info is not None}
+    table(usage_rows(found, args.by, titles))
+    print(f"in all: {told(total(sums))}")
+    return OK

@@ -1,0 +1,87 @@
+"""``toolcrib usage`` and /cost, after real runs against a server that counts."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib.testing import ChatServer
+
+TODAY = time.strftime("%Y-%m-%d")
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    calls = [("terminal", {"command": "echo hi"}), ("terminal", {"command": "exit 3"}), ("read_file", {"path": "none"})]
+    with ChatServer(ChatServer.calls(*calls), ChatServer.text("Done."), ChatServer.text("Again.")) as server:
+        yield server
+
+
+@pytest.fixture
+def used(run: Any, config: Callable[[str], Path], server: ChatServer) -> Any:
+    """Two turns of one model with prices, and one of another session."""
+    config("model: {prices: {input: 100, output: 1000}}\n")
+    for task in ("go on and\nlook", "again"):
+        assert run("run", task, "--base-url", server.base_url, "--model", "test-model").code == 0
+    return run
+
+
+def totals(run: Any, *words: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(run("usage", "--json", *words).out)
+    return found
+
+
+def test_usage_by_day_model_tool_and_session(used: Any) -> None:
+    (day,) = totals(used)
+    assert (day["name"], day["turns"], day["calls"], day["input"], day["output"]) == (TODAY, 3, 3, 30, 15)
+    assert day["cost"] == pytest.approx(3 * (10 * 100 + 5 * 1000) / 1e6)
+    (model,) = totals(used, "--by", "model")
+    assert (model["name"], model["turns"], model["unpriced"]) == ("test-model (chat)", 3, 0)
+    terminal, reading = totals(used, "--by", "tool")
+    assert (terminal["name"], terminal["calls"], reading["name"], reading["calls"]) == ("terminal", 2, "read_file", 1)
+    assert reading["failed"] == 1
+    assert terminal["seconds"] > 0
+    first, second = sorted(totals(used, "--by", "session"), key=lambda one: -one["turns"])
+    assert (first["turns"], first["calls"], second["turns"], second["calls"]) == (2, 3, 1, 0)
+    assert totals(used, "--session", second["name"][:8])[0]["turns"] == 1
+
+
+def test_it_is_shown_with_a_plot(used: Any) -> None:
+    day = used("usage").out.splitlines()
+    assert day[0].split() == ["DAY", "TURNS", "INPUT", "CACHED", "OUTPUT", "REASONING", "COST"]
+    assert day[1].split()[:7] == [TODAY, "3", "30", "0", "15", "0", "0.0180"]
+    assert day[1].endswith("█" * 24)
+    assert day[2] == "in all: 3 turns, 3 calls; 30 tokens in, 15 out; cost 0.0180"
+    tools = used("usage", "--by", "tool").out.splitlines()
+    assert tools[0].split() == ["TOOL", "CALLS", "FAILED", "SECONDS", "MEAN"]
+    assert (len(tools[1].split()[-1]), len(tools[2].split()[-1])) == (24, 12)
+    assert "go on and look" in used("usage", "--by", "session").out
+
+
+def test_since_takes_an_age_or_a_date(used: Any) -> None:
+    assert len(totals(used, "--since", "1h")) == len(totals(used, "--since", TODAY)) == 1
+    assert totals(used, "--since", "2999-01-01") == []
+    assert "nothing was used in that time" in used("usage", "--since", "2999-01-01").out
+    wrong = used("usage", "--since", "yesterday")
+    assert wrong.code == 2
+    assert "an age such as 12h or 7d, or a date such as 2026-11-01, got 'yesterday'" in wrong.err
+
+
+def test_nothing_yet(run: Any) -> None:
+    assert run("usage").out == "nothing was used yet\n"
+    assert run("usage", "--json").out == "[]\n"
+    assert "no session begins with 'none'" in run("usage", "--session", "none").err
+
+
+def test_the_chat_tells_what_its_session_took(run: Any, server: ChatServer) -> None:
+    typed = b"/cost\ngo\n/cost\n/new\n/cost\n/cost now\n"
+    done = run("chat", "--base-url", server.base_url, "--model", "test-model", stdin=typed)
+    nothing = "0 turns, 0 calls; 0 tokens in, 0 out; no prices are set (model.prices)"
+    told = [line for line in done.out.splitlines() if "tokens in" in line]
+    assert told == [nothing, "2 turns, 3 calls; 20 tokens in, 10 out; no prices are set (model.prices)", nothing]
+    assert "/cost takes nothing after it" in done.err
