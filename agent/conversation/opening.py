@@ -103,8 +103,10 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     session.outfit = here.outfit(session, wanted.enabled, wanted.disabled)
     if old is None:
         via = _asked(here, wanted)
-        made = {"model": via.get("model", ""), "cwd": location.start, "place": place, "via": via}
-        await store.sessions.create(session_id, platform=wanted.platform, user=wanted.user, **made)
+        model = via.get("model", "")
+        await store.sessions.create(
+            session_id, platform=wanted.platform, user=wanted.user, model=model, cwd=location.start, place=place, via=via
+        )
         return session
     if old.place != place:
         await store.sessions.update(session_id, place=place)
