@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
 
 from toolcrib import DeletesFile, Effect, Environment, EnvironmentFailed, WritesFile
 from toolcrib._dataclass import dataclass
@@ -110,6 +109,8 @@ _Hunk = Sequence[tuple[str, int, int, int, int]]
 
 
 def _hunks(a: Sequence[str], b: Sequence[str]) -> Iterator[_Hunk]:
+    from difflib import SequenceMatcher
+
     if len(a) * len(b) <= _MOST_PAIRS:
         yield from SequenceMatcher(None, a, b).get_grouped_opcodes(_CONTEXT)
     else:

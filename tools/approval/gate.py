@@ -26,7 +26,6 @@ from toolcrib._store import AuditEntry, AuditLog, Grant, GrantStore, OriginStore
 from toolcrib._types import Json
 from tools.approval.binding import command_of, cwd_of, digest, paths_of
 from tools.approval.deadlines import Deadlines
-from tools.approval.differences import Differences, differences
 from tools.approval.grants import covers
 from tools.approval.modes import DEFAULT, PLAN, Mode, acts, confirmed, refusal
 from tools.approval.offers import Asked, grants_of, offers, split
@@ -37,6 +36,7 @@ from tools.judge.harmless import Harmless
 from tools.judge.setting import Setting
 
 if TYPE_CHECKING:  # the judge loads before the first call
+    from tools.approval.differences import Differences
     from tools.approval.snapshot import GatheredFiles
     from tools.judge.calls import Judgement
 
@@ -237,6 +237,8 @@ class ApprovalGate:
             findings = [*findings, confirmed(why, call.name)]
         open_findings = await _ungranted(policy, findings, ctx, self._deadlines, grants)
         if open_findings:
+            from tools.approval.differences import differences
+
             changed = await differences(call.name, ctx.effects, ctx.environment, policy.redact)
             binds = digest(
                 call, ctx, open_findings, files.digests() if changed is None else {**files.digests(), **changed.digests}

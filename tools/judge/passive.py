@@ -210,6 +210,8 @@ def _of_node(node: object, attributes: Mapping[str, str], taken: frozenset[str])
 def _of_parameter(node: tree.Parameter, attributes: Mapping[str, str]) -> str:
     if node.op in (":=", "=") and not _is_free(node.name, attributes):
         return f"it sets {node.name}"
+    if node.op == "indirect" or node.op.startswith("@"):
+        return f"it takes what {node.name} holds for a name or a prompt, which may run something"
     if node.index is not None and _INDEX.fullmatch(_literal(node.index) or "") is None:
         return f"it calculates the index of {node.name}"
     if node.op == ":" and not _is_number(node.argument):

@@ -117,6 +117,7 @@ WRITES = [
     "echo ${x[PATH=1]}", "echo ${x:PATH=1}", "[[ x -eq PATH=1 ]]", "for ((PATH=1;;)); do :; done", "declare PATH=x",
     "local PATH=x", "readonly x", "mapfile PATH", "hash -p ./x ls", "enable -f ./x y", "set -a", "shopt -s expand_aliases",
     "IFS=x", "select PATH in a; do :; done", "unset PATH", "x[PATH=1]=2",
+    "read x < f; echo ${x@P}", "read x < f; echo ${!x}",
     # beside it, and by way of others
     "ls &", "coproc ls", "(sleep 5; ls) &", "nohup ls", "sudo ls", "setsid ls", "xargs rm < f",
     "xargs --process-slot-var=PATH cat", "ls | xargs sort", "ls | xargs -a x git diff",
