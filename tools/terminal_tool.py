@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,6 +36,8 @@ KEEP = 24_000
 """Bytes of each stream that the model is shown; what is more goes to a file."""
 _LAST = 8_000
 """Bytes of what an interrupted command had printed that are shown."""
+_BETWEEN_REPORTS = 0.1
+"""Seconds between two reports of what a command printed."""
 TIMED_OUT = 124
 """The exit code that a command ended by its time limit is given, as by timeout(1)."""
 
@@ -106,7 +109,7 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     if judged.shell is not None and judged.shell != (await environment.shell_state() or _shell(ctx, judged.cwd)):
         raise ExecutionFailed("the command was not run: another one changed the shell since it was judged; call again")
     timeout = args.get("timeout") or ctx.settings.get("terminal.timeout", DEFAULT_TIMEOUT)
-    printed = _Printed()
+    printed = _Printed(ctx)
     where = None if own_folder else judged.cwd
     request = ExecRequest(judged.command, cwd=where, timeout=timeout, keep=KEEP, spill=ctx.spill_dir, on_output=printed)
     try:
@@ -126,20 +129,36 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
 
 
 class _Printed:
-    """Last output of a command, on either stream: for a call that is cancelled, which has no outcome."""
+    """Last output of a command, on either stream: for a call that is cancelled, which has no outcome, and for who watches it.
 
-    def __init__(self) -> None:
+    Only whole lines are reported, a few times a second: a line that is not ended may hold the first half of a secret.
+    """
+
+    def __init__(self, ctx: ToolCallContext) -> None:
+        self._ctx = ctx
         self._tail = bytearray()
         self._total = 0
+        self._reported = 0.0
+        self._is_watched = ctx.activity_sink is not None
 
     def __call__(self, stream: str, data: bytes) -> None:
         self._total += len(data)
         self._tail += data
         if len(self._tail) > 2 * _LAST:
             del self._tail[:-_LAST]
+        if self._is_watched and (b"\n" in data or b"\r" in data):
+            now = time.monotonic()
+            if now - self._reported >= _BETWEEN_REPORTS:
+                self._reported = now
+                self._report()
 
     def __str__(self) -> str:
         return readable(Captured(tail=bytes(self._tail[-_LAST:]), total=self._total)).strip("\n")
+
+    def _report(self) -> None:
+        text = readable(Captured(tail=bytes(self._tail[-_LAST:]), total=len(self._tail[-_LAST:])))
+        text = re.sub("\r+\n?", "\n", text)
+        self._ctx.report_activity("terminal-output", {"text": text[: text.rfind("\n") + 1]})
 
 
 # -- what came of it -----------------------------------------------------------------------------------------------

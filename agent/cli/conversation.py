@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 from agent.cli.ask import refuse
 from agent.cli.faults import explained
 from agent.cli.oneshot import Fan
 from agent.cli.parked import leave_open
-from agent.cli.render import Screen
 from agent.cli.trace import Tracer
 from agent.cli.view import View
 from agent.conversation.limits import RunLimits
@@ -21,8 +20,11 @@ from agent.protocols.command import parse_command
 from toolcrib import Image, ToolCall, ToolcribError
 
 if TYPE_CHECKING:
+    from agent.cli.liveview import LiveScreen, LiveView
+    from agent.cli.render import Screen
     from agent.conversation.session import Session
     from agent.crib import Crib
+    from toolcrib import EventSink
     from tools.dispatch.scope import Asker
 
 KEPT = "The session is kept: type on, or /help."
@@ -42,6 +44,8 @@ class ChatOpening:
     backend: str = ""
     confirm: Callable[[str], Awaitable[bool]] | None = None
     """Asks the person yes or no; None where nobody can be asked."""
+    sink: EventSink | None = None
+    """Takes what calls report of their work."""
 
     async def session(self, choice: ModelChoice, *, resume: str = "", latest: bool = False, backend: str = "") -> Session:
         """Open a session. One that is resumed runs where it ran before, unless ``backend`` names another backend for it; a new
@@ -58,10 +62,19 @@ class ChatOpening:
             resume=resume,
             latest=latest,
             choice=choice,
+            sink=self.sink,
         )
         if self.asker is refuse:
             await leave_open(session)
         return session
+
+
+class ItemReader(Protocol):
+    """Shows items whole."""
+
+    async def show(self, number: int | None) -> None:
+        """Show the item, the last one for None. Raises ToolcribError where there is none."""
+        ...
 
 
 class Conversation:
@@ -69,7 +82,9 @@ class Conversation:
     ``say``.
     """
 
-    def __init__(self, opening: ChatOpening, choice: ModelChoice, screen: Screen) -> None:
+    def __init__(
+        self, opening: ChatOpening, choice: ModelChoice, screen: Screen | LiveScreen, view: LiveView | None = None
+    ) -> None:
         self.opening = opening
         self.choice = choice
         """The model that answers; changes with /model and with the resumed session."""
@@ -79,8 +94,11 @@ class Conversation:
         """True if the last run of a model failed."""
         self.images: list[Image] = []
         """Images for the next message to a model."""
-        display = opening.crib.config.display
-        self._view = View(screen, markdown=display.markdown, thinking=display.thinking)
+        self.cost: float | None = None
+        """Spent on this chat's runs, where prices are known."""
+        self.reader: ItemReader | None = None
+        """Shows whole what was shown in short; None where all is shown at once."""
+        self._view = view or View(cast("Screen", screen), thinking=opening.crib.config.display.thinking)
         self._session: Session | None = None
         self._tracer: Tracer | None = None
 
@@ -173,6 +191,24 @@ class Conversation:
         if await self.session.waits_for_answers():
             await self._watch(lambda watch: self.session.advance(watch))
 
+    async def steer(self, text: str) -> None:
+        """Have a message delivered to the run that is under way, with its next results."""
+        if self._tracer is not None:
+            self._tracer.said(text, ())
+        await self.session.say(text, mode="steer")
+
+    async def answer_waiting(self) -> None:
+        """Answer messages that came too late for the run that they were meant for."""
+        if self.model and await self.session.store.inbox.waiting(self.session.id) and not await self.session.waits_for_answers():
+            await self._watch(lambda watch: self.session.advance(watch))
+
+    async def take_back(self) -> list[str]:
+        """Take messages that were not delivered out of the inbox; return their texts."""
+        waiting = await self.session.store.inbox.waiting(self.session.id)
+        mine = [item for item in waiting if item.mode == "steer"]
+        await self.session.store.inbox.drop([item.id for item in mine])
+        return [item.text for item in mine]
+
     async def _run(self, line: str) -> None:
         session, limits = self.session, self.opening.limits
         manual = not self.model
@@ -197,6 +233,8 @@ class Conversation:
             self._tell(error)
         else:
             self._view.end()
+            if result is not None and result.cost is not None:
+                self.cost = (self.cost or 0.0) + result.cost
             if not manual and result is not None:
                 empty = result.stopped == "done" and not result.text.strip() and not result.images
                 self.failed = result.stopped == "parked"

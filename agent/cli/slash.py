@@ -25,7 +25,11 @@ Call a tool by typing it:
 _WITH_MODEL = """\
 Say what you want done. A line such as @terminal {"command": "ls"} runs a tool yourself; the model does not hear of it.
 """
-_KEYS = "Ctrl-C interrupts what runs and keeps the session. Tab completes.\n"
+_KEYS = """\
+What you type while it works is queued; Alt-S (or Ctrl-X Ctrl-S) hands it to the model with its next results.
+Alt-Enter, Ctrl-J, or a backslash before Enter begin another line; Ctrl-X Ctrl-E opens $EDITOR; Ctrl-R searches the history.
+Ctrl-C interrupts what runs and keeps the session. Tab completes.
+"""
 _ALONE = ("/tools", "/new", "/sessions")
 """Commands without arguments: words behind them were meant for something, and would be lost."""
 _LAST = 3
@@ -53,12 +57,13 @@ async def obey(chat: Conversation, line: str) -> bool:
 
 async def _help(chat: Conversation, rest: str) -> None:
     how = _WITH_MODEL if chat.model else _BY_HAND
-    lines = [f"{name:<10} {text}" for name, text in SLASH.items()]
+    lines = [*(how + _KEYS).rstrip("\n").split("\n"), *(f"{name:<10} {text}" for name, text in SLASH.items())]
     if chat.screen.interactive:
         from textwrap import fill
 
-        lines = [fill(line, max(chat.screen.console.width, 30), subsequent_indent=" " * 11) for line in lines]
-    chat.screen.text(how + _KEYS + "\n".join(lines))
+        width = max(chat.screen.width, 30)
+        lines = [fill(line, width, subsequent_indent=" " * 11 if line.startswith("/") else "") for line in lines]
+    chat.screen.text("\n".join(lines))
 
 
 async def _tools(chat: Conversation, rest: str) -> None:
@@ -109,6 +114,15 @@ async def _explain(chat: Conversation, rest: str) -> None:
     explained = await session.explain(rest)
     person = asked_about(session.config, session.identity.platform, explained.findings)
     chat.screen.text("\n".join(told(explained, person)))
+
+
+async def _show(chat: Conversation, rest: str) -> None:
+    if chat.reader is None:
+        raise ToolcribError("here everything is shown whole as it comes; /show is for the chat at a terminal")
+    number = rest.removeprefix("#")
+    if number and not number.isdecimal():
+        raise ToolcribError("say which: /show N; the number stands behind # at the end of a line")
+    await chat.reader.show(int(number) if number else None)
 
 
 async def _undo(chat: Conversation, rest: str) -> None:
@@ -173,6 +187,7 @@ COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/image": _image,
     "/explain": _explain,
     "/undo": _undo,
+    "/show": _show,
     "/new": _new,
     "/sessions": _sessions,
     "/resume": _resume,

@@ -9,6 +9,7 @@ SLASH = {
     "/image": "/image FILE shows a picture with the next message; /image alone removes it",
     "/explain": "/explain COMMAND tells what would be said of a command here and now; nothing is run",
     "/undo": "undo the last turn's file changes; /undo call, the last call's; /undo redo makes them again",
+    "/show": "/show N prints whole what was shown in short, with #N behind it; /show alone, the last one",
     "/new": "begin a new session",
     "/sessions": "the last sessions",
     "/resume": "/resume ID continues one",

@@ -79,7 +79,9 @@ def said_rows(text: str, columns: int) -> list[Row]:
     rows: list[Row] = []
     for line in text.split("\n"):
         margin: Span = ("> " if not rows else "  ", "prompt")
-        rows += [(margin if number == 0 else ("  ", ""), *row) for number, row in enumerate(chunks(_shown(line, "said"), columns - 2))]
+        rows += [
+            (margin if number == 0 else ("  ", ""), *row) for number, row in enumerate(chunks(_shown(line, "said"), columns - 2))
+        ]
     return rows
 
 

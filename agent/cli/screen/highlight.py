@@ -34,7 +34,7 @@ class Highlighter:
     """Feed it the lines of one text in order; ``row`` gives each with its colours, plain where the language is unknown."""
 
     def __init__(self, language: str) -> None:
-        self._lexer = _lexer(language) if language else None
+        self._lexer: Any = _lexer(language) if language else None
         self._stack: list[str] = ["root"]
 
     def row(self, line: str) -> Row:

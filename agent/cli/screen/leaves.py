@@ -1,4 +1,4 @@
-"""Blocks of Markdown that hold text: paragraphs and code grow, and say which of their rows are final; tables wait for their end."""
+"""Blocks of Markdown that hold text: paragraphs and code grow and say which rows are final; tables wait for their end."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ class Margin:
 
 
 class Leaf:
-    """A block that is open. ``grow`` adds text to its last line, ``line`` a line; ``ready`` are rows that are final now, ``close``
-    all that are left."""
+    """A block that is open: ``ready`` gives rows that are final, ``close`` all that are left."""
 
     def __init__(self, margin: Margin) -> None:
         self.margin = margin
