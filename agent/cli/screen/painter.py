@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from agent.cli.screen.cells import Row, clip, row_width, varies, width
 from agent.cli.screen.themes import Theme
 
-BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
+BEGIN, END = "\x1b[?2026h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?2026l"
+"""Marks of a frame. Within it the cursor is hidden, and no line is broken: a terminal may be narrower than it has told yet."""
 _OFF = "\x1b[0m"
-_TO_END = "\x1b[K"
+_TO_END, _LINE = "\x1b[K", "\x1b[2K"
 _LEAST = (8, 4)
 """Columns and rows below which a screen is taken to have these."""
 
@@ -76,7 +77,7 @@ class Painter:
         self._go_to(row, out)
         out.append(f"\x1b[{column + 1}G" if column else "\r")
         self._column = column
-        self._write(f"{BEGIN}\x1b[?25l{''.join(out)}\x1b[?25h{END}")
+        self._write(f"{BEGIN}{''.join(out)}{END}")
 
     def leave(self) -> None:
         """Erase the live rows and stand where they began, for what others write."""
@@ -105,11 +106,16 @@ class Painter:
             elif there is not None and row.text == there.text:
                 continue
             self._go_to(number, out, len(old))
-            out.append(f"\r{row.text}{_TO_END}" if number < len(old) else row.text)
+            if number >= len(old):
+                out.append(row.text)
+            elif there is None:  # erased first: a line that the terminal broke would be joined with the next one when it is wider
+                out.append(f"\r{_LINE}{row.text}")
+            else:
+                out.append(f"\r{row.text}{_TO_END}")
             self._column = -1
         for number in range(len(rows), len(old)):
             self._go_to(number, out)
-            out.append(f"\r{_TO_END}")
+            out.append(f"\r{_LINE}")
             self._column = -1
 
     def _go_to(self, number: int, out: list[str], there: int | None = None) -> None:
