@@ -276,7 +276,11 @@ def test_leaving_says_how_to_come_back(talking: Any, server: ChatServer, sit_dow
 
 @pytest.mark.parametrize("columns", [40, 200])
 def test_any_width(sit_down: Any, server: ChatServer, columns: int) -> None:
-    text = "# Title\n\nSome words that fill a row or two of a narrow screen, and `code`.\n\n| a | b |\n|-|-|\n| " + "x" * 60 + " | y |\n"
+    text = (
+        "# Title\n\nSome words that fill a row or two of a narrow screen, and `code`.\n\n| a | b |\n|-|-|\n| "
+        + "x" * 60
+        + " | y |\n"
+    )
     server.responses += [ChatServer.calls(("terminal", {"command": "echo " + "w" * 90})), ChatServer.text(text)]
     person = sit_down("chat", "--base-url", server.base_url, "--model", "m", columns=columns)
     person.at_prompt()
@@ -304,7 +308,9 @@ class Tmux:
     def __init__(self, folder: Path, command: list[str], cwd: Path) -> None:
         self.socket = str(folder / "tmux")
         keep = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(("XDG_", "PYTHON", "HOME", "PATH"))]
-        self.run("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", "-c", str(cwd), "env", *keep, "NO_COLOR=1", *command)
+        self.run(
+            "-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", "-c", str(cwd), "env", *keep, "NO_COLOR=1", *command
+        )
 
     def run(self, *words: str) -> str:
         command = ["tmux", "-S", self.socket, *words]

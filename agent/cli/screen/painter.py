@@ -12,8 +12,10 @@ from collections.abc import Callable, Sequence
 from agent.cli.screen.cells import Row, clip, row_width, varies, width
 from agent.cli.screen.themes import Theme
 
-BEGIN, END = "\x1b[?2026h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?2026l"
-"""Marks of a frame. Within it the cursor is hidden, and no line is broken: a terminal may be narrower than it has told yet."""
+BEGIN, END = "\x1b[?2026h\x1b[?25l", "\x1b[?25h\x1b[?2026l"
+"""Marks of a frame, within which the cursor is hidden. One that changes a single row needs none."""
+_UNBROKEN, _BROKEN = "\x1b[?7l", "\x1b[?7h"
+"""Within a frame no line is broken: a terminal may be narrower than it has told yet."""
 _OFF = "\x1b[0m"
 _TO_END, _LINE = "\x1b[K", "\x1b[2K"
 _LEAST = (8, 4)
@@ -23,9 +25,10 @@ _LEAST = (8, 4)
 class _Painted:
     """A row as it stands on the screen."""
 
-    __slots__ = ("cells", "text", "whole")
+    __slots__ = ("cells", "row", "text", "whole")
 
-    def __init__(self, text: str, cells: int, *, whole: bool) -> None:
+    def __init__(self, row: Row, text: str, cells: int, *, whole: bool) -> None:
+        self.row = row
         self.text = text
         self.cells = cells
         self.whole = whole
@@ -59,6 +62,7 @@ class Painter:
     def paint(self, final: Sequence[Row], live: Sequence[Row], cursor: tuple[int, int] = (0, 0)) -> None:
         """Add ``final`` rows to what stays, and show ``live`` below them. ``cursor`` is (row of ``live``, column)."""
         before = self._resized()
+        was = self._at
         if len(live) > self.height:
             cut = len(live) - self.height
             live, cursor = live[cut:], (max(cursor[0] - cut, 0), cursor[1])
@@ -71,13 +75,13 @@ class Painter:
         self._at -= len(final)
         row, column = min(cursor[0], len(self._live) - 1), min(cursor[1], room)
         moved = (row, column) != (self._at, self._column)
-        text = "".join(out)
-        if not text and not moved:
+        if not any(out) and not moved:
             return
         self._go_to(row, out)
         out.append(f"\x1b[{column + 1}G" if column else "\r")
         self._column = column
-        self._write(f"{BEGIN}{''.join(out)}{END}")
+        frame = f"{_UNBROKEN}{''.join(out)}{_BROKEN}"
+        self._write(frame if self._at == row == was and len(out) <= 3 else f"{BEGIN}{frame}{END}")
 
     def leave(self) -> None:
         """Erase the live rows and stand where they began, for what others write."""
@@ -95,15 +99,12 @@ class Painter:
         old = self._live
         for number, row in enumerate(rows):
             there = old[number] if number < len(old) else None
-            if there is not None and not row.whole and not there.whole:
-                if row.text == there.text:
-                    continue
-                if there.text and row.text.startswith(there.text) and _stands_alone(row.text[len(there.text)]):
-                    self._go_to(number, out)
-                    out.append(f"\x1b[{there.cells + 1}G{row.text[len(there.text) :]}")
-                    self._column = -1
-                    continue
-            elif there is not None and row.text == there.text:
+            if there is not None and row.text == there.text:
+                continue
+            if there is not None and not row.whole and not there.whole and (part := self._difference(there, row)):
+                self._go_to(number, out)
+                out.append(part)
+                self._column = -1
                 continue
             self._go_to(number, out, len(old))
             if number >= len(old):
@@ -117,6 +118,30 @@ class Painter:
             self._go_to(number, out)
             out.append(f"\r{_LINE}")
             self._column = -1
+
+    def _difference(self, old: _Painted, new: _Painted) -> str:
+        """Return what makes one row of the other; "" where it is better written anew."""
+        if old.text and new.text.startswith(old.text):
+            grown = new.text[len(old.text) :]
+            return f"\x1b[{old.cells + 1}G{grown}" if _stands_alone(grown) else ""
+        same = 0
+        while same < min(len(old.row), len(new.row)) and old.row[same] == new.row[same]:
+            same += 1
+        before, theirs, ours = new.row[:same], old.row[same:], new.row[same:]
+        behind = 0
+        while behind < min(len(theirs), len(ours)) and theirs[-behind - 1] == ours[-behind - 1]:
+            behind += 1
+        middle = ours[: len(ours) - behind]
+        if behind and row_width(middle) == row_width(theirs[: len(theirs) - behind]):
+            erased = ""
+        elif before:
+            middle, erased = ours, _TO_END if new.cells < old.cells else ""
+        else:
+            return ""
+        text = self._text(middle)
+        if (text and not _stands_alone(middle[0][0])) or (behind and not _stands_alone(new.row[-behind][0])):
+            return ""
+        return f"\x1b[{row_width(before) + 1}G{text}{erased}"
 
     def _go_to(self, number: int, out: list[str], there: int | None = None) -> None:
         """Move to a live row; one that is not ``there`` yet begins on a new line of the screen."""
@@ -136,9 +161,12 @@ class Painter:
         if cells > room:
             row = clip(row, room)
             cells = row_width(row)
+        text = self._text(row)
+        return _Painted(row, text, cells, whole=varies(text))
+
+    def _text(self, row: Row) -> str:
         begin = self.theme.begin
-        text = "".join([f"{mark}{text}{_OFF}" if (mark := begin(style)) else text for text, style in row])
-        return _Painted(text, cells, whole=varies(text))
+        return "".join([f"{mark}{text}{_OFF}" if (mark := begin(style)) else text for text, style in row])
 
     def _resized(self) -> str:
         """Take in another size of the screen. Return what goes to the top of the live rows, wherever they are now."""
@@ -159,6 +187,6 @@ class Painter:
         return max(columns, _LEAST[0]), max(rows, _LEAST[1])
 
 
-def _stands_alone(char: str) -> bool:
-    """Return False for a mark that is drawn onto the character before it."""
-    return char < "\u0300" or width(char) > 0
+def _stands_alone(text: str) -> bool:
+    """Return False for a text that begins with a mark, which is drawn onto the character before it."""
+    return text[:1] < "\u0300" or width(text[0]) > 0

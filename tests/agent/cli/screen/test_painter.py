@@ -43,7 +43,12 @@ def row(text: str, style: str = "") -> Row:
     return ((text, style),) if text else ()
 
 
+def rows(spans: list[tuple[str, str]]) -> Row:
+    return tuple((text, style) for text, style in spans if text)
+
+
 TEXTS = st.text(st.sampled_from("ab 漢é👩"), max_size=60)
+SPANS = st.lists(st.tuples(st.text(st.sampled_from("ab 漢é"), max_size=6), st.sampled_from(["", "dim", "ok"])), max_size=5)
 STEPS = st.lists(st.tuples(st.lists(TEXTS, max_size=4), st.lists(TEXTS, max_size=14)), max_size=8)
 
 
@@ -64,12 +69,36 @@ def test_final_rows_stand_once_and_in_order_above_the_live_ones(steps: list[tupl
         assert (glass.screen.cursor.x, glass.screen.display[glass.screen.cursor.y].rstrip()) == (2, "> typed")
 
 
+@settings(max_examples=200, deadline=None)
+@given(SPANS, SPANS)
+def test_a_row_becomes_another_one(before: list[tuple[str, str]], after: list[tuple[str, str]]) -> None:
+    glass, twin = Glass(), Glass()
+    glass.painter.paint([], [rows(before), row("> ")], (1, 2))
+    glass.painter.paint([], [rows(after), row("> ")], (1, 2))
+    twin.painter.paint([], [rows(after), row("> ")], (1, 2))
+    assert glass.lines == twin.lines
+    first, second = (dict(one.screen.buffer[0]) for one in (glass, twin))
+    assert [first.get(x) for x in range(30) if x in second] == [second[x] for x in range(30) if x in second]
+
+
+def test_a_spinner_turns_alone() -> None:
+    glass = Glass()
+    glass.painter.paint([], [(("⠋ ", "bullet"), ("a call that runs", ""), ("  1 s", "dim"))])
+    glass.painter.paint([], [(("⠙ ", "bullet"), ("a call that runs", ""), ("  1 s", "dim"))])
+    assert "call" not in glass.frames[-1]
+    glass.painter.paint([], [(("⠙ ", "bullet"), ("a call that runs", ""), ("  12 s", "dim"))])
+    assert "call" not in glass.frames[-1]
+    assert glass.lines == ["⠙ a call that runs  12 s"]
+
+
 def test_a_frame_is_one_write_between_the_marks_of_a_synchronized_update() -> None:
     glass = Glass()
     glass.painter.paint([row("a")], [row("b")])
     assert len(glass.frames) == 1
     assert glass.frames[0].startswith(BEGIN)
     assert glass.frames[0].endswith(END)
+    glass.painter.paint([], [row("bc")])
+    assert BEGIN not in glass.frames[1]  # one row in its place can't be seen half done
 
 
 def test_what_did_not_change_is_not_written() -> None:
