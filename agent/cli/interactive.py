@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from agent.cli.ask import TerminalAsker
 from agent.cli.escape import one_line, tame
 from agent.cli.liveview import LiveView
+from agent.cli.screen.aside import paged, pager_of_person, written_by
 from agent.cli.screen.board import Board
 from agent.cli.screen.cells import Row, shortened
 from agent.cli.screen.draft import DraftRows, said_rows
-from agent.cli.screen.keyboard import Keyboard, written_by
+from agent.cli.screen.keyboard import Keyboard
 from agent.cli.screen.painter import Painter
 from agent.cli.screen.themes import theme_for
 from agent.cli.signals import Ended, interrupting
@@ -279,12 +280,12 @@ class InteractiveChat:
             known = f"from {min(items)} to {max(items)}" if items else "none yet"
             raise ToolcribError(f"there is no item {number}; there are items {known}")
         whole = items[number].whole
-        if whole.count("\n") < _LONG or (pager := _pager()) is None:
+        if whole.count("\n") < _LONG or (pager := pager_of_person()) is None:
             self.view.screen.text(whole.rstrip("\n"))
             return
         async with self.keyboard.aside():
             with self.board.aside():
-                await asyncio.get_running_loop().run_in_executor(None, _paged, pager, whole)
+                await asyncio.get_running_loop().run_in_executor(None, paged, pager, whole)
 
 
 class _ScreenReader:
@@ -360,19 +361,3 @@ def _size() -> tuple[int, int]:
     except OSError:
         return _USUAL_SIZE
     return (columns, rows) if columns > 0 and rows > 0 else _USUAL_SIZE
-
-
-def _pager() -> list[str] | None:
-    """Return the command that shows long texts, None where there is none."""
-    import shlex
-    import shutil
-
-    words = shlex.split(os.environ.get("PAGER") or "less")
-    return words if words and shutil.which(words[0]) else None
-
-
-def _paged(pager: list[str], text: str) -> None:
-    import subprocess
-
-    with contextlib.suppress(OSError):
-        subprocess.run(pager, input=text.encode("utf-8", "replace"), check=False)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from agent.cli.screen.aside import deaf_to_interrupts, edited_by_person
 from agent.cli.screen.cells import Row, shortened
 from agent.cli.screen.draft import DraftRows, Pastes, draft_rows
 
@@ -109,7 +109,7 @@ class Keyboard:
         from prompt_toolkit.application.current import set_app
         from prompt_toolkit.application.run_in_terminal import in_terminal
 
-        with set_app(self._app), _deaf_to_interrupts():
+        with set_app(self._app), deaf_to_interrupts():
             async with in_terminal():
                 self.is_aside = True
                 self._write(_PASTE_OFF)
@@ -199,7 +199,7 @@ class Keyboard:
 
         hands, outer = self._hands, self
 
-        class Reading(Application[None]):
+        class KeysOnly(Application[None]):
             """Reads keys; what it would draw is painted elsewhere."""
 
             def _redraw(self, render_as_done: bool = False) -> None:
@@ -214,7 +214,7 @@ class Keyboard:
             Window(BufferControl(self.draft, search_buffer_control=search)),
             Window(BufferControl(self.answer, focusable=True)),
         )
-        app: Application[None] = Reading(
+        app: Application[None] = KeysOnly(
             layout=Layout(HSplit([*windows, Window(search)]), focused_element=windows[0]),
             key_bindings=_bindings(outer),
             input=keys,
@@ -309,7 +309,7 @@ class Keyboard:
         """Open the draft in $VISUAL or $EDITOR."""
         text = self.pastes.expand(self.draft.text)
         async with self.aside():
-            edited = await asyncio.get_running_loop().run_in_executor(None, _edited, text)
+            edited = await asyncio.get_running_loop().run_in_executor(None, edited_by_person, text)
         if edited is not None:
             self.draft.text = edited
             self.draft.cursor_position = len(edited)
@@ -365,70 +365,3 @@ def _bindings(keyboard: Keyboard) -> Any:
         await keyboard.suspend()
 
     return bindings
-
-
-@contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Leave Ctrl-C to the program that has the terminal."""
-    import signal
-
-    before = signal.signal(signal.SIGINT, lambda number, frame: None)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _edited(text: str) -> str | None:
-    """Return the text after the person's editor, None where it could not be started."""
-    import shlex
-    import subprocess
-    import tempfile
-    from pathlib import Path
-
-    words = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
-    with tempfile.TemporaryDirectory(prefix="toolcrib-draft-") as folder:
-        file = Path(folder) / "draft.md"
-        file.write_text(text, encoding="utf-8")
-        try:
-            if subprocess.run([*words, str(file)], check=False).returncode:
-                return None
-            return file.read_text(encoding="utf-8", errors="replace").rstrip("\n")
-        except OSError:
-            return None
-
-
-@contextmanager
-def written_by(take: Callable[[str], None]) -> Iterator[None]:
-    """While the screen is painted, hand what others print to ``take``, whole lines at a time."""
-    import io
-
-    class Printed(io.TextIOBase):
-        """Stands in for an output; says that it is the terminal it stands for."""
-
-        encoding = "utf-8"
-
-        def __init__(self) -> None:
-            self._rest = ""
-
-        def write(self, text: str) -> int:
-            *lines, self._rest = (self._rest + text).split("\n")
-            for line in lines:
-                take(line)
-            return len(text)
-
-        def writable(self) -> bool:
-            return True
-
-        def isatty(self) -> bool:
-            return True
-
-        def fileno(self) -> int:
-            return sys.__stdout__.fileno() if sys.__stdout__ is not None else 1
-
-    before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = Printed(), Printed()
-    try:
-        yield
-    finally:
-        sys.stdout, sys.stderr = before

@@ -128,7 +128,7 @@ def _between(pieces: list[Piece], begin: int, end: int) -> list[Piece]:
     return kept
 
 
-class Code(Leaf):
+class CodeBlock(Leaf):
     """Lines of code; each is final when it ends."""
 
     def __init__(self, margin: Margin, language: str = "") -> None:
@@ -161,12 +161,12 @@ class Code(Leaf):
 
     def copy(self) -> Leaf:
         other = super().copy()
-        assert isinstance(other, Code)  # noqa: S101 - it is a copy
+        assert isinstance(other, CodeBlock)  # noqa: S101 - it is a copy
         other._rows, other._highlighter = [*self._rows], self._highlighter.copy()
         return other
 
 
-class Table(Leaf):
+class TableBlock(Leaf):
     """A table. While it is open, its head and its last rows are live."""
 
     def __init__(self, margin: Margin, head: str, aligns: str) -> None:
@@ -185,7 +185,7 @@ class Table(Leaf):
 
     def copy(self) -> Leaf:
         other = super().copy()
-        assert isinstance(other, Table)  # noqa: S101 - it is a copy
+        assert isinstance(other, TableBlock)  # noqa: S101 - it is a copy
         other._lines = [*self._lines]
         if len(other._lines) > _SHOWN_OF_TABLE:
             other._lines = [other._lines[0], *other._lines[-_SHOWN_OF_TABLE:]]

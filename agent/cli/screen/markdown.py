@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from agent.cli.escape import tame
 from agent.cli.screen.cells import Row, chunks
-from agent.cli.screen.leaves import Code, Leaf, Margin, Paragraph, Table, bullet_of, indent_of
+from agent.cli.screen.leaves import CodeBlock, Leaf, Margin, Paragraph, TableBlock, bullet_of, indent_of
 from agent.cli.screen.tables import is_delimiter
 from toolcrib._regex import Regex
 
@@ -144,7 +144,7 @@ class Markdown:
 
     def _is_text(self, line: str) -> bool:
         """Return True if the line is a paragraph's, whatever follows on it."""
-        if isinstance(self._leaf, (Table, Code)):
+        if isinstance(self._leaf, (TableBlock, CodeBlock)):
             return False
         _, rest = self._matched(line)
         while (found := _QUOTE.match(rest) or _ITEM.match(rest)) is not None:
@@ -222,7 +222,7 @@ class Markdown:
         return rest
 
     def _blank(self, depth: int) -> None:
-        if isinstance(self._leaf, Code) and not self._fence:
+        if isinstance(self._leaf, CodeBlock) and not self._fence:
             self._leaf.line("")
             return
         self._close_leaf()
@@ -240,7 +240,7 @@ class Markdown:
         if found and found[1].startswith(self._fence) and not rest.strip().strip(self._fence[0]):
             self._fence = ""
             self._close_leaf()
-        elif isinstance(self._leaf, Code):
+        elif isinstance(self._leaf, CodeBlock):
             self._leaf.line(rest[min(self._fence_indent, _blanks(rest)) :])
 
     def _block(self, rest: str) -> None:
@@ -253,18 +253,18 @@ class Markdown:
         elif (fence := _FENCE.match(rest)) is not None:
             self._begin("code")
             self._fence, self._fence_indent, self._fence_depth = fence[1], _blanks(rest), len(self._stack)
-            self._leaf = Code(self._margin(), fence[2])
+            self._leaf = CodeBlock(self._margin(), fence[2])
         elif (heading := _HEADING.match(rest)) is not None:
             self._heading(_HEADING_END.sub("", heading[2] or ""))
         elif _RULE.match(rest) is not None:
             self._begin("rule")
             self._emit(("─" * min(self._margin().room, _WIDEST_RULE), "mark"))
-        elif isinstance(self._leaf, Table):
+        elif isinstance(self._leaf, TableBlock):
             self._leaf.line(rest)
         elif rest.startswith("    ") and paragraph is None:
-            if not isinstance(self._leaf, Code):
+            if not isinstance(self._leaf, CodeBlock):
                 self._begin("code")
-                self._leaf = Code(self._margin())
+                self._leaf = CodeBlock(self._margin())
             self._leaf.line(rest[4:])
         else:
             self._continue(rest)
@@ -274,7 +274,7 @@ class Markdown:
         if paragraph.lines != 1 or not (paragraph.holds or paragraph.is_short):
             return False
         if is_delimiter(rest, paragraph.text):
-            self._leaf = Table(paragraph.margin, paragraph.text, rest)
+            self._leaf = TableBlock(paragraph.margin, paragraph.text, rest)
             self._kind = "table"
             return True
         if _UNDERLINE.match(rest) is not None and paragraph.is_short:
