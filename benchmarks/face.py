@@ -19,11 +19,16 @@ import tempfile
 import termios
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from benchmarks._face_child import tokens
+from benchmarks._face_child import RATE, tokens
 from benchmarks.core import CannotMeasureError, Figure, clean_environment, median_of_each, once
 from benchmarks.start import _of_children, _process
+
+if TYPE_CHECKING:
+    from toolcrib.testing import Response
 
 _COLUMNS, _ROWS = 80, 30
 _PER_FRAME = 7
@@ -37,7 +42,12 @@ def measure(*, quick: bool) -> list[Figure]:
     """Start in processor time, what a person waits for in ms, rendering in processor time."""
     with tempfile.TemporaryDirectory(prefix="toolcrib-bench-") as folder:
         home = Path(folder)
-        return [_first_prompt(home, quick=quick), *_while_it_streams(home, quick=quick), _render(quick=quick)]
+        return [
+            _first_prompt(home, quick=quick),
+            *_while_it_streams(home, quick=quick),
+            _render(quick=quick),
+            _program(home, quick=quick),
+        ]
 
 
 def _first_prompt(home: Path, *, quick: bool) -> Figure:
@@ -57,6 +67,43 @@ def _first_prompt(home: Path, *, quick: bool) -> Figure:
     return Figure(
         "face.first_prompt", took["chat"] * 1e3, "ms", took["pass"] * 1e3, 25, "ratio", "python -c pass; the chat also ends"
     )
+
+
+def _program(home: Path, *, quick: bool) -> Figure:
+    """The whole chat, with its screen and with its lines piped, while a server sends 200 tokens a second."""
+    from toolcrib.testing import ChatServer
+
+    count = 300 if quick else 2_000
+    text = "".join(tokens(count)) + "\n\nThat is all."
+    size = len(text) // count + 1
+    command = [str(Path(sys.executable).with_name("toolcrib")), "chat", "--model", "m", "--base-url"]
+
+    def answer() -> Response:
+        whole = ChatServer.text(text, piece=size)
+        return replace(whole, pieces=len(whole.body) // count, pause=1 / RATE)
+
+    def seen() -> None:
+        with ChatServer(answer()) as server:
+            watched = _Watched([*command, server.base_url], home)
+            watched.sees(b"/help")
+            watched.key(b"go\r")
+            watched.sees(b"That is all.")
+            watched.leave(b"/help", behind=b"That is all.")
+
+    def piped() -> None:
+        with ChatServer(answer()) as server:
+            env = clean_environment(home)
+            subprocess.run(
+                [*command, server.base_url],
+                input=b"go\n",
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=env,
+                check=True,
+            )
+
+    took = median_of_each({"seen": once(seen, _of_children), "piped": once(piped, _of_children)}, 1 if quick else 2)
+    return Figure("face.program", took["seen"] * 1e3, "ms", took["piped"] * 1e3, 1.5, "ratio", "the same chat, piped")
 
 
 class _Watched:
@@ -103,9 +150,9 @@ class _Watched:
         """Return when so many bytes had come."""
         return next(moment for there, moment in self._times if there >= length)
 
-    def leave(self, shown: bytes) -> None:
-        """Wait for ``shown``, then end the process by Ctrl-D."""
-        self.sees(shown)
+    def leave(self, shown: bytes, behind: bytes = b"") -> None:
+        """Wait for ``shown``, ``behind`` something, then end the process by Ctrl-D."""
+        self.sees(shown, self.written.find(behind))
         time.sleep(0.05)
         self.key(b"\x04")
         while self.read(_LIMIT):

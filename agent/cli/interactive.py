@@ -54,11 +54,10 @@ class InteractiveChat:
         self._queue: deque[str] = deque()
         self._came = asyncio.Event()
         self._working = True  # until it has begun
+        self._leaving = False
         self._interrupts = 0
         self._steering: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.cost = 0.0
-        self.has_cost = False
 
     @property
     def conversation(self) -> Conversation:
@@ -118,12 +117,9 @@ class InteractiveChat:
                 except EOFError:  # the terminal went away
                     conversation.interrupt()
                 finally:
-                    if work.done() or not self._working:
-                        work.cancel()
-                    if self._working and not isinstance(
-                        sys.exception() if hasattr(sys, "exception") else None, KeyboardInterrupt
-                    ):
-                        await asyncio.wait([work])
+                    self._leaving = True
+                    if self._working and not isinstance(sys.exception(), KeyboardInterrupt):
+                        await asyncio.wait([work])  # it was interrupted
                     self.view.finish()
                     self.board.end()
         finally:
@@ -137,7 +133,7 @@ class InteractiveChat:
     async def _work(self, begin: Callable[[], Awaitable[None]]) -> None:
         async with self._at_work():
             await begin()
-        while True:
+        while not self._leaving:
             await self._came.wait()
             self._came.clear()
             while self._queue:
@@ -146,7 +142,7 @@ class InteractiveChat:
                 async with self._at_work():
                     going_on = await self.conversation.say(line)
                     await self._steered()
-                if not going_on:
+                if not going_on or self._leaving:
                     return
 
     @contextlib.asynccontextmanager

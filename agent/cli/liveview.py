@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agent.cli.calls import SPINNER, ShownItem, finished_rows, running_rows, whole_of
 from agent.cli.escape import one_line, tame
 from agent.cli.render import seconds_of
-from agent.cli.screen.cells import Row, chunks, words_of
+from agent.cli.screen.cells import Row, chunks, width, words_of
 from agent.cli.screen.markdown import Markdown
 from agent.cli.view import CUT_SHORT, model_said
 from agent.events import (
@@ -87,10 +87,13 @@ class LiveScreen:
 
     def _words(self, text: str, style: str) -> None:
         rows: list[Row] = []
-        for line in tame(text).split("\n"):
+        for line in tame(text).expandtabs(8).split("\n"):
             blanks = len(line) - len(line.lstrip(" "))
+            if width(line) <= self.width:  # columns stay columns
+                rows.append(((line, style),) if line else ())
+                continue
             margin: Row = ((line[:blanks], ""),) if blanks else ()
-            rows += [(*margin, *row) for row in words_of(line, style, max(self.width - blanks, 8))] or [()]
+            rows += [(*margin, *row) for row in words_of(line, style, max(self.width - blanks, 8))]
         self._board.add(rows)
 
 

@@ -134,10 +134,11 @@ class Markdown:
             if line and isinstance(self._leaf, Paragraph):
                 self._leaf.grow(line.replace("\t", " "))
             return
+        line = line.expandtabs(4)
         if not self._laid_out:
             self._plain(line)
         else:
-            self._open_line(line.expandtabs(4))
+            self._open_line(line)
 
     def _plain(self, line: str) -> None:
         self._rows += chunks(((line, ""),) if line else (), self.columns)

@@ -8,6 +8,7 @@ that it keeps what was written, also when it is made narrower and breaks it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from unicodedata import category
 
 from agent.cli.screen.cells import Row, clip, row_width, varies, width
 from agent.cli.screen.themes import Theme
@@ -166,7 +167,7 @@ class Painter:
 
     def _text(self, row: Row) -> str:
         begin = self.theme.begin
-        return "".join([f"{mark}{text}{_OFF}" if (mark := begin(style)) else text for text, style in row])
+        return "".join([f"{mark}{_inert(text)}{_OFF}" if (mark := begin(style)) else _inert(text) for text, style in row])
 
     def _resized(self) -> str:
         """Take in another size of the screen. Return what goes to the top of the live rows, wherever they are now."""
@@ -185,6 +186,11 @@ class Painter:
     def _now(self) -> tuple[int, int]:
         columns, rows = self._size()
         return max(columns, _LEAST[0]), max(rows, _LEAST[1])
+
+
+def _inert(text: str) -> str:
+    """Return the text with no character that acts on a terminal, whoever forgot to write them out."""
+    return text if text.isprintable() else "".join("\ufffd" if category(char) in ("Cc", "Cs") else char for char in text)
 
 
 def _stands_alone(text: str) -> bool:

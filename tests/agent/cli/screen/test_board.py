@@ -20,7 +20,8 @@ from toolcrib import ActivityEvent, ExecutedCall, ToolCall, ToolCallStatus, Tool
 SIZE = (60, 20)
 TEXT = "".join(
     f"## Part {part}\n\nSome **words** of part {part} that fill more than a row of the screen, and `code` too.\n\n"
-    f"- item {part}.1\n- item {part}.2\n\n```python\ndef f{part}():\n    return {part}\n```\n\n| a | b |\n|---|---|\n| {part} | x |\n\n"
+    f"- item {part}.1\n- item {part}.2\n\n```python\ndef f{part}():\n    return {part}\n```\n\n"
+    f"| a | b |\n|---|---|\n| {part} | x |\n\n"
     for part in range(15)
 )
 

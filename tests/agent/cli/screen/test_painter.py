@@ -127,6 +127,12 @@ def test_no_row_reaches_the_last_column() -> None:
     assert len(glass.screen.display) == 10
 
 
+def test_nothing_acts_on_the_terminal() -> None:
+    glass = Glass()
+    glass.painter.paint([row("a\x1b[2Jb\tc\x9b2Jd")], [])
+    assert glass.lines == ["a\ufffd[2Jb\ufffdc\ufffd2Jd"]
+
+
 def test_leaving_takes_the_live_rows_away() -> None:
     glass = Glass()
     glass.painter.paint([row("stays")], [row("goes"), row("> x")], (1, 3))
