@@ -7,7 +7,7 @@ import re
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolcrib import (
     Captured,
@@ -27,6 +27,9 @@ from toolcrib import (
 from tools.availability import needs_binary
 from tools.judge.folders import under
 from tools.registry import registry
+
+if TYPE_CHECKING:
+    import asyncio
 
 _WRITABLE = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - told apart, not used
 DEFAULT_TIMEOUT = 120
@@ -120,6 +123,8 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         raise
     except EnvironmentFailed as error:
         raise ExecutionFailed(str(error)) from error
+    finally:
+        printed.end()
     data = describe(judged.command, outcome, timeout)
     if outcome.notice:
         data["notice"] = outcome.notice
@@ -139,6 +144,7 @@ class _Printed:
         self._tail = bytearray()
         self._total = 0
         self._reported = 0.0
+        self._timer: asyncio.TimerHandle | None = None
         self._is_watched = ctx.activity_sink is not None
 
     def __call__(self, stream: str, data: bytes) -> None:
@@ -146,18 +152,32 @@ class _Printed:
         self._tail += data
         if len(self._tail) > 2 * _LAST:
             del self._tail[:-_LAST]
-        if self._is_watched and (b"\n" in data or b"\r" in data):
-            now = time.monotonic()
-            if now - self._reported >= _BETWEEN_REPORTS:
-                self._reported = now
+        if self._is_watched and (b"\n" in data or b"\r" in data) and self._timer is None:
+            import asyncio
+
+            due = self._reported + _BETWEEN_REPORTS - time.monotonic()
+            if due <= 0:
                 self._report()
+                return
+            try:
+                self._timer = asyncio.get_running_loop().call_later(due, self._report)
+            except RuntimeError:  # in a thread of the environment's
+                return
+
+    def end(self) -> None:
+        """Report nothing more."""
+        if self._timer is not None:
+            self._timer.cancel()
 
     def __str__(self) -> str:
         return readable(Captured(tail=bytes(self._tail[-_LAST:]), total=self._total)).strip("\n")
 
     def _report(self) -> None:
+        self._timer, self._reported = None, time.monotonic()
         text = readable(Captured(tail=bytes(self._tail[-_LAST:]), total=len(self._tail[-_LAST:])))
         text = re.sub("\r+\n?", "\n", text)
+        if self._total > len(self._tail[-_LAST:]):  # its first line is cut, and may hold the second half of a secret
+            text = text[text.find("\n") + 1 :]
         self._ctx.report_activity("terminal-output", {"text": text[: text.rfind("\n") + 1]})
 
 

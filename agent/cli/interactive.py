@@ -92,15 +92,7 @@ class InteractiveChat:
         """Take what a call reports, from any thread."""
         loop = self._loop
         if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._reported, event)
-
-    def _reported(self, event: ActivityEvent) -> None:
-        redactor = self.conversation.session.scope.redactor
-        content = event.content
-        if isinstance(content, dict) and isinstance(text := content.get("text"), str):
-            lines = [line for line in redactor.text(text).split("\n") if line.strip()]
-            event = ActivityEvent(event.message_id, event.activity_type, {**content, "lines": list(lines)})
-        self.view.activity(event)
+            loop.call_soon_threadsafe(self.view.activity, event)
 
     # -- the chat ------------------------------------------------------------------------------------------------
 
@@ -236,6 +228,9 @@ class InteractiveChat:
     def cleared(self) -> None:
         self.board.clear()
 
+    def away(self) -> contextlib.AbstractContextManager[None]:
+        return self.board.aside()
+
     # -- what is shown -------------------------------------------------------------------------------------------
 
     def above(self, columns: int) -> Sequence[Row]:
@@ -280,8 +275,7 @@ class InteractiveChat:
             self.view.screen.text(whole.rstrip("\n"))
             return
         async with self.keyboard.aside():
-            with self.board.aside():
-                await asyncio.get_running_loop().run_in_executor(None, paged, pager, whole)
+            await asyncio.get_running_loop().run_in_executor(None, paged, pager, whole)
 
 
 class _ScreenReader:

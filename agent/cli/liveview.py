@@ -89,8 +89,8 @@ class LiveScreen:
         rows: list[Row] = []
         for line in tame(text).expandtabs(8).split("\n"):
             blanks = len(line) - len(line.lstrip(" "))
-            if width(line) <= self.width:  # columns stay columns
-                rows.append(((line, style),) if line else ())
+            if width(line) <= self.width or "  " in line.strip():  # columns stay columns
+                rows += chunks(((line, style),) if line else (), self.width)
                 continue
             margin: Row = ((line[:blanks], ""),) if blanks else ()
             rows += [(*margin, *row) for row in words_of(line, style, max(self.width - blanks, 8))]
@@ -190,8 +190,9 @@ class LiveView:
         content = event.content
         if running is None or not isinstance(content, Mapping):
             return
-        if event.activity_type == "terminal-output" and isinstance(lines := content.get("lines"), list):
-            running.output = [tame(str(line)).expandtabs(4) for line in lines[-_OUTPUT_ROWS:]]
+        if event.activity_type == "terminal-output" and isinstance(text := content.get("text"), str):
+            lines = [line for line in text.split("\n") if line.strip()]
+            running.output = [tame(line).expandtabs(4) for line in lines[-_OUTPUT_ROWS:]]
         elif event.activity_type == "tool-call-progress":
             running.output = [_progress(content)]
         self._board.changed()

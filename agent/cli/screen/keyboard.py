@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agent.cli.screen.aside import deaf_to_interrupts, edited_by_person
@@ -47,6 +47,10 @@ class Hands(Protocol):
 
     def cleared(self) -> None:
         """Ctrl-L."""
+        ...
+
+    def away(self) -> AbstractContextManager[None]:
+        """Leave the screen to another program for a while."""
         ...
 
 
@@ -109,7 +113,7 @@ class Keyboard:
         from prompt_toolkit.application.current import set_app
         from prompt_toolkit.application.run_in_terminal import in_terminal
 
-        with set_app(self._app), deaf_to_interrupts():
+        with self._hands.away(), set_app(self._app), deaf_to_interrupts():
             async with in_terminal():
                 self.is_aside = True
                 self._write(_PASTE_OFF)

@@ -98,7 +98,7 @@ def test_a_call_lives_and_then_stays() -> None:
         call = ToolCall("1", "terminal", {"command": "make"})
         scene.view(ToolStarted(call, "💻"))
         scene.now = 3.0
-        scene.view.activity(ActivityEvent("1", "terminal-output", {"lines": ["one\x1b[2J", "two"]}))
+        scene.view.activity(ActivityEvent("1", "terminal-output", {"text": "one\x1b[2J\ntwo\n"}))
         scene.board.frame()
         living, _ = replayed(scene.frames)
         data = {"output": "", "exit_code": 0, "where": "local"}
