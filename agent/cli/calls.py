@@ -89,11 +89,19 @@ def finished_rows(executed: ExecutedCall, emoji: str, seconds: float, number: in
     """Return the rows that stay of a call. ``whole``: all of its result, as for a call that a person typed."""
     word, colour = outcome(executed)
     style = _STYLES.get(colour, "")
+    if (code := _exit_code(executed)) and word == "ok":
+        word, style = f"exit {code}", "warn"
     tail = [(f"  {seconds_of(seconds)}", "dim"), (f"  {word}", style), *_where(executed), (f"  #{number}", "dim")]
     first = call_row(executed.call, emoji, tail, columns)
     if whole:
         return [first, *_lines(result_text(executed), columns)]
     return [first, *_what_matters(executed, number, columns)]
+
+
+def _exit_code(executed: ExecutedCall) -> int:
+    data = executed.result.data
+    code = data.get("exit_code") if isinstance(data, Mapping) else None
+    return code if isinstance(code, int) else 0
 
 
 def _where(executed: ExecutedCall) -> list[tuple[str, str]]:
@@ -131,7 +139,7 @@ def _what_matters(executed: ExecutedCall, number: int, columns: int) -> list[Row
         if executed.call.name == "write_file" and isinstance(executed.call.args, Mapping):
             return _written(str(executed.call.args.get("content", "")), number, columns)
         if executed.call.name == "terminal":
-            rows = _lines(result_text(executed), columns - 2, "dim")
+            rows = _lines(result_text(executed).removesuffix("[exit code 0]"), columns - 2, "dim")
             cut = len(rows) - MOST_OUTPUT
             more: list[Row] = [((f"  … {cut} more lines: /show {number}", "dim"),)] if cut > 0 else []
             return [*more, *((("  ", ""), *row) for row in rows[max(cut, 0) :])]

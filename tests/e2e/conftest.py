@@ -16,7 +16,7 @@ import pyte
 import pytest
 
 COMMAND = Path(sys.executable).with_name("toolcrib")
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Seconds that anything may take on a busy machine. Nothing here is fast or slow; it happens or it doesn't."""
 CURSOR_QUERY = b"\x1b[6n"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -227,6 +228,20 @@ def test_a_long_item_opens_in_the_pager(sit_down: Any, server: ChatServer, tmp_p
     person.types("/show")
     person.sees(r"^in the pager\n icanon")
     person.at_prompt()
+
+
+def test_a_failed_command_says_so_in_its_line(talking: Any, server: ChatServer) -> None:
+    server.responses += [ChatServer.calls(("terminal", {"command": "echo no; exit 3"})), ChatServer.text("Done.")]
+    talking.types("run it")
+    assert re.search(r"^💻 terminal runs echo no; exit 3  .*  exit 3  #1\n  no\n", talking.sees(r"^Done\.$"), re.MULTILINE)
+
+
+def test_a_kill_leaves_the_terminal_as_it_was(talking: Any, server: ChatServer, project: Path) -> None:
+    server.responses += [ChatServer.calls(("terminal", SLOW))]
+    at_work(talking, project)
+    talking.process.kill(signal.SIGTERM)
+    assert talking.waits_for_the_end() == 143
+    assert talking.text.split("\n")[-1] == "interrupted; the session is kept"  # the live rows are gone
 
 
 def test_thinking_is_folded(talking: Any, server: ChatServer) -> None:

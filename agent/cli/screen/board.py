@@ -89,7 +89,9 @@ class Board:
 
     def keyed(self) -> None:
         """Show at once what was typed; all else as it was in the last frame."""
-        if not self._paused:
+        if self._final:  # which goes with other live rows
+            self.frame()
+        elif not self._paused:
             self._paint()
 
     def frame(self) -> None:
