@@ -257,7 +257,8 @@ class InteractiveChat:
         if self._conversation.cost is not None:
             parts.append(f"{self._conversation.cost:.4f} spent")
         parts.append(tame(session.backend.name))
-        parts.append("Ctrl-C interrupts, Alt-S steers" if self._working else "/help")
+        working = "Ctrl-C interrupts, Alt-S steers" if self._conversation.model else "Ctrl-C interrupts"
+        parts.append(working if self._working else "/help")
         return " · ".join(parts)
 
     # -- whole items ---------------------------------------------------------------------------------------------
@@ -340,9 +341,9 @@ def _write(text: str) -> None:
     """Write to the terminal. One that went away is told by its end of input."""
     out = sys.__stdout__
     if out is not None:
-        with contextlib.suppress(OSError, ValueError):
-            out.write(text)
-            out.flush()
+        with contextlib.suppress(OSError):
+            out.buffer.write(text.encode(out.encoding, "replace"))
+            out.buffer.flush()
 
 
 def _size() -> tuple[int, int]:
