@@ -30,7 +30,7 @@ from tools.dispatch.scope import Asker, CallScope, Limits
 from tools.installed import installed
 from tools.judge.harmless import Harmless
 from tools.judge.setting import Setting, person_home
-from tools.redact import Redactor
+from tools.redact import RedactingSink, Redactor
 from toolsets import ToolsetCatalog
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class Workspace:
             asker=asker,
             suspends=suspends,
             handlers=handlers,
-            activity_sink=sink,
+            activity_sink=None if sink is None else RedactingSink(sink, redactor),
             ledger=store.ledger,
             tickets=store.tickets,
             redactor=redactor,

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 
+from toolcrib import ActivityEvent, EventSink
 from toolcrib._regex import Regex
 from toolcrib._types import Json
 
@@ -94,3 +95,17 @@ class Redactor:
         if isinstance(value, (list, tuple)):
             return [self.data(item) for item in value]
         return value
+
+
+class RedactingSink:
+    """Takes the secrets out of what calls report of their work, before whoever watches sees it."""
+
+    def __init__(self, sink: EventSink, redactor: Redactor) -> None:
+        self._sink = sink
+        self._redactor = redactor
+
+    def emit(self, event: ActivityEvent) -> None:
+        """Hand the event on."""
+        data = self._redactor.data
+        patch = None if event.patch is None else [data(one) for one in event.patch]
+        self._sink.emit(ActivityEvent(event.message_id, event.activity_type, data(event.content), patch))

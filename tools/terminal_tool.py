@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import re
 import signal
+import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolcrib import (
     Captured,
@@ -27,6 +28,9 @@ from tools.availability import needs_binary
 from tools.judge.folders import under
 from tools.registry import registry
 
+if TYPE_CHECKING:
+    import asyncio
+
 _WRITABLE = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - told apart, not used
 DEFAULT_TIMEOUT = 120
 MAX_TIMEOUT = 600
@@ -35,6 +39,8 @@ KEEP = 24_000
 """Bytes of each stream that the model is shown; what is more goes to a file."""
 _LAST = 8_000
 """Bytes of what an interrupted command had printed that are shown."""
+_BETWEEN_REPORTS = 0.1
+"""Seconds between two reports of what a command printed."""
 TIMED_OUT = 124
 """The exit code that a command ended by its time limit is given, as by timeout(1)."""
 
@@ -106,7 +112,7 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     if judged.shell is not None and judged.shell != (await environment.shell_state() or _shell(ctx, judged.cwd)):
         raise ExecutionFailed("the command was not run: another one changed the shell since it was judged; call again")
     timeout = args.get("timeout") or ctx.settings.get("terminal.timeout", DEFAULT_TIMEOUT)
-    printed = _Printed()
+    printed = _Printed(ctx)
     where = None if own_folder else judged.cwd
     request = ExecRequest(judged.command, cwd=where, timeout=timeout, keep=KEEP, spill=ctx.spill_dir, on_output=printed)
     try:
@@ -117,6 +123,8 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         raise
     except EnvironmentFailed as error:
         raise ExecutionFailed(str(error)) from error
+    finally:
+        printed.end()
     data = describe(judged.command, outcome, timeout)
     if outcome.notice:
         data["notice"] = outcome.notice
@@ -126,20 +134,51 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
 
 
 class _Printed:
-    """Last output of a command, on either stream: for a call that is cancelled, which has no outcome."""
+    """Last output of a command, on either stream: for a call that is cancelled, which has no outcome, and for who watches it.
 
-    def __init__(self) -> None:
+    Only whole lines are reported, a few times a second: a line that is not ended may hold the first half of a secret.
+    """
+
+    def __init__(self, ctx: ToolCallContext) -> None:
+        self._ctx = ctx
         self._tail = bytearray()
         self._total = 0
+        self._reported = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_watched = ctx.activity_sink is not None
 
     def __call__(self, stream: str, data: bytes) -> None:
         self._total += len(data)
         self._tail += data
         if len(self._tail) > 2 * _LAST:
             del self._tail[:-_LAST]
+        if self._is_watched and (b"\n" in data or b"\r" in data) and self._timer is None:
+            import asyncio
+
+            due = self._reported + _BETWEEN_REPORTS - time.monotonic()
+            if due <= 0:
+                self._report()
+                return
+            try:
+                self._timer = asyncio.get_running_loop().call_later(due, self._report)
+            except RuntimeError:  # in a thread of the environment's
+                return
+
+    def end(self) -> None:
+        """Report nothing more."""
+        if self._timer is not None:
+            self._timer.cancel()
 
     def __str__(self) -> str:
         return readable(Captured(tail=bytes(self._tail[-_LAST:]), total=self._total)).strip("\n")
+
+    def _report(self) -> None:
+        self._timer, self._reported = None, time.monotonic()
+        text = readable(Captured(tail=bytes(self._tail[-_LAST:]), total=len(self._tail[-_LAST:])))
+        text = re.sub("\r+\n?", "\n", text)
+        if self._total > len(self._tail[-_LAST:]):  # its first line is cut, and may hold the second half of a secret
+            text = text[text.find("\n") + 1 :]
+        self._ctx.report_activity("terminal-output", {"text": text[: text.rfind("\n") + 1]})
 
 
 # -- what came of it -----------------------------------------------------------------------------------------------

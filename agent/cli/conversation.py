@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 from agent.cli.ask import refuse
 from agent.cli.escape import one_line
 from agent.cli.faults import explained
 from agent.cli.oneshot import Fan
 from agent.cli.parked import leave_open
-from agent.cli.render import Screen
 from agent.cli.trace import Tracer
 from agent.cli.view import View
 from agent.conversation.limits import RunLimits
@@ -23,8 +22,11 @@ from agent.protocols.command import parse_command
 from toolcrib import Image, ToolCall, ToolcribError
 
 if TYPE_CHECKING:
+    from agent.cli.liveview import LiveScreen, LiveView
+    from agent.cli.render import Screen
     from agent.conversation.session import Session
     from agent.crib import Crib
+    from toolcrib import EventSink
     from tools.dispatch.scope import Asker
 
 KEPT = "The session is kept: type on, or /help."
@@ -46,6 +48,8 @@ class ChatOpening:
     """Asks the person yes or no; None where nobody can be asked."""
     mode: str = ""
     """Mode of new sessions, "" for the configured one."""
+    sink: EventSink | None = None
+    """Takes what calls report of their work."""
 
     async def session(
         self, choice: ModelChoice, *, resume: str = "", latest: bool = False, backend: str = "", mode: str = ""
@@ -65,6 +69,7 @@ class ChatOpening:
             latest=latest,
             choice=choice,
             mode=mode if goes_on else mode or self.mode,
+            sink=self.sink,
         )
         if self.asker is refuse:
             await leave_open(session)
@@ -79,12 +84,22 @@ class ChatOpening:
         return more if await self.confirm(f"The model has used {used}. Go on for up to {more} more?") else 0
 
 
+class ItemReader(Protocol):
+    """Shows items whole."""
+
+    async def show(self, number: int | None) -> None:
+        """Show the item, the last one for None. Raises ToolcribError where there is none."""
+        ...
+
+
 class Conversation:
     """Chat in one session at a time, with the model that answers in it and the screen that shows its events. ``open`` it before
     ``say``.
     """
 
-    def __init__(self, opening: ChatOpening, choice: ModelChoice, screen: Screen) -> None:
+    def __init__(
+        self, opening: ChatOpening, choice: ModelChoice, screen: Screen | LiveScreen, view: LiveView | None = None
+    ) -> None:
         self.opening = opening
         self.choice = choice
         """The model that answers; changes with /model and with the resumed session."""
@@ -95,8 +110,11 @@ class Conversation:
         """True if the last run of a model failed."""
         self.images: list[Image] = []
         """Images for the next message to a model."""
-        display = opening.crib.config.display
-        self._view = View(screen, markdown=display.markdown, thinking=display.thinking)
+        self.cost: float | None = None
+        """Spent on this chat's runs, where prices are known."""
+        self.reader: ItemReader | None = None
+        """Shows whole what was shown in short; None where all is shown at once."""
+        self._view = view or View(cast("Screen", screen), thinking=opening.crib.config.display.thinking)
         self._session: Session | None = None
         self._tracer: Tracer | None = None
         self._told = ""
@@ -198,6 +216,24 @@ class Conversation:
         if await self.session.waits_for_answers():
             await self._watch(lambda watch: self.session.advance(watch))
 
+    async def steer(self, text: str) -> None:
+        """Have a message delivered to the run that is under way, with its next results."""
+        if self._tracer is not None:
+            self._tracer.said(text, ())
+        await self.session.say(text, mode="steer")
+
+    async def answer_waiting(self) -> None:
+        """Answer messages that came too late for the run that they were meant for."""
+        if self.model and await self.session.store.inbox.waiting(self.session.id) and not await self.session.waits_for_answers():
+            await self._watch(lambda watch: self.session.advance(watch))
+
+    async def take_back(self) -> list[str]:
+        """Take messages that were not delivered out of the inbox; return their texts."""
+        waiting = await self.session.store.inbox.waiting(self.session.id)
+        mine = [item for item in waiting if item.mode == "steer"]
+        await self.session.store.inbox.drop([item.id for item in mine])
+        return [item.text for item in mine]
+
     async def _run(self, line: str) -> None:
         session, limits = self.session, self.opening.limits
         manual = not self.model
@@ -222,6 +258,8 @@ class Conversation:
             self._tell(error)
         else:
             self._view.end()
+            if result is not None and result.cost is not None:
+                self.cost = (self.cost or 0.0) + result.cost
             if not manual and result is not None:
                 empty = result.stopped == "done" and not result.text.strip() and not result.images
                 self.failed = result.stopped == "parked"

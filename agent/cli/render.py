@@ -10,7 +10,6 @@ from typing import Any, TextIO
 from unicodedata import category, east_asian_width
 
 from agent.cli.escape import one_line, tame
-from agent.cli.live import LiveLine
 from toolcrib import ExecutedCall, ToolCall, ToolCallStatus
 from tools.dispatch.faces import as_json, images_of
 
@@ -48,10 +47,13 @@ def result_text(executed: ExecutedCall) -> str:
 
 def call_line(executed: ExecutedCall, emoji: str) -> str:
     """``💻 terminal  0.12 s  ok``"""
-    return f"{emoji or '🔧'} {tame(executed.call.name) or '?'}  {_seconds(executed.duration)}  {outcome(executed)[0]}"
+    return f"{emoji or '🔧'} {tame(executed.call.name) or '?'}  {seconds_of(executed.duration)}  {outcome(executed)[0]}"
 
 
-def _seconds(duration: float) -> str:
+def seconds_of(duration: float, *, whole: bool = False) -> str:
+    """Word a span of time; ``whole``: in full seconds, for one that still grows."""
+    if whole:
+        return f"{int(duration)} s" if duration < 120 else f"{int(duration) // 60} min {int(duration) % 60:02d} s"
     return f"{duration * 1000:.0f} ms" if duration < 0.1 else f"{duration:.1f} s"
 
 
@@ -70,7 +72,7 @@ def brief_line(executed: ExecutedCall, emoji: str) -> str:
     parts = [
         f"{emoji or '🔧'} {tame(call.name) or '?'}",
         short_args(call.args),
-        _seconds(executed.duration),
+        seconds_of(executed.duration),
         outcome(executed)[0],
     ]
     if isinstance(result.data, dict) and (where := result.data.get("where", "local")) != "local":
@@ -88,98 +90,58 @@ def _short(value: Any) -> str:
 
 
 class Screen:
-    """The output of a chat: results on ``out``; the lines about them there too on a terminal, else on stderr."""
+    """Plain output of a chat: results on stdout; the lines about them there too on a terminal, else on stderr.
 
-    def __init__(self, *, interactive: bool, color: str = "auto") -> None:
+    For pipes, files and terminals that can take nothing back; agent.cli.liveview has the screen of a terminal.
+    """
+
+    def __init__(self, *, interactive: bool) -> None:
         self.interactive = interactive
-        self._color = color
-        self._console: Any = None
-        self._live = LiveLine(lambda: self.console)
-        self._calling = ""
 
     @property
-    def console(self) -> Any:
-        """The rich Console, made when it is first needed."""
-        if self._console is None:
-            from rich.console import Console
-
-            self._console = Console(
-                highlight=False,
-                markup=False,
-                emoji=False,
-                soft_wrap=True,
-                no_color=True if self._color == "never" else None,
-                force_terminal=True if self._color == "always" else None,
-            )
-        return self._console
-
-    def waits(self, what: str) -> None:
-        """Show what a silence is about. The next output replaces the line."""
-        if self.interactive:
-            self._live.begin(what, stays=False)
-
-    def stop_waiting(self) -> None:
-        self._live.stop_waiting()
+    def width(self) -> int:
+        """Columns of the terminal."""
+        return shutil.get_terminal_size().columns
 
     def started(self, call: ToolCall, emoji: str) -> None:
-        """A call by hand: a line that ``call`` replaces when it has ended, if nothing else was shown meanwhile."""
-        self._calls(f"{emoji or '🔧'} {one_line(call.name)}")
+        """Tell of a call by hand that begins."""
+        if self.interactive:
+            self.line(f"{emoji or '🔧'} {one_line(call.name)} ...")
 
     def call(self, executed: ExecutedCall, emoji: str) -> None:
-        """The line about it, and its result."""
-        self._ended()
-        self.line(call_line(executed, emoji), outcome(executed)[1])
-        text = result_text(executed)
-        if text:
+        """Print the line about a call, and its result."""
+        self.line(call_line(executed, emoji))
+        if text := result_text(executed):
             self.text(text)
 
     def opened(self, call: ToolCall, emoji: str) -> None:
-        """A model's call: a line that ``closed`` replaces, in the same way."""
-        self._calls(f"{emoji or '🔧'} {one_line(call.name)}  {short_args(call.args)}".rstrip())
+        """Tell of a model's call that begins."""
+        if self.interactive:
+            self.line(f"{emoji or '🔧'} {one_line(call.name)}  {short_args(call.args)} ...")
 
     def closed(self, executed: ExecutedCall, emoji: str) -> None:
-        self._ended()
-        self.line(brief_line(executed, emoji), outcome(executed)[1])
+        """Print the line about a model's call."""
+        self.line(brief_line(executed, emoji))
 
-    def goes_on(self) -> None:
-        """The call that was asked about may go on: its line is shown again."""
-        if self._calling:
-            self._live.begin(self._calling, stays=False)
-
-    def _calls(self, text: str) -> None:
-        if self.interactive:
-            self._calling = text
-            self._live.begin(text, stays=True)
-
-    def _ended(self) -> None:
-        self._calling = ""
-        self._live.erase()
-
-    def settle(self) -> None:
-        """End the line: the next output begins on a new one."""
-        self._live.settle()
-
-    def line(self, text: str, style: str) -> None:
-        if self.interactive:
-            self._styled(text, style)
-        else:
-            print(text, file=sys.stderr, flush=True)
+    def line(self, text: str) -> None:
+        """Print a line that is no result."""
+        print(text, file=sys.stdout if self.interactive else sys.stderr, flush=True)
 
     def note(self, text: str) -> None:
         """Print a note about the chat itself, which is no part of a result."""
-        self.settle()
-        self.line(text, "dim")
+        self.line(text)
 
     def fault(self, text: str) -> None:
-        self.settle()
-        self.line(text, "red")
+        """Print what went wrong."""
+        self.line(text)
+
+    def diff(self, text: str) -> None:
+        """Print a unified diff."""
+        self.text(text)
 
     def text(self, text: str, end: str = "\n") -> None:
-        self.settle()
+        """Print a result."""
         print(tame(text), end=end, flush=True)
-
-    def _styled(self, text: str, style: str) -> None:
-        self.console.print(text, style=style)
 
 
 def table(rows: Sequence[Sequence[str]], *, out: TextIO | None = None) -> None:

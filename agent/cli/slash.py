@@ -26,7 +26,11 @@ Call a tool by typing it:
 _WITH_MODEL = """\
 Say what you want done. A line such as @terminal {"command": "ls"} runs a tool yourself; the model does not hear of it.
 """
-_KEYS = "Ctrl-C interrupts what runs and keeps the session. Tab completes.\n"
+_KEYS = """\
+What you type while it works is queued; Alt-S (or Ctrl-X Ctrl-S) hands it to the model with its next results.
+Alt-Enter, Ctrl-J, or a backslash before Enter begin another line; Ctrl-X Ctrl-E opens $EDITOR; Ctrl-R searches the history.
+Ctrl-C interrupts what runs and keeps the session. Tab completes.
+"""
 _ALONE = ("/tools", "/cost", "/new", "/sessions", "/env")
 """Commands without arguments: words behind them were meant for something, and would be lost."""
 _LAST = 3
@@ -74,12 +78,14 @@ def _of_plugin(chat: Conversation, word: str) -> Callable[[Any, str], Awaitable[
 
 async def _help(chat: Conversation, rest: str) -> None:
     how = _WITH_MODEL if chat.model else _BY_HAND
-    lines = [f"{name:<10} {text}" for name, text in words_of(chat.opening.crib).items()]
+    words = (f"{name:<10} {text}" for name, text in words_of(chat.opening.crib).items())
+    lines = [*(how + _KEYS).rstrip("\n").split("\n"), *words]
     if chat.screen.interactive:
         from textwrap import fill
 
-        lines = [fill(line, max(chat.screen.console.width, 30), subsequent_indent=" " * 11) for line in lines]
-    chat.screen.text(how + _KEYS + "\n".join(lines))
+        width = max(chat.screen.width, 30)
+        lines = [fill(line, width, subsequent_indent=" " * 11 if line.startswith("/") else "") for line in lines]
+    chat.screen.text("\n".join(lines))
 
 
 async def _tools(chat: Conversation, rest: str) -> None:
@@ -144,6 +150,15 @@ async def _mode(chat: Conversation, rest: str) -> None:
     table([("→" if mode == session.mode.now else "", mode, words) for mode, words in MODES.items()])
 
 
+async def _show(chat: Conversation, rest: str) -> None:
+    if chat.reader is None:
+        raise ToolcribError("here everything is shown whole as it comes; /show is for the chat at a terminal")
+    number = rest.removeprefix("#")
+    if number and not number.isdecimal():
+        raise ToolcribError("say which: /show N; the number stands behind # at the end of a line")
+    await chat.reader.show(int(number) if number else None)
+
+
 async def _undo(chat: Conversation, rest: str) -> None:
     from agent.cli.undoing import done, planned
     from agent.undo import UndoRequest, What
@@ -178,8 +193,7 @@ async def _diff(chat: Conversation, rest: str) -> None:
     found = [one for one in await undo.differences(environment) if f"/{one.path}".endswith(end)]
     if not found:
         raise ToolcribError(f"tools changed no file{f' {tame(rest)}' if rest else ''} in this session that is not as it was")
-    for text, style in compared(found):
-        (chat.screen.line(text, style) if chat.screen.interactive else chat.screen.text(text))
+    chat.screen.diff("\n".join(compared(found)))
 
 
 async def _cost(chat: Conversation, rest: str) -> None:
@@ -267,6 +281,7 @@ COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/undo": _undo,
     "/diff": _diff,
     "/cost": _cost,
+    "/show": _show,
     "/new": _new,
     "/sessions": _sessions,
     "/resume": _resume,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.escape import exact, one_line, tame
+from agent.cli.escape import exact, one_line
 from agent.cli.stories import ago
 from agent.undo import UndoPlan
 from toolcrib._undo import ChangeStep, FileChange, FileState
@@ -20,16 +20,10 @@ _DID: Mapping[Action, str] = {"restore": "restored", "remove": "removed", "recre
 _CALLS = 5
 
 
-def compared(found: Sequence[FileDifference]) -> Iterator[tuple[str, str]]:
-    """Yield the lines of a diff for people, each with its style."""
+def compared(found: Sequence[FileDifference]) -> Iterator[str]:
+    """Yield the lines of a unified diff of all these files; one that can't be compared has a line that says why."""
     for one in found:
-        if one.why:
-            yield f"{exact(one.path)}: {exact(one.why)}", "dim"
-        for number, line in enumerate(one.lines):
-            yield tame(line), "bold" if number < len(("---", "+++")) else _STYLES.get(line[:1], "")
-
-
-_STYLES: Mapping[str, str] = {"+": "green", "-": "red", "@": "cyan"}
+        yield from [f"{exact(one.path)}: {exact(one.why)}"] if one.why else one.lines
 
 
 def title(plan: UndoPlan, now: float) -> str:

@@ -17,25 +17,13 @@ from agent.events import (
     SessionBusy,
     TextDelta,
     ThinkingDelta,
-    ToolCallDelta,
     ToolFinished,
     ToolStarted,
     TurnFinished,
-    TurnStarted,
 )
 
 if TYPE_CHECKING:
     from agent.cli.images import ImageFolder
-    from agent.cli.markdown import MarkdownStream
-
-
-_SILENT: Mapping[type[Event], str] = {
-    TurnStarted: "waiting for the model",
-    ThinkingDelta: "the model is thinking",
-    ToolCallDelta: "the model is writing a call",
-}
-"""Events of which nothing is shown but that something goes on."""
-
 
 CUT_SHORT: Mapping[str, str] = {
     "length": "the reply was cut off at its token limit; raise model.max_output_tokens, or the server's limit, or ask for less",
@@ -45,18 +33,17 @@ CUT_SHORT: Mapping[str, str] = {
 
 
 class View:
-    """A listener for events. ``brief``: a model's calls get one line each; without it their results too, as for typed calls.
+    """A listener for events that writes one after the other: see agent.cli.liveview for a terminal's.
 
-    A model's text is laid out as Markdown where ``markdown`` says so and the screen is interactive, else it is shown as it comes.
-    A line names each image of the model; ``images`` saves it. Into a pipe or file goes only what counts: the text of a turn
-    when it has ended, so that a reply that broke off and began anew does not stand there twice.
+    ``brief``: a model's calls get one line each; without it their results too, as for typed calls. Text is shown as it comes. A
+    line names each image of the model; ``images`` saves it. Into a pipe or file goes only what counts: the text of a turn when it
+    has ended, so that a reply that broke off and began anew does not stand there twice.
     """
 
     def __init__(
         self,
         screen: Screen,
         *,
-        markdown: bool = False,
         thinking: bool = False,
         brief: bool = True,
         images: ImageFolder | None = None,
@@ -64,9 +51,7 @@ class View:
         self.screen = screen
         self.brief = brief
         self._images = images
-        self._laid_out = markdown and screen.interactive
         self._thinking = thinking
-        self._markdown: MarkdownStream | None = None
         self._mid_line = ""  # "text" or "thinking": what the line that is not ended holds
         self._said = ""
         self._held: list[str] | None = None if screen.interactive or is_terminal(sys.stdout) else []
@@ -93,7 +78,6 @@ class View:
                 self.end()
                 again = "; the reply begins anew" if begun else ""
                 self.screen.note(f"attempt {attempt} failed: {tame(reason)}\nasking again in {seconds:.1f} s{again}")
-                self._wait("waiting for the model")
             case ImageMade(image=image):
                 self.end()
                 saved = "" if self._images is None else f" saved as {tame(str(self._images.save(image)))}"
@@ -103,18 +87,11 @@ class View:
             case SessionBusy():
                 self.end()
                 self.screen.note("another process is at work on this session; this waits until it is done")
-            case _ if type(event) in _SILENT:
-                self._wait(_SILENT[type(event)])
             case _:
                 pass
 
     def end(self) -> None:
-        """End the display of a stream: all of it is shown, and the cursor is at the beginning of a line, except after a call's
-        line.
-        """
-        self.screen.stop_waiting()
-        if self._markdown is not None:
-            self._markdown.end()
+        """End the display of a stream: all of it is shown, and the cursor is at the beginning of a line."""
         if self._held:
             self._show("".join(self._held))
             self._held.clear()
@@ -130,16 +107,7 @@ class View:
         if self._mid_line == "thinking":
             self._break()
         self._said = text or self._said
-        if self._laid_out and self.brief:
-            if self._markdown is None:
-                from agent.cli.markdown import MarkdownStream
-
-                self._markdown = MarkdownStream(self.screen.console)
-            if "\n" in text:  # else it shows nothing yet
-                self.screen.settle()
-            self._markdown.feed(text)
-            self._wait("the model is writing")
-        elif self._held is not None:
+        if self._held is not None:
             self._held.append(text)
         elif text:
             self._show(text)
@@ -151,16 +119,8 @@ class View:
     def _think(self, text: str) -> None:
         if self._mid_line == "text":
             self._break()
-        self.screen.settle()
-        if self.screen.interactive:
-            self.screen.console.print(tame(text), style="dim italic", end="")
-        else:
-            print(tame(text), end="", file=sys.stderr, flush=True)
+        print(tame(text), end="", file=sys.stdout if self.screen.interactive else sys.stderr, flush=True)
         self._mid_line = "" if text.endswith("\n") else "thinking"
-
-    def _wait(self, what: str) -> None:
-        if self.brief and not self._mid_line:
-            self.screen.waits(what)
 
     def _break(self) -> None:
         if self._mid_line:

@@ -235,3 +235,6 @@ class DisplayConfig:
     markdown: bool = setting(True, "Whether answers are laid out, or shown as the model wrote them.", expect="true or false")
     thinking: bool = setting(False, "Whether the model's thinking is shown, where it comes.", expect="true or false")
     color: Literal["auto", "always", "never"] = setting("auto", "auto: on a terminal, where NO_COLOR is not set.")
+    theme: Literal["auto", "dark", "light", "colorblind", "none"] = setting(
+        "auto", "Colours of the chat. auto: by the terminal's background, as far as it tells."
+    )

@@ -50,6 +50,16 @@ def test_start_prints_one_object_a_figure(root: Path) -> None:
         assert figure["baseline"] > 0
 
 
+@pytest.mark.full
+def test_the_screen_is_measured(root: Path) -> None:
+    done = run(root, "face", "--json", "--quick")
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stderr == ""
+    names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
+    shown = ("first_prompt", "echo", "first_token", "first_token_p95", "bytes", "render", "program")
+    assert names == [f"face.{name}" for name in shown]
+
+
 def test_the_quick_groups_run(root: Path) -> None:
     done = run(root, "dispatch", "definitions", "terminal", "--quick")
     assert done.returncode in (0, 1), done.stderr
@@ -132,7 +142,7 @@ def test_groups_need_no_more_than_the_installed_package(root: Path) -> None:
         top for top, names in packages_distributions().items() if needed & {name.lower().replace("-", "_") for name in names}
     }
     own = {path.stem for path in root.glob("*.py")} | {"benchmarks", "toolcrib", "tools", "agent", "plugins"}
-    optional = {"psycopg"}  # its figures are left out where it is missing, and stderr says so
+    optional = {"psycopg", "rich"}  # their figures are left out where they are missing, and stderr says so
     known = {*sys.stdlib_module_names, *brought, *own, *optional}
     files = [*(root / "benchmarks").glob("*.py"), *(root / "tests" / "infra").glob("*.py")]
     wrong = [

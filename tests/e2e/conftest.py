@@ -24,11 +24,11 @@ CURSOR_QUERY = b"\x1b[6n"
 class Person:
     """Types and reads. ``sees`` waits until the screen shows something; what scrolled away no longer counts."""
 
-    def __init__(self, args: list[str], cwd: Path, env: dict[str, str]) -> None:
-        self._screen = pyte.HistoryScreen(100, 60, history=1000)
+    def __init__(self, args: list[str], cwd: Path, env: dict[str, str], columns: int = 100, rows: int = 60) -> None:
+        self._screen = pyte.HistoryScreen(columns, rows, history=1000)
         self._stream = pyte.ByteStream(self._screen)
         self.process = pexpect.spawn(
-            str(COMMAND), args, cwd=str(cwd), env=env, dimensions=(60, 100), timeout=PATIENCE, echo=False
+            str(COMMAND), args, cwd=str(cwd), env=env, dimensions=(rows, columns), timeout=PATIENCE, echo=False
         )
         self.process.delaybeforesend = None
         self.process.delayafterclose = self.process.ptyproc.delayafterclose = 0.01
@@ -60,8 +60,8 @@ class Person:
         return self.text
 
     def at_prompt(self) -> str:
-        """Wait until the chat asks for the next line."""
-        return self.sees(r"^>\Z")
+        """Wait until the chat asks for the next line, and nothing is at work."""
+        return self.sees(r"^>\n[^\n]*/help\Z")
 
     def types(self, line: str) -> None:
         self.process.send(line + "\r")
@@ -81,7 +81,7 @@ class Person:
     def clears(self) -> None:
         """Look at an empty screen from here on, as after a long scroll. Only at a prompt."""
         self.process.send("\x0c")
-        self.sees(r"\A>\Z")
+        self.sees(r"\A>\n[^\n]*/help\Z")
 
     def presses(self, key: str) -> None:
         self.process.sendcontrol(key)
@@ -117,8 +117,8 @@ def sit_down(project: Path) -> Iterator[Callable[..., Person]]:
     """``sit_down("chat")`` starts the program in the project's folder."""
     people: list[Person] = []
 
-    def start(*args: str, **env: str) -> Person:
-        person = Person([*args], project, {**os.environ, "TERM": "xterm-256color", "NO_COLOR": "1", **env})
+    def start(*args: str, columns: int = 100, rows: int = 60, **env: str) -> Person:
+        person = Person([*args], project, {**os.environ, "TERM": "xterm-256color", "NO_COLOR": "1", **env}, columns, rows)
         people.append(person)
         return person
 

@@ -49,7 +49,7 @@ def test_nothing_of_a_command_draws_a_line_of_the_prompt(chatting: Any, project:
         command = f"rm -rf $'a\\n{forged}' {' ' * padding}{forged} \u0441at \u3164 {'漢' * padding}{forged}"
         chatting.types("@terminal " + json.dumps({"command": command}))
         screen = chatting.sees(r"\[o\]nce .*\[d\]eny")
-        prompt = screen[screen.rindex("terminal wants to run:") :].split("\n")
+        prompt = screen[screen.rindex("terminal wants to run:") :].split("\n")[:-1]  # below it stands the chat's own line
         ours = r"terminal wants|  in /|  ! |      as: |  This is|  o    this call only|  [dspta]    |  [um] N  |  \[|  │[ ↳]"
         assert [line for line in prompt if line and not re.match(ours, line)] == []
         assert not any(line.startswith(forged) for line in prompt)
@@ -135,7 +135,7 @@ def test_ctrl_c_ends_the_call_and_keeps_the_session(chatting: Any, project: Path
     chatting.sees(r"now in /")
     chatting.at_prompt()
     chatting.types(f'@terminal {{"command": "touch {project}/started; sleep 100"}}')
-    chatting.sees(r"terminal \.\.\.")
+    chatting.sees(r"^. 💻 terminal runs touch")
     while not (project / "started").exists():
         chatting.looks()
     chatting.presses("c")
@@ -158,7 +158,7 @@ def test_slash_commands(chatting: Any) -> None:
 
 
 def test_help_breaks_no_word_on_a_narrow_screen(sit_down: Any) -> None:
-    person = sit_down("chat", COLUMNS="40")
+    person = sit_down("chat", columns=40)
     person.at_prompt()
     person.types("/help")
     person.sees(r"^/quit ")
@@ -173,7 +173,7 @@ def test_clarify_asks_and_gets_a_choice(chatting: Any) -> None:
     chatting.types('@clarify {"question": "Which colour?", "choices": ["red", "green"]}')
     assert "2. green" in chatting.sees(r"or your own words >$")
     chatting.types("2")
-    chatting.sees(r"clarify .* ok\n.*green")
+    chatting.sees(r"clarify .* ok  #1\n.*green")
 
 
 def test_a_hidden_character_is_shown(chatting: Any, project: Path) -> None:

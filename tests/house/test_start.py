@@ -20,7 +20,7 @@ from toolcrib._regex import Regex
 
 HEAVY = (
     "rich", "prompt_toolkit", "httpx", "docker", "paramiko", "pydantic", "ruamel", "yaml", "importlib.metadata", "requests",
-    "docstring_parser", "cryptography", "psycopg",
+    "docstring_parser", "cryptography", "psycopg", "pygments", "wcwidth",
 )  # fmt: skip
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.redact import Redactor, may_be_secret
+from toolcrib import ActivityEvent
+from tools.redact import RedactingSink, Redactor, may_be_secret
 
 REPEAT = "a1B2" * 20
 
@@ -105,3 +106,18 @@ def test_a_variable_may_be_a_secret_by_its_name_or_its_value(name: str, value: s
 )
 def test_other_variables_are_none(name: str, value: str) -> None:
     assert not may_be_secret(name, value)
+
+
+def test_what_calls_report_holds_no_secret() -> None:
+    told: list[ActivityEvent] = []
+
+    class Kept:
+        def emit(self, event: ActivityEvent) -> None:
+            told.append(event)
+
+    sink = RedactingSink(Kept(), Redactor({"MY_KEY": "very-secret-value"}))
+    sink.emit(ActivityEvent("1", "x", {"text": ["a very-secret-value"]}))
+    sink.emit(ActivityEvent("1", "x", patch=[{"op": "add", "path": "/a", "value": "very-secret-value"}]))
+    assert told[0] == ActivityEvent("1", "x", {"text": ["a [redacted: MY_KEY]"]})
+    assert "very-secret" not in str(told[1])
+    assert told[1].is_delta

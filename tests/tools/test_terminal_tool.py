@@ -15,7 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tools.terminal_tool as terminal_tool
-from toolcrib import Block, Captured, ExecOutcome, RunIdentity, RunsCommand, ToolCall, ToolCallStatus, hookimpl, registry
+from toolcrib import (
+    ActivityEvent,
+    Block,
+    Captured,
+    ExecOutcome,
+    RunIdentity,
+    RunsCommand,
+    ToolCall,
+    ToolCallStatus,
+    hookimpl,
+    registry,
+)
 from toolcrib._session import ExecutedCall
 from toolcrib.testing import FakeEnvironment, call_tool
 from tools.clip import encode
@@ -400,3 +411,25 @@ def test_an_interrupt_ends_the_command_and_keeps_what_it_printed(
     assert message.endswith("\n3999\n4000\nerr")
     pid = int((folder / "pid").read_text())
     eventually(lambda: not alive(pid))
+
+
+class Told:
+    """Keeps what calls report."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def emit(self, event: ActivityEvent) -> None:
+        assert event.activity_type == "terminal-output"
+        self.texts.append(event.content["text"])
+
+
+def test_its_output_is_told_while_it_runs(run: Callable[..., Any], scope: CallScope) -> None:
+    """Whole lines only, a few times a second: what comes between two reports is in the next one."""
+    scope.activity_sink = told = Told()
+    run("echo one; sleep 0.05; echo two; printf unfinished; sleep 0.4; echo; seq 3000")
+    assert told.texts[:2] == ["one\n", "one\ntwo\n"]
+    assert len(told.texts) < 30
+    assert max(map(len, told.texts)) <= 8_000
+    run("printf quiet")
+    assert "quiet" not in told.texts[-1]

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.history import History
 
     from agent.cli.conversation import Conversation
+    from agent.cli.interactive import InteractiveChat
     from agent.cli.render import Screen
     from agent.cli.terminal import Terminal
     from agent.run import Crib
@@ -51,9 +52,9 @@ examples:
 {MODEL_HELP}
 in the chat:
   @terminal {{"command": "ls"}}      calls a tool yourself; @tool NAME {{...}} does too
-  /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /undo [call|redo]  /diff [FILE]  /cost
-  /new  /sessions  /resume ID  /export [FILE]  /approvals [revoke ID]  /env  /quit
-  Ctrl-C interrupts what runs, also while the model answers, and keeps the session.
+  /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /mode [NAME]  /undo [call|redo]  /diff [FILE]
+  /show N  /cost  /new  /sessions  /resume ID  /export [FILE]  /approvals [revoke ID]  /env  /quit
+  What you type while it works is queued; Alt-S hands it to the model with its next results, Ctrl-C interrupts.
 
 Lines may also be piped in. Then answers and results go to stdout and everything else to stderr, and whatever would have to
 be approved is denied. The exit code is 0 once all lines were read, however calls ended (`toolcrib call` answers with an exit
@@ -77,9 +78,12 @@ def run(args: argparse.Namespace) -> int:
     with running_crib(args) as (crib, runner):
         if interactive:
             _confirm_allowlist(crib)
-        conversation = _conversation(args, crib, interactive=interactive)
+        live = _live_chat(crib) if interactive and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "") else None
+        conversation = _conversation(args, crib, live, interactive=interactive)
         try:
             runner.run(conversation.open(resume=args.resume, latest=args.latest, backend=args.backend, mode=args.mode))
+            if live is not None:
+                return _live(args, conversation, live, runner)
             if interactive:
                 _greet(conversation)
             if args.resume or args.latest:
@@ -92,31 +96,63 @@ def run(args: argparse.Namespace) -> int:
                 runner.run(conversation.close())
 
 
-def _conversation(args: argparse.Namespace, crib: Crib, *, interactive: bool) -> Conversation:
+def _live_chat(crib: Crib) -> InteractiveChat:
+    from agent.cli.interactive import InteractiveChat
+
+    return InteractiveChat(crib.config.display, _history(_history_file()))
+
+
+def _live(args: argparse.Namespace, conversation: Conversation, live: InteractiveChat, runner: asyncio.Runner) -> int:
+    """Chat on the chat's own screen."""
+    from agent.cli.complete import LineCompleter
+    from agent.cli.slash import show_last
+    from agent.cli.words import words_of
+
+    live.completer = LineCompleter(conversation.session.definitions, words_of(conversation.opening.crib))
+    if args.message.strip():
+        live.sent(args.message, steers=False)
+
+    async def begin() -> None:
+        _greet(conversation)
+        if args.resume or args.latest:
+            await show_last(conversation)
+            await conversation.go_on()
+
+    runner.run(live.run(conversation, begin))
+    session, info = conversation.session.id, runner.run(conversation.session.info())
+    if info is not None and info.messages:
+        print(f"session {session[:12]}: toolcrib chat --resume {session[:12]} continues it")
+    return OK
+
+
+def _conversation(args: argparse.Namespace, crib: Crib, live: InteractiveChat | None, *, interactive: bool) -> Conversation:
     from agent.cli.ask import asker_for
     from agent.cli.conversation import ChatOpening, Conversation
     from agent.cli.render import Screen
     from agent.cli.terminal import Terminal, find_terminal
 
-    screen = Screen(interactive=interactive, color=crib.config.display.color)
+    screen = Screen(interactive=interactive)
     below = _Below(screen, Terminal(sys.stdout)) if interactive else None
     opening = ChatOpening(
         crib,
-        asker_for(below or find_terminal()),
+        live.ask if live is not None else asker_for(below or find_terminal()),
         limits_of(crib.config, args, _TURNS),
         args.toolsets,
         args.disable,
         folder_of(args, crib),
         wants_trace(args),
         args.backend,
-        None if below is None else below.confirm,
+        live.confirm if live is not None else None if below is None else below.confirm,
         mode_of(args, crib.config),
+        live,
     )
+    if live is not None:
+        return Conversation(opening, choice_of(args), live.view.screen, live.view)
     return Conversation(opening, choice_of(args), screen)
 
 
 class _Below:
-    """The terminal, for questions: they begin below what the chat shows."""
+    """A terminal that can take nothing back, for questions: they begin below what the chat shows."""
 
     def __init__(self, screen: Screen, terminal: Terminal) -> None:
         self._screen = screen
@@ -127,14 +163,10 @@ class _Below:
         return self._terminal.size
 
     def show(self, text: str) -> None:
-        self._screen.settle()
         self._terminal.show(text)
 
     async def read_line(self, prompt: str) -> str:
-        self._screen.settle()
-        answer = await self._terminal.read_line(prompt)
-        self._screen.goes_on()
-        return answer
+        return await self._terminal.read_line(prompt)
 
     async def confirm(self, question: str) -> bool:
         """True only for a typed ``yes`` or ``y``."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
-import re
 import unicodedata
 from collections.abc import Iterable
 
@@ -14,14 +12,12 @@ from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
-from agent.cli import live
 from agent.cli.complete import LineCompleter
 from agent.cli.escape import exact, one_line, tame
 from agent.cli.faults import explained
 from agent.cli.render import Screen, brief_line, call_line, first_sentence, result_text, short_args, table
 from agent.cli.view import View
-from agent.events import TextDelta, ThinkingDelta, ToolCallDelta, ToolFinished, ToolStarted, TurnStarted
-from agent.providers.manual import HELP
+from agent.events import TextDelta, ThinkingDelta, ToolFinished, ToolStarted, TurnStarted
 from model_tools import get_tool_definitions
 from toolcrib import ExecutedCall, RateLimited, ToolCall, ToolCallStatus, ToolResult, ToolStatus
 
@@ -104,22 +100,6 @@ def test_completion_in_the_chat() -> None:
     assert completions("hello") == []
 
 
-def test_calls_that_run_together_have_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
-    view = View(Screen(interactive=True), brief=True)
-    calls = [ToolCall(str(number), "read_file", {"path": f"{number}.py"}) for number in range(2)]
-    view(TextDelta("I look."))
-    for call in calls:
-        view(ToolStarted(call, "📖"))
-    for call in calls:
-        view(ToolFinished(ExecutedCall(call, ToolResult.success(call.name, "x"), ToolCallStatus.SUCCEEDED), "📖"))
-    view(TextDelta("Done."))
-    view.end()
-    lines = capsys.readouterr().out.split("\n")
-    assert lines[:2] == ["I look.", "📖 read_file  0.py ..."]
-    assert lines[2].endswith("\r\x1b[2K📖 read_file  0.py  0 ms  ok")
-    assert lines[3:] == ["📖 read_file  1.py  0 ms  ok", "Done.", ""]
-
-
 def test_a_reason_of_several_lines_stands_on_one_with_marks_between() -> None:
     denied = ToolResult.error("x", "x: rm -rf build\ndeletes folders\n\n  Ask a person.")
     line = brief_line(executed(denied, ToolCallStatus.FAILED), "💻")
@@ -132,68 +112,29 @@ def test_an_interrupt_is_told_once() -> None:
     assert line == "💻 x  0.5 s  interrupted; it may have done part of its work"
 
 
-def test_our_own_words_are_no_markdown(capsys: pytest.CaptureFixture[str]) -> None:
-    view = View(Screen(interactive=True), markdown=True, brief=False)
-    view(TextDelta(HELP))
-    view.end()
-    assert capsys.readouterr().out == HELP
-
-
 @pytest.mark.parametrize(("seconds", "shown"), [(1.2, "2 s"), (3600, "60 min"), (9000, "3 h"), (float("inf"), "277778 h")])
 def test_how_long_a_server_asks_to_wait(seconds: float, shown: str) -> None:
     assert f"Wait {shown}, as it asks" in explained(RateLimited("slow down", retry_after=seconds))
 
 
-def test_a_silence_says_what_it_is_about_and_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    view = View(Screen(interactive=True), markdown=True)
+def test_a_terminal_that_can_take_nothing_back(capsys: pytest.CaptureFixture[str]) -> None:
+    view = View(Screen(interactive=True), thinking=True)
+    call = ToolCall("1", "x", {"a": "b"})
+    done = ExecutedCall(call, ToolResult.success("x", "hi"), ToolCallStatus.SUCCEEDED, 0.5)
     for event in (
         TurnStarted(1),
-        ThinkingDelta("hm"),
-        TextDelta("Whole.\n\nNot"),
-        TextDelta(" yet"),
-        ToolCallDelta("1", "x", "{"),
+        ThinkingDelta("hm\x1b[2J"),
+        TextDelta("I **look**."),
+        ToolStarted(call, "💻"),
+        ToolFinished(done, "💻"),
     ):
         view(event)
-    waits = ["waiting for the model", "the model is thinking", "the model is writing", "the model is writing a call"]
-    out = capsys.readouterr().out
-    assert [out.count(f"{what} ...") for what in waits] == [1, 1, 1, 1]
+    view.brief = False
+    view(ToolFinished(done, "💻"))
     view.end()
-    assert shown_of(out + capsys.readouterr().out) == ["Whole.", "", "Not yet"]
-    view = View(Screen(interactive=False))
-    view(TurnStarted(1))
-    assert capsys.readouterr().out == ""
-
-
-def test_long_work_tells_how_long(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "FIRST", 0.001)
-    screen = Screen(interactive=True)
-
-    async def work() -> str:
-        screen.started(ToolCall("1", "terminal", {}), "💻")
-        shown = ""
-        while "terminal ... 0 s" not in shown:
-            await asyncio.sleep(0.001)
-            shown += capsys.readouterr().out
-        screen.call(executed(ToolResult.success("x", "hi")), "💻")
-        return shown + capsys.readouterr().out
-
-    assert shown_of(asyncio.run(asyncio.wait_for(work(), 60))) == ["💻 x  0.5 s  ok", "hi"]
-
-
-def test_a_terminal_that_can_take_nothing_back(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "dumb")
-    screen = Screen(interactive=True)
-    monkeypatch.setattr(type(screen.console), "is_dumb_terminal", True)
-    screen.waits("waiting")
-    screen.started(ToolCall("1", "x", {}), "💻")
-    screen.call(executed(ToolResult.success("x", "hi")), "💻")
-    assert capsys.readouterr().out == "💻 x ...\n💻 x  0.5 s  ok\nhi\n"
-
-
-def shown_of(out: str) -> list[str]:
-    """What a terminal shows of it."""
-    lines = re.sub(r"[^\n]*\r\x1b\[2K", "", out).split("\n")
-    return [line.rstrip() for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+    assert capsys.readouterr().out.split("\n") == [
+        *("hm^[[2J", "I **look**.", "💻 x  b ...", "💻 x  b  0.5 s  ok", "💻 x  0.5 s  ok", "hi", ""),
+    ]
 
 
 def test_arguments_in_a_few_words() -> None:

@@ -1,0 +1,179 @@
+"""Calls as rows of the chat's screen: one line each, then what matters of it: a diff, the last output, the list of tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agent.cli.escape import one_line, tame
+from agent.cli.render import outcome, result_text, seconds_of, short_args
+from agent.cli.screen.cells import Row, chunks, row_width, shortened, words_of
+from toolcrib import ExecutedCall, ToolCall
+from toolcrib._dataclass import dataclass
+
+MOST_OUTPUT, MOST_DIFF, MOST_REASON = 6, 40, 4
+"""Rows that are shown of an output, a diff and a reason; the rest by /show."""
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_STYLES: Mapping[str, str] = {"green": "ok", "red": "bad", "yellow": "warn"}
+_TASKS: Mapping[str, tuple[str, str]] = {
+    "pending": ("○", ""),
+    "in_progress": ("▸", "strong"),
+    "completed": ("✓", "ok"),
+    "cancelled": ("-", "strike"),
+}
+_WORDS: Mapping[str, str] = {
+    "terminal": "runs",
+    "read_file": "reads",
+    "write_file": "writes",
+    "patch": "edits",
+    "search_files": "searches",
+    "todo": "plans",
+    "clarify": "asks",
+}
+_SUBJECTS: Mapping[str, tuple[str, ...]] = {
+    "terminal": ("command",),
+    "read_file": ("path",),
+    "write_file": ("path",),
+    "patch": ("path",),
+    "search_files": ("pattern", "path"),
+    "clarify": ("question",),
+}
+"""The arguments that say what a call is about."""
+
+
+@dataclass(slots=True)
+class ShownItem:
+    """Something that was shown in short, and its whole: ``/show`` prints that."""
+
+    title: str
+    whole: str
+
+
+def about(call: ToolCall) -> str:
+    """Say in a few words what a call does."""
+    if isinstance(call.args, Mapping):
+        if call.name == "todo":
+            todos = call.args.get("todos")
+            return f"{len(todos)} tasks" if isinstance(todos, Sequence) else "reads the list"
+        named = [one_line(str(call.args[name]), 400) for name in _SUBJECTS.get(call.name, ()) if call.args.get(name)]
+        if named:
+            return " in ".join(named)
+        if call.name == "patch" and call.args.get("diff"):
+            return one_line(" ".join(_files_of(str(call.args["diff"]))), 400)
+    return short_args(call.args, 400)
+
+
+def _files_of(diff: str) -> list[str]:
+    return [line[4:].removeprefix("b/") for line in diff.splitlines() if line.startswith("+++ ")]
+
+
+def call_row(call: ToolCall, emoji: str, tail: Sequence[tuple[str, str]], columns: int) -> Row:
+    """Return ``💻 terminal runs ls -la  0.1 s  ok``: its end is never cut."""
+    name = one_line(call.name, 40) or "?"
+    head = f"{emoji or '🔧'} {name} "
+    word = f"{_WORDS[call.name]} " if call.name in _WORDS else " "
+    room = columns - row_width(((head + word, ""), *tail))
+    return ((head, "strong"), (word, "dim"), (shortened(about(call), max(room, 4)), ""), *tail)
+
+
+def running_rows(call: ToolCall, emoji: str, seconds: float, output: Sequence[str], columns: int) -> list[Row]:
+    """Return the live rows of a call, with the last lines that its command printed."""
+    spinner = SPINNER[int(seconds * 10) % len(SPINNER)]
+    tail = [(f"  {seconds_of(seconds, whole=True)}", "dim")]
+    first = ((f"{spinner} ", "bullet"), *call_row(call, emoji, tail, columns - 2))
+    return [first, *((("    ", ""), (shortened(line, columns - 4), "dim")) for line in output)]
+
+
+def finished_rows(executed: ExecutedCall, emoji: str, seconds: float, number: int, columns: int, *, whole: bool) -> list[Row]:
+    """Return the rows that stay of a call. ``whole``: all of its result, as for a call that a person typed."""
+    word, colour = outcome(executed)
+    style = _STYLES.get(colour, "")
+    if (code := _exit_code(executed)) and word == "ok":
+        word, style = f"exit {code}", "warn"
+    tail = [(f"  {seconds_of(seconds)}", "dim"), (f"  {word}", style), *_where(executed), (f"  #{number}", "dim")]
+    first = call_row(executed.call, emoji, tail, columns)
+    if whole:
+        return [first, *_lines(result_text(executed), columns)]
+    return [first, *_what_matters(executed, number, columns)]
+
+
+def _exit_code(executed: ExecutedCall) -> int:
+    data = executed.result.data
+    code = data.get("exit_code") if isinstance(data, Mapping) else None
+    return code if isinstance(code, int) else 0
+
+
+def _where(executed: ExecutedCall) -> list[tuple[str, str]]:
+    data = executed.result.data
+    if isinstance(data, Mapping) and (where := data.get("where", "local")) != "local":
+        return [(f"  {one_line(str(where), 60)}", "dim")]
+    return []
+
+
+def whole_of(executed: ExecutedCall) -> str:
+    """Return a call's arguments and its whole result."""
+    args = executed.call.args
+    given = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, indent=2, default=str)
+    if isinstance(args, Mapping):
+        given = "\n".join(f"{name}: {_shown(value)}" for name, value in args.items())
+    return tame(f"{executed.call.name}\n{given}\n\n{result_text(executed)}\n")
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return f"\n  {text}".replace("\n", "\n  ") if "\n" in text else text
+
+
+def _what_matters(executed: ExecutedCall, number: int, columns: int) -> list[Row]:
+    result, data = executed.result, executed.result.data
+    if not result.is_success:
+        reason = " · ".join(filter(None, map(str.strip, result_text(executed).splitlines())))
+        rows = [(("  ", ""), *row) for row in words_of(reason, "bad", columns - 2)]
+        return _some(rows, MOST_REASON, number)
+    if isinstance(data, Mapping):
+        if isinstance(diff := data.get("diff"), str) and diff:
+            return _some(diff_rows(diff, columns), MOST_DIFF, number)
+        if executed.call.name == "todo" and isinstance(todos := data.get("todos"), Sequence):
+            return [row for todo in todos if isinstance(todo, Mapping) for row in _task(todo, columns)]
+        if executed.call.name == "write_file" and isinstance(executed.call.args, Mapping):
+            return _written(str(executed.call.args.get("content", "")), number, columns)
+        if executed.call.name == "terminal":
+            rows = _lines(result_text(executed).removesuffix("[exit code 0]"), columns - 2, "dim")
+            cut = len(rows) - MOST_OUTPUT
+            more: list[Row] = [((f"  … {cut} more lines: /show {number}", "dim"),)] if cut > 0 else []
+            return [*more, *((("  ", ""), *row) for row in rows[max(cut, 0) :])]
+    return [((f"  {image}", "dim"),) for image in result.images]
+
+
+def diff_rows(diff: str, columns: int) -> list[Row]:
+    """Return a unified diff in colours."""
+    rows: list[Row] = []
+    for line in tame(diff).splitlines():
+        if line.startswith(("--- ", "+++ ")):
+            continue
+        style = {"+": "added", "-": "removed", "@": "hunk"}.get(line[:1], "dim")
+        rows += [(("  ", ""), *row) for row in chunks(((line.expandtabs(4), style),), columns - 2)]
+    return rows
+
+
+def _written(content: str, number: int, columns: int) -> list[Row]:
+    lines = [f"+{line}" for line in tame(content).splitlines()]
+    rows: list[Row] = [(("  ", ""), (shortened(line.expandtabs(4), columns - 2), "added")) for line in lines]
+    return _some(rows, MOST_OUTPUT, number)
+
+
+def _task(todo: Mapping[str, Any], columns: int) -> list[Row]:
+    sign, style = _TASKS.get(str(todo.get("status")), ("?", ""))
+    rows = words_of(one_line(str(todo.get("content", "")), 1000), style, columns - 4)
+    return [((f"  {sign} " if place == 0 else "    ", style), *row) for place, row in enumerate(rows)]
+
+
+def _some(rows: list[Row], most: int, number: int) -> list[Row]:
+    if len(rows) <= most:
+        return rows
+    return [*rows[:most], ((f"  … {len(rows) - most} more lines: /show {number}", "dim"),)]
+
+
+def _lines(text: str, columns: int, style: str = "") -> list[Row]:
+    return [row for line in text.splitlines() for row in chunks(((line.expandtabs(4), style),) if line else (), columns)]

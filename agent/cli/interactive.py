@@ -1,0 +1,354 @@
+"""The chat at a terminal: keys in, frames out, one line after another to the conversation. What is typed is never lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agent.cli.ask import TerminalAsker
+from agent.cli.escape import one_line, tame
+from agent.cli.liveview import LiveView
+from agent.cli.screen.aside import paged, pager_of_person, written_by
+from agent.cli.screen.board import Board
+from agent.cli.screen.cells import Row, shortened
+from agent.cli.screen.draft import DraftRows, said_rows
+from agent.cli.screen.keyboard import Keyboard
+from agent.cli.screen.painter import Painter
+from agent.cli.screen.themes import theme_for
+from agent.cli.signals import Ended, interrupting
+from toolcrib import ActivityEvent, Answer, SuspendTicket, ToolCallContext, ToolcribError
+
+if TYPE_CHECKING:
+    from prompt_toolkit.completion import Completer
+    from prompt_toolkit.history import History
+    from prompt_toolkit.input import Input
+
+    from agent.cli.conversation import Conversation
+    from agent.config._model import DisplayConfig
+
+_TICK = 0.1
+_LONG = 40
+"""Rows from which on /show uses the pager."""
+_USUAL_SIZE = (80, 24)
+
+
+class InteractiveChat:
+    """Made before the session, which asks and reports through it (``ask``, ``confirm``, ``emit``); ``run`` is the chat."""
+
+    def __init__(self, display: DisplayConfig, history: History, keys: Input | None = None) -> None:
+        theme = theme_for(display.theme, display.color)
+        self.board = Board(Painter(_write, _size, theme), self)
+        self.view = LiveView(self.board, markdown=display.markdown, thinking=display.thinking)
+        self.keyboard = Keyboard(self, _write, history=history, completer=_LateCompleter(self), keys=keys)
+        self.completer: Completer | None = None
+        self._reader = _ScreenReader(self)
+        self._asker = TerminalAsker(self._reader)
+        self._asking = asyncio.Lock()
+        self._conversation: Conversation | None = None
+        self._queue: deque[str] = deque()
+        self._came = asyncio.Event()
+        self._working = True  # until it has begun
+        self._leaving = False
+        self._interrupts = 0
+        self._steering: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def conversation(self) -> Conversation:
+        """The chat's conversation, while it runs."""
+        assert self._conversation is not None, "run it first"  # noqa: S101 - a fault of ours, not of the person's
+        return self._conversation
+
+    # -- what a session asks and reports -------------------------------------------------------------------------
+
+    async def ask(self, ticket: SuspendTicket, ctx: ToolCallContext | None = None) -> Answer:
+        """Put a ticket to the person; one at a time, and their time is not the call's."""
+        call_id = "" if ticket.call is None else ticket.call.id
+        self.view.asking(call_id, begins=True)
+        try:
+            async with self._asking:
+                self.view.end()
+                return await self._asker(ticket, ctx)
+        finally:
+            self.view.asking(call_id, begins=False)
+
+    async def confirm(self, question: str) -> bool:
+        """True only for a typed ``yes`` or ``y``."""
+        try:
+            async with self._asking:
+                return (await self._reader.read_line(f"{question} Type yes or no: ")).strip().lower() in ("yes", "y")
+        except Ended:
+            raise
+        except (EOFError, KeyboardInterrupt):
+            return False
+
+    def emit(self, event: ActivityEvent) -> None:
+        """Take what a call reports, from any thread."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self.view.activity, event)
+
+    # -- the chat ------------------------------------------------------------------------------------------------
+
+    async def run(self, conversation: Conversation, begin: Callable[[], Awaitable[None]]) -> None:
+        """Chat until the person leaves; ``begin`` is awaited first. Raises Ended, and KeyboardInterrupt for a second Ctrl-C."""
+        self._conversation, self._loop = conversation, asyncio.get_running_loop()
+        conversation.reader = self
+        work = asyncio.create_task(self._work(begin))
+        work.add_done_callback(self._ended)
+        try:
+            with interrupting(self._signalled), written_by(self._printed):
+                try:
+                    await self.keyboard.run(self.board.begin)
+                except EOFError:  # the terminal went away
+                    conversation.interrupt()
+                finally:
+                    self._leaving = True
+                    if self._working and not isinstance(sys.exception(), KeyboardInterrupt):
+                        await asyncio.wait([work])  # it was interrupted
+                    self.view.finish()
+                    self.board.end()
+        finally:
+            work.cancel()
+        if work.done() and not work.cancelled() and (error := work.exception()) is not None:
+            raise error
+
+    def _ended(self, work: asyncio.Task[None]) -> None:
+        self.keyboard.stop()
+
+    async def _work(self, begin: Callable[[], Awaitable[None]]) -> None:
+        async with self._at_work():
+            await begin()
+        while not self._leaving:
+            await self._came.wait()
+            self._came.clear()
+            while self._queue:
+                line = self._queue.popleft()
+                self.board.add([(), *said_rows(line, self.board.columns)])
+                async with self._at_work():
+                    going_on = await self.conversation.say(line)
+                    await self._steered()
+                if not going_on or self._leaving:
+                    return
+
+    @contextlib.asynccontextmanager
+    async def _at_work(self) -> Any:
+        self._working, self._interrupts = True, 0
+        ticking = asyncio.create_task(self._tick())
+        try:
+            with _terminal_restored():
+                yield
+        finally:
+            ticking.cancel()
+            self._working = False
+            self.view.finish()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK)
+            if self.view.is_moving:
+                self.board.changed()
+
+    def _signalled(self) -> None:
+        """From a signal handler: end what runs. SIGINT is no key here: somebody sent it."""
+        if self._conversation is not None:
+            self._conversation.interrupt()
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self.keyboard.stop)
+
+    def _printed(self, line: str) -> None:
+        """Take a line that something printed, from any thread."""
+        if self._loop is None or threading.current_thread() is threading.main_thread():
+            self.view.screen.text(line)
+        else:
+            self._loop.call_soon_threadsafe(self.view.screen.text, line)
+
+    # -- what a person does --------------------------------------------------------------------------------------
+
+    def sent(self, text: str, *, steers: bool) -> None:
+        text = text.strip("\n")
+        if steers and self._working and self.conversation.model and not text.lstrip().startswith(("/", "@")):
+            task = asyncio.get_running_loop().create_task(self._steer(text))
+            self._steering.add(task)
+            task.add_done_callback(self._steering.discard)
+        else:
+            self._queue.append(text)
+            self._came.set()
+        self.board.changed()
+
+    async def _steer(self, text: str) -> None:
+        try:
+            await self.conversation.steer(text)
+        except ToolcribError as error:
+            self.view.screen.fault(f"✗ {one_line(str(error))}")
+            self.keyboard.put_back(text)
+            return
+        self.board.add([(("» ", "prompt"), *row[1:]) for row in said_rows(text, self.board.columns)])
+
+    async def _steered(self) -> None:
+        """Answer what was meant for a run that ended before it was delivered; after an interrupt it goes back to the draft."""
+        if self._steering:
+            await asyncio.wait(self._steering)
+        if self._interrupts:
+            for text in await self.conversation.take_back():
+                self.keyboard.put_back(text)
+        else:
+            await self.conversation.answer_waiting()
+
+    def interrupted(self) -> None:
+        if self._working:
+            self._interrupts += 1
+            if self._interrupts > 1:
+                self.keyboard.stop(KeyboardInterrupt())
+                return
+            self.conversation.interrupt()
+            if self._queue:
+                self.keyboard.put_back("\n".join(self._queue))
+                self._queue.clear()
+        elif not self.keyboard.discard():
+            self.view.screen.note("Ctrl-D leaves")
+        self.board.changed()
+
+    def left(self) -> None:
+        if self._working:
+            self.view.screen.note("it is still at work: Ctrl-C interrupts it")
+        else:
+            self.keyboard.stop()
+
+    def changed(self, *, whole: bool) -> None:
+        if not self.keyboard.is_aside:
+            self.board.frame() if whole else self.board.keyed()
+
+    def cleared(self) -> None:
+        self.board.clear()
+
+    def away(self) -> contextlib.AbstractContextManager[None]:
+        return self.board.aside()
+
+    # -- what is shown -------------------------------------------------------------------------------------------
+
+    def above(self, columns: int) -> Sequence[Row]:
+        rows = self.view.rows(columns)
+        for text in self._queue if self._working else ():
+            rows.append((("  queued: ", "dim"), (shortened(one_line(text, 400), columns - 10), "dim")))
+        if self._reader.settles:
+            rows.append((("  a question waits: stop typing to answer it", "warn"),))
+        return rows
+
+    def typed(self, columns: int) -> DraftRows:
+        return self.keyboard.rows(columns)
+
+    def below(self, columns: int) -> Sequence[Row]:
+        return [*self.keyboard.offers(columns), ((shortened(f"  {self._status()}", columns), "dim"),)]
+
+    def _status(self) -> str:
+        if self._conversation is None:
+            return ""
+        session, usage = self._conversation.session, self.view.usage
+        parts = [one_line(self._conversation.model, 40) or "no model"]
+        if tokens := usage.get("input", 0) + usage.get("output", 0):
+            parts.append(f"{tokens:,} tokens of context")
+        if self._conversation.cost is not None:
+            parts.append(f"{self._conversation.cost:.4f} spent")
+        parts.append(tame(session.backend.name))
+        working = "Ctrl-C interrupts, Alt-S steers" if self._conversation.model else "Ctrl-C interrupts"
+        parts.append(working if self._working else "/help")
+        return " · ".join(parts)
+
+    # -- whole items ---------------------------------------------------------------------------------------------
+
+    async def show(self, number: int | None) -> None:
+        """Show the whole of an item, the last one by default; a long one in the pager. Raises ToolcribError."""
+        items = self.view.items
+        if number is None:
+            number = max(items, default=0)
+        if number not in items:
+            known = f"from {min(items)} to {max(items)}" if items else "none yet"
+            raise ToolcribError(f"there is no item {number}; there are items {known}")
+        whole = items[number].whole
+        if whole.count("\n") < _LONG or (pager := pager_of_person()) is None:
+            self.view.screen.text(whole.rstrip("\n"))
+            return
+        async with self.keyboard.aside():
+            await asyncio.get_running_loop().run_in_executor(None, paged, pager, whole)
+
+
+class _ScreenReader:
+    """The screen, for questions: see agent.cli.ask.LineReader."""
+
+    def __init__(self, chat: InteractiveChat) -> None:
+        self._chat = chat
+        self._shown = True
+        self.settles = False
+        """True while a question waits for the person to stop typing."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and rows that lines are broken for."""
+        painter = self._chat.board.painter
+        return painter.columns, painter.height + 1
+
+    def show(self, text: str) -> None:
+        self._shown = True
+        self._chat.view.screen.text(text)
+
+    async def read_line(self, prompt: str) -> str:
+        quiet, self._shown = self._shown, False
+        self.settles = quiet
+        self._chat.board.changed()
+        try:
+            line = await self._chat.keyboard.read_line(prompt, quiet=quiet, settled=self._settled)
+        finally:
+            self.settles = False
+        self._chat.view.screen.text(f"{prompt}{line}")
+        return line
+
+    def _settled(self) -> None:
+        self.settles = False
+
+
+def _LateCompleter(chat: InteractiveChat) -> Completer:  # noqa: N802 - a class that is made when its base is loaded
+    """Make a completer that asks the one that the chat has by then."""
+    from prompt_toolkit.completion import DummyCompleter, DynamicCompleter
+
+    return DynamicCompleter(lambda: chat.completer or DummyCompleter())
+
+
+@contextlib.contextmanager
+def _terminal_restored() -> Any:
+    """A tool may not leave the terminal in another mode than it found it in."""
+    import termios
+
+    try:
+        before = termios.tcgetattr(sys.stdin)
+    except (termios.error, ValueError, OSError):  # keys that come from elsewhere
+        yield
+        return
+    try:
+        yield
+    finally:
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _write(text: str) -> None:
+    """Write to the terminal. One that went away is told by its end of input."""
+    out = sys.__stdout__
+    if out is not None:
+        with contextlib.suppress(OSError):
+            out.buffer.write(text.encode(out.encoding, "replace"))
+            out.buffer.flush()
+
+
+def _size() -> tuple[int, int]:
+    try:
+        columns, rows = os.get_terminal_size(1)
+    except OSError:
+        return _USUAL_SIZE
+    return (columns, rows) if columns > 0 and rows > 0 else _USUAL_SIZE

@@ -1,0 +1,290 @@
+"""A run as it happens, on the chat's own screen: what is final goes up, what goes on is live."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from agent.cli.calls import SPINNER, ShownItem, diff_rows, finished_rows, running_rows, whole_of
+from agent.cli.escape import one_line, tame
+from agent.cli.render import seconds_of
+from agent.cli.screen.cells import Row, chunks, width, words_of
+from agent.cli.screen.markdown import Markdown
+from agent.cli.view import CUT_SHORT, model_said
+from agent.events import (
+    Event,
+    ImageMade,
+    ModelAnswered,
+    Retrying,
+    SessionBusy,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from toolcrib import ActivityEvent, ExecutedCall, ToolCall
+
+if TYPE_CHECKING:
+    from agent.cli.screen.board import Board
+
+_KEPT = 200
+"""Items whose wholes are remembered."""
+_MOST_THOUGHT = 200_000
+_OUTPUT_ROWS = 5
+
+
+class _Running:
+    """A call that runs. ``asked`` are the seconds that a person was asked about it."""
+
+    def __init__(self, call: ToolCall, emoji: str, begin: float) -> None:
+        self.call = call
+        self.emoji = emoji
+        self.begin = begin
+        self.asked = 0.0
+        self.asking_since: float | None = None
+        self.output: list[str] = []
+
+    def seconds(self, now: float) -> float:
+        """Return how long it took by itself."""
+        waiting = 0.0 if self.asking_since is None else now - self.asking_since
+        return max(now - self.begin - self.asked - waiting, 0.0)
+
+
+class LiveScreen:
+    """The chat's screen for what is no run: notes, faults and results of commands. Same methods as agent.cli.render.Screen."""
+
+    interactive = True
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    @property
+    def width(self) -> int:
+        """Columns of a row."""
+        return self._board.columns
+
+    def note(self, text: str) -> None:
+        """Print a note about the chat itself."""
+        self._words(text, "dim")
+
+    def fault(self, text: str) -> None:
+        self._words(text, "bad")
+
+    def text(self, text: str) -> None:
+        """Print a text as it is."""
+        rows: list[Row] = []
+        for line in tame(text).split("\n"):
+            rows += chunks(((line.expandtabs(8), ""),) if line else (), self.width)
+        self._board.add(rows)
+
+    def diff(self, text: str) -> None:
+        """Print a unified diff in colours."""
+        self._board.add(diff_rows(text, self.width))
+
+    def settle(self) -> None:
+        """Do nothing: no line is ever left open."""
+
+    def _words(self, text: str, style: str) -> None:
+        rows: list[Row] = []
+        for line in tame(text).expandtabs(8).split("\n"):
+            blanks = len(line) - len(line.lstrip(" "))
+            if width(line) <= self.width or "  " in line.strip():  # columns stay columns
+                rows += chunks(((line, style),) if line else (), self.width)
+                continue
+            margin: Row = ((line[:blanks], ""),) if blanks else ()
+            rows += [(*margin, *row) for row in words_of(line, style, max(self.width - blanks, 8))]
+        self._board.add(rows)
+
+
+class LiveView:
+    """A listener for events, and the live rows that follow from them. ``brief`` as in agent.cli.view.View."""
+
+    def __init__(self, board: Board, *, markdown: bool, thinking: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        self._board = board
+        self.screen = LiveScreen(board)
+        self.brief = True
+        self.items: dict[int, ShownItem] = {}
+        self._number = 0
+        self._clock = clock
+        self._text = Markdown(board.columns, laid_out=markdown)
+        self._laid_out = markdown
+        self._has_text = False
+        self._shows_thinking = thinking
+        self._thought: deque[str] = deque()
+        self._thought_length = 0
+        self._thinking_since = 0.0
+        self._running: dict[str, _Running] = {}
+        self._waits_for = ""
+        self._waits_since = 0.0
+        self.usage: dict[str, int] = {}
+        """The server's count of tokens in the last turn."""
+
+    # -- events --------------------------------------------------------------------------------------------------
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case TextDelta(text=text) if text:
+                self._end_thought()
+                self._waits("")
+                self._text.feed(text)
+                self._has_text = True
+            case ThinkingDelta(text=text) if text:
+                self._think(text)
+            case TurnStarted():
+                self._waits("waiting for the model")
+            case ToolCallDelta(name=name):
+                self._end_thought()
+                self._waits(f"the model writes a call of {one_line(name, 40)}" if name else "the model writes a call")
+            case ToolStarted(call=call, emoji=emoji) if call.fault is None:
+                self.end()
+                self._running[call.id] = _Running(call, emoji, self._clock())
+            case ToolFinished(executed=executed, emoji=emoji):
+                self._finished(executed, emoji)
+            case Retrying(attempt=attempt, seconds=seconds, reason=reason):
+                again = "; the reply begins anew" if self._has_text else ""
+                self.end()
+                self.screen.note(f"attempt {attempt} failed: {tame(reason)}\nasking again in {seconds:.1f} s{again}")
+                self._waits("waiting for the model")
+            case _:
+                self._rare(event)
+        self._board.changed()
+
+    def _rare(self, event: Event) -> None:
+        match event:
+            case ModelAnswered():
+                self.end()
+                self.screen.note(model_said(event))
+            case ImageMade(image=image):
+                self.end()
+                self.screen.note(str(image))
+            case TurnFinished(finish=finish, usage=usage):
+                self.end()
+                self.usage = dict(usage) or self.usage
+                if finish in CUT_SHORT:
+                    self.screen.note(CUT_SHORT[finish])
+            case SessionBusy():
+                self.end()
+                self.screen.note("another process is at work on this session; this waits until it is done")
+            case _:
+                pass
+
+    def end(self) -> None:
+        """End the text and the thinking: all of it is final."""
+        self._end_thought()
+        self._waits("")
+        if self._has_text:
+            self._text.end()
+            self._board.add(self._text.take())
+            self._has_text = False
+
+    def finish(self) -> None:
+        """End all that is live: a run is over."""
+        self.end()
+        self._running.clear()
+        self._board.changed()
+
+    def activity(self, event: ActivityEvent) -> None:
+        """Show what a call reports of its work."""
+        running = self._running.get(event.message_id)
+        content = event.content
+        if running is None or not isinstance(content, Mapping):
+            return
+        if event.activity_type == "terminal-output" and isinstance(text := content.get("text"), str):
+            lines = [line for line in text.split("\n") if line.strip()]
+            running.output = [tame(line).expandtabs(4) for line in lines[-_OUTPUT_ROWS:]]
+        elif event.activity_type == "tool-call-progress":
+            running.output = [_progress(content)]
+        self._board.changed()
+
+    def asking(self, call_id: str, *, begins: bool) -> None:
+        """Leave out of a call's time what a person takes to answer about it."""
+        running, now = self._running.get(call_id), self._clock()
+        if running is None:
+            return
+        if begins:
+            running.asking_since = now
+        elif running.asking_since is not None:
+            running.asked += now - running.asking_since
+            running.asking_since = None
+
+    # -- rows ----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_moving(self) -> bool:
+        """True while something ticks."""
+        return bool(self._running or self._waits_for or self._thought_length)
+
+    def rows(self, columns: int) -> list[Row]:
+        """Return the live rows, once what became final was given to the board."""
+        if columns != self._text.columns:
+            self._text.resize(columns)
+        live: list[Row] = []
+        if self._has_text:
+            final = self._text.take()
+            if final:
+                self._board.add(final)
+            live += self._text.live()
+        return [*live, *self._ticking(columns)]
+
+    def _ticking(self, columns: int) -> Iterator[Row]:
+        now = self._clock()
+        for running in self._running.values():
+            if running.asking_since is None:
+                yield from running_rows(running.call, running.emoji, running.seconds(now), running.output, columns)
+        what = "the model is thinking" if self._thought_length else self._waits_for
+        if what:
+            seconds = now - (self._thinking_since if self._thought_length else self._waits_since)
+            spinner = SPINNER[int(now * 10) % len(SPINNER)]
+            span = f" {seconds_of(seconds, whole=True)}" if seconds >= 1 else ""
+            yield ((f"{spinner} ", "bullet"), (f"{what} ...{span}", "dim"))
+
+    def add_item(self, title: str, whole: str) -> int:
+        """Remember the whole of something; return its number."""
+        self._number += 1
+        self.items[self._number] = ShownItem(title, whole)
+        self.items.pop(self._number - _KEPT, None)
+        return self._number
+
+    def _finished(self, executed: ExecutedCall, emoji: str) -> None:
+        self.end()
+        running = self._running.pop(executed.call.id, None)
+        seconds = max(executed.duration - (0.0 if running is None else running.asked), 0.0)
+        number = self.add_item(executed.call.name, whole_of(executed))
+        self._board.add(finished_rows(executed, emoji, seconds, number, self._board.columns, whole=not self.brief))
+
+    def _think(self, text: str) -> None:
+        if not self._thought_length:
+            self.end()
+            self._thinking_since = self._clock()
+        self._thought_length += len(text)
+        if self._thought_length <= _MOST_THOUGHT:
+            self._thought.append(text)
+
+    def _end_thought(self) -> None:
+        if not self._thought_length:
+            return
+        seconds, thought = self._clock() - self._thinking_since, "".join(self._thought)
+        self._thought.clear()
+        self._thought_length = 0
+        number = self.add_item("thinking", tame(thought))
+        self._board.add([((f"💭 thought for {seconds_of(seconds)}", "dim"), (f"  #{number}", "dim"))])
+        if self._shows_thinking:
+            self.screen.note(thought.strip("\n"))
+
+    def _waits(self, what: str) -> None:
+        if what != self._waits_for:
+            self._waits_for, self._waits_since = what, self._clock()
+
+
+def _progress(content: Mapping[str, Any]) -> str:
+    """Word a report of a call's progress: a bar where it says how far it is."""
+    message, share = one_line(str(content.get("message") or "")), content.get("progress")
+    if not isinstance(share, (int, float)) or isinstance(share, bool):
+        return message
+    full = round(max(0.0, min(float(share), 1.0)) * 20)
+    return f"{'█' * full}{'░' * (20 - full)} {full * 5} % {message}".rstrip()

@@ -1,0 +1,93 @@
+"""Other programs on the chat's terminal: the person's editor and pager, and whatever prints while the screen is painted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def deaf_to_interrupts() -> Iterator[None]:
+    """Leave Ctrl-C to the program that has the terminal."""
+    import signal
+
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def edited_by_person(text: str) -> str | None:
+    """Return the text after the person's editor, None where it could not be started."""
+    import shlex
+    import subprocess
+    import tempfile
+    from pathlib import Path
+
+    words = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    with tempfile.TemporaryDirectory(prefix="toolcrib-draft-") as folder:
+        file = Path(folder) / "draft.md"
+        file.write_text(text, encoding="utf-8")
+        try:
+            if subprocess.run([*words, str(file)], check=False).returncode:
+                return None
+            return file.read_text(encoding="utf-8", errors="replace").rstrip("\n")
+        except OSError:
+            return None
+
+
+@contextmanager
+def written_by(take: Callable[[str], None]) -> Iterator[None]:
+    """While the screen is painted, hand what others print to ``take``, whole lines at a time."""
+    import io
+
+    class Printed(io.TextIOBase):
+        """Stands in for an output; says that it is the terminal it stands for."""
+
+        encoding = "utf-8"
+
+        def __init__(self) -> None:
+            self._rest = ""
+
+        def write(self, text: str) -> int:
+            *lines, self._rest = (self._rest + text).split("\n")
+            for line in lines:
+                take(line)
+            return len(text)
+
+        def writable(self) -> bool:
+            return True
+
+        def isatty(self) -> bool:
+            return True
+
+        def fileno(self) -> int:
+            return sys.__stdout__.fileno() if sys.__stdout__ is not None else 1
+
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = Printed(), Printed()
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def pager_of_person() -> list[str] | None:
+    """Return the command that shows long texts, None where there is none."""
+    import shlex
+    import shutil
+
+    words = shlex.split(os.environ.get("PAGER") or "less")
+    return words if words and shutil.which(words[0]) else None
+
+
+def paged(pager: list[str], text: str) -> None:
+    """Show a text in the pager, until the person leaves it."""
+    import subprocess
+
+    with contextlib.suppress(OSError):
+        subprocess.run(pager, input=text.encode("utf-8", "replace"), check=False)

@@ -1,0 +1,91 @@
+"""A draft: what a person types, with large pastes collapsed, and how it stands on the screen."""
+
+from __future__ import annotations
+
+from agent.cli.escape import tame
+from agent.cli.screen.cells import Row, Span, chunks, row_width, width
+from toolcrib._regex import Regex
+
+MANY_LINES, MANY_CHARACTERS = 8, 1_000
+"""From here on a paste is shown as a label."""
+_LABEL = Regex(r"\[pasted (\d+) lines?(?: #(\d+))?\]")
+_MOST_ROWS = 8
+"""Rows of a long draft that are shown, around the cursor."""
+
+
+class Pastes:
+    """Texts that were pasted, by the labels that stand for them. A label that a person typed stands for itself."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def collapse(self, text: str) -> str:
+        """Return what stands in the draft for a paste: a label for a large one, else itself."""
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        lines = text.count("\n") + (not text.endswith("\n"))
+        if lines < MANY_LINES and len(text) < MANY_CHARACTERS:
+            return text
+        named = f"pasted {lines} line{'' if lines == 1 else 's'}"
+        label, number = f"[{named}]", 1
+        while label in self._texts and self._texts[label] != text:
+            number += 1
+            label = f"[{named} #{number}]"
+        self._texts[label] = text
+        return label
+
+    def expand(self, draft: str) -> str:
+        """Return the draft with the pasted texts in it."""
+        return _LABEL.sub(lambda label: self._texts.get(label[0], label[0]), draft)
+
+
+class DraftRows:
+    """Rows of a draft, and where its cursor is."""
+
+    def __init__(self, rows: list[Row], cursor: tuple[int, int]) -> None:
+        self.rows = rows
+        self.cursor = cursor
+
+
+def draft_rows(text: str, cursor: int, columns: int, *, prompt: str = "> ", style: str = "prompt") -> DraftRows:
+    """Lay out a draft of any length behind its prompt. ``cursor`` is a place in ``text``."""
+    margin: Row = ((prompt, style),)
+    blank: Row = ((" " * width(prompt), ""),)
+    room = max(columns - width(prompt), 4)
+    rows: list[Row] = []
+    at = (0, 0)
+    place = 0
+    for line in text.split("\n"):
+        inside = cursor - place
+        if 0 <= inside <= len(line):
+            before = chunks(_shown(line[:inside]), room)
+            column = row_width(before[-1])
+            at = (len(rows) + len(before) - 1, column)
+        broken = chunks(_shown(line), room)
+        if 0 <= inside <= len(line) and at[0] >= len(rows) and at[1] >= room:  # behind a full row
+            at = (at[0] + 1, 0)
+            broken += [()] if at[0] - len(rows) == len(broken) else []
+        rows += broken
+        place += len(line) + 1
+    shown = [(*(margin if number == 0 else blank), *row) for number, row in enumerate(rows)]
+    first = max(0, min(at[0] - _MOST_ROWS + 1, len(shown) - _MOST_ROWS))
+    window = shown[first : first + _MOST_ROWS]
+    if first:
+        window[0] = ((f"… {first} more above", "dim"),) if at[0] > first else window[0]
+    return DraftRows(window, (at[0] - first, at[1] + width(prompt)))
+
+
+def said_rows(text: str, columns: int) -> list[Row]:
+    """Return the rows of a message that was sent, as they stay."""
+    rows: list[Row] = []
+    for line in text.split("\n"):
+        margin: Span = ("> " if not rows else "  ", "prompt")
+        rows += [
+            (margin if number == 0 else ("  ", ""), *row) for number, row in enumerate(chunks(_shown(line, "said"), columns - 2))
+        ]
+    return rows
+
+
+def _shown(text: str, style: str = "") -> Row:
+    """Return the text as one span in which nothing acts on a terminal."""
+    text = tame(text).replace("\t", "    ")
+    return ((text, style),) if text else ()

@@ -1,0 +1,371 @@
+"""Keys: prompt_toolkit reads and edits, and draws nothing. A draft that lives on whatever appears, and a line for answers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from agent.cli.screen.aside import deaf_to_interrupts, edited_by_person
+from agent.cli.screen.cells import Row, shortened
+from agent.cli.screen.draft import DraftRows, Pastes, draft_rows
+
+if TYPE_CHECKING:
+    from prompt_toolkit.application import Application
+    from prompt_toolkit.completion import Completer
+    from prompt_toolkit.history import History
+    from prompt_toolkit.input import Input
+    from prompt_toolkit.key_binding import KeyPressEvent
+
+QUIET = 0.7
+"""Seconds without a key until a question takes keys: what was typed before it was seen is no answer."""
+_COMPLETIONS = 6
+_PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
+
+
+class Hands(Protocol):
+    """Receiver of what a person does."""
+
+    def sent(self, text: str, *, steers: bool) -> None:
+        """Take a message. ``steers``: it is for what runs now."""
+        ...
+
+    def interrupted(self) -> None:
+        """Ctrl-C, where no question waits and nothing lies in the draft."""
+        ...
+
+    def left(self) -> None:
+        """Ctrl-D in an empty draft."""
+        ...
+
+    def changed(self, *, whole: bool) -> None:
+        """Something was typed, or, where ``whole``, the screen has another size or was another program's."""
+        ...
+
+    def cleared(self) -> None:
+        """Ctrl-L."""
+        ...
+
+    def away(self) -> AbstractContextManager[None]:
+        """Leave the screen to another program for a while."""
+        ...
+
+
+class _Asked:
+    """A question that waits for a line."""
+
+    def __init__(self, prompt: str, line: asyncio.Future[str | type[BaseException]]) -> None:
+        self.prompt = prompt
+        self.line = line
+
+
+class Keyboard:
+    """``run`` reads keys until ``stop``. ``history`` remembers what was sent, ``completer`` is for the draft."""
+
+    def __init__(
+        self,
+        hands: Hands,
+        write: Callable[[str], None],
+        *,
+        history: History,
+        completer: Completer | None = None,
+        keys: Input | None = None,
+    ) -> None:
+        from prompt_toolkit.buffer import Buffer
+
+        self._hands = hands
+        self._write = write
+        self.pastes = Pastes()
+        self.is_aside = False
+        """True while another program has the terminal."""
+        self.draft = Buffer(multiline=True, history=history, completer=completer, complete_while_typing=False)
+        self.answer = Buffer(multiline=False)
+        self._asked: _Asked | None = None
+        self._key_at = 0.0
+        self._app, self._windows = self._made(keys)
+
+    # -- its life ------------------------------------------------------------------------------------------------
+
+    async def run(self, begun: Callable[[], None]) -> None:
+        """Read keys until ``stop``; ``begun`` is called once the terminal is ready. Raises what ``stop`` was given."""
+
+        def ready() -> None:
+            self._write(_PASTE_ON)
+            self.draft.load_history_if_not_yet_loaded()
+            begun()
+
+        try:
+            await self._app.run_async(pre_run=ready, handle_sigint=False)
+        finally:
+            self._write(_PASTE_OFF)
+
+    def stop(self, error: BaseException | None = None) -> None:
+        """End ``run``."""
+        if self._app.is_running and not self._app.is_done:
+            self._app.exit(exception=error) if error is not None else self._app.exit()
+
+    @asynccontextmanager
+    async def aside(self) -> AsyncIterator[None]:
+        """Leave the terminal, as it was found, to another program."""
+        from prompt_toolkit.application.current import set_app
+        from prompt_toolkit.application.run_in_terminal import in_terminal
+
+        with self._hands.away(), set_app(self._app), deaf_to_interrupts():
+            async with in_terminal():
+                self.is_aside = True
+                self._write(_PASTE_OFF)
+                try:
+                    yield
+                finally:
+                    self._write(_PASTE_ON)
+                    self.is_aside = False
+
+    # -- questions -----------------------------------------------------------------------------------------------
+
+    async def read_line(self, prompt: str, *, quiet: bool, settled: Callable[[], None] = lambda: None) -> str:
+        """Return the line that answers a question. With ``quiet`` keys go on to the draft until nobody has typed for a moment;
+        then ``settled`` is called.
+
+        Raises EOFError for Ctrl-D and KeyboardInterrupt for Ctrl-C.
+        """
+        if quiet:
+            await self._quiet()
+        settled()
+        asked = self._asked = _Asked(prompt, asyncio.get_running_loop().create_future())
+        self.answer.reset()
+        self._app.layout.focus(self._windows[1])
+        self._hands.changed(whole=True)
+        try:
+            line = await asked.line
+        finally:
+            self._asked = None
+            self._app.layout.focus(self._windows[0])
+            self._hands.changed(whole=True)
+        if isinstance(line, str):
+            return line
+        raise line
+
+    async def _quiet(self) -> None:
+        begin = time.monotonic()
+        while (left := max(begin, self._key_at) + QUIET - time.monotonic()) > 0:  # noqa: ASYNC110 - a time that each key moves
+            await asyncio.sleep(left)
+
+    # -- the draft -----------------------------------------------------------------------------------------------
+
+    def put_back(self, text: str) -> None:
+        """Lay a text before what is in the draft."""
+        there = self.draft.text
+        self.draft.text = f"{text}\n{there}" if there else text
+        self.draft.cursor_position = len(self.draft.text)
+        self._hands.changed(whole=False)
+
+    def rows(self, columns: int) -> DraftRows:
+        """Return the rows of the line that is typed in."""
+        if self._asked is not None:
+            return draft_rows(self.answer.text, self.answer.cursor_position, columns, prompt=self._asked.prompt, style="strong")
+        if self._app.layout.is_searching:
+            control = self._app.layout.search_target_buffer_control
+            wanted = self._app.layout.current_buffer
+            if control is not None and wanted is not None:
+                state = control.search_state
+                state.text = wanted.text
+                found = self.draft.document_for_search(state)
+                return draft_rows(found.text, found.cursor_position, columns, prompt=f"search {wanted.text!r} > ")
+        return draft_rows(self.draft.text, self.draft.cursor_position, columns)
+
+    def offers(self, columns: int) -> list[Row]:
+        """Return the completions that are offered."""
+        state = self.draft.complete_state
+        if self._asked is not None or state is None or not state.completions:
+            return []
+        chosen = state.complete_index or 0
+        first = max(0, min(chosen - _COMPLETIONS + 1, len(state.completions) - _COMPLETIONS))
+        rows: list[Row] = []
+        for number, one in enumerate(state.completions[first : first + _COMPLETIONS], first):
+            style = "chosen" if number == state.complete_index else ""
+            name, about = one.display_text, one.display_meta_text
+            rows.append((("  ", ""), (shortened(name, columns - 2), style), (f"  {about}" if about else "", "dim")))
+        if len(state.completions) > _COMPLETIONS:
+            rows.append(((f"  {len(state.completions)} in all", "dim"),))
+        return rows
+
+    # -- keys ----------------------------------------------------------------------------------------------------
+
+    def _made(self, keys: Input | None) -> tuple[Application[None], tuple[Any, Any]]:
+        """Make the application that reads the keys, and its two windows, which nobody sees."""
+        from prompt_toolkit.application import Application
+        from prompt_toolkit.layout import HSplit, Layout, Window
+        from prompt_toolkit.layout.controls import BufferControl, SearchBufferControl
+        from prompt_toolkit.output import DummyOutput
+
+        hands, outer = self._hands, self
+
+        class KeysOnly(Application[None]):
+            """Reads keys; what it would draw is painted elsewhere."""
+
+            def _redraw(self, render_as_done: bool = False) -> None:
+                if self.is_running and not render_as_done:
+                    hands.changed(whole=False)
+
+            def _on_resize(self) -> None:
+                hands.changed(whole=True)
+
+        search = SearchBufferControl()
+        windows = (
+            Window(BufferControl(self.draft, search_buffer_control=search)),
+            Window(BufferControl(self.answer, focusable=True)),
+        )
+        app: Application[None] = KeysOnly(
+            layout=Layout(HSplit([*windows, Window(search)]), focused_element=windows[0]),
+            key_bindings=_bindings(outer),
+            input=keys,
+            output=DummyOutput(),
+            enable_page_navigation_bindings=False,
+            max_render_postpone_time=None,
+        )
+        app.ttimeoutlen = 0.1
+
+        def keyed(_: object) -> None:
+            outer._key_at = time.monotonic()
+
+        app.key_processor.before_key_press += keyed
+        self.draft.on_completions_changed += lambda _: hands.changed(whole=False)
+        return app, windows
+
+    def enter(self) -> None:
+        """Take the line, or begin another one behind a backslash."""
+        if self._asked is not None:
+            self._answered(self.answer.text)
+        elif self.draft.text[: self.draft.cursor_position].endswith("\\"):
+            self.draft.delete_before_cursor()
+            self.draft.insert_text("\n")
+        else:
+            self._send(steers=False)
+
+    def newline(self) -> None:
+        """Begin another line of the draft."""
+        (self.answer if self._asked is not None else self.draft).insert_text(" " if self._asked is not None else "\n")
+
+    def steer(self) -> None:
+        """Send the draft to what runs now."""
+        if self._asked is None:
+            self._send(steers=True)
+
+    def _send(self, *, steers: bool) -> None:
+        text = self.pastes.expand(self.draft.text)
+        if not text.strip():
+            return
+        self._forget(text)
+        self._hands.sent(text, steers=steers)
+
+    def _forget(self, text: str) -> None:
+        """Empty the draft; what was in it is in the history."""
+        self.draft.history.append_string(text)
+        self.draft.reset()
+        self.draft.load_history_if_not_yet_loaded()
+
+    def paste(self, text: str) -> None:
+        """Take a paste; into an answer its first line alone goes, unsent."""
+        if self._asked is not None:
+            self.answer.insert_text(text.replace("\r", "\n").split("\n")[0])
+        else:
+            self.draft.insert_text(self.pastes.collapse(text))
+
+    def interrupt(self) -> None:
+        """Ctrl-C: no to a question; else what lies in the draft goes to the history; else what runs is interrupted."""
+        if self._asked is not None:
+            self._answered(KeyboardInterrupt)
+        elif self._app.layout.is_searching:
+            from prompt_toolkit.search import stop_search
+
+            stop_search()
+        else:
+            self._hands.interrupted()
+
+    def discard(self) -> bool:
+        """Move the draft to the history. False where there was none."""
+        if not self.draft.text:
+            return False
+        self._forget(self.pastes.expand(self.draft.text))
+        return True
+
+    def end_of_input(self) -> None:
+        """Ctrl-D: it declines a question, deletes a character, or leaves."""
+        if self._asked is not None:
+            self._answered(EOFError)
+        elif self.draft.text:
+            self.draft.delete()
+        else:
+            self._hands.left()
+
+    def _answered(self, line: str | type[BaseException]) -> None:
+        if self._asked is not None and not self._asked.line.done():
+            self._asked.line.set_result(line)
+
+    def clear(self) -> None:
+        """Ctrl-L."""
+        self._hands.cleared()
+
+    async def edit(self) -> None:
+        """Open the draft in $VISUAL or $EDITOR."""
+        text = self.pastes.expand(self.draft.text)
+        async with self.aside():
+            edited = await asyncio.get_running_loop().run_in_executor(None, edited_by_person, text)
+        if edited is not None:
+            self.draft.text = edited
+            self.draft.cursor_position = len(edited)
+        self._hands.changed(whole=True)
+
+    async def suspend(self) -> None:
+        """Ctrl-Z: to the background, where a shell is there to take it."""
+        import signal
+
+        if os.getsid(0) == os.getpid():  # nobody would bring it back
+            return
+        async with self.aside():
+            os.kill(0, signal.SIGTSTP)
+        self._hands.changed(whole=True)
+
+
+def _bindings(keyboard: Keyboard) -> Any:
+    """Make the key bindings of the chat, beside those of prompt_toolkit."""
+    from prompt_toolkit.filters import Condition, is_searching
+    from prompt_toolkit.key_binding import KeyBindings
+    from prompt_toolkit.keys import Keys
+
+    bindings = KeyBindings()
+    editing = ~is_searching
+    drafting = editing & Condition(lambda: keyboard._asked is None)
+    plain: tuple[tuple[tuple[str, ...], Callable[[], None], Any], ...] = (
+        (("enter",), keyboard.enter, editing),
+        (("escape", "enter"), keyboard.newline, editing),
+        (("c-j",), keyboard.newline, editing),
+        (("escape", "s"), keyboard.steer, drafting),
+        (("c-x", "c-s"), keyboard.steer, drafting),
+        (("c-c",), keyboard.interrupt, Condition(lambda: True)),
+        (("c-d",), keyboard.end_of_input, editing),
+        (("c-l",), keyboard.clear, Condition(lambda: True)),
+    )
+    for keys, act, where in plain:
+
+        def pressed(event: KeyPressEvent, act: Callable[[], None] = act) -> None:
+            act()
+
+        bindings.add(*keys, filter=where)(pressed)
+
+    @bindings.add(Keys.BracketedPaste, filter=editing)
+    def _pasted(event: KeyPressEvent) -> None:
+        keyboard.paste(event.data)
+
+    @bindings.add("c-x", "c-e", filter=drafting)
+    async def _edits(event: KeyPressEvent) -> None:
+        await keyboard.edit()
+
+    @bindings.add("c-z")
+    async def _suspends(event: KeyPressEvent) -> None:
+        await keyboard.suspend()
+
+    return bindings

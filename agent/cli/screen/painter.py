@@ -1,0 +1,198 @@
+"""Painting: finished rows go to the scrollback once and are never touched again; below them the live rows, replaced in place.
+
+A frame is one write between the marks of a synchronized update. Rows are compared with what stands there: the same row is
+skipped, one that grew gets its end, any other is written anew and erased to its end. Nothing else is assumed of a terminal than
+that it keeps what was written, also when it is made narrower and breaks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from unicodedata import category
+
+from agent.cli.screen.cells import Row, clip, row_width, varies, width
+from agent.cli.screen.themes import Theme
+
+BEGIN, END = "\x1b[?2026h\x1b[?25l", "\x1b[?25h\x1b[?2026l"
+"""Marks of a frame, within which the cursor is hidden. One that changes a single row needs none."""
+_UNBROKEN, _BROKEN = "\x1b[?7l", "\x1b[?7h"
+"""Within a frame no line is broken: a terminal may be narrower than it has told yet."""
+_OFF = "\x1b[0m"
+_TO_END, _LINE = "\x1b[K", "\x1b[2K"
+_LEAST = (8, 4)
+"""Columns and rows below which a screen is taken to have these."""
+
+
+class _Painted:
+    """A row as it stands on the screen."""
+
+    __slots__ = ("cells", "row", "text", "whole")
+
+    def __init__(self, row: Row, text: str, cells: int, *, whole: bool) -> None:
+        self.row = row
+        self.text = text
+        self.cells = cells
+        self.whole = whole
+        """True if it must be rewritten whole: nobody knows how wide this terminal makes it."""
+
+
+class Painter:
+    """``write`` takes a frame's characters. ``size`` gives columns and rows of the screen, as they are now."""
+
+    def __init__(self, write: Callable[[str], None], size: Callable[[], tuple[int, int]], theme: Theme) -> None:
+        self.theme = theme
+        self._write = write
+        self._size = size
+        self._columns, self._rows = self._now()
+        self._live: list[_Painted | None] = []
+        """None for a row of which only the place is known."""
+        self._at = 0
+        """Row of ``_live`` that the cursor is in."""
+        self._column = 0
+
+    @property
+    def columns(self) -> int:
+        """Columns that a row may have: one less than the screen, for the last one makes terminals break lines."""
+        return self._now()[0] - 1
+
+    @property
+    def height(self) -> int:
+        """Live rows that fit; more would scroll away and could not be replaced."""
+        return self._now()[1] - 1
+
+    def paint(self, final: Sequence[Row], live: Sequence[Row], cursor: tuple[int, int] = (0, 0)) -> None:
+        """Add ``final`` rows to what stays, and show ``live`` below them. ``cursor`` is (row of ``live``, column)."""
+        before = self._resized()
+        was = self._at
+        if len(live) > self.height:
+            cut = len(live) - self.height
+            live, cursor = live[cut:], (max(cursor[0] - cut, 0), cursor[1])
+        live = live or ((),)  # the cursor stands somewhere
+        room = self._columns - 1
+        rows = [self._encoded(row, room) for row in (*final, *live)]
+        out = [before]
+        self._change(rows, out)
+        self._live = list(rows[len(final) :])
+        self._at -= len(final)
+        row, column = min(cursor[0], len(self._live) - 1), min(cursor[1], room)
+        moved = (row, column) != (self._at, self._column)
+        if not any(out) and not moved:
+            return
+        self._go_to(row, out)
+        out.append(f"\x1b[{column + 1}G" if column else "\r")
+        self._column = column
+        frame = f"{_UNBROKEN}{''.join(out)}{_BROKEN}"
+        self._write(frame if self._at == row == was and len(out) <= 3 else f"{BEGIN}{frame}{END}")
+
+    def leave(self) -> None:
+        """Erase the live rows and stand where they began, for what others write."""
+        self.paint((), ())
+
+    def clear(self) -> None:
+        """Empty the screen; what scrolled off stays. The next frame begins at its top."""
+        self._live, self._at, self._column = [], 0, 0
+        self._write("\x1b[H\x1b[2J")
+
+    # -- within a frame ------------------------------------------------------------------------------------------
+
+    def _change(self, rows: Sequence[_Painted], out: list[str]) -> None:
+        """Turn the live rows into ``rows``, the first of them into the first."""
+        old = self._live
+        for number, row in enumerate(rows):
+            there = old[number] if number < len(old) else None
+            if there is not None and row.text == there.text:
+                continue
+            if there is not None and not row.whole and not there.whole and (part := self._difference(there, row)):
+                self._go_to(number, out)
+                out.append(part)
+                self._column = -1
+                continue
+            self._go_to(number, out, len(old))
+            if number >= len(old):
+                out.append(row.text)
+            elif there is None:  # erased first: a line that the terminal broke would be joined with the next one when it is wider
+                out.append(f"\r{_LINE}{row.text}")
+            else:
+                out.append(f"\r{row.text}{_TO_END}")
+            self._column = -1
+        for number in range(len(rows), len(old)):
+            self._go_to(number, out)
+            out.append(f"\r{_LINE}")
+            self._column = -1
+
+    def _difference(self, old: _Painted, new: _Painted) -> str:
+        """Return what makes one row of the other; "" where it is better written anew."""
+        if old.text and new.text.startswith(old.text):
+            grown = new.text[len(old.text) :]
+            return f"\x1b[{old.cells + 1}G{grown}" if _stands_alone(grown) else ""
+        same = 0
+        while same < min(len(old.row), len(new.row)) and old.row[same] == new.row[same]:
+            same += 1
+        before, theirs, ours = new.row[:same], old.row[same:], new.row[same:]
+        behind = 0
+        while behind < min(len(theirs), len(ours)) and theirs[-behind - 1] == ours[-behind - 1]:
+            behind += 1
+        middle = ours[: len(ours) - behind]
+        if behind and row_width(middle) == row_width(theirs[: len(theirs) - behind]):
+            erased = ""
+        elif before:
+            middle, erased = ours, _TO_END if new.cells < old.cells else ""
+        else:
+            return ""
+        text = self._text(middle)
+        if (text and not _stands_alone(middle[0][0])) or (behind and not _stands_alone(new.row[-behind][0])):
+            return ""
+        return f"\x1b[{row_width(before) + 1}G{text}{erased}"
+
+    def _go_to(self, number: int, out: list[str], there: int | None = None) -> None:
+        """Move to a live row; one that is not ``there`` yet begins on a new line of the screen."""
+        if there is not None and number >= there and number:
+            last = number - 1
+            if self._at != last:
+                self._go_to(last, out)
+            out.append("\r\n")
+        elif number < self._at:
+            out.append(f"\x1b[{self._at - number}A")
+        elif number > self._at:
+            out.append(f"\x1b[{number - self._at}B")
+        self._at = number
+
+    def _encoded(self, row: Row, room: int) -> _Painted:
+        cells = row_width(row)
+        if cells > room:
+            row = clip(row, room)
+            cells = row_width(row)
+        text = self._text(row)
+        return _Painted(row, text, cells, whole=varies(text))
+
+    def _text(self, row: Row) -> str:
+        begin = self.theme.begin
+        return "".join([f"{mark}{_inert(text)}{_OFF}" if (mark := begin(style)) else _inert(text) for text, style in row])
+
+    def _resized(self) -> str:
+        """Take in another size of the screen. Return what goes to the top of the live rows, wherever they are now."""
+        columns, rows = self._now()
+        if (columns, rows) == (self._columns, self._rows):
+            return ""
+        old, self._columns, self._rows = self._columns, columns, rows
+        if columns == old or not self._live:
+            return ""
+        heights = [1 if row is None else max(1, -(-row.cells // columns)) for row in self._live]
+        above = min(sum(heights[: self._at]) + max(self._column, 0) // columns, rows - 1)
+        self._live = [None] * min(sum(heights), rows)
+        self._at, self._column = 0, -1
+        return f"\x1b[{above}A\r" if above else "\r"
+
+    def _now(self) -> tuple[int, int]:
+        columns, rows = self._size()
+        return max(columns, _LEAST[0]), max(rows, _LEAST[1])
+
+
+def _inert(text: str) -> str:
+    """Return the text with no character that acts on a terminal, whoever forgot to write them out."""
+    return text if text.isprintable() else "".join("\ufffd" if category(char) in ("Cc", "Cs") else char for char in text)
+
+
+def _stands_alone(text: str) -> bool:
+    """Return False for a text that begins with a mark, which is drawn onto the character before it."""
+    return text[:1] < "\u0300" or width(text[0]) > 0

@@ -1,0 +1,116 @@
+"""Themes: what each style is as an escape sequence. A style is one or more of these names, joined by "+"."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+_SHAPES: Mapping[str, str] = {
+    "strong": "1",
+    "em": "3",
+    "strike": "9",
+    "heading": "1",
+    "dim": "2",
+    "link": "4",
+    "chosen": "7",
+}
+"""Styles without a colour, in every theme."""
+
+_DARK: Mapping[str, str] = {
+    "heading": "1;96",
+    "code": "96",
+    "url": "2;94",
+    "link": "4;94",
+    "quote": "3;37",
+    "mark": "2",
+    "bullet": "36",
+    "ok": "32",
+    "bad": "91",
+    "warn": "93",
+    "added": "32",
+    "removed": "91",
+    "hunk": "36",
+    "prompt": "1;96",
+    "said": "1",
+    "keyword": "95",
+    "string": "32",
+    "comment": "2;3",
+    "number": "93",
+    "name": "94",
+}
+_LIGHT: Mapping[str, str] = {
+    **_DARK,
+    "heading": "1;34",
+    "code": "34",
+    "url": "2;34",
+    "link": "4;34",
+    "quote": "3;90",
+    "bad": "31",
+    "warn": "33",
+    "removed": "31",
+    "prompt": "1;34",
+    "keyword": "35",
+    "number": "33",
+    "name": "34",
+}
+_SAFE: Mapping[str, str] = {
+    **_SHAPES,
+    "heading": "1;34",
+    "code": "34",
+    "url": "2;34",
+    "link": "4;34",
+    "quote": "3",
+    "mark": "2",
+    "bullet": "34",
+    "ok": "34",
+    "bad": "1;33",
+    "warn": "33",
+    "added": "34",
+    "removed": "33",
+    "hunk": "2",
+    "prompt": "1;34",
+    "said": "1",
+    "keyword": "1",
+    "string": "34",
+    "comment": "2;3",
+    "number": "33",
+    "name": "4",
+}
+"""Blue and yellow, which people tell apart who do not see red or green as others do."""
+_NONE: Mapping[str, str] = {**_SHAPES, "prompt": "1", "said": "1", "comment": "2", "mark": "2", "url": "2", "bad": "1"}
+
+THEMES: Mapping[str, Mapping[str, str]] = {
+    "dark": {**_SHAPES, **_DARK},
+    "light": {**_SHAPES, **_LIGHT},
+    "colorblind": _SAFE,
+    "none": _NONE,
+}
+
+
+class Theme:
+    """The escape sequences of one theme. ``name`` is one of THEMES."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._styles = THEMES[name]
+        self._known: dict[str, str] = {"": ""}
+
+    def begin(self, style: str) -> str:
+        """Return the sequence that begins a style; "" where it looks like plain text."""
+        found = self._known.get(style)
+        if found is None:
+            codes = [code for name in style.split("+") if (code := self._styles.get(name))]
+            found = self._known[style] = f"\x1b[{';'.join(codes)}m" if codes else ""
+        return found
+
+
+def theme_for(wanted: str, color: str = "auto") -> Theme:
+    """Return the theme ``wanted``, "auto" by the terminal's background as far as it tells. NO_COLOR and ``color`` "never"
+    leave bold, dim and underlined.
+    """
+    if color == "never" or (color == "auto" and os.environ.get("NO_COLOR")):
+        return Theme("none")
+    if wanted in THEMES:
+        return Theme(wanted)
+    background = os.environ.get("COLORFGBG", "").rpartition(";")[2]  # set by some terminals: "0;15" is dark on white
+    return Theme("light" if background in ("7", "15") else "dark")

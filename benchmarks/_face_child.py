@@ -1,0 +1,76 @@
+"""The chat's screen in a process of its own, fed with a text at a steady rate: python -m benchmarks._face_child TOKENS FILE
+
+Four calls run meanwhile. The time of each token goes to FILE, as JSON, when Ctrl-D ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+RATE = 200.0
+"""Tokens a second."""
+
+
+def tokens(count: int) -> Iterator[str]:
+    """Yield Markdown whose every word is unlike the others, and without a capital."""
+    for number in range(count):
+        word = f"t{number:06d} "
+        if number % 400 == 0:
+            word = f"\n\n## {word}\n\n"
+        elif number % 400 in (150, 160, 170):
+            word = f"\n- {word}"
+        elif number % 400 == 200:
+            word = f"\n\n```python\ndef f():\n    {word}"
+        elif 200 < number % 400 < 240:
+            word = f"{word}" if number % 4 else f"\n    x = {word}"
+        elif number % 400 == 240:
+            word = f"\n```\n\n{word}"
+        elif number % 50 == 7:
+            word = f"**{word.strip()}** "
+        yield word
+
+
+async def _feed(chat: Any, count: int, times: list[float]) -> None:
+    from agent.events import TextDelta, ToolStarted
+    from toolcrib import ToolCall
+
+    if not count:
+        return
+    for number in range(4):
+        chat.view(ToolStarted(ToolCall(f"c{number}", "terminal", {"command": f"sleep {number}"}), "💻"))
+    begin = time.monotonic()
+    for number, token in enumerate(tokens(count)):
+        delay = begin + number / RATE - time.monotonic()
+        await asyncio.sleep(max(delay, 0))
+        times.append(time.monotonic())
+        chat.view(TextDelta(token))
+
+
+def main() -> None:
+    from prompt_toolkit.history import InMemoryHistory
+
+    from agent.cli.interactive import InteractiveChat
+    from agent.config._model import DisplayConfig
+
+    count, file = int(sys.argv[1]), Path(sys.argv[2])
+    times: list[float] = []
+    session = SimpleNamespace(backend=SimpleNamespace(name="local"))
+    conversation: Any = SimpleNamespace(session=session, model="m", cost=None, reader=None, interrupt=lambda: None)
+
+    async def chat() -> None:
+        screen = InteractiveChat(DisplayConfig(), InMemoryHistory())
+        await screen.run(conversation, lambda: _feed(screen, count, times))
+
+    asyncio.run(chat())
+    file.write_text(json.dumps({"times": times, "cpu": time.process_time()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""Frames, replayed into a terminal: what is final stands there once and in order, what is live stands below it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pyte
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.cli.screen.cells import Row
+from agent.cli.screen.painter import BEGIN, END, Painter
+from agent.cli.screen.themes import THEMES, Theme, theme_for
+
+
+class Glass:
+    """A painter, and the terminal that it paints on."""
+
+    def __init__(self, columns: int = 40, rows: int = 10, theme: str = "dark") -> None:
+        self.size = (columns, rows)
+        self.screen = pyte.HistoryScreen(columns, rows, history=10_000, ratio=0.5)
+        self._stream = pyte.Stream(self.screen)
+        self.frames: list[str] = []
+        self.painter = Painter(self._wrote, lambda: self.size, Theme(theme))
+
+    def _wrote(self, frame: str) -> None:
+        self.frames.append(frame)
+        self._stream.feed(frame)
+
+    @property
+    def lines(self) -> list[str]:
+        """All that can be scrolled to, and the screen."""
+        history = ["".join(line[x].data for x in range(self.size[0])) for line in self.screen.history.top]
+        lines = [line.rstrip() for line in [*history, *self.screen.display]]
+        while lines and not lines[-1]:
+            lines.pop()
+        return lines
+
+
+def row(text: str, style: str = "") -> Row:
+    return ((text, style),) if text else ()
+
+
+def rows(spans: list[tuple[str, str]]) -> Row:
+    return tuple((text, style) for text, style in spans if text)
+
+
+TEXTS = st.text(st.sampled_from("ab 漢é👩"), max_size=60)
+SPANS = st.lists(st.tuples(st.text(st.sampled_from("ab 漢é"), max_size=6), st.sampled_from(["", "dim", "ok"])), max_size=5)
+STEPS = st.lists(st.tuples(st.lists(TEXTS, max_size=4), st.lists(TEXTS, max_size=14)), max_size=8)
+
+
+@settings(max_examples=40, deadline=None)
+@given(STEPS)
+def test_final_rows_stand_once_and_in_order_above_the_live_ones(steps: list[tuple[list[str], list[str]]]) -> None:
+    glass, twin = Glass(), Glass(rows=120)
+    final: list[Row] = []
+    for number, (finished, live) in enumerate(steps):
+        marked = [row(f"{number}.{place} {text}") for place, text in enumerate(finished)]
+        rows = [row(f"live {text}", "dim") for text in live] + [row("> typed")]
+        final += marked
+        glass.painter.paint(marked, rows, (len(rows) - 1, 2))
+        shown = rows[-glass.painter.height :]
+        twin = Glass(rows=120)
+        twin.painter.paint([], [*final, *shown])
+        assert glass.lines == twin.lines
+        assert (glass.screen.cursor.x, glass.screen.display[glass.screen.cursor.y].rstrip()) == (2, "> typed")
+
+
+@settings(max_examples=200, deadline=None)
+@given(SPANS, SPANS)
+def test_a_row_becomes_another_one(before: list[tuple[str, str]], after: list[tuple[str, str]]) -> None:
+    glass, twin = Glass(), Glass()
+    glass.painter.paint([], [rows(before), row("> ")], (1, 2))
+    glass.painter.paint([], [rows(after), row("> ")], (1, 2))
+    twin.painter.paint([], [rows(after), row("> ")], (1, 2))
+    assert glass.lines == twin.lines
+    first, second = (dict(one.screen.buffer[0]) for one in (glass, twin))
+    assert [first.get(x) for x in range(30) if x in second] == [second[x] for x in range(30) if x in second]
+
+
+def test_a_spinner_turns_alone() -> None:
+    glass = Glass()
+    glass.painter.paint([], [(("⠋ ", "bullet"), ("a call that runs", ""), ("  1 s", "dim"))])
+    glass.painter.paint([], [(("⠙ ", "bullet"), ("a call that runs", ""), ("  1 s", "dim"))])
+    assert "call" not in glass.frames[-1]
+    glass.painter.paint([], [(("⠙ ", "bullet"), ("a call that runs", ""), ("  12 s", "dim"))])
+    assert "call" not in glass.frames[-1]
+    assert glass.lines == ["⠙ a call that runs  12 s"]
+
+
+def test_a_frame_is_one_write_between_the_marks_of_a_synchronized_update() -> None:
+    glass = Glass()
+    glass.painter.paint([row("a")], [row("b")])
+    assert len(glass.frames) == 1
+    assert glass.frames[0].startswith(BEGIN)
+    assert glass.frames[0].endswith(END)
+    glass.painter.paint([], [row("bc")])
+    assert BEGIN not in glass.frames[1]  # one row in its place can't be seen half done
+
+
+def test_what_did_not_change_is_not_written() -> None:
+    glass = Glass()
+    live = [row("a tool that runs"), row("> hello"), row("status")]
+    glass.painter.paint([], live, (1, 7))
+    glass.painter.paint([], live, (1, 7))
+    assert len(glass.frames) == 1
+    glass.painter.paint([], [live[0], row("> hello!"), live[2]], (1, 8))
+    assert "tool" not in glass.frames[-1]
+    assert "hello" not in glass.frames[-1]
+    assert "!" in glass.frames[-1]
+
+
+def test_a_row_of_emoji_that_terminals_measure_differently_is_written_whole() -> None:
+    glass = Glass()
+    glass.painter.paint([], [row("👩\u200d🚀 a")])
+    glass.painter.paint([], [row("👩\u200d🚀 ab")])
+    assert "👩\u200d🚀 ab" in glass.frames[-1]
+
+
+def test_no_row_reaches_the_last_column() -> None:
+    glass = Glass(columns=20)
+    glass.painter.paint([row("x" * 50)], [row("漢" * 30)])
+    assert glass.lines == ["x" * 19, glass.lines[1]]
+    assert len(glass.screen.display) == 10
+
+
+def test_nothing_acts_on_the_terminal() -> None:
+    glass = Glass()
+    glass.painter.paint([row("a\x1b[2Jb\tc\x9b2Jd")], [])
+    assert glass.lines == ["a\ufffd[2Jb\ufffdc\ufffd2Jd"]
+
+
+def test_leaving_takes_the_live_rows_away() -> None:
+    glass = Glass()
+    glass.painter.paint([row("stays")], [row("goes"), row("> x")], (1, 3))
+    glass.painter.leave()
+    assert glass.lines == ["stays"]
+    assert (glass.screen.cursor.x, glass.screen.cursor.y) == (0, 1)
+
+
+def test_narrowing_moves_up_over_the_rows_that_the_terminal_broke() -> None:
+    """Terminals break rows at the new width: the frame begins where the live rows begin then."""
+    glass = Glass(columns=40)
+    glass.painter.paint([], [row("x" * 39), row("y" * 25), row("> ")], (2, 2))
+    glass.size = (20, 10)
+    glass.painter.paint([], [row("x" * 19), row("> ")], (1, 2))
+    assert "\x1b[4A" in glass.frames[-1]
+    assert glass.frames[-1].count("\x1b[2K") == 5  # so that no terminal joins them when it is wider again
+
+
+@pytest.mark.parametrize("name", THEMES)
+def test_themes_know_every_style(name: str) -> None:
+    theme = Theme(name)
+    assert theme.begin("") == ""
+    assert theme.begin("strong+em").startswith("\x1b[1;3")
+    if name == "none":
+        assert not [style for style in THEMES["dark"] if re.search(r"[\[;](?:3|9)[0-7]", theme.begin(style))]
+
+
+def test_the_theme_that_is_meant(monkeypatch: Any) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("COLORFGBG", "0;15")
+    assert theme_for("auto").name == "light"
+    monkeypatch.delenv("COLORFGBG")
+    assert [theme_for(name).name for name in ("auto", "light", "colorblind")] == ["dark", "light", "colorblind"]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert theme_for("light").name == "none"
+    assert theme_for("light", "always").name == "light"
+    assert theme_for("light", "never").name == "none"

@@ -1,0 +1,393 @@
+"""The chat's screen as a person meets it: it streams, takes keys meanwhile, and loses nothing of what is typed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib.testing import ChatServer
+
+pytestmark = pytest.mark.e2e
+COMMAND = str(Path(sys.executable).with_name("toolcrib"))
+SLOW = {"command": "touch started; until [ -e go ]; do sleep 0.05; done; echo went"}
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with ChatServer() as server:
+        yield server
+
+
+@pytest.fixture
+def talking(sit_down: Any, server: ChatServer) -> Any:
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "test-model")
+    person.at_prompt()
+    return person
+
+
+def said(server: ChatServer, request: int) -> list[str]:
+    return [one["content"] for one in server.requests[request]["messages"] if one["role"] == "user"]
+
+
+def at_work(person: Any, project: Path) -> None:
+    person.types("work")
+    while not (project / "started").exists():
+        person.looks()
+
+
+def test_words_are_shown_as_they_come(talking: Any, server: ChatServer) -> None:
+    """The paragraph is not whole, and its first words stand there."""
+    server.responses.append(ChatServer.text("First words of **a long** paragraph" + " and more" * 40, pieces=200, pause=0.3))
+    talking.types("talk")
+    screen = talking.sees(r"^First words")
+    assert "and more" * 40 not in screen.replace("\n", " ")
+    assert re.search(r"^>$", screen, re.MULTILINE)
+    talking.presses("c")
+    talking.sees(r"interrupted; the session is kept")
+
+
+def test_what_is_typed_while_it_works_is_queued(talking: Any, server: ChatServer, project: Path) -> None:
+    server.responses += [ChatServer.calls(("terminal", SLOW)), ChatServer.text("First."), ChatServer.text("Second.")]
+    at_work(talking, project)
+    talking.types("and then this")
+    talking.sees(r"^  queued: and then this$")
+    talking.process.send("half a draft")
+    talking.sees(r"^> half a draft$")
+    (project / "go").touch()
+    talking.sees(r"^Second\.$")
+    assert "> half a draft" in talking.sees(r"/help\Z")
+    assert said(server, 2) == ["work", "and then this"]
+
+
+def test_a_message_that_steers_goes_with_the_next_results(talking: Any, server: ChatServer, project: Path) -> None:
+    server.responses += [ChatServer.calls(("terminal", SLOW)), ChatServer.text("As you wish.")]
+    at_work(talking, project)
+    talking.process.send("use tabs\x1bs")
+    talking.sees(r"^» use tabs$")
+    (project / "go").touch()
+    talking.sees(r"^As you wish\.$")
+    talking.at_prompt()
+    assert said(server, 1) == ["work", "use tabs"]
+
+
+def test_a_message_that_came_too_late_to_steer_is_answered(talking: Any, server: ChatServer) -> None:
+    server.responses += [ChatServer.text("One. " * 20, pieces=100, pause=0.1), ChatServer.text("Two.")]
+    talking.types("talk")
+    talking.sees(r"^One\.")
+    talking.process.send("late\x1bs")
+    talking.sees(r"^Two\.$")
+    assert said(server, 1) == ["talk", "late"]
+
+
+def test_an_interrupt_gives_back_what_was_queued(talking: Any, server: ChatServer, project: Path) -> None:
+    server.responses += [ChatServer.calls(("terminal", SLOW)), ChatServer.text("Again.")]
+    at_work(talking, project)
+    talking.types("and then this")
+    talking.sees("queued: ")
+    talking.presses("c")
+    talking.sees(r"interrupted; the session is kept")
+    talking.sees(r"^> and then this$")
+    assert len(server.requests) == 1
+    talking.types("")
+    talking.sees(r"^Again\.$")
+
+
+def test_what_is_typed_ahead_answers_no_question_and_stays(talking: Any, server: ChatServer, project: Path) -> None:
+    (project / "build").mkdir()
+    server.responses += [ChatServer.calls(("terminal", {"command": "rm -rf build"}), delay=0.3), ChatServer.text("Kept.")]
+    talking.types("tidy up")
+    for _ in range(30):  # the question appears while keys go on
+        talking.process.send("o")
+        talking.looks()
+        time.sleep(0.05)
+    screen = talking.text
+    assert "│ rm -rf build" in screen
+    assert re.search(r"^> o{10,}$", screen, re.MULTILINE)
+    talking.sees(r"\[d\]eny  \? >$")
+    assert (project / "build").exists()
+    talking.types("n")
+    talking.sees(r"why")
+    talking.types("no")
+    talking.sees(r"^Kept\.$")
+    assert re.search(r"^> o{10,}$", talking.sees(r"/help\Z"), re.MULTILINE)
+
+
+def test_several_lines(talking: Any, server: ChatServer) -> None:
+    server.responses.append(ChatServer.text("Four."))
+    talking.process.send("one\\\rtwo\x1b\rthree\x0afour")
+    talking.sees(r"^> one\n  two\n  three\n  four$")
+    talking.types("")
+    talking.sees(r"^Four\.$")
+    assert said(server, 0) == ["one\ntwo\nthree\nfour"]
+
+
+def test_a_large_paste_is_a_label_and_is_sent_whole(talking: Any, server: ChatServer) -> None:
+    server.responses.append(ChatServer.text("Long."))
+    pasted = "\n".join(f"line {number} of it" for number in range(5_000))
+    talking.process.send("read: ")
+    for at in range(0, len(pasted), 1000):
+        begin, end = "\x1b[200~" if not at else "", "\x1b[201~" if at + 1000 >= len(pasted) else ""
+        talking.process.send(f"{begin}{pasted[at : at + 1000]}{end}")
+        talking.looks()
+    talking.sees(r"^> read: \[pasted 5000 lines\]$")
+    talking.types("")
+    talking.sees(r"^Long\.$")
+    assert said(server, 0) == [f"read: {pasted}"]
+
+
+def test_the_draft_goes_through_an_editor(sit_down: Any, server: ChatServer, tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\necho in the editor\nsed -i "s/draft/edited text/" "$1"\n')
+    editor.chmod(0o755)
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m", EDITOR=str(editor))
+    person.at_prompt()
+    person.process.send("my draft\x18\x05")
+    person.sees(r"^> my edited text$")
+
+
+def test_history_is_searched(talking: Any, server: ChatServer) -> None:
+    server.responses += [ChatServer.text("One."), ChatServer.text("Two."), ChatServer.text("Three.")]
+    for line, answer in (("the first thing", "One"), ("another one", "Two")):
+        talking.types(line)
+        talking.sees(rf"^{answer}\.$")
+        talking.at_prompt()
+    talking.process.send("\x12first")
+    talking.sees(r"^search 'first' > the first thing$")
+    talking.process.send("\r")
+    talking.sees(r"^> the first thing$")
+    talking.types("")
+    talking.sees(r"^Three\.$")
+    assert said(server, 2)[-1] == "the first thing"
+
+
+def test_completions_are_offered(talking: Any) -> None:
+    talking.process.send("/s\t\t")
+    screen = talking.sees(r"^  /sessions  the last sessions$")
+    assert "  /show  " in screen
+
+
+def test_a_command_shows_its_output_while_it_runs(talking: Any, server: ChatServer, project: Path, monkeypatch: Any) -> None:
+    command = {"command": "echo one; printf 'half of a'; " + SLOW["command"]}
+    server.responses += [ChatServer.calls(("terminal", command)), ChatServer.text("Done.")]
+    talking.types("run it")
+    screen = talking.sees(r"^    one$")
+    assert "    half of a" not in screen  # a line that is not ended may hold half a secret
+    (project / "go").touch()
+    talking.sees(r"^Done\.$")
+    assert "  half of awent\n" in talking.text
+
+
+def test_secrets_stay_out_of_live_output(sit_down: Any, server: ChatServer, project: Path) -> None:
+    command = {"command": "echo key=sk-proj-abcdefghijklmnopqrstuvwx; echo next; " + SLOW["command"]}
+    server.responses += [ChatServer.calls(("terminal", command)), ChatServer.text("Done.")]
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m")
+    person.at_prompt()
+    person.types("run it")
+    screen = person.sees(r"^    next$")
+    assert "[redacted" in screen
+    assert "sk-proj-abc" not in screen.split("terminal runs")[1].split("\n", 1)[1]
+    (project / "go").touch()
+    person.sees(r"^Done\.$")
+
+
+def test_items_are_shown_whole(talking: Any, server: ChatServer) -> None:
+    server.responses += [ChatServer.calls(("terminal", {"command": "seq 20"})), ChatServer.text("Done.")]
+    talking.types("count")
+    screen = talking.sees(r"^Done\.$")
+    assert "\n  20\n" in screen
+    assert "\n  3\n" not in screen
+    assert "more lines: /show 1" in screen
+    talking.at_prompt()
+    talking.types("/show 1")
+    screen = talking.sees(r"^1\n2\n3\n")
+    assert "command: seq 20" in screen
+    talking.types("/show 7")
+    talking.sees(r"there is no item 7; there are items from 1 to 1")
+
+
+def test_a_long_item_opens_in_the_pager(sit_down: Any, server: ChatServer, tmp_path: Path) -> None:
+    pager = tmp_path / "pager"
+    pager.write_text("#!/bin/sh\ncat >/dev/null\necho in the pager; stty -a </dev/tty | grep -o ' icanon'\nsleep 0.5\n")
+    pager.chmod(0o755)
+    server.responses += [ChatServer.calls(("terminal", {"command": "seq 100"})), ChatServer.text("Done.")]
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m", PAGER=str(pager))
+    person.at_prompt()
+    person.types("count")
+    person.sees(r"^Done\.$")
+    person.at_prompt()
+    person.types("/show")
+    person.sees(r"^in the pager\n icanon")
+    person.at_prompt()
+
+
+def test_a_failed_command_says_so_in_its_line(talking: Any, server: ChatServer) -> None:
+    server.responses += [ChatServer.calls(("terminal", {"command": "echo no; exit 3"})), ChatServer.text("Done.")]
+    talking.types("run it")
+    assert re.search(r"^💻 terminal runs echo no; exit 3  .*  exit 3  #1\n  no\n", talking.sees(r"^Done\.$"), re.MULTILINE)
+
+
+def test_a_kill_leaves_the_terminal_as_it_was(talking: Any, server: ChatServer, project: Path) -> None:
+    server.responses += [ChatServer.calls(("terminal", SLOW))]
+    at_work(talking, project)
+    talking.process.kill(signal.SIGTERM)
+    assert talking.waits_for_the_end() == 143
+    assert talking.text.split("\n")[-1] == "interrupted; the session is kept"  # the live rows are gone
+
+
+def test_thinking_is_folded(talking: Any, server: ChatServer) -> None:
+    deltas = [{"reasoning_content": "hmm, "}, {"reasoning_content": "well"}, {"content": "Yes."}]
+    server.responses.append(ChatServer.stream(*({"choices": [{"index": 0, "delta": delta}]} for delta in deltas)))
+    talking.types("is it?")
+    screen = talking.sees(r"^Yes\.$")
+    assert "hmm" not in screen
+    assert re.search(r"^💭 thought for .*  #1$", screen, re.MULTILINE)
+    talking.at_prompt()
+    talking.types("/show 1")
+    talking.sees(r"^hmm, well$")
+
+
+def test_the_tasks_are_a_list(talking: Any, server: ChatServer) -> None:
+    todos = [{"content": "look", "status": "completed"}, {"content": "mend", "status": "in_progress"}, {"content": "test"}]
+    server.responses += [ChatServer.calls(("todo", {"todos": todos})), ChatServer.text("Planned.")]
+    talking.types("plan")
+    assert "\n  ✓ look\n  ▸ mend\n  ○ test\n" in talking.sees(r"^Planned\.$")
+
+
+def test_a_persons_time_is_not_the_calls(talking: Any, server: ChatServer, project: Path) -> None:
+    (project / "build").mkdir()
+    server.responses += [ChatServer.calls(("terminal", {"command": "rm -rf build"})), ChatServer.text("Gone.")]
+    talking.types("tidy up")
+    talking.sees(r"\[d\]eny  \? >$")
+    time.sleep(3)
+    talking.types("o")
+    found = re.search(r"rm -rf build  ([\d.]+) (m?s)  ok", talking.sees(r"^Gone\.$"))
+    assert found is not None
+    assert found[2] == "ms" or float(found[1]) < 3
+
+
+def test_leaving_says_how_to_come_back(talking: Any, server: ChatServer, sit_down: Any) -> None:
+    server.responses += [ChatServer.text("Hello."), ChatServer.text("Hello again.")]
+    talking.types("hi")
+    talking.sees(r"^Hello\.$")
+    talking.at_prompt()
+    talking.presses("d")
+    assert talking.waits_for_the_end() == 0
+    found = re.search(r"^session (\w+): toolcrib chat --resume \1 continues it$", talking.text, re.MULTILINE)
+    assert found is not None
+    assert "/help\n" not in talking.text.split("\n", 2)[2]  # the live rows are gone
+    again = sit_down("chat", "--base-url", server.base_url, "--model", "m", "--resume", found[1])
+    assert "> hi" in again.at_prompt()
+
+
+@pytest.mark.parametrize("columns", [40, 200])
+def test_any_width(sit_down: Any, server: ChatServer, columns: int) -> None:
+    text = (
+        "# Title\n\nSome words that fill a row or two of a narrow screen, and `code`.\n\n| a | b |\n|-|-|\n| "
+        + "x" * 60
+        + " | y |\n"
+    )
+    server.responses += [ChatServer.calls(("terminal", {"command": "echo " + "w" * 90})), ChatServer.text(text)]
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m", columns=columns)
+    person.at_prompt()
+    person.types("go")
+    screen = person.sees(r"^Title$(.*\n)*x+  y$") if columns == 200 else person.sees(r"^Title$(.*\n)*x+$")
+    assert max(map(len, screen.split("\n"))) < columns
+    assert "  ok  #1\n" in screen
+
+
+def test_a_dumb_terminal_gets_plain_lines(sit_down: Any, server: ChatServer) -> None:
+    server.responses += [ChatServer.calls(("terminal", {"command": "echo hi"})), ChatServer.text("It says **hi**.")]
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m", TERM="dumb")
+    person.sees(r"^> ?$")
+    person.types("run it")
+    screen = person.sees(r"^It says \*\*hi\*\*\.$")
+    assert re.search(r"^💻 terminal  echo hi  .*  ok$", screen, re.MULTILINE)
+
+
+# -- resize, which pyte does not do as terminals do ----------------------------------------------------------------------
+
+
+class Tmux:
+    """A chat in a terminal multiplexer of its own."""
+
+    def __init__(self, folder: Path, command: list[str], cwd: Path) -> None:
+        self.socket = str(folder / "tmux")
+        keep = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(("XDG_", "PYTHON", "HOME", "PATH"))]
+        self.run(
+            "-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", "-c", str(cwd), "env", *keep, "NO_COLOR=1", *command
+        )
+
+    def run(self, *words: str) -> str:
+        command = ["tmux", "-S", self.socket, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+
+    def all_of(self) -> str:
+        """Return the history and the screen, without blanks at the ends of lines."""
+        return re.sub(r" +$", "", self.run("capture-pane", "-p", "-J", "-S", "-"), flags=re.MULTILINE)
+
+    def is_alive(self) -> bool:
+        """Return True until the chat has ended, and its window with it."""
+        command = ["tmux", "-S", self.socket, "list-windows"]
+        return subprocess.run(command, capture_output=True, check=False, timeout=30).returncode == 0
+
+    def sees(self, pattern: str) -> str:
+        end = time.monotonic() + 60
+        while not re.search(pattern, text := self.all_of(), re.MULTILINE):
+            assert time.monotonic() < end, f"never saw {pattern!r}; the screen:\n{text}"
+            time.sleep(0.05)
+        return text
+
+
+@pytest.fixture
+def tmux(tmp_path: Path, project: Path) -> Iterator[Callable[..., Tmux]]:
+    if shutil.which("tmux") is None:
+        pytest.skip("tmux is not installed")
+    opened: list[Tmux] = []
+
+    def start(*command: str) -> Tmux:
+        opened.append(Tmux(tmp_path, [COMMAND, *command], project))
+        return opened[-1]
+
+    yield start
+    for one in opened:
+        subprocess.run(["tmux", "-S", one.socket, "kill-server"], capture_output=True, check=False)
+
+
+def test_a_resize_leaves_nothing_behind(tmux: Any, server: ChatServer, project: Path) -> None:
+    """At most one ghost row a resize, and no line of what was said lost or doubled."""
+    lines = [f"- line {number} of what the model has to say" for number in range(60)]
+    server.responses += [ChatServer.calls(("terminal", SLOW)), ChatServer.text("\n".join(lines), pieces=60, pause=0.03)]
+    screen = tmux("chat", "--base-url", server.base_url, "--model", "test-model")
+    screen.sees(r"/help")
+    screen.run("send-keys", "work", "Enter")
+    screen.sees(r"terminal runs")
+    screen.run("send-keys", "a draft that is kept")
+    widths = (60, 100, 50, 80)
+    for width in widths:
+        screen.run("resize-window", "-x", str(width), "-y", "24")
+        time.sleep(0.3)
+    (project / "go").touch()
+    screen.sees(r"line 5 of")
+    for width in widths:
+        screen.run("resize-window", "-x", str(width), "-y", "24")
+        time.sleep(0.2)
+    text = screen.sees(r"line 59 of(.*\n)*.*/help")
+    counts = [len(re.findall(rf"^• line {number} of what the model has to say$", text, re.MULTILINE)) for number in range(60)]
+    assert counts == [1] * 60
+    assert text.count("> work\n") == 1
+    assert text.count("> a draft that is kept\n") == 1
+    ghosts = [line for line in text.split("\n") if re.match(r"\S 💻|• line", line)]
+    assert len(ghosts) <= len(lines) + 2 * len(widths)
+    screen.run("send-keys", "C-u", "C-d")
+    while screen.is_alive():
+        time.sleep(0.05)
