@@ -10,7 +10,7 @@ QUIET = 0.7
 _NAMES = {"c-m": "enter", "c-j": "enter", "left": "left", "right": "right", "up": "up", "down": "down"}
 
 
-class Keyboard:
+class SingleKeys:
     """Keys of one terminal. Needs a running loop; the terminal is in its usual mode between two keys."""
 
     def __init__(self, source: TextIO) -> None:

@@ -53,10 +53,10 @@ class Terminal:
 
     async def read_key(self, row: str) -> str:
         """Show the row and read one key; see KeyReader. A row that takes another's place needs no quiet before it."""
-        from agent.cli.keypress import Keyboard
+        from agent.cli.keypress import SingleKeys
 
         if self._keyboard is None:
-            self._keyboard = Keyboard(self.input or sys.stdin)
+            self._keyboard = SingleKeys(self.input or sys.stdin)
         is_new = not self._row
         if is_new:
             _forget_what_was_typed(self.input or sys.stdin)
