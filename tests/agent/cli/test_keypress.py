@@ -10,7 +10,7 @@ from typing import TextIO
 
 import pytest
 
-from agent.cli.keypress import QUIET, Keyboard
+from agent.cli.keypress import QUIET, SingleKeys
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def terminal() -> Iterator[tuple[int, TextIO]]:
 
 async def pressed(terminal: tuple[int, TextIO], *typed: bytes, quiet: bool = False) -> str:
     hand, source = terminal
-    keyboard = Keyboard(source)
+    keyboard = SingleKeys(source)
 
     async def types() -> None:
         for keys in typed:
