@@ -79,9 +79,9 @@ class KeyReader(LineReader, Protocol):
     async def read_key(self, row: str) -> str:
         """Show ``row`` in the place of the row that was shown before, and return the next key.
 
-        A character stands for itself; else it is ``enter``, ``left``, ``right``, ``up`` or ``down``; a key of another name is
-        ignored. A key counts only if it was pressed after some quiet since the row's prompt appeared: what was typed before, or
-        pasted, is not for us. Raises EOFError and KeyboardInterrupt.
+        A character stands for itself; else it is ``enter``, ``left``, ``right``, ``up`` or ``down``, or ``pasted`` for several at
+        once, none of which counts; a key of another name is ignored. A key counts only if it was pressed after some quiet since
+        the row's prompt appeared: what was typed before is not for us. Raises EOFError and KeyboardInterrupt.
         """
         ...
 
@@ -189,7 +189,7 @@ class _Approval:
         keys = isinstance(terminal, KeyReader) and terminal.reads_keys
         self._pages = PromptPages(prompt_of(ticket), *terminal.size, everything="V" if keys else "v all")
         self._keys = terminal if keys and isinstance(terminal, KeyReader) else None
-        self._offers = choices(self._scopes, is_long=self._pages.is_long, by_key=keys)
+        self._offers = choices(self._scopes, is_long=self._pages.is_long)
 
     async def answered(self) -> Any:
         lines = self._pages.first()
@@ -230,6 +230,9 @@ class _Approval:
                 at = moved(at, "left", len(self._offers))
             elif key in ("right", "down"):
                 at = moved(at, "right", len(self._offers))
+            elif key == "pasted":
+                at = None  # whatever was meant by it, what is highlighted was not
+                self._say(["  not taken: several keys came at once; press one"])
             elif key == "enter" and at is not None:
                 return await self._take(self._offers[at])
             elif key == "V" and self._pages.is_long:
@@ -251,9 +254,7 @@ class _Approval:
             case "view":
                 self._view()
             case "deny":
-                return {"approved": False}
-            case "reason":
-                return denied("d", await self._terminal.read_line("  why not > "))
+                return denied("d", (await self._terminal.read_line("  why not (Enter: no reason) > ")).strip())
             case _:
                 self._explain()
         return None

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent.cli.escape import one_line, tame
 from agent.cli.render import outcome, result_text, seconds_of, short_args
-from agent.cli.screen.cells import Row, chunks, row_width, shortened, words_of
+from agent.cli.screen.cells import Row, chunks, row_width, shortened, width, words_of
 from toolcrib import ExecutedCall, ToolCall
 from toolcrib._dataclass import dataclass
 
@@ -68,13 +68,19 @@ def _files_of(diff: str) -> list[str]:
     return [line[4:].removeprefix("b/") for line in diff.splitlines() if line.startswith("+++ ")]
 
 
+_NARROW = 10
+"""Cells below which nothing is said of what a call is about."""
+
+
 def call_row(call: ToolCall, emoji: str, tail: Sequence[tuple[str, str]], columns: int) -> Row:
     """Return ``💻 terminal runs ls -la  0.1 s  ok``: its end is never cut."""
     name = one_line(call.name, 40) or "?"
     head = f"{emoji or '🔧'} {name} "
     word = f"{_WORDS[call.name]} " if call.name in _WORDS else " "
-    room = columns - row_width(((head + word, ""), *tail))
-    return ((head, "strong"), (word, "dim"), (shortened(about(call), max(room, 4)), ""), *tail)
+    room = columns - row_width(((head, ""), *tail))
+    if room < _NARROW:
+        return ((shortened(head.rstrip(), columns - row_width((*tail,))), "strong"), *tail)
+    return ((head, "strong"), (word, "dim"), (shortened(about(call), max(room - width(word), 4)), ""), *tail)
 
 
 def running_rows(call: ToolCall, emoji: str, seconds: float, output: Sequence[str], columns: int) -> list[Row]:

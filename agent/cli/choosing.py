@@ -28,7 +28,6 @@ _REASONS = ("r", "reason")
 _LEGEND = {
     "view": "shows the next page of it; v all, the rest",
     "deny": "do not run it; what you write after it, on the same line, is the reason",
-    "reason": "do not run it, and say why",
     "?": "this list",
 }
 
@@ -55,11 +54,11 @@ def covered(ticket: SuspendTicket, scope: str) -> str:
     return exact(str((ticket.parameters.get("covers") or {}).get(scope, "this call only")))
 
 
-def choices(scopes: Sequence[str], *, is_long: bool, by_key: bool) -> list[Choice]:
-    """Return what can be chosen; ``is_long``: there is more to see than fits, ``by_key``: a letter alone answers."""
+def choices(scopes: Sequence[str], *, is_long: bool) -> list[Choice]:
+    """Return what can be chosen; ``is_long``: there is more to see than fits."""
     found = [Choice("v", "view")] if is_long else []
     found += [Choice(KEYS[scope], _WORDS.get(scope, scope), scope) for scope in scopes]
-    return [*found, Choice("d", "deny"), *([Choice("r", "reason")] if by_key else []), Choice("?", "help")]
+    return [*found, Choice("d", "deny"), Choice("?", "help")]
 
 
 def line_row(offers: Sequence[Choice]) -> str:
@@ -103,7 +102,9 @@ def legend(offers: Sequence[Choice], covers: Mapping[str, str], *, by_key: bool)
         number = " N" if one.scope in NUMBERS and not by_key else ""
         does = exact(covers.get(one.scope, "this call only")) if one.scope else _LEGEND.get(one.word, _LEGEND["?"])
         if by_key:
-            does = does.replace("v all,", "V,").removesuffix("; what you write after it, on the same line, is the reason")
+            does = does.replace("v all,", "V,").replace(
+                "what you write after it, on the same line, is the reason", "then say why"
+            )
         lines.append(f"  {one.letter}{number:<2}  {does}")
     return lines
 

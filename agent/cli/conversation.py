@@ -149,6 +149,20 @@ class Conversation:
         """Let another model go on with the conversation, of any provider. Raises ToolcribError kinds, and stays with the old."""
         await self._connect(self.session, choice)
 
+    async def set_mode(self, name: str) -> str:
+        """Switch the session's mode, and return its name. Raises ToolcribError, also below a session: a person switches it."""
+        from agent.below import folders_of, refuse_below
+
+        refuse_below(folders_of(self.session.config), "/mode")
+        return await self.session.mode.switch(name)
+
+    async def next_mode(self) -> str:
+        """Switch to the next mode, and from the strictest to the first. Raises as ``set_mode``."""
+        from tools.approval.modes import MODES
+
+        names = list(MODES)
+        return await self.set_mode(names[(names.index(self.session.mode.now) + 1) % len(names)])
+
     async def _connect(self, session: Session, choice: ModelChoice) -> None:
         choice = await own_choice(session, choice)
         await session.connect(choice, allows_manual=True)

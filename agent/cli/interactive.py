@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.ask import TerminalAsker
@@ -22,6 +22,7 @@ from agent.cli.screen.keyboard import Keyboard
 from agent.cli.screen.painter import Painter
 from agent.cli.screen.themes import theme_for
 from agent.cli.signals import Ended, interrupting
+from agent.cli.words import AT_ONCE
 from toolcrib import ActivityEvent, Answer, SuspendTicket, ToolCallContext, ToolcribError
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ class InteractiveChat:
         self._working = True  # until it has begun
         self._leaving = False
         self._interrupts = 0
-        self._steering: set[asyncio.Task[None]] = set()
+        self._counted = ""
+        self._steering: set[asyncio.Task[object]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -174,13 +176,20 @@ class InteractiveChat:
     def sent(self, text: str, *, steers: bool) -> None:
         text = text.strip("\n")
         if steers and self._working and self.conversation.model and not text.lstrip().startswith(("/", "@")):
-            task = asyncio.get_running_loop().create_task(self._steer(text))
-            self._steering.add(task)
-            task.add_done_callback(self._steering.discard)
+            self._beside(self._steer(text))
+        elif self._working and text.split()[0] in AT_ONCE:
+            self.board.add([(), *said_rows(text, self.board.columns)])
+            self._beside(self.conversation.say(text))
         else:
             self._queue.append(text)
             self._came.set()
         self.board.changed()
+
+    def _beside(self, work: Coroutine[Any, Any, object]) -> None:
+        """Do what a person asked for while the model goes on."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._steering.add(task)
+        task.add_done_callback(self._steering.discard)
 
     async def _steer(self, text: str) -> None:
         try:
@@ -228,6 +237,24 @@ class InteractiveChat:
     def cleared(self) -> None:
         self.board.clear()
 
+    @property
+    def is_settling(self) -> bool:
+        """True while a question waits for the person to stop typing: an Enter may be meant for it."""
+        return self._reader.settles
+
+    def next_mode(self) -> None:
+        """Switch the session to the next mode, and from the strictest to the first."""
+        self._beside(self._switch_mode())
+
+    async def _switch_mode(self) -> None:
+        try:
+            mode = await self.conversation.next_mode()
+        except ToolcribError as error:
+            self.view.screen.fault(f"✗ {one_line(str(error))}")
+        else:
+            self.view.screen.note(f"mode {mode}")
+        self.board.changed()
+
     def away(self) -> contextlib.AbstractContextManager[None]:
         return self.board.aside()
 
@@ -250,14 +277,19 @@ class InteractiveChat:
     def _status(self) -> str:
         if self._conversation is None:
             return ""
-        session, usage = self._conversation.session, self.view.usage
+        session = self._conversation.session
+        if session.id != self._counted:  # what a server counted was another session's
+            self._counted, self.view.usage = session.id, {}
+        usage = self.view.usage
         parts = [one_line(self._conversation.model, 40) or "no model"]
         if tokens := usage.get("input", 0) + usage.get("output", 0):
             parts.append(f"{tokens:,} tokens of context")
         if self._conversation.cost is not None:
             parts.append(f"{self._conversation.cost:.4f} spent")
         parts.append(tame(session.backend.name))
+        parts += [session.mode.now] if session.mode.now != "default" else []
         working = "Ctrl-C interrupts, Alt-S steers" if self._conversation.model else "Ctrl-C interrupts"
+        working = "Ctrl-C says no" if self._asking.locked() else working
         parts.append(working if self._working else "/help")
         return " · ".join(parts)
 

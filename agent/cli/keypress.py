@@ -7,6 +7,7 @@ from typing import Any, TextIO
 
 QUIET = 0.7
 """Seconds without a key after which the next one is meant for the prompt that is shown."""
+PASTED = "pasted"
 _NAMES = {"c-m": "enter", "c-j": "enter", "left": "left", "right": "right", "up": "up", "down": "down"}
 
 
@@ -26,11 +27,14 @@ class SingleKeys:
     async def press(self) -> str:
         """Return the next key: a character, or enter, left, right, up or down. Raises EOFError and KeyboardInterrupt.
 
-        Several that come at once were pasted, and are forgotten.
+        Several that come at once were pasted, and are forgotten, with all that follows them without a pause: then it is PASTED.
         """
         while True:
             keys = await self._next(None) or ["c-d"]
             _raise_where_it_ends(keys)
+            if len(keys) > 1:
+                await self.wait_for_quiet()
+                return PASTED
             if len(keys) == 1 and (key := _NAMES.get(keys[0], keys[0])) and (len(key) == 1 or key in _NAMES.values()):
                 return key
 

@@ -114,6 +114,7 @@ class LiveView:
         self._text = Markdown(board.columns, laid_out=markdown)
         self._laid_out = markdown
         self._has_text = False
+        self._plain = ""
         self._shows_thinking = thinking
         self._thought: deque[str] = deque()
         self._thought_length = 0
@@ -128,6 +129,8 @@ class LiveView:
 
     def __call__(self, event: Event) -> None:
         match event:
+            case TextDelta(text=text) if text and not self.brief:  # ours, about what a person typed
+                self._plain += text
             case TextDelta(text=text) if text:
                 self._end_thought()
                 self._waits("")
@@ -177,6 +180,9 @@ class LiveView:
         """End the text and the thinking: all of it is final."""
         self._end_thought()
         self._waits("")
+        if self._plain:
+            self.screen.text(self._plain.rstrip("\n"))
+            self._plain = ""
         if self._has_text:
             self._text.end()
             self._board.add(self._text.take())

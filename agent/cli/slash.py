@@ -29,7 +29,7 @@ Say what you want done. A line such as @terminal {"command": "ls"} runs a tool y
 _KEYS = """\
 What you type while it works is queued; Alt-S (or Ctrl-X Ctrl-S) hands it to the model with its next results.
 Alt-Enter, Ctrl-J, or a backslash before Enter begin another line; Ctrl-X Ctrl-E opens $EDITOR; Ctrl-R searches the history.
-Ctrl-C interrupts what runs and keeps the session. Tab completes.
+Shift-Tab switches the mode: default, confirm-edits, plan. Ctrl-C interrupts what runs and keeps the session. Tab completes.
 """
 _ALONE = ("/tools", "/cost", "/new", "/sessions", "/env")
 """Commands without arguments: words behind them were meant for something, and would be lost."""
@@ -141,13 +141,9 @@ async def _explain(chat: Conversation, rest: str) -> None:
 async def _mode(chat: Conversation, rest: str) -> None:
     from tools.approval.modes import MODES
 
-    session = chat.session
     if rest:
-        from agent.below import folders_of, refuse_below
-
-        refuse_below(folders_of(session.config), "/mode")
-        await session.mode.switch(rest)
-    table([("→" if mode == session.mode.now else "", mode, words) for mode, words in MODES.items()])
+        await chat.set_mode(rest)
+    table([("→" if mode == chat.session.mode.now else "", mode, words) for mode, words in MODES.items()])
 
 
 async def _show(chat: Conversation, rest: str) -> None:
@@ -204,8 +200,10 @@ async def _cost(chat: Conversation, rest: str) -> None:
 
 
 async def _new(chat: Conversation, rest: str) -> None:
-    await chat.open()
-    chat.screen.note("a new session; the last one is kept, /sessions lists it")
+    mode = chat.session.mode.now  # a mode is the person's, who has not switched it
+    await chat.open(mode=mode)
+    told = f", in mode {mode}" if mode != "default" else ""
+    chat.screen.note(f"a new session{told}; the last one is kept, /sessions lists it")
 
 
 async def _sessions(chat: Conversation, rest: str) -> None:

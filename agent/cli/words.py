@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from agent.crib import Crib
 
+AT_ONCE = frozenset({"/help", "/mode", "/show", "/cost", "/approvals", "/env", "/diff", "/tools"})
+"""Commands that are done while the model works; others wait for their turn."""
 SLASH = {
     "/help": "this",
     "/tools": "the tools of this session",

@@ -116,10 +116,50 @@ def test_what_is_typed_ahead_answers_no_question_and_stays(talking: Any, server:
     talking.sees(r"\[d\]eny  \? >$")
     assert (project / "build").exists()
     talking.types("n")
-    talking.sees(r"why")
-    talking.types("no")
     talking.sees(r"^Kept\.$")
     assert re.search(r"^> o{10,}$", talking.sees(r"/help\Z"), re.MULTILINE)
+
+
+def test_a_key_switches_the_mode(talking: Any, server: ChatServer, project: Path) -> None:
+    server.responses += [ChatServer.calls(("terminal", {"command": "touch made"})), ChatServer.text("It was refused.")]
+    talking.process.send("dra\x1b[Z")
+    talking.sees(r"^mode confirm-edits$")
+    talking.process.send("\x1b[Z")
+    talking.sees(r"local · plan · /help")
+    talking.types("ft")
+    talking.sees(r"^It was refused\.$")
+    assert said(server, 0) == ["draft"]
+    assert not (project / "made").exists()
+    talking.process.send("\x1b[Z")
+    talking.sees(r"^mode default$")
+
+
+def test_alt_and_a_letter_answer_no_question(talking: Any, server: ChatServer, project: Path) -> None:
+    (project / "build").mkdir()
+    server.responses += [ChatServer.calls(("terminal", {"command": "rm -rf build"})), ChatServer.text("Kept.")]
+    talking.types("tidy up")
+    talking.sees(r"\[d\]eny  \? >$")
+    assert "Alt-S" not in talking.sees(r"Ctrl-C says no")
+    talking.process.send("\x1bs\x18\x13\x1bo")
+    talking.types("")
+    talking.sees(r"\? >$")
+    talking.types("d no")
+    talking.sees(r"^Kept\.$")
+    assert (project / "build").exists()
+
+
+def test_commands_that_only_tell_do_not_wait(talking: Any, server: ChatServer, project: Path) -> None:
+    server.responses += [ChatServer.calls(("terminal", SLOW)), ChatServer.text("Done.")]
+    at_work(talking, project)
+    talking.types("/env")
+    talking.sees(r"^commands run in local")
+    talking.types("/mode plan")
+    talking.sees(r"· plan ·")
+    (project / "go").touch()
+    talking.sees(r"^Done\.$")
+    talking.types("/new")
+    talking.sees(r"a new session, in mode plan")
+    assert "tokens" not in talking.sees(r"test-model · local · plan · /help")
 
 
 def test_several_lines(talking: Any, server: ChatServer) -> None:

@@ -49,6 +49,15 @@ class Hands(Protocol):
         """Ctrl-L."""
         ...
 
+    def next_mode(self) -> None:
+        """Shift-Tab."""
+        ...
+
+    @property
+    def is_settling(self) -> bool:
+        """True while a question waits for a pause in the typing: no line is sent meanwhile."""
+        ...
+
     def away(self) -> AbstractContextManager[None]:
         """Leave the screen to another program for a while."""
         ...
@@ -239,6 +248,8 @@ class Keyboard:
         """Take the line, or begin another one behind a backslash."""
         if self._asked is not None:
             self._answered(self.answer.text)
+        elif self._hands.is_settling:
+            return
         elif self.draft.text[: self.draft.cursor_position].endswith("\\"):
             self.draft.delete_before_cursor()
             self.draft.insert_text("\n")
@@ -305,6 +316,9 @@ class Keyboard:
         if self._asked is not None and not self._asked.line.done():
             self._asked.line.set_result(line)
 
+    def next_mode(self) -> None:
+        self._hands.next_mode()
+
     def clear(self) -> None:
         """Ctrl-L."""
         self._hands.cleared()
@@ -348,6 +362,7 @@ def _bindings(keyboard: Keyboard) -> Any:
         (("c-c",), keyboard.interrupt, Condition(lambda: True)),
         (("c-d",), keyboard.end_of_input, editing),
         (("c-l",), keyboard.clear, Condition(lambda: True)),
+        (("s-tab",), keyboard.next_mode, drafting),
     )
     for keys, act, where in plain:
 
@@ -355,6 +370,10 @@ def _bindings(keyboard: Keyboard) -> Any:
             act()
 
         bindings.add(*keys, filter=where)(pressed)
+
+    @bindings.add("escape", Keys.Any, filter=editing & ~drafting)
+    def _is_no_answer(event: KeyPressEvent) -> None:
+        """Alt and a letter are not the letter."""
 
     @bindings.add(Keys.BracketedPaste, filter=editing)
     def _pasted(event: KeyPressEvent) -> None:

@@ -202,11 +202,11 @@ def test_enter_alone_never_answers(delete: Delete, tmp_path: Path) -> None:
 
 
 def test_arrows_go_round_and_are_shown(delete: Delete) -> None:
-    script = Keys("left", "left", "left", "enter")
+    script = Keys("left", "left", "enter", lines=("",))
     assert "without a reason" in str(delete(script).result.message)
-    assert script.rows[0] == "  o once  p this path  s session  u uses  m minutes  a always  d deny  r reason  ? help"
-    assert script.rows[1].endswith("r reason  [? help]")
-    assert script.rows[3].endswith("[d deny]  r reason  ? help")
+    assert script.rows[0] == "  o once  p this path  s session  u uses  m minutes  a always  d deny  ? help"
+    assert script.rows[1].endswith("d deny  [? help]")
+    assert script.rows[2].endswith("[d deny]  ? help")
 
 
 @pytest.mark.parametrize("columns", [20, 40, 60, 87, 88])
@@ -218,9 +218,16 @@ def test_the_row_of_keys_fits_the_screen(delete: Delete, columns: int) -> None:
     assert "o once" in script.rows[1]
 
 
-def test_a_denial_by_key_takes_a_reason_only_where_one_is_wanted(delete: Delete) -> None:
-    assert "without a reason" in str(delete(Keys("d", lines=("another message",))).result.message)
-    assert "wrong folder" in str(delete(Keys("r", lines=("wrong folder",))).result.message)
+def test_a_denial_by_key_asks_for_a_reason(delete: Delete) -> None:
+    assert "without a reason" in str(delete(Keys("d", lines=("",))).result.message)
+    assert "wrong folder" in str(delete(Keys("d", lines=(" wrong folder",))).result.message)
+
+
+def test_what_came_at_once_takes_back_what_the_arrows_reached(delete: Delete, tmp_path: Path) -> None:
+    script = Keys("right", "pasted", "enter", "enter", EOFError)
+    assert not delete(script).result.is_success
+    assert (tmp_path / "build").exists()
+    assert "not taken: several keys came at once" in script.screen
 
 
 def test_a_number_is_typed_and_nothing_goes_back(delete: Delete, crib: Crib) -> None:
@@ -247,7 +254,7 @@ def test_a_terminal_that_reads_no_keys_reads_lines(delete: Delete) -> None:
     assert script.rows == []
 
 
-@pytest.mark.parametrize("script", [Script("d"), Keys("d")])
+@pytest.mark.parametrize("script", [Script("d"), Keys("d", lines=("",))])
 @pytest.mark.parametrize("columns", [40, 80, 200])
 def test_the_prompt_takes_five_lines_besides_command_and_findings(delete: Delete, script: Script, columns: int) -> None:
     script.size = (columns, 40)
@@ -282,7 +289,7 @@ def test_several_that_wait_form_a_queue(crib: Crib) -> None:
     for number in range(3):
         assert f"rm -rf build{number}" in script.shown[number]
         assert f"  {number + 1} of 3 that wait for you" in script.shown[number]
-    keys = Keys("o", "o", "d")
+    keys = Keys("o", "o", "d", lines=("", ""))
 
     async def by_key() -> None:
         asker = TerminalAsker(keys)

@@ -379,7 +379,8 @@ def test_the_mode_is_shown_and_switched(run: Any, tmp_path: Path) -> None:
     assert "in plan mode" in done.out + done.err
     assert "there is no mode 'yolo'; the modes are default, confirm-edits, plan" in done.out + done.err
     assert ((tmp_path / "a").exists(), (tmp_path / "b").exists()) == (True, False)
-    assert done.out.count("→  default") == 2, "another session begins as configured"
+    assert done.out.count("→  plan") == 2, "a new session keeps the mode that the person chose"
+    assert "a new session, in mode plan; the last one is kept" in done.err
 
 
 def test_a_chat_begins_in_the_mode_that_is_named(run: Any, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +18,11 @@ COMMAND = [sys.executable, "-c", "import sys; from agent.cli import main; sys.ex
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
+def _heeds_interrupts() -> None:
+    """A suite that runs in the background ignores them, and so would what it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def start(root: Path, tmp_path: Path) -> Start:
     """``start(server, "task", "--json", stdin=...)`` begins ``toolcrib run`` in a process of its own."""
@@ -26,7 +32,13 @@ def start(root: Path, tmp_path: Path) -> Start:
         environment = {**os.environ, "PYTHONPATH": str(root)}
         pipe = subprocess.PIPE
         return subprocess.Popen(
-            [*COMMAND, "run", *words, *named], stdin=stdin, stdout=pipe, stderr=pipe, cwd=tmp_path, env=environment
+            [*COMMAND, "run", *words, *named],
+            stdin=stdin,
+            stdout=pipe,
+            stderr=pipe,
+            cwd=tmp_path,
+            env=environment,
+            preexec_fn=_heeds_interrupts,
         )
 
     return begin
