@@ -429,5 +429,7 @@ def test_a_resize_leaves_nothing_behind(tmux: Any, server: ChatServer, project: 
     ghosts = [line for line in text.split("\n") if re.match(r"\S 💻|• line", line)]
     assert len(ghosts) <= len(lines) + 2 * len(widths)
     screen.run("send-keys", "C-u", "C-d")
+    end = time.monotonic() + 60
     while screen.is_alive():
+        assert time.monotonic() < end, screen.all_of()
         time.sleep(0.05)
