@@ -146,7 +146,7 @@ def _fenced(text: str) -> str:
 
 
 def _html(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> str:
-    """One file without scripts or links to elsewhere but those that were written; HTML in what was said stays text."""
+    """Write one file without scripts, and without links but those that were written; HTML in what was said stays text."""
     render = _renderer()
     title = html.escape(info.title or "A session")
     body = [f"<h1>{title}</h1>", f'<p class="meta">{"<br>".join(map(html.escape, _about(info)))}</p>']

@@ -43,7 +43,7 @@ _FILE = """
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a session's model is told of the machine and the project, as they were when the session began.
+    """Facts that a session's model is told of the machine and the project, as they were when the session began.
 
     ``text`` is the part of the system prompt, ``files`` are the project's instructions in it, without their texts. ``basis`` is
     what they were looked up for: a session that goes on elsewhere is told anew.

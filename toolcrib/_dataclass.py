@@ -149,7 +149,7 @@ _FACTORY = _Factory()
 
 
 class _Parameter(NamedTuple):
-    """What ``__init__`` has to know of a field."""
+    """Facts about a field that ``__init__`` has to know."""
 
     name: str
     kind: Any

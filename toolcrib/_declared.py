@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TypedDict, get_args
+from typing import TYPE_CHECKING, get_args
 
 from toolcrib._entry import ToolEntry, is_async_callable
 from toolcrib._errors import RegistrationError
@@ -34,21 +34,29 @@ def refuse_bad_options(entry: ToolEntry, where: str) -> None:
         raise RegistrationError(f"{where}: check_fn must be hashable, so that tools can share it")
 
 
-class HermesOptions(TypedDict, total=False):
-    """Options of ``register`` that hermes modules have. What a tool may replace is the operator's to say, whatever they are."""
+if TYPE_CHECKING:  # each start of a process would pay for it
+    from typing import TypedDict
 
-    max_result_size_chars: float | None
-    """``max_result_chars``; infinity is no limit of the tool's own."""
-    dynamic_schema_overrides: Callable[[], Mapping[str, Json] | None] | None
-    """Returns keys that replace those of the schema, each time it is shown."""
-    override: bool
-    """The tool replaces another toolset's on purpose: no warning."""
+    class HermesOptions(TypedDict, total=False):
+        """Options of ``register`` that hermes modules have. What a tool may replace is the operator's to say."""
+
+        max_result_size_chars: float | None
+        """``max_result_chars``; infinity is no limit of the tool's own."""
+        dynamic_schema_overrides: Callable[[], Mapping[str, Json] | None] | None
+        """Returns keys that replace those of the schema, each time it is shown."""
+        override: bool
+        """The tool replaces another toolset's on purpose: no warning."""
+
+else:
+    HermesOptions = dict
+
+_HERMES = ("max_result_size_chars", "dynamic_schema_overrides", "override")
 
 
 def with_hermes(entry: ToolEntry, options: HermesOptions, where: str) -> ToolEntry:
     """Return the entry with such options. Raises RegistrationError for what they can't be, TypeError for others."""
     for name in options:
-        if name not in HermesOptions.__annotations__:
+        if name not in _HERMES:
             raise TypeError(f"register() got an unexpected keyword argument {name!r}")
     size, overrides = options.get("max_result_size_chars"), options.get("dynamic_schema_overrides")
     if size is not None and size != math.inf:

@@ -52,7 +52,7 @@ def tool(
 
 
 _entries: weakref.WeakKeyDictionary[Callable[..., Any], ToolEntry] = weakref.WeakKeyDictionary()
-"""What a function was registered as, last."""
+"""Entry that a function was registered as, last."""
 
 
 def entry_of(function: Callable[..., Any]) -> ToolEntry:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from agent.below import folders_of
 from agent.cli.app import FAILED, INTERRUPTED, OK
-from agent.cli.ask import TerminalAsker, answer_of, chosen, covered, offered
+from agent.cli.ask import TerminalAsker
+from agent.cli.choosing import chosen, covered, offered
 from agent.cli.escape import exact, one_line
 from agent.cli.parked import leave_open, parked_lines, still_open
+from agent.cli.refusing import answer_of
 from agent.cli.signals import interrupting
 from agent.conversation.answers import find_ticket, hosted, record_answer
 from toolcrib import Denied, InvalidArguments, ToolcribError

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Iterable
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,7 +16,6 @@ from agent.cli.choosing import (
     Choice,
     choices,
     chosen,
-    covered,
     denied,
     key_row,
     legend,
@@ -28,25 +26,10 @@ from agent.cli.choosing import (
     said_in_words,
 )
 from agent.cli.escape import exact, one_line
+from agent.cli.refusing import answer_of, refuse
 from agent.cli.signals import Ended
 from toolcrib import Answer, SuspendTicket, ToolCallContext
 from tools.dispatch.scope import Asker
-
-__all__ = [
-    "BY",
-    "KeyReader",
-    "LineReader",
-    "Refuser",
-    "TerminalAsker",
-    "answer_of",
-    "asker_for",
-    "chosen",
-    "covered",
-    "offered",
-    "refuse",
-]
-
-BY = "terminal"
 
 
 @runtime_checkable
@@ -89,27 +72,6 @@ class KeyReader(LineReader, Protocol):
 def asker_for(terminal: LineReader | None) -> Asker:
     """Make an asker for that terminal; without one it denies, and says what to do about it."""
     return refuse if terminal is None else TerminalAsker(terminal)
-
-
-def refuse(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
-    """Deny: piped input never answers an approval prompt."""
-    reason = (
-        f"{ticket.message}\nThis needs a person's answer, and nobody can be asked: standard input is not a terminal. "
-        "Run it in a terminal to be asked."
-    )
-    return answer_of(ticket, {"approved": False, "reason": reason}, by="nobody")
-
-
-class Refuser:
-    """An asker for runs that ask nobody; ``refused`` counts what it said no to."""
-
-    def __init__(self) -> None:
-        self.refused = 0
-
-    def __call__(self, ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
-        self.refused += 1
-        reason = f"{ticket.message}\nThis needs a person's answer, and `toolcrib run` asks nobody; `toolcrib chat` does."
-        return answer_of(ticket, {"approved": False, "reason": reason}, by="nobody")
 
 
 class TerminalAsker:
@@ -177,7 +139,7 @@ class TerminalAsker:
 
 
 class _Approval:
-    """One approval prompt, from its first line to the payload of its answer."""
+    """Approval prompt, from its first line to the payload of its answer."""
 
     def __init__(self, terminal: LineReader, ticket: SuspendTicket, count: str) -> None:
         from tools.approval.prompt import PromptPages, prompt_of
@@ -290,7 +252,3 @@ def _json(text: str) -> tuple[Any] | None:
         return (json.loads(text),)
     except ValueError:
         return None
-
-
-def answer_of(ticket: SuspendTicket, payload: Any, by: str = BY) -> Answer:
-    return Answer(ticket.id, payload=payload, by=by, at=time.time())

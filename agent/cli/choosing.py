@@ -36,7 +36,7 @@ Move: TypeAlias = Literal["left", "right"]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One way to answer, or to see more. ``scope`` is a yes's, "" for anything else."""
+    """Way to answer, or to see more. ``scope`` is a yes's, "" for anything else."""
 
     letter: str
     word: str

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
-from agent.cli.ask import refuse
 from agent.cli.escape import one_line
 from agent.cli.faults import explained
 from agent.cli.oneshot import Fan
 from agent.cli.parked import leave_open
+from agent.cli.refusing import refuse
 from agent.cli.trace import Tracer
 from agent.cli.view import View
 from agent.conversation.limits import RunLimits

@@ -9,8 +9,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from agent.cli.app import CAPPED, FAILED, INTERRUPTED, OK, PARKED, TIMED_OUT, UNASKED
-from agent.cli.ask import Refuser
-from agent.cli.parked import still_open
+from agent.cli.refusing import Refuser
 from agent.conversation.asking import interruptible
 from agent.conversation.state import RunResult
 from agent.events import Event, TurnFinished
@@ -142,6 +141,8 @@ class TaskRun:
     async def _came_to(self, result: RunResult) -> TaskOutcome:
         outcome, session = self._outcome(result.stopped, result.text), self._session
         if outcome.stopped == "parked":
+            from agent.cli.parked import still_open
+
             queued = len(await session.store.inbox.waiting(session.id))
             return replace(outcome, session=session.id, tickets=await still_open(session, result.tickets), queued=queued)
         return replace(outcome, empty=outcome.stopped == "done" and not result.text.strip() and not result.images)

@@ -1,4 +1,4 @@
-"""What a call would change in files, worked out without writing: a person reads it before they agree."""
+"""Differences that a call would make in files, worked out without writing: a person reads them before they agree."""
 
 from __future__ import annotations
 

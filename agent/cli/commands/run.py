@@ -155,9 +155,9 @@ def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Tas
 
 async def _open(crib: Crib, args: argparse.Namespace) -> Session:
     """Raises ToolcribError kinds, among them that there is no model for it."""
-    from agent.cli.ask import Refuser
     from agent.cli.offer import no_model
     from agent.cli.parked import leave_open
+    from agent.cli.refusing import Refuser
     from agent.models import find_endpoint, own_choice
     from agent.providers.clients import load_early
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agent.cli.ask import refuse
 from agent.cli.conversation import ChatOpening, Conversation
+from agent.cli.refusing import refuse
 from agent.cli.render import Screen
 from agent.cli.slash import COMMANDS
 from agent.cli.words import SLASH

@@ -99,7 +99,7 @@ def _after(count: int) -> Call:
 
 
 def _of_arguments(call: Call) -> Call:
-    """One of the commands of ExtUtils::Command: what the code is given are its arguments."""
+    """Follow a command of ExtUtils::Command: what the code is given are its arguments."""
     return lambda r, args, owner: call(r, list(r.args), owner) if not args and r.args else ANYTHING
 
 

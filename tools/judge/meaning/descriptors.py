@@ -1,4 +1,4 @@
-"""What is left to read in open descriptors: those with the same Value, one object, read from the same place in it."""
+"""The rest to read in open descriptors: those with the same Value, one object, read from the same place in it."""
 
 from __future__ import annotations
 

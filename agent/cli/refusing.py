@@ -1,0 +1,35 @@
+"""Answers to tickets where nobody can be asked, and the form of any answer."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from toolcrib import Answer, SuspendTicket, ToolCallContext
+
+BY = "terminal"
+
+
+def answer_of(ticket: SuspendTicket, payload: Any, by: str = BY) -> Answer:
+    return Answer(ticket.id, payload=payload, by=by, at=time.time())
+
+
+def refuse(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
+    """Deny: piped input never answers an approval prompt."""
+    reason = (
+        f"{ticket.message}\nThis needs a person's answer, and nobody can be asked: standard input is not a terminal. "
+        "Run it in a terminal to be asked."
+    )
+    return answer_of(ticket, {"approved": False, "reason": reason}, by="nobody")
+
+
+class Refuser:
+    """An asker for runs that ask nobody; ``refused`` counts what it said no to."""
+
+    def __init__(self) -> None:
+        self.refused = 0
+
+    def __call__(self, ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
+        self.refused += 1
+        reason = f"{ticket.message}\nThis needs a person's answer, and `toolcrib run` asks nobody; `toolcrib chat` does."
+        return answer_of(ticket, {"approved": False, "reason": reason}, by="nobody")
