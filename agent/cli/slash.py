@@ -29,7 +29,8 @@ Say what you want done. A line such as @terminal {"command": "ls"} runs a tool y
 _KEYS = """\
 What you type while it works is queued; Alt-S (or Ctrl-X Ctrl-S) hands it to the model with its next results.
 Alt-Enter, Ctrl-J, or a backslash before Enter begin another line; Ctrl-X Ctrl-E opens $EDITOR; Ctrl-R searches the history.
-Shift-Tab switches the mode: default, confirm-edits, plan. Ctrl-C interrupts what runs and keeps the session. Tab completes.
+Shift-Tab switches the mode: default, confirm-edits, plan.
+Ctrl-C interrupts what runs and keeps the session. Tab completes.
 """
 _ALONE = ("/tools", "/cost", "/new", "/sessions", "/env")
 """Commands without arguments: words behind them were meant for something, and would be lost."""

@@ -66,7 +66,7 @@ class Person:
     def types(self, line: str) -> None:
         self.process.send(line + "\r")
 
-    def chooses(self, key: str, row: str = r"d deny  r reason  \? help") -> None:
+    def chooses(self, key: str, row: str = r"d deny  \? help") -> None:
         """Press a key in a row of keys, once it is quiet enough for it to count."""
         self.sees(row)
         end = time.monotonic() + PATIENCE

@@ -250,13 +250,13 @@ def test_what_a_foreign_hand_allowed_must_be_confirmed(sit_down: Any, project: P
 
 
 def test_call_asks_on_the_terminal(sit_down: Any, project: Path) -> None:
-    for key, code in (("o", 0), ("r", 3)):
+    for key, code in (("o", 0), ("d", 3)):
         build = project / "build"
         build.mkdir(exist_ok=True)
         person = sit_down("call", "terminal", '{"command": "rm -rf build"}', "--plain")
         person.chooses(key)
         if code:
-            person.sees(r"why not >")
+            person.sees(r"why not \(Enter: no reason\) >")
             person.types("keep it")
         assert person.waits_for_the_end() == code
         assert ("keep it" in person.text) == bool(code)
@@ -266,7 +266,7 @@ def test_call_asks_on_the_terminal(sit_down: Any, project: Path) -> None:
 def test_arrows_reach_a_choice_and_enter_confirms_it(sit_down: Any, project: Path) -> None:
     build = make_build(project)
     person = sit_down("call", "terminal", '{"command": "rm -rf build"}', "--plain")
-    person.sees(r"d deny  r reason  \? help$")
+    person.sees(r"d deny  \? help$")
     for key in ("\r", "o\r", "y"):  # Enter alone, what was pasted, a letter that is none
         person.process.send(key)
         person.looks()

@@ -19,7 +19,7 @@ from tools.dispatch.bridge import run_async
 
 pytestmark = pytest.mark.e2e
 COMMAND = str(Path(sys.executable).with_name("toolcrib"))
-ASKED = r"o once .*d deny  r reason  \? help$"
+ASKED = r"o once .*d deny  \? help$"
 IN_CHAT = r"\[o\]nce .*\[d\]eny  \? >$"
 CLARIFY = ("clarify", {"question": "Which colour?", "choices": ["red", "green"]})
 
