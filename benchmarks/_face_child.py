@@ -61,7 +61,7 @@ def main() -> None:
 
     count, file = int(sys.argv[1]), Path(sys.argv[2])
     times: list[float] = []
-    session = SimpleNamespace(backend=SimpleNamespace(name="local"))
+    session = SimpleNamespace(id="bench", backend=SimpleNamespace(name="local"), mode=SimpleNamespace(now="default"))
     conversation: Any = SimpleNamespace(session=session, model="m", cost=None, reader=None, interrupt=lambda: None)
 
     async def chat() -> None:
