@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -54,13 +55,13 @@ def test_what_a_change_would_do_is_told_and_not_done(run: Any, config: Any) -> N
     done = run("toolsets", "resolve", "--with", "tools.disabled=[terminal, todo]", "--with", "users.eve.disabled_toolsets=[file]")
     lines = done.out.splitlines()
     assert lines[0] == "it would change:"
-    assert "  cli: - terminal, todo  (switched off in the configuration (disabled tools))" in lines
+    assert any(re.fullmatch(r"  cli: - (terminal, todo|todo, terminal)  \(switched off in the .*\)", line) for line in lines)
     assert "  cli, user bob: - terminal  (switched off in the configuration (disabled tools))" in lines
     assert any(
         line.startswith("  cli, user eve: - read_file, write_file, patch, search_files  (not for the user") for line in lines
     )
     one = run("toolsets", "resolve", "--platform", "api", "--with", "toolsets.enabled=[gone]").out
-    assert "  api: - terminal, " in one
+    assert {*one.splitlines()[1].partition(" - ")[2].partition("  (")[0].split(", ")} >= {"terminal", "read_file"}
     assert "(no session can be opened: unknown toolset 'gone'" in one
     assert run("toolsets", "resolve", "--with", "display.color=never").out == "nobody would get other tools\n"
     assert file.read_text() == before
