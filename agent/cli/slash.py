@@ -224,6 +224,7 @@ async def _resume(chat: Conversation, rest: str) -> None:
 
 async def _approvals(chat: Conversation, rest: str) -> None:
     from agent.approvals import Approvals
+    from agent.below import folders_of, refuse_below
     from agent.cli import agreed
 
     crib = chat.opening.crib
@@ -232,6 +233,7 @@ async def _approvals(chat: Conversation, rest: str) -> None:
         word, _, prefix = rest.partition(" ")
         if word != "revoke" or not prefix.strip():
             raise ToolcribError("write /approvals, or /approvals revoke ID")
+        refuse_below(folders_of(crib.config), "changing what was agreed")
         chat.screen.note(f"revoked: {exact(agreed.covers(await approvals.revoke(prefix.strip())))}")
         return
     grants = await approvals.grants(chat.session.identity.session_id)

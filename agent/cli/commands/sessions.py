@@ -93,6 +93,8 @@ async def _export(crib: Crib, args: argparse.Namespace) -> int:
 
     if not args.id:
         raise ToolcribError("say which: toolcrib sessions export ID")
+    if args.output is not None:  # what a command of a session writes, the judge has to see
+        refuse_below(folders_of(crib.config), "exporting into a file")
     info = await crib.find_session(args.id)
     records = await crib.store.sessions.messages(info.id)
     if args.output is None:
