@@ -46,7 +46,7 @@ class InteractiveChat:
         theme = theme_for(display.theme, display.color)
         self.board = Board(Painter(_write, _size, theme), self)
         self.view = LiveView(self.board, markdown=display.markdown, thinking=display.thinking)
-        self.keyboard = Keyboard(self, _write, history=history, completer=_LateCompleter(self), keys=keys)
+        self.keyboard = Keyboard(self, _write, history=history, completer=_late_completer(self), keys=keys)
         self.completer: Completer | None = None
         self._reader = _ScreenReader(self)
         self._asker = TerminalAsker(self._reader)
@@ -345,7 +345,7 @@ class _ScreenReader:
         self.settles = False
 
 
-def _LateCompleter(chat: InteractiveChat) -> Completer:  # noqa: N802 - a class that is made when its base is loaded
+def _late_completer(chat: InteractiveChat) -> Completer:
     """Make a completer that asks the one that the chat has by then."""
     from prompt_toolkit.completion import DummyCompleter, DynamicCompleter
 

@@ -127,7 +127,7 @@ class PluginsConfig:
 
 @dataclass(frozen=True, slots=True)
 class InstructionsConfig:
-    """What a project says of how to work in it"""
+    """Instructions that a project has for whoever works in it"""
 
     enabled: bool = setting(
         True,

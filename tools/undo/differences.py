@@ -1,4 +1,4 @@
-"""What a session's tools changed in files: each as it was before the first change, against what is there now."""
+"""Changes of a session's tools in files: each as it was before the first change, against what is there now."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def run(it: Walker, state: State, argv: Values, targets: Targets) -> list[State]
 
 
 _BEFORE_NAMES = frozenset("*?[-+@!")
-"""How a pattern begins that may match a name with a dash in front."""
+"""Beginnings of a pattern that may match a name with a dash in front."""
 
 
 def _with_options(it: Walker, state: State, argv: Values, targets: Targets) -> None:

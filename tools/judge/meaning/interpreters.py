@@ -185,7 +185,7 @@ def code_of(spec: InterpreterOptions, argv: Sequence[Value]) -> FoundCode:
 
 
 def _of_vim(found: FoundCode, operands: list[Value]) -> FoundCode:
-    """What vim reads from its input are commands, or keys, where it is no text to edit and no command ends it before."""
+    """Take vim's input as commands, or keys, where it is no text to edit and no command ends vim before."""
     ended = any(_LEAVES.match(piece.text) for piece in found.pieces)
     return found._replace(args=operands, reads=not ended and all(value.text != "-" for value in operands))
 

@@ -248,7 +248,7 @@ def redirected(it: Walker, command: Redirected, state: State) -> list[State]:
 
 _QUOTED = Regex(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.", re.DOTALL)
 _CUTS = Regex(r"(?:^|[\s;&|()])#|(?<!<)<<(?!<)|['\"\\]")
-"""What makes an alias's text no whole words, outside of quotes: a comment, a here-document, a quote that stays open."""
+"""Signs that an alias's text is no whole words, outside of quotes: a comment, a here-document, a quote that stays open."""
 
 
 def _aliased(it: Walker, cmd: Simple, state: State) -> list[State] | None:
