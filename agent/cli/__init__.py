@@ -2,8 +2,8 @@
 
 ``app`` leads from a command line to an exit code; ``commands`` has a file for each subcommand, ``options`` and ``offer`` what
 they share; ``hidden`` closes the process to others. The chat: ``conversation``, ``slash`` (with ``words``), ``switching``,
-``complete``, ``terminal``; on a terminal that can take back what it has shown, ``interactive``, ``liveview`` and ``calls``, on
-the rows of ``screen``. One task: ``oneshot``, ``piped``, ``jsonl``. What a person sees elsewhere: ``view``, ``render``,
+``complete`` (with ``filenames``), ``attaching`` (with ``beside``), ``terminal``; on a terminal that can take back what it has
+shown, ``interactive``, ``liveview`` and ``calls``, on the rows of ``screen``. One task: ``oneshot``, ``piped``, ``jsonl``. What a person sees elsewhere: ``view``, ``render``,
 ``escape``, ``trace``, ``faults``, ``logs``, ``images``, ``explained``. What they are asked: ``ask``, ``answering`` and
 ``parked`` from elsewhere. The rest serves one command each.
 """

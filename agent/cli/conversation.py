@@ -22,6 +22,7 @@ from agent.protocols.command import parse_command
 from toolcrib import Image, ToolCall, ToolcribError
 
 if TYPE_CHECKING:
+    from agent.cli.beside import Beside
     from agent.cli.liveview import LiveScreen, LiveView
     from agent.cli.render import Screen
     from agent.conversation.session import Session
@@ -110,6 +111,8 @@ class Conversation:
         """True if the last run of a model failed."""
         self.images: list[Image] = []
         """Images for the next message to a model."""
+        self.beside: list[Beside] = []
+        """Context for the next message to a model."""
         self.cost: float | None = None
         """Spent on this chat's runs, where prices are known."""
         self.reader: ItemReader | None = None
@@ -195,8 +198,10 @@ class Conversation:
 
     # -- lines ---------------------------------------------------------------------------------------------------
 
-    async def say(self, line: str) -> bool:
-        """Do what the line asks. False: the person wants to leave."""
+    async def say(self, line: str, typed: str | None = None) -> bool:
+        """Do what the line asks. False: the person wants to leave. ``typed`` is what of it was typed, where some was pasted: only
+        files that are named there are attached.
+        """
         line = line.strip()
         if line.startswith("/"):
             from agent.cli.slash import obey
@@ -206,8 +211,28 @@ class Conversation:
         if call is not None and call.name in self.session.names:
             await self._call(call)
         elif line:
-            await self._run(line if not self.model else line.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
+            await self._run(line if not self.model else await self._with_files(line, line if typed is None else typed))
         return True
+
+    async def _with_files(self, line: str, typed: str) -> str:
+        """Return the message with what goes beside it; pictures among the files that it names go with it."""
+        line = line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        if "@" in typed and self.screen.interactive:
+            from agent.cli.attaching import attach
+
+            done = await attach(self.session, typed, self.opening.confirm)
+            for note in done.notes:
+                self.screen.note(note)
+            for fault in done.faults:
+                self.screen.fault(f"✗ {fault}")
+            self.images += done.images
+            self.beside += done.parts
+        if self.beside:
+            from agent.cli.beside import with_beside
+
+            line = with_beside(line, self.beside)
+            self.beside.clear()
+        return line
 
     async def _call(self, call: ToolCall) -> None:
         """Make a call that the person typed. The model does not see it."""
@@ -230,11 +255,13 @@ class Conversation:
         if await self.session.waits_for_answers():
             await self._watch(lambda watch: self.session.advance(watch))
 
-    async def steer(self, text: str) -> None:
-        """Have a message delivered to the run that is under way, with its next results."""
+    async def steer(self, text: str, typed: str | None = None) -> None:
+        """Have a message delivered to the run that is under way, with its next results. ``typed`` as in ``say``."""
+        text = await self._with_files(text, text if typed is None else typed)
+        images, self.images = tuple(self.images), []
         if self._tracer is not None:
-            self._tracer.said(text, ())
-        await self.session.say(text, mode="steer")
+            self._tracer.said(text, images)
+        await self.session.say(text, images, mode="steer")
 
     async def answer_waiting(self) -> None:
         """Answer messages that came too late for the run that they were meant for."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sys
 import threading
 from collections import deque
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agent.cli.ask import TerminalAsker
 from agent.cli.escape import one_line, tame
 from agent.cli.liveview import LiveView
+from agent.cli.screen import tty
 from agent.cli.screen.aside import paged, pager_of_person, written_by
 from agent.cli.screen.board import Board
 from agent.cli.screen.cells import Row, shortened
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 _TICK = 0.1
 _LONG = 40
 """Rows from which on /show uses the pager."""
-_USUAL_SIZE = (80, 24)
 
 
 class InteractiveChat:
@@ -44,15 +43,16 @@ class InteractiveChat:
 
     def __init__(self, display: DisplayConfig, history: History, keys: Input | None = None) -> None:
         theme = theme_for(display.theme, display.color)
-        self.board = Board(Painter(_write, _size, theme), self)
+        self.board = Board(Painter(tty.write, tty.size, theme), self)
         self.view = LiveView(self.board, markdown=display.markdown, thinking=display.thinking)
-        self.keyboard = Keyboard(self, _write, history=history, completer=_late_completer(self), keys=keys)
+        self.keyboard = Keyboard(self, tty.write, history=history, completer=_late_completer(self), keys=keys)
         self.completer: Completer | None = None
         self._reader = _ScreenReader(self)
         self._asker = TerminalAsker(self._reader)
         self._asking = asyncio.Lock()
         self._conversation: Conversation | None = None
         self._queue: deque[str] = deque()
+        """Drafts that wait: a large paste in them is a label."""
         self._came = asyncio.Event()
         self._working = True  # until it has begun
         self._leaving = False
@@ -134,7 +134,7 @@ class InteractiveChat:
                 line = self._queue.popleft()
                 self.board.add([(), *said_rows(line, self.board.columns)])
                 async with self._at_work():
-                    going_on = await self.conversation.say(line)
+                    going_on = await self.conversation.say(self.keyboard.pastes.expand(line), line)
                     await self._steered()
                 if not going_on or self._leaving:
                     return
@@ -144,7 +144,7 @@ class InteractiveChat:
         self._working, self._interrupts = True, 0
         ticking = asyncio.create_task(self._tick())
         try:
-            with _terminal_restored():
+            with tty.terminal_restored():
                 yield
         finally:
             ticking.cancel()
@@ -193,7 +193,7 @@ class InteractiveChat:
 
     async def _steer(self, text: str) -> None:
         try:
-            await self.conversation.steer(text)
+            await self.conversation.steer(self.keyboard.pastes.expand(text), text)
         except ToolcribError as error:
             self.view.screen.fault(f"✗ {one_line(str(error))}")
             self.keyboard.put_back(text)
@@ -350,37 +350,3 @@ def _late_completer(chat: InteractiveChat) -> Completer:
     from prompt_toolkit.completion import DummyCompleter, DynamicCompleter
 
     return DynamicCompleter(lambda: chat.completer or DummyCompleter())
-
-
-@contextlib.contextmanager
-def _terminal_restored() -> Any:
-    """A tool may not leave the terminal in another mode than it found it in."""
-    import termios
-
-    try:
-        before = termios.tcgetattr(sys.stdin)
-    except (termios.error, ValueError, OSError):  # keys that come from elsewhere
-        yield
-        return
-    try:
-        yield
-    finally:
-        with contextlib.suppress(termios.error):
-            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
-
-
-def _write(text: str) -> None:
-    """Write to the terminal. One that went away is told by its end of input."""
-    out = sys.__stdout__
-    if out is not None:
-        with contextlib.suppress(OSError):
-            out.buffer.write(text.encode(out.encoding, "replace"))
-            out.buffer.flush()
-
-
-def _size() -> tuple[int, int]:
-    try:
-        columns, rows = os.get_terminal_size(1)
-    except OSError:
-        return _USUAL_SIZE
-    return (columns, rows) if columns > 0 and rows > 0 else _USUAL_SIZE

@@ -25,6 +25,7 @@ Call a tool by typing it:
 """
 _WITH_MODEL = """\
 Say what you want done. A line such as @terminal {"command": "ls"} runs a tool yourself; the model does not hear of it.
+@PATH in a message attaches that file, picture or folder; Tab completes its name, @"a b" has blanks.
 """
 _KEYS = """\
 What you type while it works is queued; Alt-S (or Ctrl-X Ctrl-S) hands it to the model with its next results.

@@ -7,9 +7,8 @@ import asyncio
 import io
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.app import FAILED, INTERRUPTED, OK, running_crib
@@ -24,13 +23,13 @@ from agent.cli.options import (
     mode_of,
     wants_trace,
 )
+from agent.cli.screen.tty import terminal_restored
 from agent.cli.signals import Ended, interrupting
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from prompt_toolkit.history import History
 
+    from agent.cli.complete import LineCompleter
     from agent.cli.conversation import Conversation
     from agent.cli.interactive import InteractiveChat
     from agent.cli.render import Screen
@@ -52,6 +51,7 @@ examples:
 {MODEL_HELP}
 in the chat:
   @terminal {{"command": "ls"}}      calls a tool yourself; @tool NAME {{...}} does too
+  what does @src/main.py do?        attaches a file, picture or folder; Tab completes its name
   /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /mode [NAME]  /undo [call|redo]  /diff [FILE]
   /show N  /cost  /new  /sessions  /resume ID  /export [FILE]  /approvals [revoke ID]  /env  /quit
   What you type while it works is queued; Alt-S hands it to the model with its next results, Ctrl-C interrupts.
@@ -104,11 +104,9 @@ def _live_chat(crib: Crib) -> InteractiveChat:
 
 def _live(args: argparse.Namespace, conversation: Conversation, live: InteractiveChat, runner: asyncio.Runner) -> int:
     """Chat on the chat's own screen."""
-    from agent.cli.complete import LineCompleter
     from agent.cli.slash import show_last
-    from agent.cli.words import words_of
 
-    live.completer = LineCompleter(conversation.session.definitions, words_of(conversation.opening.crib))
+    live.completer = _completer(conversation)
     if args.message.strip():
         live.sent(args.message, steers=False)
 
@@ -211,18 +209,15 @@ def _pipe(conversation: Conversation, runner: asyncio.Runner, first: str) -> int
 def _type(conversation: Conversation, runner: asyncio.Runner, first: str) -> int:
     from prompt_toolkit import PromptSession
 
-    from agent.cli.complete import LineCompleter
-    from agent.cli.words import words_of
-
     prompt: PromptSession[str] = PromptSession(
         history=_history(_history_file()),
-        completer=LineCompleter(conversation.session.definitions, words_of(conversation.opening.crib)),
+        completer=_completer(conversation),
         complete_while_typing=False,
         enable_suspend=True,
     )
     if first.strip():
         print(f"> {tame(first)}")
-        with _terminal_restored(), interrupting(conversation.interrupt):
+        with terminal_restored(), interrupting(conversation.interrupt):
             if not runner.run(conversation.say(first)):
                 return OK
     while True:
@@ -234,27 +229,31 @@ def _type(conversation: Conversation, runner: asyncio.Runner, first: str) -> int
             continue
         except EOFError:
             return OK
-        with _terminal_restored(), interrupting(conversation.interrupt):
+        with terminal_restored(), interrupting(conversation.interrupt):
             if not runner.run(conversation.say(line)):
                 return OK
 
 
+def _completer(conversation: Conversation) -> LineCompleter:
+    from agent.cli.complete import LineCompleter
+    from agent.cli.filenames import FileNames
+    from agent.cli.words import words_of
+
+    def folder() -> str:
+        """Name the folder of the session's commands, where it is one of this machine; nothing is opened for it."""
+        if conversation.session.backend.kind not in ("local", "bubblewrap", "docker"):
+            return ""
+        scope = conversation.session.scope
+        here = scope.cwd if scope.opened is not None else scope.start
+        return here if Path(here).is_dir() else ""
+
+    return LineCompleter(conversation.session.definitions, words_of(conversation.opening.crib), FileNames(folder))
+
+
 def _go_on(conversation: Conversation, runner: asyncio.Runner) -> None:
     """Ask what a run of the session waits for, and continue it."""
-    with _terminal_restored(), interrupting(conversation.interrupt):
+    with terminal_restored(), interrupting(conversation.interrupt):
         runner.run(conversation.go_on())
-
-
-@contextmanager
-def _terminal_restored() -> Iterator[None]:
-    """A tool may not leave the terminal in another mode than it found it in."""
-    import termios
-
-    before = termios.tcgetattr(sys.stdin)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
 def _history(file: Path | None) -> History:

@@ -30,7 +30,7 @@ class Hands(Protocol):
     """Receiver of what a person does."""
 
     def sent(self, text: str, *, steers: bool) -> None:
-        """Take a message. ``steers``: it is for what runs now."""
+        """Take a draft, whose large pastes are labels: see ``Pastes``. ``steers``: it is for what runs now."""
         ...
 
     def interrupted(self) -> None:
@@ -242,6 +242,7 @@ class Keyboard:
 
         app.key_processor.before_key_press += keyed
         self.draft.on_completions_changed += lambda _: hands.changed(whole=False)
+        self.draft.on_text_changed += lambda _: app.invalidate()  # a completion that comes later than its key
         return app, windows
 
     def enter(self) -> None:
@@ -266,11 +267,12 @@ class Keyboard:
             self._send(steers=True)
 
     def _send(self, *, steers: bool) -> None:
-        text = self.pastes.expand(self.draft.text)
+        draft = self.draft.text
+        text = self.pastes.expand(draft)
         if not text.strip():
             return
         self._forget(text)
-        self._hands.sent(text, steers=steers)
+        self._hands.sent(draft, steers=steers)
 
     def _forget(self, text: str) -> None:
         """Empty the draft; what was in it is in the history."""
