@@ -61,6 +61,9 @@ class LineCompleter(Completer):
             yield from (
                 Completion(name, -len(text), display_meta=meta) for name, meta in self._words.items() if name.startswith(text)
             )
+        elif text.startswith("!"):
+            begun = text.lstrip("!").rpartition(" ")[2]
+            yield from () if self._files is None else _files(self._files, None, begun)
         else:
             if text.startswith("@"):
                 yield from self._calls(text)

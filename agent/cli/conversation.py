@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from agent.cli.render import Screen
     from agent.conversation.session import Session
     from agent.crib import Crib
+    from agent.events import Event
     from toolcrib import EventSink
     from tools.dispatch.scope import Asker
 
@@ -207,12 +208,28 @@ class Conversation:
             from agent.cli.slash import obey
 
             return await obey(self, line)
+        if (line if typed is None else typed.strip()).startswith("!"):
+            await self._own_command(line)
+            return True
         call = parse_command(line, self.session.names) if self.model else None
         if call is not None and call.name in self.session.names:
             await self._call(call)
         elif line:
             await self._run(line if not self.model else await self._with_files(line, line if typed is None else typed))
         return True
+
+    async def _own_command(self, line: str) -> None:
+        from agent.cli.own_command import run_line
+
+        try:
+            await run_line(self, line)
+        except ToolcribError as error:
+            self.screen.fault(f"✗ {explained(error)}")
+
+    def show(self, event: Event) -> None:
+        """Show an event of what the person does, whole."""
+        self._view.brief = False
+        self._view(event)
 
     async def _with_files(self, line: str, typed: str) -> str:
         """Return the message with what goes beside it; pictures among the files that it names go with it."""
@@ -239,12 +256,11 @@ class Conversation:
         session = self.session
         session.scope.clear_interrupt()
         session.watch = self._view
-        self._view.brief = False
         try:
             await session.calls(
                 [call],
-                on_start=lambda one: self._view(ToolStarted(one, session.emoji(one.name))),
-                on_done=lambda one: self._view(ToolFinished(one, session.emoji(one.call.name))),
+                on_start=lambda one: self.show(ToolStarted(one, session.emoji(one.name))),
+                on_done=lambda one: self.show(ToolFinished(one, session.emoji(one.call.name))),
             )
         except ToolcribError as error:
             self._view.end()

@@ -23,6 +23,7 @@ from agent.cli.screen.painter import Painter
 from agent.cli.screen.themes import theme_for
 from agent.cli.signals import Ended, interrupting
 from agent.cli.words import AT_ONCE
+from agent.protocols.command import parse_command
 from toolcrib import ActivityEvent, Answer, SuspendTicket, ToolCallContext, ToolcribError
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ class InteractiveChat:
 
     def sent(self, text: str, *, steers: bool) -> None:
         text = text.strip("\n")
-        if steers and self._working and self.conversation.model and not text.lstrip().startswith(("/", "@")):
+        if steers and self._working and self.conversation.model and not self._waits(text):
             self._beside(self._steer(text))
         elif self._working and text.split()[0] in AT_ONCE:
             self.board.add([(), *said_rows(text, self.board.columns)])
@@ -184,6 +185,12 @@ class InteractiveChat:
             self._queue.append(text)
             self._came.set()
         self.board.changed()
+
+    def _waits(self, text: str) -> bool:
+        """Return whether a draft is no message but a command or a call by hand, which has its turn after the model's."""
+        text = text.lstrip()
+        is_call = text.startswith("@") and parse_command(text, self.conversation.session.names) is not None
+        return is_call or text.startswith(("/", "!"))
 
     def _beside(self, work: Coroutine[Any, Any, object]) -> None:
         """Do what a person asked for while the model goes on."""
@@ -287,6 +294,8 @@ class InteractiveChat:
         if self._conversation.cost is not None:
             parts.append(f"{self._conversation.cost:.4f} spent")
         parts.append(tame(session.backend.name))
+        if waiting := len(self._conversation.beside) + len(self._conversation.images):
+            parts.append(f"{waiting} with the next message")
         parts += [session.mode.now] if session.mode.now != "default" else []
         working = "Ctrl-C interrupts, Alt-S steers" if self._conversation.model else "Ctrl-C interrupts"
         working = "Ctrl-C says no" if self._asking.locked() else working

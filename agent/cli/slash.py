@@ -25,6 +25,7 @@ Call a tool by typing it:
 """
 _WITH_MODEL = """\
 Say what you want done. A line such as @terminal {"command": "ls"} runs a tool yourself; the model does not hear of it.
+!COMMAND is run by you, in the same shell and unasked; its output goes with your next message, that of !!COMMAND does not.
 @PATH in a message attaches that file, picture or folder; Tab completes its name, @"a b" has blanks.
 """
 _KEYS = """\

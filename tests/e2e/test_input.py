@@ -122,3 +122,78 @@ def test_names_of_files_are_completed(talking: Any, server: ChatServer, project:
     assert "  src/\n" in screen
     assert "build" not in screen
     assert "main.o" not in screen
+
+
+# -- commands of the person's own --------------------------------------------------------------------------------------
+
+
+def test_a_command_of_ones_own_is_shared_and_one_with_two_marks_is_not(talking: Any, server: ChatServer, project: Path) -> None:
+    (project / "build").mkdir()
+    server.responses += [ChatServer.text("Seen."), ChatServer.text("Fine.")]
+    talking.types("!rm -rf build; echo 'gone?'; cd /; X=kept; false")
+    screen = talking.sees(r"^💻 you run rm -rf build; .*  exit 1  #1$")
+    assert "\ngone?\n[exit code 1 · now in /]\n" in screen
+    assert not (project / "build").exists(), "nobody was asked"
+    talking.sees(r"· 1 with the next message ·")
+    talking.at_prompt()
+    talking.types("!!echo $X in private $PWD")
+    talking.sees(r"^kept in private /$")
+    talking.at_prompt()
+    assert not server.requests
+    talking.types("what happened?")
+    talking.sees(r"^Seen\.$")
+    message = said(server)
+    assert message.startswith("what happened?\n\nWhat stands between the two lines with ")
+    assert "is what the command `rm -rf build; echo 'gone?'; cd /; X=kept; false` printed" in message
+    assert "gone?\n[exit code 1 · now in /]\n</command-output " in message
+    assert "private" not in message
+    talking.at_prompt()
+    talking.types("and?")
+    talking.sees(r"^Fine\.$")
+    assert said(server) == "and?"
+
+
+def test_a_command_of_ones_own_is_shown_live_and_interrupted(talking: Any, server: ChatServer, project: Path) -> None:
+    talking.types("!echo begun; touch started; sleep 300; touch ended")
+    talking.sees(r"^    begun$")
+    talking.process.send("a draft")
+    talking.sees(r"^> a draft$")
+    talking.presses("c")
+    talking.sees(r"^💻 you run echo begun; .*  interrupted  #1$")
+    talking.sees(r"^> a draft\n[^\n]*/help\Z")
+    assert not (project / "ended").exists()
+
+
+def test_a_command_of_ones_own_waits_for_the_model(talking: Any, server: ChatServer, project: Path) -> None:
+    slow = {"command": "touch started; until [ -e go ]; do sleep 0.05; done"}
+    server.responses += [ChatServer.calls(("terminal", slow)), ChatServer.text("Done.")]
+    talking.types("work")
+    while not (project / "started").exists():
+        talking.looks()
+    talking.process.send("!echo mine\x1bs")
+    talking.sees(r"^  queued: !echo mine$")
+    (project / "go").touch()
+    screen = talking.sees(r"^mine$")
+    assert screen.index("Done.") < screen.index("\nmine\n")
+
+
+def test_what_nobody_may_run_is_refused_to_the_person_too(talking: Any, server: ChatServer) -> None:
+    talking.types("!rm -rf /")
+    screen = " ".join(talking.sees(r"^💻 you run rm -rf / .*  failed").split())
+    assert "deletes folders with all that is in them: a system root or a home" in " ".join(talking.at_prompt().split()), screen
+    talking.types("/mode plan")
+    talking.sees(r"· plan ·")
+    talking.types("!touch made-in-plan && echo it is mine")
+    talking.sees(r"^it is mine$")
+
+
+def test_secrets_of_ones_own_commands_stay_out(sit_down: Any, server: ChatServer) -> None:
+    server.responses.append(ChatServer.text("Seen."))
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m")
+    person.at_prompt()
+    person.types("!echo key=sk-proj-abc''defghijklmnopqrstuvwx")
+    person.sees(r"\[redacted")
+    person.at_prompt()
+    person.types("look")
+    person.sees(r"^Seen\.$")
+    assert "sk-proj-abcdef" not in str(server.requests)

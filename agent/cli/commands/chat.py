@@ -51,6 +51,7 @@ examples:
 {MODEL_HELP}
 in the chat:
   @terminal {{"command": "ls"}}      calls a tool yourself; @tool NAME {{...}} does too
+  !git status                       runs a command of yours, unasked, and shares its output; !!git status keeps it from the model
   what does @src/main.py do?        attaches a file, picture or folder; Tab completes its name
   /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /mode [NAME]  /undo [call|redo]  /diff [FILE]
   /show N  /cost  /new  /sessions  /resume ID  /export [FILE]  /approvals [revoke ID]  /env  /quit
