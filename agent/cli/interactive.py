@@ -23,6 +23,7 @@ from agent.cli.screen.painter import Painter
 from agent.cli.screen.themes import theme_for
 from agent.cli.signals import Ended, interrupting
 from agent.cli.words import AT_ONCE
+from agent.config import key_label, key_table
 from agent.protocols.command import parse_command
 from toolcrib import ActivityEvent, Answer, SuspendTicket, ToolCallContext, ToolcribError
 
@@ -46,7 +47,9 @@ class InteractiveChat:
         theme = theme_for(display.theme, display.color)
         self.board = Board(Painter(tty.write, tty.size, theme), self)
         self.view = LiveView(self.board, markdown=display.markdown, thinking=display.thinking)
-        self.keyboard = Keyboard(self, tty.write, history=history, completer=_late_completer(self), keys=keys)
+        bound = {action: pressed for action, pressed, _ in key_table(display.keys)}
+        self._steers = key_label(next(iter(display.keys.steer), ""))
+        self.keyboard = Keyboard(self, tty.write, history=history, completer=_late_completer(self), keys=keys, bound=bound)
         self.completer: Completer | None = None
         self._reader = _ScreenReader(self)
         self._asker = TerminalAsker(self._reader)
@@ -231,6 +234,14 @@ class InteractiveChat:
             self.view.screen.note("Ctrl-D leaves")
         self.board.changed()
 
+    @property
+    def has_queued(self) -> bool:
+        return bool(self._queue)
+
+    def take_back(self) -> str:
+        self.board.changed()
+        return self._queue.pop()
+
     def left(self) -> None:
         if self._working:
             self.view.screen.note("it is still at work: Ctrl-C interrupts it")
@@ -297,7 +308,8 @@ class InteractiveChat:
         if waiting := len(self._conversation.beside) + len(self._conversation.images):
             parts.append(f"{waiting} with the next message")
         parts += [session.mode.now] if session.mode.now != "default" else []
-        working = "Ctrl-C interrupts, Alt-S steers" if self._conversation.model else "Ctrl-C interrupts"
+        steers = f", {self._steers} steers" if self._steers and self._conversation.model else ""
+        working = f"Ctrl-C interrupts{steers}"
         working = "Ctrl-C says no" if self._asking.locked() else working
         parts.append(working if self._working else "/help")
         return " · ".join(parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +29,12 @@ Say what you want done. A line such as @terminal {"command": "ls"} runs a tool y
 @PATH in a message attaches that file, picture or folder; Tab completes its name, @"a b" has blanks.
 """
 _KEYS = """\
-What you type while it works is queued; Alt-S (or Ctrl-X Ctrl-S) hands it to the model with its next results.
-Alt-Enter, Ctrl-J, or a backslash before Enter begin another line; Ctrl-X Ctrl-E opens $EDITOR; Ctrl-R searches the history.
-Shift-Tab switches the mode: default, confirm-edits, plan.
-Ctrl-C interrupts what runs and keeps the session. Tab completes.
+What you type while it works is queued; {steer} hands it to the model with its next results, {take_back} takes it back.
+{newline}, or a backslash before Enter begin another line; {edit} opens $EDITOR; {search} searches the history.
+{next_mode} switches the mode: default, confirm-edits, plan.
+Ctrl-C interrupts what runs and keeps the session. {complete} completes. /keys lists all keys.
 """
-_ALONE = ("/tools", "/cost", "/new", "/sessions", "/env")
+_ALONE = ("/tools", "/cost", "/new", "/sessions", "/env", "/keys")
 """Commands without arguments: words behind them were meant for something, and would be lost."""
 _LAST = 3
 """Exchanges that are shown when a session is resumed."""
@@ -80,15 +80,34 @@ def _of_plugin(chat: Conversation, word: str) -> Callable[[Any, str], Awaitable[
 
 
 async def _help(chat: Conversation, rest: str) -> None:
+    from agent.config import key_table
+
     how = _WITH_MODEL if chat.model else _BY_HAND
     words = (f"{name:<10} {text}" for name, text in words_of(chat.opening.crib).items())
-    lines = [*(how + _KEYS).rstrip("\n").split("\n"), *words]
+    keys = {name: _labels(keys[:1]) for name, keys, _ in key_table(chat.opening.crib.config.display.keys)}
+    lines = [*(how + _KEYS.format(**keys)).rstrip("\n").split("\n"), *words]
     if chat.screen.interactive:
         from textwrap import fill
 
         width = max(chat.screen.width, 30)
         lines = [fill(line, width, subsequent_indent=" " * 11 if line.startswith("/") else "") for line in lines]
     chat.screen.text("\n".join(lines))
+
+
+def _labels(keys: Sequence[str]) -> str:
+    from agent.config import key_label
+
+    return ", ".join(map(key_label, keys)) or "(no key)"
+
+
+async def _keys(chat: Conversation, rest: str) -> None:
+    from agent.config import key_table
+
+    if not chat.screen.interactive:
+        raise ToolcribError("keys are pressed in the chat at a terminal")
+    keys = chat.opening.crib.config.display.keys
+    table([(_labels(pressed), name, words) for name, pressed, words in key_table(keys)])
+    chat.screen.note("Change one: toolcrib config set display.keys.steer '[f5, alt-s]'; interrupt and leave stay as they are.")
 
 
 async def _tools(chat: Conversation, rest: str) -> None:
@@ -276,6 +295,7 @@ async def show_last(chat: Conversation) -> None:
 
 COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/help": _help,
+    "/keys": _keys,
     "/tools": _tools,
     "/model": _model,
     "/image": _image,

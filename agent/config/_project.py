@@ -28,7 +28,8 @@ _LISTS = frozenset(["tools.disabled", "toolsets.disabled", "platforms.*.disabled
 
 @functools.cache
 def _display() -> frozenset[str]:
-    return frozenset(key for key in all_keys() if key.startswith("display."))
+    """Return the keys of the display, without those that say what a person's keys do."""
+    return frozenset(key for key in all_keys() if key.startswith("display.") and not key.startswith("display.keys."))
 
 
 @functools.cache

@@ -197,3 +197,53 @@ def test_secrets_of_ones_own_commands_stay_out(sit_down: Any, server: ChatServer
     person.types("look")
     person.sees(r"^Seen\.$")
     assert "sk-proj-abcdef" not in str(server.requests)
+
+
+# -- keys --------------------------------------------------------------------------------------------------------------
+
+
+def test_keys_are_chosen_and_listed(sit_down: Any, server: ChatServer, config: Any, project: Path) -> None:
+    config("display: {keys: {newline: [enter], send: [f5], steer: ['ctrl-x e'], search: [f7]}}\n")
+    slow = {"command": "touch started; until [ -e go ]; do sleep 0.05; done"}
+    server.responses += [ChatServer.calls(("terminal", slow)), ChatServer.text("Done.")]
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m")
+    person.at_prompt()
+    person.process.send("one\rtwo")
+    person.sees(r"^> one\n  two$")
+    person.process.send("\x1b[15~")
+    person.sees(r"Ctrl-C interrupts, Ctrl-X e steers")
+    while not (project / "started").exists():
+        person.looks()
+    person.process.send("use tabs\x18e")
+    person.sees(r"^» use tabs$")
+    (project / "go").touch()
+    person.sees(r"^Done\.$")
+    person.at_prompt()
+    person.process.send("/keys\x1b[15~")
+    screen = person.sees(r"^Ctrl-D +leave ")
+    assert (
+        "F5                 send       Send the message; while it works, queue it.".split()
+        == next(line for line in screen.split("\n") if line.startswith("F5 ")).split()
+    )
+    assert "Ctrl-X e " in screen
+    person.process.send("\x1b[18~one")
+    person.sees(r"^search 'one' > one\n  two$|^search 'one' > one$")
+
+
+def test_the_last_queued_message_comes_back(talking: Any, server: ChatServer, project: Path) -> None:
+    slow = {"command": "touch started; until [ -e go ]; do sleep 0.05; done"}
+    server.responses += [ChatServer.calls(("terminal", slow)), ChatServer.text("Done."), ChatServer.text("Again.")]
+    talking.types("work")
+    while not (project / "started").exists():
+        talking.looks()
+    talking.types("first")
+    talking.types("secnd")
+    talking.sees(r"^  queued: secnd$")
+    talking.process.send("\x1b[A")
+    talking.sees(r"^  queued: first\n> secnd$")
+    talking.process.send("\x15")
+    (project / "go").touch()
+    talking.sees(r"^Again\.$")
+    assert said(server) == "first"
+    talking.at_prompt()
+    assert len(server.requests) == 3

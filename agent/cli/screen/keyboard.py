@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agent.cli.screen.aside import deaf_to_interrupts, edited_by_person
+from agent.cli.screen.bindings import bindings
 from agent.cli.screen.cells import Row, shortened
 from agent.cli.screen.draft import DraftRows, Pastes, draft_rows
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer
     from prompt_toolkit.history import History
     from prompt_toolkit.input import Input
-    from prompt_toolkit.key_binding import KeyPressEvent
 
 QUIET = 0.7
 """Seconds without a key until a question takes keys: what was typed before it was seen is no answer."""
@@ -54,6 +54,15 @@ class Hands(Protocol):
         ...
 
     @property
+    def has_queued(self) -> bool:
+        """True while a message waits for its turn."""
+        ...
+
+    def take_back(self) -> str:
+        """Take the last message that waits out of the queue; return its draft."""
+        ...
+
+    @property
     def is_settling(self) -> bool:
         """True while a question waits for a pause in the typing: no line is sent meanwhile."""
         ...
@@ -72,7 +81,9 @@ class _Asked:
 
 
 class Keyboard:
-    """``run`` reads keys until ``stop``. ``history`` remembers what was sent, ``completer`` is for the draft."""
+    """``run`` reads keys until ``stop``. ``history`` remembers what was sent, ``completer`` is for the draft, ``bound`` names the
+    keys of each action.
+    """
 
     def __init__(
         self,
@@ -82,6 +93,7 @@ class Keyboard:
         history: History,
         completer: Completer | None = None,
         keys: Input | None = None,
+        bound: Mapping[str, Sequence[str]],
     ) -> None:
         from prompt_toolkit.buffer import Buffer
 
@@ -94,7 +106,7 @@ class Keyboard:
         self.answer = Buffer(multiline=False)
         self._asked: _Asked | None = None
         self._key_at = 0.0
-        self._app, self._windows = self._made(keys)
+        self._app, self._windows = self._made(keys, bound)
 
     # -- its life ------------------------------------------------------------------------------------------------
 
@@ -131,6 +143,11 @@ class Keyboard:
                 finally:
                     self._write(_PASTE_ON)
                     self.is_aside = False
+
+    @property
+    def is_asked(self) -> bool:
+        """True while a question waits for its line."""
+        return self._asked is not None
 
     # -- questions -----------------------------------------------------------------------------------------------
 
@@ -203,7 +220,7 @@ class Keyboard:
 
     # -- keys ----------------------------------------------------------------------------------------------------
 
-    def _made(self, keys: Input | None) -> tuple[Application[None], tuple[Any, Any]]:
+    def _made(self, keys: Input | None, bound: Mapping[str, Sequence[str]]) -> tuple[Application[None], tuple[Any, Any]]:
         """Make the application that reads the keys, and its two windows, which nobody sees."""
         from prompt_toolkit.application import Application
         from prompt_toolkit.layout import HSplit, Layout, Window
@@ -229,7 +246,7 @@ class Keyboard:
         )
         app: Application[None] = KeysOnly(
             layout=Layout(HSplit([*windows, Window(search)]), focused_element=windows[0]),
-            key_bindings=_bindings(outer),
+            key_bindings=bindings(outer, bound),
             input=keys,
             output=DummyOutput(),
             enable_page_navigation_bindings=False,
@@ -265,6 +282,15 @@ class Keyboard:
         """Send the draft to what runs now."""
         if self._asked is None:
             self._send(steers=True)
+
+    @property
+    def can_take_back(self) -> bool:
+        """True where a queued message can come back into the draft, which is empty."""
+        return not self.draft.text and self._hands.has_queued
+
+    def take_back(self) -> None:
+        """Lay the last queued message back into the draft."""
+        self.put_back(self._hands.take_back())
 
     def _send(self, *, steers: bool) -> None:
         draft = self.draft.text
@@ -344,49 +370,3 @@ class Keyboard:
         async with self.aside():
             os.kill(0, signal.SIGTSTP)
         self._hands.changed(whole=True)
-
-
-def _bindings(keyboard: Keyboard) -> Any:
-    """Make the key bindings of the chat, beside those of prompt_toolkit."""
-    from prompt_toolkit.filters import Condition, is_searching
-    from prompt_toolkit.key_binding import KeyBindings
-    from prompt_toolkit.keys import Keys
-
-    bindings = KeyBindings()
-    editing = ~is_searching
-    drafting = editing & Condition(lambda: keyboard._asked is None)
-    plain: tuple[tuple[tuple[str, ...], Callable[[], None], Any], ...] = (
-        (("enter",), keyboard.enter, editing),
-        (("escape", "enter"), keyboard.newline, editing),
-        (("c-j",), keyboard.newline, editing),
-        (("escape", "s"), keyboard.steer, drafting),
-        (("c-x", "c-s"), keyboard.steer, drafting),
-        (("c-c",), keyboard.interrupt, Condition(lambda: True)),
-        (("c-d",), keyboard.end_of_input, editing),
-        (("c-l",), keyboard.clear, Condition(lambda: True)),
-        (("s-tab",), keyboard.next_mode, drafting),
-    )
-    for keys, act, where in plain:
-
-        def pressed(event: KeyPressEvent, act: Callable[[], None] = act) -> None:
-            act()
-
-        bindings.add(*keys, filter=where)(pressed)
-
-    @bindings.add("escape", Keys.Any, filter=editing & ~drafting)
-    def _is_no_answer(event: KeyPressEvent) -> None:
-        """Alt and a letter are not the letter."""
-
-    @bindings.add(Keys.BracketedPaste, filter=editing)
-    def _pasted(event: KeyPressEvent) -> None:
-        keyboard.paste(event.data)
-
-    @bindings.add("c-x", "c-e", filter=drafting)
-    async def _edits(event: KeyPressEvent) -> None:
-        await keyboard.edit()
-
-    @bindings.add("c-z")
-    async def _suspends(event: KeyPressEvent) -> None:
-        await keyboard.suspend()
-
-    return bindings
