@@ -87,10 +87,14 @@ class ChatOpening:
 
 
 class ItemReader(Protocol):
-    """Shows items whole."""
+    """Shows items whole, and all of it in other colours."""
 
     async def show(self, number: int | None) -> None:
         """Show the item, the last one for None. Raises ToolcribError where there is none."""
+        ...
+
+    def switch_theme(self, name: str) -> str:
+        """Switch the colours, and show a sample; "" shows those that are on. Return the name of the theme that is on."""
         ...
 
 

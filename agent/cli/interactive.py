@@ -48,6 +48,7 @@ class InteractiveChat:
         self.board = Board(Painter(tty.write, tty.size, theme), self)
         self.view = LiveView(self.board, markdown=display.markdown, thinking=display.thinking)
         bound = {action: pressed for action, pressed, _ in key_table(display.keys)}
+        self._color = display.color
         self._steers = key_label(next(iter(display.keys.steer), ""))
         self.keyboard = Keyboard(self, tty.write, history=history, completer=_late_completer(self), keys=keys, bound=bound)
         self.completer: Completer | None = None
@@ -313,6 +314,11 @@ class InteractiveChat:
         working = "Ctrl-C says no" if self._asking.locked() else working
         parts.append(working if self._working else "/help")
         return " · ".join(parts)
+
+    def switch_theme(self, name: str) -> str:
+        from agent.cli.theming import switch_theme
+
+        return switch_theme(self.board, name, self._color)
 
     # -- whole items ---------------------------------------------------------------------------------------------
 

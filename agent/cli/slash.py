@@ -110,6 +110,24 @@ async def _keys(chat: Conversation, rest: str) -> None:
     chat.screen.note("Change one: toolcrib config set display.keys.steer '[f5, alt-s]'; interrupt and leave stay as they are.")
 
 
+async def _theme(chat: Conversation, rest: str) -> None:
+    from agent.cli.screen.themes import NAMES
+
+    if chat.reader is None:
+        raise ToolcribError("colours are for the chat's own screen: a terminal that can take back what it has shown")
+    if rest and rest not in NAMES:
+        alike = near(rest, NAMES)
+        named = f"did you mean {alike[0]}?" if alike else f"take one of {', '.join(NAMES)}"
+        raise ToolcribError(f"there is no theme {tame(rest)!r}; {named}")
+    now = chat.reader.switch_theme(rest)
+    if rest and now == "none" != rest:
+        chat.screen.note("no colours: NO_COLOR is set, or display.color is never")
+    elif rest:
+        chat.screen.note(f"theme {now}; toolcrib config set display.theme {rest} keeps it")
+    else:
+        table([("→" if name == now else "", name, words) for name, words in NAMES.items()])
+
+
 async def _tools(chat: Conversation, rest: str) -> None:
     entries = [entry for entry in chat.opening.crib.registry.entries() if entry.name in chat.session.names]
     table([(entry.emoji, f"@{entry.name}", first_sentence(entry.description)) for entry in entries])
@@ -296,6 +314,7 @@ async def show_last(chat: Conversation) -> None:
 COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/help": _help,
     "/keys": _keys,
+    "/theme": _theme,
     "/tools": _tools,
     "/model": _model,
     "/image": _image,

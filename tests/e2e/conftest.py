@@ -50,6 +50,13 @@ class Person:
     def text(self) -> str:
         return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
 
+    def colours(self, text: str) -> set[str]:
+        """Return the colours of a text's characters, where it stands last on the screen."""
+        rows = self.text.split("\n")
+        row = max(number for number, line in enumerate(rows) if text in line)
+        begin = rows[row].index(text)
+        return {self._screen.buffer[row][column].fg for column in range(begin, begin + len(text.rstrip()))}
+
     def sees(self, pattern: str) -> str:
         """Wait for a regular expression on the screen, and return the whole screen."""
         end = time.monotonic() + PATIENCE

@@ -247,3 +247,51 @@ def test_the_last_queued_message_comes_back(talking: Any, server: ChatServer, pr
     assert said(server) == "first"
     talking.at_prompt()
     assert len(server.requests) == 3
+
+
+# -- colours, and names behind commands --------------------------------------------------------------------------------
+
+
+def test_colours_are_switched_while_it_runs(sit_down: Any, server: ChatServer) -> None:
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m", NO_COLOR="", COLORFGBG="15;0")
+    person.at_prompt()
+    person.process.send("/theme col\t")
+    person.sees(r"^> /theme colorblind$")
+    person.types("")
+    screen = person.sees(r"^theme colorblind; toolcrib config set display\.theme colorblind keeps it$")
+    assert "-    return 3.14 * radius**2\n" in screen
+    assert person.colours("+    return 3.14159") == {"blue"}
+    assert person.colours("-    return 3.14 ") == {"brown"}
+    person.types("/theme dark")
+    person.sees(r"^theme dark;")
+    person.clears()
+    person.types("/theme")
+    person.sees(r"^→ +dark ")
+    assert person.colours("+    return 3.14159") == {"green"}
+    person.types("/theme drak")
+    person.sees(r"there is no theme 'drak'; did you mean dark\?$")
+
+
+def test_no_color_wins(talking: Any) -> None:
+    talking.types("/theme light")
+    talking.sees(r"^no colours: NO_COLOR is set, or display\.color is never$")
+    assert talking.colours("+    return 3.14159") == {"default"}
+
+
+def test_sessions_and_files_are_offered_behind_commands(talking: Any, server: ChatServer, sit_down: Any, project: Path) -> None:
+    server.responses.append(ChatServer.text("Hello."))
+    talking.types("a first question")
+    talking.sees(r"^Hello\.$")
+    talking.at_prompt()
+    talking.presses("d")
+    talking.waits_for_the_end()
+    (project / "notes").mkdir()
+    again = sit_down("chat", "--base-url", server.base_url, "--model", "m")
+    again.at_prompt()
+    again.process.send("/resume \t")
+    again.sees(r"^> /resume [0-9a-f]{12}$")
+    again.process.send("\r")
+    assert "> a first question" in again.sees(r"^  Hello\.$")
+    again.at_prompt()
+    again.process.send("/export no\t")
+    again.sees(r"^> /export notes/?$")

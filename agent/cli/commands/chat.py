@@ -54,7 +54,7 @@ in the chat:
   !git status                       runs a command of yours, unasked, and shares its output; !!git status keeps it from the model
   what does @src/main.py do?        attaches a file, picture or folder; Tab completes its name
   /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /mode [NAME]  /undo [call|redo]  /diff [FILE]
-  /show N  /cost  /new  /sessions  /resume ID  /export [FILE]  /approvals [revoke ID]  /env  /quit
+  /keys  /theme [NAME]  /show N  /cost  /new  /sessions  /resume ID  /export [FILE]  /approvals [revoke ID]  /env  /quit
   What you type while it works is queued; Alt-S hands it to the model with its next results, Ctrl-C interrupts.
 
 Lines may also be piped in. Then answers and results go to stdout and everything else to stderr, and whatever would have to
@@ -236,6 +236,7 @@ def _type(conversation: Conversation, runner: asyncio.Runner, first: str) -> int
 
 
 def _completer(conversation: Conversation) -> LineCompleter:
+    from agent.cli.arguments import offers_of
     from agent.cli.complete import LineCompleter
     from agent.cli.filenames import FileNames
     from agent.cli.words import words_of
@@ -248,7 +249,8 @@ def _completer(conversation: Conversation) -> LineCompleter:
         here = scope.cwd if scope.opened is not None else scope.start
         return here if Path(here).is_dir() else ""
 
-    return LineCompleter(conversation.session.definitions, words_of(conversation.opening.crib), FileNames(folder))
+    words = words_of(conversation.opening.crib)
+    return LineCompleter(conversation.session.definitions, words, FileNames(folder), offers_of(conversation))
 
 
 def _go_on(conversation: Conversation, runner: asyncio.Runner) -> None:
