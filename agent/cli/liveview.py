@@ -59,6 +59,7 @@ class LiveScreen:
     """The chat's screen for what is no run: notes, faults and results of commands. Same methods as agent.cli.render.Screen."""
 
     interactive = True
+    words = False
 
     def __init__(self, board: Board) -> None:
         self._board = board

@@ -27,6 +27,8 @@ class Terminal:
 
     output: TextIO
     input: TextIO | None = None
+    lines_only: bool = False
+    """True where nothing may be written anew in its place, as for a screen reader."""
     _session: Any = None
     _keyboard: Any = None
     _row: bool = False
@@ -40,7 +42,7 @@ class Terminal:
     @property
     def reads_keys(self) -> bool:
         """True where a row can be written anew in its place."""
-        return os.environ.get("TERM", "dumb") not in ("", "dumb")
+        return not self.lines_only and os.environ.get("TERM", "dumb") not in ("", "dumb")
 
     def show(self, text: str) -> None:
         """Show lines, in the place of a row of keys where there is one."""

@@ -239,4 +239,10 @@ class DisplayConfig:
     theme: Literal["auto", "dark", "light", "colorblind", "none"] = setting(
         "auto", "Colours of the chat. auto: by the terminal's background, as far as it tells."
     )
+    screen_reader: bool = setting(
+        False,
+        "Whether the chat only adds lines, in words, whole paragraphs at a time: nothing is painted anew, nothing spins. As\n"
+        "--screen-reader.",
+        expect="true or false",
+    )
     keys: KeysConfig = field(default_factory=KeysConfig, metadata={"expect": CLASH, "check": do_not_clash})

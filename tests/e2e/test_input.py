@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -295,3 +296,33 @@ def test_sessions_and_files_are_offered_behind_commands(talking: Any, server: Ch
     again.at_prompt()
     again.process.send("/export no\t")
     again.sees(r"^> /export notes/?$")
+
+
+# -- for a screen reader -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["flag", "key"])
+def test_a_screen_reader_gets_lines_in_words_that_stay(
+    sit_down: Any, server: ChatServer, config: Any, project: Path, how: str
+) -> None:
+    (project / "build").mkdir()
+    config("display: {screen_reader: true}\n" if how == "key" else "{}\n")
+    text = "A first paragraph that comes in pieces.\n\nAnd the last one."
+    server.responses += [
+        ChatServer.calls(("terminal", {"command": "echo hi"})),
+        ChatServer.calls(("terminal", {"command": "rm -rf build"}), ids=["c2"]),
+        ChatServer.text(text, pieces=20, pause=0.02),
+    ]
+    options = ["--screen-reader"] if how == "flag" else []
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m", *options)
+    person.sees(r"^>$")
+    person.types("tidy up")
+    screen = person.sees(r"o once .*>$|\[o\]nce.*>$")
+    assert re.search(r"^begins: terminal  echo hi \.\.\.\nended: terminal  echo hi  .*  ok$", screen, re.MULTILINE)
+    person.types("o")
+    screen = person.sees(r"^And the last one\.\n(.*\n)*>$")
+    assert "the model is at work" in screen
+    assert not set("💻⠋⠙⠹") & set(screen)
+    between = person.written.split(b"the model is at work")[3].split(b"And the last")[0]
+    assert b"A first paragraph that comes in pieces.\r\n" in between, "a line comes whole"
+    assert not re.search(rb"\x1b\[\d*[ABK]", between), "nothing is written over"

@@ -67,6 +67,8 @@ code for a call), or 1 where the model did not answer a line.
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("message", metavar="MESSAGE", nargs="?", default="", help="the first line, as if it were typed there")
+    words = "only add lines, in words: nothing spins or is painted anew (display.screen_reader)"
+    parser.add_argument("--screen-reader", action="store_true", help=words)
     add_model_options(parser)
     add_session_options(parser)
 
@@ -79,7 +81,8 @@ def run(args: argparse.Namespace) -> int:
     with running_crib(args) as (crib, runner):
         if interactive:
             _confirm_allowlist(crib)
-        live = _live_chat(crib) if interactive and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "") else None
+        paints = interactive and not _reads_aloud(args, crib) and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
+        live = _live_chat(crib) if paints else None
         conversation = _conversation(args, crib, live, interactive=interactive)
         try:
             runner.run(conversation.open(resume=args.resume, latest=args.latest, backend=args.backend, mode=args.mode))
@@ -95,6 +98,11 @@ def run(args: argparse.Namespace) -> int:
         finally:
             with interrupting(lambda: None):
                 runner.run(conversation.close())
+
+
+def _reads_aloud(args: argparse.Namespace, crib: Crib) -> bool:
+    """Return whether lines are to be added only, in words."""
+    return args.screen_reader or crib.config.display.screen_reader
 
 
 def _live_chat(crib: Crib) -> InteractiveChat:
@@ -130,8 +138,9 @@ def _conversation(args: argparse.Namespace, crib: Crib, live: InteractiveChat | 
     from agent.cli.render import Screen
     from agent.cli.terminal import Terminal, find_terminal
 
-    screen = Screen(interactive=interactive)
-    below = _Below(screen, Terminal(sys.stdout)) if interactive else None
+    aloud = interactive and _reads_aloud(args, crib)
+    screen = Screen(interactive=interactive, words=aloud)
+    below = _Below(screen, Terminal(sys.stdout, lines_only=aloud)) if interactive else None
     opening = ChatOpening(
         crib,
         live.ask if live is not None else asker_for(below or find_terminal()),
@@ -209,11 +218,13 @@ def _pipe(conversation: Conversation, runner: asyncio.Runner, first: str) -> int
 
 def _type(conversation: Conversation, runner: asyncio.Runner, first: str) -> int:
     from prompt_toolkit import PromptSession
+    from prompt_toolkit.shortcuts import CompleteStyle
 
     prompt: PromptSession[str] = PromptSession(
         history=_history(_history_file()),
         completer=_completer(conversation),
         complete_while_typing=False,
+        complete_style=CompleteStyle.READLINE_LIKE if conversation.screen.words else CompleteStyle.COLUMN,
         enable_suspend=True,
     )
     if first.strip():
