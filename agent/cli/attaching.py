@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.cli.beside import Beside
@@ -95,7 +96,10 @@ async def _attach(
         if info is not None:
             break
     else:
-        if "/" in paths[-1]:
+        if (image := _dropped(paths)) is not None:
+            done.images.append(image)
+            done.notes.append(f"attached {one_line(paths[0])}, of this machine: {image}")
+        elif "/" in paths[-1]:
             done.notes.append(f"@{one_line(paths[-1])} stays words: no such file is there")
         return
     if path in seen:
@@ -109,6 +113,14 @@ async def _attach(
         done.faults.append(f"@{one_line(named)} is not attached: it is no regular file")
     else:
         await _take_file(session, done, named, path, info)
+
+
+def _dropped(paths: Sequence[str]) -> Image | None:
+    """Return the picture of this machine that is meant, where commands run elsewhere: a person dropped it here."""
+    for path in map(Path, paths):
+        if path.is_absolute() and path.is_file():
+            return Image.from_file(path)
+    return None
 
 
 async def _may(session: Session, named: str, path: str, confirm: Callable[[str], Awaitable[bool]] | None, done: Attached) -> bool:

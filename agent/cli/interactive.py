@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from agent.cli.ask import TerminalAsker
 from agent.cli.escape import one_line, tame
 from agent.cli.liveview import LiveView
+from agent.cli.questions import QuestionLines
 from agent.cli.screen import tty
 from agent.cli.screen.aside import paged, pager_of_person, written_by
 from agent.cli.screen.board import Board
@@ -52,7 +53,7 @@ class InteractiveChat:
         self._steers = key_label(next(iter(display.keys.steer), ""))
         self.keyboard = Keyboard(self, tty.write, history=history, completer=_late_completer(self), keys=keys, bound=bound)
         self.completer: Completer | None = None
-        self._reader = _ScreenReader(self)
+        self._reader = QuestionLines(self.board, self.view, self.keyboard)
         self._asker = TerminalAsker(self._reader)
         self._asking = asyncio.Lock()
         self._conversation: Conversation | None = None
@@ -235,6 +236,24 @@ class InteractiveChat:
             self.view.screen.note("Ctrl-D leaves")
         self.board.changed()
 
+    def pasted(self, text: str) -> str:
+        from agent.cli.images import as_mentions
+
+        return as_mentions(text) if self.conversation.model else text
+
+    async def paste_image(self) -> None:
+        from agent.cli.clipboard import clipboard_image
+
+        try:
+            if not self.conversation.model:
+                raise ToolcribError("no model is connected, so nobody can look at it; /model connects one")
+            image = await asyncio.get_running_loop().run_in_executor(None, clipboard_image)
+        except ToolcribError as error:
+            self.view.screen.fault(f"✗ {one_line(str(error))}")
+            return
+        self.conversation.images.append(image)
+        self.view.screen.note(f"{image} will go with your next message; /image alone removes it")
+
     @property
     def has_queued(self) -> bool:
         return bool(self._queue)
@@ -336,40 +355,6 @@ class InteractiveChat:
             return
         async with self.keyboard.aside():
             await asyncio.get_running_loop().run_in_executor(None, paged, pager, whole)
-
-
-class _ScreenReader:
-    """The screen, for questions: see agent.cli.ask.LineReader."""
-
-    def __init__(self, chat: InteractiveChat) -> None:
-        self._chat = chat
-        self._shown = True
-        self.settles = False
-        """True while a question waits for the person to stop typing."""
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Columns and rows that lines are broken for."""
-        painter = self._chat.board.painter
-        return painter.columns, painter.height + 1
-
-    def show(self, text: str) -> None:
-        self._shown = True
-        self._chat.view.screen.text(text)
-
-    async def read_line(self, prompt: str) -> str:
-        quiet, self._shown = self._shown, False
-        self.settles = quiet
-        self._chat.board.changed()
-        try:
-            line = await self._chat.keyboard.read_line(prompt, quiet=quiet, settled=self._settled)
-        finally:
-            self.settles = False
-        self._chat.view.screen.text(f"{prompt}{line}")
-        return line
-
-    def _settled(self) -> None:
-        self.settles = False
 
 
 def _late_completer(chat: InteractiveChat) -> Completer:

@@ -60,6 +60,7 @@ class KeysConfig:
     next_mode: tuple[str, ...] = _one_of("shift-tab", "Switch the mode: default, confirm-edits, plan.")
     complete: tuple[str, ...] = _one_of("tab", "Complete a command, @file, tool or session.")
     search: tuple[str, ...] = _one_of("ctrl-r", "Search the history.")
+    paste_image: tuple[str, ...] = _one_of("ctrl-v", "Attach the picture of the desktop's clipboard to the next message.")
     clear: tuple[str, ...] = _one_of("ctrl-l", "Empty the screen; the scrollback stays.")
     suspend: tuple[str, ...] = _one_of("ctrl-z", "Go to the background; fg comes back.")
 

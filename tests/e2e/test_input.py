@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import subprocess
@@ -326,3 +327,58 @@ def test_a_screen_reader_gets_lines_in_words_that_stay(
     between = person.written.split(b"the model is at work")[3].split(b"And the last")[0]
     assert b"A first paragraph that comes in pieces.\r\n" in between, "a line comes whole"
     assert not re.search(rb"\x1b\[\d*[ABK]", between), "nothing is written over"
+
+
+# -- pictures ----------------------------------------------------------------------------------------------------------
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x10\0\0\0\x10" + bytes(500)
+
+
+def test_a_dropped_picture_is_attached(talking: Any, server: ChatServer, tmp_path: Path) -> None:
+    file = tmp_path / "my plot.png"
+    file.write_bytes(PNG)
+    server.responses.append(ChatServer.text("A plot."))
+    talking.process.send("what is this?\x1b[200~" + str(file).replace(" ", "\\ ") + " \x1b[201~")
+    talking.sees(rf'^> what is this\? @"{tmp_path}/my plot\.png"$')
+    talking.types("")
+    assert f"attached {file}: [image/png," in talking.sees(r"^A plot\.$").replace("\n", "")
+    text, image = said(server)
+    assert text["text"] == f'what is this? @"{file}"'
+    assert image["type"] == "image_url"
+
+
+def test_a_picture_of_the_clipboard(sit_down: Any, server: ChatServer, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "data").write_bytes(PNG)
+    server.responses.append(ChatServer.text("A plot."))
+    path = f"{tmp_path}/bin:{os.environ['PATH']}"
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m", DISPLAY=":99", WAYLAND_DISPLAY="", PATH=path)
+    person.at_prompt()
+    person.process.send("what is \x16")
+    person.sees(r"^✗ xclip is not installed, which reads the clipboard's pictures; or drop")
+    (tmp_path / "bin" / "xclip").write_text(f"#!/bin/sh\ncat {tmp_path}/data\n")
+    (tmp_path / "bin" / "xclip").chmod(0o755)
+    person.process.send("\x16")
+    person.sees(r"^\[image/png, 524 B\] will go with your next message; /image alone removes it$")
+    person.sees(r"^> what is \n[^\n]*· 1 with the next message ·|^> what is$")
+    person.types("this?")
+    person.sees(r"^A plot\.$")
+    assert said(server)[1]["type"] == "image_url"
+
+
+def test_a_picture_is_drawn_where_the_terminal_shows_it(sit_down: Any, server: ChatServer) -> None:
+    drawing = {"choices": [{"index": 0, "delta": {"images": [{"image_url": {"url": data_url(PNG)}}]}}]}
+    server.responses += [ChatServer.stream(drawing, {"choices": [{"index": 0, "delta": {"content": "Drawn."}}]})] * 2
+    for program in ("iTerm.app", ""):
+        person = sit_down(
+            "chat", "--base-url", server.base_url, "--model", "m", TERM_PROGRAM=program, SSH_TTY="", TMUX="", STY=""
+        )
+        person.at_prompt()
+        person.types("draw it")
+        screen = person.sees(r"^Drawn\.$")
+        assert "[image/png, 524 B]" in screen
+        assert person.written.count(b"\x1b]1337;File=inline=1;size=524;height=1;") == (program != "")
+
+
+def data_url(data: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(data).decode()}"

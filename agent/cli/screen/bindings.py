@@ -44,6 +44,7 @@ def bindings(keyboard: Keyboard, keys: Mapping[str, Sequence[str]]) -> Any:
         "newline": (keyboard.newline, editing),
         "steer": (keyboard.steer, drafting),
         "edit": (keyboard.edit, drafting),
+        "paste_image": (keyboard.paste_image, drafting),
         "next_mode": (keyboard.next_mode, drafting),
         "clear": (keyboard.clear, always),
         "take_back": (keyboard.take_back, drafting & Condition(lambda: keyboard.can_take_back)),

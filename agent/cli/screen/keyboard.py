@@ -53,6 +53,14 @@ class Hands(Protocol):
         """Shift-Tab."""
         ...
 
+    def pasted(self, text: str) -> str:
+        """Return what of a paste goes into the draft: a file that was dropped is pasted as its path."""
+        ...
+
+    async def paste_image(self) -> None:
+        """Ctrl-V: take the clipboard's picture."""
+        ...
+
     @property
     def has_queued(self) -> bool:
         """True while a message waits for its turn."""
@@ -311,7 +319,14 @@ class Keyboard:
         if self._asked is not None:
             self.answer.insert_text(text.replace("\r", "\n").split("\n")[0])
         else:
-            self.draft.insert_text(self.pastes.collapse(text))
+            at_word = self.draft.document.char_before_cursor
+            if not self.draft.text.startswith(("/", "!")) and (dropped := self._hands.pasted(text)) != text:
+                self.draft.insert_text(dropped if not at_word or at_word.isspace() else f" {dropped}")
+            else:
+                self.draft.insert_text(self.pastes.collapse(text))
+
+    async def paste_image(self) -> None:
+        await self._hands.paste_image()
 
     def interrupt(self) -> None:
         """Ctrl-C: no to a question; else what lies in the draft goes to the history; else what runs is interrupted."""
