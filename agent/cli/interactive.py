@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.ask import TerminalAsker
+from agent.cli.drafts import BETWEEN, KeptDraft
 from agent.cli.escape import one_line, tame
 from agent.cli.liveview import LiveView
 from agent.cli.questions import QuestionLines
@@ -29,6 +30,8 @@ from agent.protocols.command import parse_command
 from toolcrib import ActivityEvent, Answer, SuspendTicket, ToolCallContext, ToolcribError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from prompt_toolkit.completion import Completer
     from prompt_toolkit.history import History
     from prompt_toolkit.input import Input
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
     from agent.config._model import DisplayConfig
 
 _TICK = 0.1
+_LONG_DRAFT = 5_000
+"""Characters of a draft from which on it comes back as a label."""
 _LONG = 40
 """Rows from which on /show uses the pager."""
 
@@ -44,7 +49,9 @@ _LONG = 40
 class InteractiveChat:
     """Made before the session, which asks and reports through it (``ask``, ``confirm``, ``emit``); ``run`` is the chat."""
 
-    def __init__(self, display: DisplayConfig, history: History, keys: Input | None = None) -> None:
+    def __init__(
+        self, display: DisplayConfig, history: History, keys: Input | None = None, *, drafts: Path | None = None
+    ) -> None:
         theme = theme_for(display.theme, display.color)
         self.board = Board(Painter(tty.write, tty.size, theme), self)
         self.view = LiveView(self.board, markdown=display.markdown, thinking=display.thinking)
@@ -66,6 +73,7 @@ class InteractiveChat:
         self._counted = ""
         self._steering: set[asyncio.Task[object]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._kept = KeptDraft(drafts)
 
     @property
     def conversation(self) -> Conversation:
@@ -110,6 +118,7 @@ class InteractiveChat:
         conversation.reader = self
         work = asyncio.create_task(self._work(begin))
         work.add_done_callback(self._ended)
+        keeping = asyncio.create_task(self._keep_draft())
         try:
             with interrupting(self._signalled), written_by(self._printed):
                 try:
@@ -124,8 +133,25 @@ class InteractiveChat:
                     self.board.end()
         finally:
             work.cancel()
+            keeping.cancel()
+            self._kept.keep_now(conversation.session.id, self._unsent())
         if work.done() and not work.cancelled() and (error := work.exception()) is not None:
             raise error
+
+    async def _keep_draft(self) -> None:
+        while True:
+            await asyncio.sleep(BETWEEN)
+            await self._kept.keep(self.conversation.session.id, self._unsent())
+
+    def _unsent(self) -> str:
+        """Return what was typed and not sent: the messages that wait for their turn, and the draft."""
+        return "\n".join(self.keyboard.pastes.expand(text) for text in (*self._queue, self.keyboard.draft.text) if text)
+
+    def restore_draft(self) -> None:
+        """Lay back into the draft what a process of this session left unsent."""
+        if text := self._kept.read(self.conversation.session.id):
+            self.keyboard.put_back(self.keyboard.pastes.collapse(text) if len(text) > _LONG_DRAFT else text)
+            self.view.screen.note("what was typed and not sent is back")
 
     def _ended(self, work: asyncio.Task[None]) -> None:
         self.keyboard.stop()

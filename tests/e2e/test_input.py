@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import os
 import re
+import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -382,3 +384,38 @@ def test_a_picture_is_drawn_where_the_terminal_shows_it(sit_down: Any, server: C
 
 def data_url(data: bytes) -> str:
     return f"data:image/png;base64,{base64.b64encode(data).decode()}"
+
+
+# -- what was not sent -------------------------------------------------------------------------------------------------
+
+
+def test_a_killed_process_takes_no_draft_along(talking: Any, server: ChatServer, sit_down: Any, project: Path) -> None:
+    drafts = Path(os.environ["XDG_STATE_HOME"]) / "toolcrib" / "drafts"
+    slow = {"command": "touch started; sleep 300"}
+    server.responses += [ChatServer.text("Hello."), ChatServer.calls(("terminal", slow)), ChatServer.text("Again.")]
+    talking.types("hi")
+    talking.sees(r"^Hello\.$")
+    talking.at_prompt()
+    talking.types("work")
+    while not (project / "started").exists():
+        talking.looks()
+    talking.types("queued words")
+    talking.process.send("half a draft")
+    talking.sees(r"^> half a draft$")
+    end = time.monotonic() + 30
+    while not [file for file in drafts.glob("*") if file.read_text() == "queued words\nhalf a draft"]:
+        talking.looks()
+        assert time.monotonic() < end
+    talking.process.kill(signal.SIGKILL)
+    while talking.looks():
+        pass
+    again = sit_down("chat", "--base-url", server.base_url, "--model", "m", "--continue")
+    again.sees(r"^what was typed and not sent is back$")
+    again.sees(r"^> queued words\n  half a draft$")
+    again.process.send("\x03")
+    again.types("!!true")
+    again.sees(r"exit code 0")
+    again.at_prompt()
+    again.types("/quit")
+    assert again.waits_for_the_end() == 0
+    assert list(drafts.iterdir()) == []

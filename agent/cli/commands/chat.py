@@ -107,8 +107,9 @@ def _reads_aloud(args: argparse.Namespace, crib: Crib) -> bool:
 
 def _live_chat(crib: Crib) -> InteractiveChat:
     from agent.cli.interactive import InteractiveChat
+    from agent.config import state_dir
 
-    return InteractiveChat(crib.config.display, _history(_history_file()))
+    return InteractiveChat(crib.config.display, _history(_history_file()), drafts=state_dir() / "drafts")
 
 
 def _live(args: argparse.Namespace, conversation: Conversation, live: InteractiveChat, runner: asyncio.Runner) -> int:
@@ -123,6 +124,7 @@ def _live(args: argparse.Namespace, conversation: Conversation, live: Interactiv
         _greet(conversation)
         if args.resume or args.latest:
             await show_last(conversation)
+            live.restore_draft()
             await conversation.go_on()
 
     runner.run(live.run(conversation, begin))
