@@ -94,6 +94,20 @@ async def _help(chat: Conversation, rest: str) -> None:
     chat.screen.text("\n".join(lines))
 
 
+def _listed(chat: Conversation, rows: Sequence[tuple[str, str]]) -> None:
+    """Print names and what each is: in two columns, or one below the other where the screen is narrow. Nothing is cut."""
+    from textwrap import fill
+
+    width, room = max(chat.screen.width, 20), max(len(name) for name, _ in rows) + 2
+    lines = []
+    for name, words in rows:
+        if room > width // 2:
+            lines += [name, fill(words, width, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)]
+        else:
+            lines.append(fill(f"{name:<{room}}{words}", width, subsequent_indent=" " * room, break_on_hyphens=False))
+    chat.screen.text("\n".join(lines))
+
+
 def _labels(keys: Sequence[str]) -> str:
     from agent.config import key_label
 
@@ -106,7 +120,7 @@ async def _keys(chat: Conversation, rest: str) -> None:
     if not chat.screen.interactive:
         raise ToolcribError("keys are pressed in the chat at a terminal")
     keys = chat.opening.crib.config.display.keys
-    table([(_labels(pressed), name, words) for name, pressed, words in key_table(keys)])
+    _listed(chat, [(_labels(pressed), f"{words} ({name})") for name, pressed, words in key_table(keys)])
     chat.screen.note("Change one: toolcrib config set display.keys.steer '[f5, alt-s]'; interrupt and leave stay as they are.")
 
 
@@ -125,7 +139,7 @@ async def _theme(chat: Conversation, rest: str) -> None:
     elif rest:
         chat.screen.note(f"theme {now}; toolcrib config set display.theme {rest} keeps it")
     else:
-        table([("→" if name == now else "", name, words) for name, words in NAMES.items()])
+        _listed(chat, [(f"{'→' if name == now else ' '} {name}", words) for name, words in NAMES.items()])
 
 
 async def _tools(chat: Conversation, rest: str) -> None:
