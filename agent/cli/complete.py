@@ -48,6 +48,10 @@ class LineCompleter(Completer):
                 if name.startswith(begun):
                     yield Completion(name, -len(begun), display_meta=about)
             return
+        if word.startswith("/") and not space:  # at once: the next key may be on its way
+            for one in self.get_completions(document, complete_event):
+                yield one
+            return
         find = self.get_completions
         for one in await asyncio.get_running_loop().run_in_executor(None, lambda: list(find(document, complete_event))):
             yield one

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.events import SessionBusy
@@ -42,8 +43,14 @@ async def run_own(session: Session, command: str, on_output: Callable[[str, byte
 
 
 async def _refuse(session: Session, command: str) -> None:
-    explained = await session.explain(command)
-    rule = None if explained.weighed is None else explained.weighed.rule
+    """Judge the command as the terminal tool's, also where the session's model has no such tool."""
+    from agent.explaining import explain
+
+    scope = replace(session.scope, open_environment=lambda: session.scope.environment, granted=None)
+    explained = await explain(session.dispatcher, scope, command)
+    if explained.weighed is None:
+        raise Denied(f"it could not be judged: {explained.refused}")
+    rule = explained.weighed.rule
     if rule is not None and rule.decision == "deny":
         raise Denied(f"an operator's rule denies it{f': {rule.why}' if rule.why else ''}")
     blocked = [f"{one.why} ({one.key})" for one in explained.findings if one.level == "block"]

@@ -55,7 +55,8 @@ in the chat:
   what does @src/main.py do?        attaches a file, picture or folder; Tab completes its name
   /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /mode [NAME]  /undo [call|redo]  /diff [FILE]
   /keys  /theme [NAME]  /show N  /cost  /new  /sessions  /resume ID  /export [FILE]  /approvals [revoke ID]  /env  /quit
-  What you type while it works is queued; Alt-S hands it to the model with its next results, Ctrl-C interrupts.
+  What you type while it works is queued; Alt-S hands it to the model with its next results, Ctrl-C interrupts. A !command waits
+  for its turn, too: it has the model's shell. /keys lists the keys.
 
 Lines may also be piped in. Then answers and results go to stdout and everything else to stderr, and whatever would have to
 be approved is denied. The exit code is 0 once all lines were read, however calls ended (`toolcrib call` answers with an exit
