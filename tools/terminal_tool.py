@@ -113,7 +113,7 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         raise ExecutionFailed("the command was not run: another one changed the shell since it was judged; call again")
     timeout = args.get("timeout") or ctx.settings.get("terminal.timeout", DEFAULT_TIMEOUT)
     report = None if ctx.activity_sink is None else lambda text: ctx.report_activity("terminal-output", {"text": text})
-    printed = Printed(report)
+    printed = LastOutput(report)
     where = None if own_folder else judged.cwd
     request = ExecRequest(judged.command, cwd=where, timeout=timeout, keep=KEEP, spill=ctx.spill_dir, on_output=printed)
     try:
@@ -134,7 +134,7 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"person": for_person(data)})
 
 
-class Printed:
+class LastOutput:
     """Last output of a command, on either stream: for one that is cancelled, which has no outcome, and for ``report``.
 
     Only whole lines are reported, a few times a second: a line that is not ended may hold the first half of a secret.

@@ -118,6 +118,8 @@ class Conversation:
         """Images for the next message to a model."""
         self.beside: list[Beside] = []
         """Context for the next message to a model."""
+        self._steering: dict[str, tuple[str, list[Beside], list[Image]]] = {}
+        """Messages that steer, as they were typed, with what went beside them besides files that they name."""
         self.cost: float | None = None
         """Spent on this chat's runs, where prices are known."""
         self.reader: ItemReader | None = None
@@ -277,23 +279,34 @@ class Conversation:
 
     async def steer(self, text: str, typed: str | None = None) -> None:
         """Have a message delivered to the run that is under way, with its next results. ``typed`` as in ``say``."""
-        text = await self._with_files(text, text if typed is None else typed)
+        typed = text if typed is None else typed
+        before = typed, list(self.beside), list(self.images)
+        text = await self._with_files(text, typed)
         images, self.images = tuple(self.images), []
+        self._steering[text] = before
         if self._tracer is not None:
             self._tracer.said(text, images)
         await self.session.say(text, images, mode="steer")
 
     async def answer_waiting(self) -> None:
         """Answer messages that came too late for the run that they were meant for."""
+        self._steering.clear()
         if self.model and await self.session.store.inbox.waiting(self.session.id) and not await self.session.waits_for_answers():
             await self._watch(lambda watch: self.session.advance(watch))
 
     async def take_back(self) -> list[str]:
-        """Take messages that were not delivered out of the inbox; return their texts."""
+        """Take messages that were not delivered out of the inbox; return them as they were typed."""
         waiting = await self.session.store.inbox.waiting(self.session.id)
         mine = [item for item in waiting if item.mode == "steer"]
         await self.session.store.inbox.drop([item.id for item in mine])
-        return [item.text for item in mine]
+        texts = []
+        for item in mine:
+            typed, beside, images = self._steering.pop(item.text, (item.text, [], []))
+            self.beside += beside
+            self.images += images
+            texts.append(typed)
+        self._steering.clear()
+        return texts
 
     async def _run(self, line: str) -> None:
         session, limits = self.session, self.opening.limits

@@ -45,10 +45,10 @@ async def run_line(chat: Conversation, line: str) -> None:
 async def _shown(chat: Conversation, command: str) -> Mapping[str, Json] | None:
     """Run a command, show it, and return its result as the terminal tool has it; None where it did not run."""
     from agent.conversation.own_command import run_own
-    from tools.terminal_tool import Printed, describe, for_person
+    from tools.terminal_tool import LastOutput, describe, for_person
 
     session, call = chat.session, ToolCall(ToolCall.new_id(), NAME, {"command": command})
-    printed = Printed(_reporter(chat, call))
+    printed = LastOutput(_reporter(chat, call))
     chat.show(ToolStarted(call, _EMOJI))
     begun, data = time.monotonic(), dict[str, Any]()
     opened = session.scope.opened

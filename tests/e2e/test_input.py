@@ -107,6 +107,30 @@ def test_what_was_pasted_names_no_file(talking: Any, server: ChatServer, project
     assert said(server) == pasted.strip()
 
 
+def test_a_message_that_steers_takes_its_file_along_and_comes_back(talking: Any, server: ChatServer, project: Path) -> None:
+    (project / "a.py").write_text("print('one')\n")
+    slow = {"command": "touch started; until [ -e go ]; do sleep 0.05; done; rm started go"}
+    server.responses += [ChatServer.calls(("terminal", slow), ids=[f"c{n}"]) for n in range(2)]
+    server.responses.insert(1, ChatServer.text("Seen."))
+    talking.types("work")
+    while not (project / "started").exists():
+        talking.looks()
+    talking.process.send("see @a.py\x1bs")
+    talking.sees(r"^» see @a\.py$")
+    (project / "go").touch()
+    talking.sees(r"^Seen\.$")
+    assert said(server).startswith("see @a.py\n\nWhat stands")
+    assert "print('one')" in said(server)
+    talking.at_prompt()
+    talking.types("work on")
+    while not (project / "started").exists():
+        talking.looks()
+    talking.process.send("again @a.py\x1bs")
+    talking.sees(r"^» again @a\.py$")
+    talking.presses("c")
+    talking.sees(r"^> again @a\.py\n[^\n]*/help\Z")
+
+
 def test_names_of_files_are_completed(talking: Any, server: ChatServer, project: Path) -> None:
     subprocess.run(["git", "init", "-q", "."], cwd=project, check=True)
     (project / ".gitignore").write_text("build/\n*.o\n")
@@ -381,6 +405,27 @@ def test_a_picture_is_drawn_where_the_terminal_shows_it(sit_down: Any, server: C
 
 def data_url(data: bytes) -> str:
     return f"data:image/png;base64,{base64.b64encode(data).decode()}"
+
+
+def test_files_and_commands_at_a_dumb_terminal(sit_down: Any, server: ChatServer, project: Path) -> None:
+    (project / "a.py").write_text("print('one')\n")
+    (project / ".env").write_text("KEY=hidden-value\n")
+    server.responses.append(ChatServer.text("Seen."))
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m", TERM="dumb")
+    person.sees(r"^> ?$")
+    person.types("!echo one of mine; sleep 300")
+    person.sees(r"you \.\.\.$")
+    time.sleep(1)
+    person.presses("c")
+    person.sees(r"interrupted$")
+    person.types("see @a.py and @.env")
+    person.sees(r"Show it to the model\? Type yes or no: ?$")
+    person.types("no")
+    screen = person.sees(r"^Seen\.$")
+    assert "attached a.py: 1 line\n" in screen
+    assert "print('one')" in said(server)
+    assert "one of mine" in said(server)
+    assert "hidden-value" not in said(server)
 
 
 # -- what was not sent -------------------------------------------------------------------------------------------------
