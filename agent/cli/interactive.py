@@ -14,7 +14,6 @@ from agent.cli.ask import TerminalAsker
 from agent.cli.drafts import BETWEEN, KeptDraft
 from agent.cli.escape import one_line, tame
 from agent.cli.liveview import LiveView
-from agent.cli.questions import QuestionLines
 from agent.cli.screen import tty
 from agent.cli.screen.aside import paged, pager_of_person, written_by
 from agent.cli.screen.board import Board
@@ -23,6 +22,7 @@ from agent.cli.screen.draft import DraftRows, said_rows
 from agent.cli.screen.keyboard import Keyboard
 from agent.cli.screen.painter import Painter
 from agent.cli.screen.themes import theme_for
+from agent.cli.screenreader import ScreenReader
 from agent.cli.signals import Ended, interrupting
 from agent.cli.words import AT_ONCE
 from agent.config import key_label, key_table
@@ -60,7 +60,7 @@ class InteractiveChat:
         self._steers = key_label(next(iter(display.keys.steer), ""))
         self.keyboard = Keyboard(self, tty.write, history=history, completer=_late_completer(self), keys=keys, bound=bound)
         self.completer: Completer | None = None
-        self._reader = QuestionLines(self.board, self.view, self.keyboard)
+        self._reader = ScreenReader(self)
         self._asker = TerminalAsker(self._reader)
         self._asking = asyncio.Lock()
         self._conversation: Conversation | None = None

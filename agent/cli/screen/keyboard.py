@@ -6,13 +6,14 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 from agent.cli.screen.aside import deaf_to_interrupts, edited_by_person
 from agent.cli.screen.bindings import bindings
 from agent.cli.screen.cells import Row, shortened
 from agent.cli.screen.draft import DraftRows, Pastes, draft_rows
+from agent.cli.screen.hands import Hands
 
 if TYPE_CHECKING:
     from prompt_toolkit.application import Application
@@ -24,60 +25,6 @@ QUIET = 0.7
 """Seconds without a key until a question takes keys: what was typed before it was seen is no answer."""
 _COMPLETIONS = 6
 _PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
-
-
-class Hands(Protocol):
-    """Receiver of what a person does."""
-
-    def sent(self, text: str, *, steers: bool) -> None:
-        """Take a draft, whose large pastes are labels: see ``Pastes``. ``steers``: it is for what runs now."""
-        ...
-
-    def interrupted(self) -> None:
-        """Ctrl-C, where no question waits and nothing lies in the draft."""
-        ...
-
-    def left(self) -> None:
-        """Ctrl-D in an empty draft."""
-        ...
-
-    def changed(self, *, whole: bool) -> None:
-        """Something was typed, or, where ``whole``, the screen has another size or was another program's."""
-        ...
-
-    def cleared(self) -> None:
-        """Ctrl-L."""
-        ...
-
-    def next_mode(self) -> None:
-        """Shift-Tab."""
-        ...
-
-    def pasted(self, text: str) -> str:
-        """Return what of a paste goes into the draft: a file that was dropped is pasted as its path."""
-        ...
-
-    async def paste_image(self) -> None:
-        """Ctrl-V: take the clipboard's picture."""
-        ...
-
-    @property
-    def has_queued(self) -> bool:
-        """True while a message waits for its turn."""
-        ...
-
-    def take_back(self) -> str:
-        """Take the last message that waits out of the queue; return its draft."""
-        ...
-
-    @property
-    def is_settling(self) -> bool:
-        """True while a question waits for a pause in the typing: no line is sent meanwhile."""
-        ...
-
-    def away(self) -> AbstractContextManager[None]:
-        """Leave the screen to another program for a while."""
-        ...
 
 
 class _Asked:
