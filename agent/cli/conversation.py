@@ -248,6 +248,8 @@ class Conversation:
                 self.screen.note(note)
             for fault in done.faults:
                 self.screen.fault(f"✗ {fault}")
+            for image in done.images:
+                self.screen.draw(image)
             self.images += done.images
             self.beside += done.parts
         if self.beside:

@@ -279,6 +279,7 @@ class InteractiveChat:
             return
         self.conversation.images.append(image)
         self.view.screen.note(f"{image} will go with your next message; /image alone removes it")
+        self.view.screen.draw(image)
 
     @property
     def has_queued(self) -> bool:

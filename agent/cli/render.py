@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from unicodedata import category, east_asian_width
 
 from agent.cli.escape import one_line, tame
-from toolcrib import ExecutedCall, ToolCall, ToolCallStatus
+from toolcrib import ExecutedCall, Image, ToolCall, ToolCallStatus
 from tools.dispatch.faces import as_json, images_of
 
 _OUTCOMES = {
@@ -143,6 +143,9 @@ class Screen:
     def diff(self, text: str) -> None:
         """Print a unified diff."""
         self.text(text)
+
+    def draw(self, image: Image) -> None:
+        """Do nothing: pictures are drawn on the chat's own screen alone."""
 
     def text(self, text: str, end: str = "\n") -> None:
         """Print a result."""

@@ -26,7 +26,7 @@ Call a tool by typing it:
 _WITH_MODEL = """\
 Say what you want done. A line such as @terminal {"command": "ls"} runs a tool yourself; the model does not hear of it.
 !COMMAND is run by you, in the same shell and unasked; its output goes with your next message, that of !!COMMAND does not.
-@PATH in a message attaches that file, picture or folder; Tab completes its name, @"a b" has blanks.
+@PATH in a message attaches that file, picture or folder, as a picture that is dropped does; Tab completes it, @"a b" has blanks.
 """
 _KEYS = """\
 What you type while it works is queued; {steer} hands it to the model with its next results, {take_back} takes it back.
@@ -173,6 +173,7 @@ async def _image(chat: Conversation, rest: str) -> None:
             raise ToolcribError("no model is connected, so nobody can look at it; /model connects one")
         chat.images.append(read_typed(rest))
         chat.screen.note(f"{labels(chat.images)} will go with your next message")
+        chat.screen.draw(chat.images[-1])
     elif chat.images:
         chat.screen.note(f"{labels(chat.images)} removed from your next message")
         chat.images.clear()

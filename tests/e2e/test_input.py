@@ -352,6 +352,16 @@ def test_a_screen_reader_gets_lines_in_words_that_stay(
     assert not re.search(rb"\x1b\[\d*[ABK]", between), "nothing is written over"
 
 
+def test_a_screen_reader_is_asked_by_lines_elsewhere_too(sit_down: Any, config: Any, project: Path) -> None:
+    (project / "build").mkdir()
+    config("display: {screen_reader: true}\n")
+    person = sit_down("call", "terminal", '{"command": "rm -rf build"}')
+    person.sees(r"\[o\]nce.*>$")
+    person.types("o")
+    assert person.waits_for_the_end() == 0
+    assert not (project / "build").exists()
+
+
 # -- pictures ----------------------------------------------------------------------------------------------------------
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x10\0\0\0\x10" + bytes(500)
@@ -398,8 +408,8 @@ def test_a_picture_is_drawn_where_the_terminal_shows_it(sit_down: Any, server: C
         )
         person.at_prompt()
         person.types("draw it")
-        screen = person.sees(r"^Drawn\.$")
-        assert "[image/png, 524 B]" in screen
+        person.sees(r"^Drawn\.$")
+        assert "[image/png, 524 B]" in person.at_prompt()
         assert person.written.count(b"\x1b]1337;File=inline=1;size=524;height=1;") == (program != "")
 
 
