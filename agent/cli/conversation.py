@@ -87,10 +87,14 @@ class ChatOpening:
 
 
 class ItemReader(Protocol):
-    """Shows items whole, and all of it in other colours."""
+    """Shows items whole, all of it in other colours, and what was left unsent."""
 
     async def show(self, number: int | None) -> None:
         """Show the item, the last one for None. Raises ToolcribError where there is none."""
+        ...
+
+    def restore_draft(self) -> None:
+        """Lay back into the draft what an ended process left unsent in this session."""
         ...
 
     def switch_theme(self, name: str) -> str:

@@ -28,6 +28,8 @@ class KeptDraft:
         file = self._file(session_id)
         if file is None:
             return ""
+        if self._session != session_id:  # what was typed goes on here
+            self.keep_now(self._session, "")
         forget_before(file.parent, time.time() - _STALE)
         try:
             handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -273,6 +273,8 @@ async def _resume(chat: Conversation, rest: str) -> None:
         raise ToolcribError("say which: /resume ID; /sessions lists them")
     await chat.open(resume=rest)
     await show_last(chat)
+    if chat.reader is not None:
+        chat.reader.restore_draft()
     await chat.go_on()
 
 

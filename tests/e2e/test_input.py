@@ -441,7 +441,8 @@ def test_files_and_commands_at_a_dumb_terminal(sit_down: Any, server: ChatServer
 # -- what was not sent -------------------------------------------------------------------------------------------------
 
 
-def test_a_killed_process_takes_no_draft_along(talking: Any, server: ChatServer, sit_down: Any, project: Path) -> None:
+@pytest.mark.parametrize("how", ["--continue", "/resume"])
+def test_a_killed_process_takes_no_draft_along(talking: Any, server: ChatServer, sit_down: Any, project: Path, how: str) -> None:
     drafts = Path(os.environ["XDG_STATE_HOME"]) / "toolcrib" / "drafts"
     slow = {"command": "touch started; sleep 300"}
     server.responses += [ChatServer.text("Hello."), ChatServer.calls(("terminal", slow)), ChatServer.text("Again.")]
@@ -461,7 +462,14 @@ def test_a_killed_process_takes_no_draft_along(talking: Any, server: ChatServer,
     talking.process.kill(signal.SIGKILL)
     while talking.looks():
         pass
-    again = sit_down("chat", "--base-url", server.base_url, "--model", "m", "--continue")
+    talking.process.wait()
+    options = [how] if how == "--continue" else []
+    again = sit_down("chat", "--base-url", server.base_url, "--model", "m", *options)
+    if how == "/resume":
+        again.at_prompt()
+        again.process.send("/resume \t")
+        again.sees(r"^> /resume [0-9a-f]{12}$")
+        again.process.send("\r")
     again.sees(r"^what was typed and not sent is back$")
     again.sees(r"^> queued words\n  half a draft$")
     again.process.send("\x03")

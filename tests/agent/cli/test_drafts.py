@@ -22,7 +22,10 @@ def test_a_draft_is_private_written_where_it_changed_and_removed_when_it_is_empt
         assert KeptDraft(tmp_path / "drafts").read("abc") == "half a thought"
         await kept.keep("def", "half a thought")
         assert [one.name for one in file.parent.iterdir()] == ["def"], "it goes with the session"
-        await kept.keep("def", "")
+        KeptDraft(tmp_path / "drafts").keep_now("abc", "left by another")
+        assert kept.read("abc") == "left by another"
+        assert [one.name for one in file.parent.iterdir()] == ["abc"]
+        await kept.keep("abc", "")
         assert list(file.parent.iterdir()) == []
 
     asyncio.run(type_on())
