@@ -34,6 +34,9 @@ What you type while it works is queued; {steer} hands it to the model with its n
 {next_mode} switches the mode: default, confirm-edits, plan.
 Ctrl-C interrupts what runs and keeps the session. {complete} completes. /keys lists all keys.
 """
+_PLAIN_KEYS = """\
+Ctrl-C interrupts what runs and keeps the session. Tab completes.
+"""
 _ALONE = ("/tools", "/cost", "/new", "/sessions", "/env", "/keys")
 """Commands without arguments: words behind them were meant for something, and would be lost."""
 _LAST = 3
@@ -85,7 +88,8 @@ async def _help(chat: Conversation, rest: str) -> None:
     how = _WITH_MODEL if chat.model else _BY_HAND
     words = (f"{name:<10} {text}" for name, text in words_of(chat.opening.crib).items())
     keys = {name: _labels(keys[:1]) for name, keys, _ in key_table(chat.opening.crib.config.display.keys)}
-    lines = [*(how + _KEYS.format(**keys)).rstrip("\n").split("\n"), *words]
+    told = _PLAIN_KEYS if chat.reader is None else _KEYS.format(**keys)
+    lines = [*(how + told).rstrip("\n").split("\n"), *words]
     if chat.screen.interactive:
         from textwrap import fill
 
@@ -117,8 +121,8 @@ def _labels(keys: Sequence[str]) -> str:
 async def _keys(chat: Conversation, rest: str) -> None:
     from agent.config import key_table
 
-    if not chat.screen.interactive:
-        raise ToolcribError("keys are pressed in the chat at a terminal")
+    if chat.reader is None:
+        raise ToolcribError("here the keys are those of any command line; display.keys is for the chat's own screen")
     keys = chat.opening.crib.config.display.keys
     _listed(chat, [(_labels(pressed), f"{words} ({name})") for name, pressed, words in key_table(keys)])
     chat.screen.note("Change one: toolcrib config set display.keys.steer '[f5, alt-s]'; interrupt and leave stay as they are.")

@@ -428,6 +428,8 @@ def test_files_and_commands_at_a_dumb_terminal(sit_down: Any, server: ChatServer
     time.sleep(1)
     person.presses("c")
     person.sees(r"interrupted$")
+    person.types("/keys")
+    person.sees(r"here the keys are those of any command line")
     person.types("see @a.py and @.env")
     person.sees(r"Show it to the model\? Type yes or no: ?$")
     person.types("no")
