@@ -1,4 +1,4 @@
-"""Limits of a project's ``.toolcrib/config.yaml``: it may set the display, lower limits, and grant less tools.
+"""Limits of a project's ``.toolcrib/config.yaml``: it may set the display but no keys, lower limits, and grant less tools.
 
 Whoever wrote the repository wrote that file, so all else in it is ignored, and reported.
 """
