@@ -30,9 +30,11 @@ _WORDS: Mapping[str, str] = {
     "search_files": "searches",
     "todo": "plans",
     "clarify": "asks",
+    "you": "run",
 }
 _SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "terminal": ("command",),
+    "you": ("command",),
     "read_file": ("path",),
     "write_file": ("path",),
     "patch": ("path",),
