@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from toolcrib._dataclass import dataclass
+from toolcrib._errors import ToolcribError
+
+if TYPE_CHECKING:
+    from toolcrib._context import Principal
 
 SearchOrder: TypeAlias = Literal["newest", "best"]
 
@@ -14,13 +18,13 @@ SearchOrder: TypeAlias = Literal["newest", "best"]
 class SearchFilter:
     """Limits of a search; what is None or empty limits nothing. Times are Unix seconds.
 
-    ``user`` counts together with ``platform``: a user of one platform is nobody on another. ``cwd``: sessions of that folder and
-    of those below it. ``roles`` are of user, assistant and results.
+    ``principal``: sessions of that person alone. ``cwd``: sessions of that folder and of those below it. ``roles`` are of user,
+    assistant and results.
     """
 
     session_id: str | None = None
+    principal: Principal | None = None
     platform: str | None = None
-    user: str | None = None
     cwd: str | None = None
     since: float | None = None
     until: float | None = None
@@ -42,6 +46,10 @@ class SearchHit:
     marks: Sequence[tuple[int, int]]
     platform: str
     cwd: str
+
+
+class SearchRefused(ToolcribError):
+    """A query that nothing can be found by."""
 
 
 class MessageSearch(Protocol):

@@ -10,6 +10,7 @@ from agent.store._codec import load
 from agent.store.postgres._database import PostgresDatabase
 from agent.store.postgres._text import Value, from_text, to_text
 from agent.store.search.words import Query, Term, parse, searched, snippet, words_of
+from toolcrib._context import LOCAL_PLATFORMS
 from toolcrib._search import SearchFilter, SearchHit, SearchOrder
 
 if TYPE_CHECKING:
@@ -94,8 +95,10 @@ def _clauses(where: SearchFilter) -> tuple[str, dict[str, Value]]:
         clauses.append((" AND s.id = %(session)s", {"session": to_text(where.session_id)}))
     if where.platform is not None:
         clauses.append((" AND s.platform = %(platform)s", {"platform": to_text(where.platform)}))
-    if where.user is not None:
-        clauses.append((' AND s."user" = %(user)s', {"user": to_text(where.user)}))
+    if (person := where.principal) is not None:
+        platforms = sorted(LOCAL_PLATFORMS) if person.is_local else [to_text(person.platform)]
+        theirs: dict[str, Value] = {"user": to_text(person.user), "platforms": platforms}
+        clauses.append((' AND s."user" = %(user)s AND s.platform = ANY(%(platforms)s)', theirs))
     if where.cwd is not None:
         below = to_text(where.cwd.rstrip("/") + "/")
         clauses.append((" AND (s.cwd = %(cwd)s OR starts_with(s.cwd, %(below)s))", {"cwd": below[:-1], "below": below}))

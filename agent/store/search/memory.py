@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent.store.search.words import Query, Term, parse, searched, snippet, words_of
+from toolcrib import Principal
 from toolcrib._search import SearchFilter, SearchHit, SearchOrder
 from toolcrib._store import SessionInfo
 from toolcrib._types import Json
@@ -41,7 +42,7 @@ def _fits(info: SessionInfo, at: float, message: Mapping[str, Json], where: Sear
     return (
         where.session_id in (None, info.id)
         and where.platform in (None, info.platform)
-        and where.user in (None, info.user)
+        and (where.principal is None or Principal(info.platform, info.user).key == where.principal.key)
         and (where.cwd is None or f"{info.cwd}/".startswith(f"{where.cwd.rstrip('/')}/"))
         and (where.since is None or at >= where.since)
         and (where.until is None or at < where.until)

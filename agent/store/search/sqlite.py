@@ -21,6 +21,7 @@ from agent.store._codec import Stored, plain, text
 from agent.store._database import Database
 from agent.store._packing import load_message
 from agent.store.search.words import Query, Term, parse, searched, snippet, words_of
+from toolcrib import Principal
 from toolcrib._search import SearchFilter, SearchHit, SearchOrder
 
 if TYPE_CHECKING:
@@ -127,8 +128,8 @@ class SqliteSearch:
         if where.session_id is not None:
             found = await self._store.row("SELECT row FROM sessions WHERE id = ?", (text(where.session_id),))
             place.append((f"s{-1 if found is None else found[0]}",))
-        if where.platform is not None and where.user is not None:
-            place.append((_principal(where.platform, where.user),))
+        if where.principal is not None:
+            place.append((_whose(where.principal),))
         if where.roles:
             place.append(tuple(f"r{role}" for role in where.roles))
         return place
@@ -237,12 +238,12 @@ def _entry(row: int, body: Stored, session: int, platform: Stored, user: Stored)
         said, role = " ".join(words_of(searched(record))), str(record.get("role", ""))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # it is reported where it is read
         said, role = "", ""
-    return _Entry(row, said, f"s{session} r{role} {_principal(plain(platform), plain(user))}")
+    return _Entry(row, said, f"s{session} r{role} {_whose(Principal(plain(platform), plain(user)))}")
 
 
-def _principal(platform: str, user: str) -> str:
-    """One word for a user of a platform."""
-    return "p" + hashlib.blake2s(f"{platform}\0{user}".encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+def _whose(person: Principal) -> str:
+    """One word for a person."""
+    return "p" + hashlib.blake2s(person.key.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
 
 
 def _digest(body: Stored) -> bytes:
@@ -287,8 +288,6 @@ def _clauses(where: SearchFilter) -> tuple[str, list[Any]]:
     clauses: list[tuple[str, Sequence[Any]]] = []
     if where.platform is not None:
         clauses.append((" AND s.platform = ?", [text(where.platform)]))
-    if where.user is not None:
-        clauses.append((" AND s.user = ?", [text(where.user)]))
     if where.cwd is not None:
         below = f"{where.cwd.rstrip('/')}/"
         clauses.append((" AND (s.cwd = ? OR substr(s.cwd, 1, ?) = ?)", [text(below[:-1]), len(below), text(below)]))

@@ -12,8 +12,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from toolcrib import ToolcribError
 from toolcrib._regex import Regex
+from toolcrib._search import SearchRefused
 
 MOST_CHARS = 50_000
 """Characters of one message's text that are indexed: of a longer one its beginning and, for a fifth of it, its end."""
@@ -32,10 +32,6 @@ _HUMP = Regex(r"([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])")
 _CHARACTER = Regex(rf"[{_CJK}]")
 _WORD = Regex(r"[^\W_]+")
 _PART = Regex(r'(-?)"([^"]*)"(\*?)|(\S+)')
-
-
-class SearchRefused(ToolcribError):
-    """A query that nothing can be found by."""
 
 
 class Term(NamedTuple):

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.store.memory import MemoryStore
-from agent.store.search.words import MOST_CHARS, SearchRefused, parse, searched, snippet, words_of
-from toolcrib._search import SearchFilter
+from agent.store.search.words import MOST_CHARS, parse, searched, snippet, words_of
+from toolcrib import Principal
+from toolcrib._search import SearchFilter, SearchRefused
 from toolcrib._store import Store
 
 CALL = {"id": "c1", "name": "read_file", "args": {"path": "src/wordCount.py", "more": [{"deep": "kept"}]}}
@@ -66,13 +67,26 @@ async def test_filters(store: Store) -> None:
     await say(store, "a", "one word", cwd="/home/ann/api")
     await say(store, "b", "one word", cwd="/home/ann/api/web", platform="telegram")
     await say(store, "c", "one word", cwd="/home/ann/api2", user="bob")
-    names = ("session_id", "platform", "user", "cwd")
-    expected = {("a", None, None, None): "a", (None, "cli", None, None): "ac", (None, None, "bob", None): "c"}
-    expected |= {(None, "cli", "ann", None): "a", (None, None, None, "/home/ann/api"): "ab", (None, "cli", "", None): ""}
-    expected |= {("nobody", None, None, None): "", (None, None, None, "/"): "abc", (None, None, None, "/home/ann/api/"): "ab"}
-    for values, sessions in expected.items():
-        where = SearchFilter(**dict(zip(names, values, strict=True)))  # type: ignore[arg-type]  # each by its name
-        assert sorted(name for name, _ in await found(store, "word", where=where)) == [*sessions], values
+    for where, sessions in {
+        SearchFilter(session_id="a"): "a",
+        SearchFilter(session_id="nobody"): "",
+        SearchFilter(platform="cli"): "ac",
+        SearchFilter(principal=Principal("cli", "ann")): "a",
+        SearchFilter(principal=Principal("cli", "bob"), platform="cli"): "c",
+        SearchFilter(principal=Principal("cli", "bob"), session_id="a"): "",
+        SearchFilter(principal=Principal("cli")): "",
+        SearchFilter(cwd="/home/ann/api"): "ab",
+        SearchFilter(cwd="/home/ann/api/"): "ab",
+        SearchFilter(cwd="/"): "abc",
+    }.items():
+        assert sorted(name for name, _ in await found(store, "word", where=where)) == [*sessions], where
+
+
+async def test_the_local_person_is_one_wherever_from(store: Store) -> None:
+    for platform, user in (("cli", ""), ("api", ""), ("telegram", ""), ("cli", "ann")):
+        await say(store, f"{platform}-{user}", "one word", platform=platform, user=user)
+    for person, sessions in ((Principal("cli"), {"cli-", "api-"}), (Principal("telegram"), {"telegram-"})):
+        assert {name for name, _ in await found(store, "word", where=SearchFilter(principal=person))} == sessions
 
 
 async def test_times(store: Store) -> None:
@@ -122,7 +136,7 @@ async def test_a_principal_never_sees_anothers(store: Store) -> None:
         await say(store, f"s{number}", f"common word of {user}", f"secret{number}", platform=platform, user=user)
     for _ in range(100):
         (platform, user), number = chance.choice(people), chance.randrange(60)
-        where = SearchFilter(platform=platform, user=user)
+        where = SearchFilter(principal=Principal(platform, user))
         theirs = {f"s{index}" for index, who in enumerate(people) if who == (platform, user)}
         assert {name for name, _ in await found(store, "common", where=where, limit=100)} == theirs
         assert await found(store, f"secret{number}", where=where) == ([(f"s{number}", 1)] if f"s{number}" in theirs else [])
