@@ -35,6 +35,6 @@ registry.register(
         },
     },
     handler=None,
-    kind="search",
+    kind="other",
     emoji="🔎",
 )

@@ -30,6 +30,7 @@ _WORDS: Mapping[str, str] = {
     "search_files": "searches",
     "todo": "plans",
     "clarify": "asks",
+    "session_search": "looks back for",
 }
 _SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "terminal": ("command",),
@@ -38,6 +39,7 @@ _SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "patch": ("path",),
     "search_files": ("pattern", "path"),
     "clarify": ("question",),
+    "session_search": ("query", "session"),
 }
 """The arguments that say what a call is about."""
 
