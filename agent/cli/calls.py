@@ -31,6 +31,7 @@ _WORDS: Mapping[str, str] = {
     "todo": "plans",
     "clarify": "asks",
     "you": "run",
+    "session_search": "looks back for",
 }
 _SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "terminal": ("command",),
@@ -40,6 +41,7 @@ _SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "patch": ("path",),
     "search_files": ("pattern", "path"),
     "clarify": ("question",),
+    "session_search": ("query", "session"),
 }
 """The arguments that say what a call is about."""
 
