@@ -37,7 +37,7 @@ Ctrl-C interrupts what runs and keeps the session. {complete} completes. /keys l
 _PLAIN_KEYS = """\
 Ctrl-C interrupts what runs and keeps the session. Tab completes.
 """
-_ALONE = ("/tools", "/cost", "/new", "/sessions", "/env", "/keys")
+_ALONE = ("/tools", "/cost", "/memory", "/new", "/sessions", "/env", "/keys")
 """Commands without arguments: words behind them were meant for something, and would be lost."""
 _LAST = 3
 """Exchanges that are shown when a session is resumed."""
@@ -258,6 +258,16 @@ async def _cost(chat: Conversation, rest: str) -> None:
     chat.screen.text(told(total(await chat.opening.crib.store.usage.sums(session_id=chat.session.id))))
 
 
+async def _memory(chat: Conversation, rest: str) -> None:
+    from agent.cli.remembered import shown
+    from agent.memory.files import MemoryFolder, project_of
+
+    session, crib = chat.session, chat.opening.crib
+    project = None if session.backend.is_remote else project_of(crib.project_dir, crib.project_dir)
+    folder = MemoryFolder(session.identity.principal, project)
+    chat.screen.text("\n".join(shown(folder.files(), session.config, session.scope.redactor)))
+
+
 async def _new(chat: Conversation, rest: str) -> None:
     mode = chat.session.mode.now  # a mode is the person's, who has not switched it
     await chat.open(mode=mode)
@@ -344,6 +354,7 @@ COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/undo": _undo,
     "/diff": _diff,
     "/cost": _cost,
+    "/memory": _memory,
     "/show": _show,
     "/new": _new,
     "/sessions": _sessions,
