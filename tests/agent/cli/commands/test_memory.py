@@ -214,3 +214,13 @@ def test_words_that_are_meant_otherwise(run: Any, config: Callable[[str], Path])
     assert "an editor needs a terminal" in run("memory", "edit").err
     config("memory: {enabled: false}\n")
     assert "It is switched off" in run("memory").out
+
+
+def test_the_chat_shows_it(run: Any, tmp_path: Path) -> None:
+    keep("Tabs.")
+    keep("Port 80.", "project", project=tmp_path)
+    done = run("chat", stdin=b"/memory\n/memory now\n")
+    assert done.code == 0
+    assert "  - Tabs.  (20" in done.out
+    assert "about this project (8 of 4,000 characters)" in done.out
+    assert "/memory takes nothing after it" in done.err
