@@ -148,9 +148,14 @@ def check_tools() -> Iterator[CheckFinding]:
 def check_assembled(config: Config, project_dir: Path) -> Iterator[CheckFinding]:
     from agent.cli.names import name_findings
     from agent.cli.storing import check_files
+    from agent.confirming import UnconfirmedConfig, unconfirmed
     from agent.run import assemble, open_store
     from toolcrib import registry
 
+    if changes := unconfirmed(config):
+        yield CheckFinding("wrong", str(UnconfirmedConfig(config, changes)), "toolcrib config confirm, at a terminal")
+        yield CheckFinding("note", "plugins, toolsets and approvals are not checked", "confirm the configuration first")
+        return
     before = len(registry.problems)
     damage = list(check_files(config))
     yield from damage

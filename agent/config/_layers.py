@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,6 +45,8 @@ def load_config(
                 [ConfigFault(file, 0, "profiles", _unknown(chosen, list(config.profiles), by_environment=profile is None))]
             )
         config = _with_profile(node, file, chosen)
+    if data is not None:
+        config = dataclasses.replace(config, digest=hashlib.sha256(data).hexdigest())
     if config.store.path is None and os.environ.get("TOOLCRIB_STATE"):
         config = dataclasses.replace(config, origins={**config.origins, "store.path": "environment TOOLCRIB_STATE"})
     if config.store.url is None and os.environ.get("TOOLCRIB_STORE_URL"):

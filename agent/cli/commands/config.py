@@ -13,7 +13,7 @@ from agent.cli.app import FAILED, OK
 if TYPE_CHECKING:
     from agent.config import Config
 
-HELP = "Show the settings and where each comes from; get, set, unset, check."
+HELP = "Show the settings and where each comes from; get, set, unset, check, confirm."
 _EPILOG = """\
 examples:
   toolcrib config show --origins
@@ -23,17 +23,20 @@ examples:
   toolcrib config unset tools.disabled                     back to the default
   toolcrib config check                                    every fault, each with file and line; exit code 1
   $EDITOR "$(toolcrib config path)"
+  toolcrib config confirm                                  agree to what was changed in the file by hand, at a terminal
 
 show and get tell what counts here: defaults, your file, its profile (--profile or $TOOLCRIB_PROFILE), then what the
 project's .toolcrib/config.yaml may narrow. set and unset change your own file. They ask nothing, so that scripts can use
-them; command_allowlist and plugins.trusted_projects are set at a terminal alone. A command that a model asks for sets
-nothing: the approval gate blocks it, and below a session that goes by this configuration it refuses by itself.
+them; command_allowlist and plugins.trusted_projects are set at a terminal alone. What loosens or redirects (approval, plugins,
+toolsets, platforms, backends, a model's server, the store) and was not set at a terminal counts after `config confirm` only, once
+toolcrib was started before. A command that a model asks for sets nothing: the approval gate blocks it, and below a session that
+goes by this configuration it refuses by itself.
 
 API keys do not belong here: put them into environment variables or into secrets.env beside the file (chmod 600).
 """
 _TRUST = (("command_allowlist",), ("plugins", "trusted_projects"))
 """Keys by which more is allowed than before, unasked: for a person at a terminal."""
-_ACTIONS = ("show", "get", "set", "unset", "path", "check")
+_ACTIONS = ("show", "get", "set", "unset", "path", "check", "confirm")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -56,13 +59,14 @@ def run(args: argparse.Namespace) -> int:
         raise ToolcribError(f"an argument is missing: toolcrib config {args.action} {' '.join(needs).upper()}")
     if args.value is not None and args.action != "set":
         raise ToolcribError(f"`config {args.action}` takes no value; `toolcrib config set KEY VALUE` sets one")
-    if args.key is not None and args.action in ("path", "check"):
+    if args.key is not None and args.action in ("path", "check", "confirm"):
         raise ToolcribError(f"`config {args.action}` takes no key")
     if (args.origins or args.json) and args.action not in ("show", "get"):
         raise ToolcribError(f"`config {args.action}` takes neither --origins nor --json")
     if args.profile is not None and args.action in ("set", "unset"):
         raise ToolcribError(f"to change a profile, name its key: toolcrib config {args.action} profiles.NAME.KEY")
     actions = {"show": _show, "get": _get, "set": _set, "unset": _unset, "path": _path, "check": _check}
+    actions["confirm"] = _confirm
     return actions[args.action](args)
 
 
@@ -121,7 +125,8 @@ def _get(args: argparse.Namespace) -> int:
 
 
 def _set(args: argparse.Namespace) -> int:
-    from agent.config import find_key, parse_value, set_value
+    from agent.cli.confirming import set_as_person
+    from agent.config import find_key, parse_value
 
     parts, hint = find_key(args.key)
     value = parse_value(args.value, hint)
@@ -130,9 +135,9 @@ def _set(args: argparse.Namespace) -> int:
         from agent.cli.terminal import controlling_terminal
 
         with controlling_terminal(folders_of(_load(args))):  # nobody else gives grants and trust
-            set_value(args.config, parts, value)
+            set_as_person(args.config, parts, value)
     else:
-        set_value(args.config, parts, value)
+        set_as_person(args.config, parts, value)
     return _told(args, parts)
 
 
@@ -143,11 +148,12 @@ def _gives_trust(parts: tuple[str, ...]) -> bool:
 
 
 def _unset(args: argparse.Namespace) -> int:
-    from agent.config import NotSet, unset_value
+    from agent.cli.confirming import unset_as_person
+    from agent.config import NotSet
 
     parts = _parts(args.key)
     try:
-        unset_value(args.config, parts)
+        unset_as_person(args.config, parts)
     except NotSet as error:
         print(f"toolcrib: {error}", file=sys.stderr)
         return FAILED
@@ -209,6 +215,24 @@ def _check(args: argparse.Namespace) -> int:
     if not faults:
         print(f"{file}: no faults" if file.exists() else f"{file}: no such file, so everything is at its default")
     return FAILED if faults else OK
+
+
+def _confirm(args: argparse.Namespace) -> int:
+    """Agree to what was changed in the file. For a person at a terminal."""
+    from agent.below import folders_of
+    from agent.cli.confirming import ask
+    from agent.cli.terminal import controlling_terminal
+    from agent.config import load_config
+    from agent.confirming import unconfirmed
+
+    config = load_config(args.config, profile="")
+    if not (changes := unconfirmed(config)):
+        print(f"{config.path}: nothing awaits your confirmation")
+        return OK
+    with controlling_terminal(folders_of(config)) as terminal:
+        agreed = ask(config, changes, terminal)
+    print(f"{config.path}: {'confirmed as it is now' if agreed else 'nothing is confirmed'}")
+    return OK if agreed else FAILED
 
 
 def _parts(key: str | None) -> tuple[str, ...]:

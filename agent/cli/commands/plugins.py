@@ -164,7 +164,8 @@ def tool_gate(call):
 
 
 def _enable(args: argparse.Namespace) -> int:
-    from agent.config import load_config, set_value
+    from agent.cli.confirming import set_as_person
+    from agent.config import load_config
     from agent.plugins import canonical, discover
 
     config = load_config(args.config, profile="", project_dir=Path.cwd())
@@ -172,7 +173,7 @@ def _enable(args: argparse.Namespace) -> int:
     if any(canonical(one) == canonical(info.name) for one in config.plugins.enabled):
         print(f"{info.name}: enabled already, in {config.path}")
     else:
-        set_value(args.config, ("plugins", "enabled"), [*config.plugins.enabled, info.name])
+        set_as_person(args.config, ("plugins", "enabled"), [*config.plugins.enabled, info.name])
         print(f"{info.name}: enabled, in {config.path}; it runs with all your rights, from {info.where}")
     if not info.trusted:
         print("it belongs to this project, and is not trusted as it is now: read it, then `toolcrib plugins trust`")
@@ -181,7 +182,8 @@ def _enable(args: argparse.Namespace) -> int:
 
 def _disable(args: argparse.Namespace) -> int:
     """Take a plugin out of plugins.enabled, also one that is not there any more."""
-    from agent.config import load_config, set_value
+    from agent.cli.confirming import set_as_person
+    from agent.config import load_config
     from agent.plugins import canonical
 
     config = load_config(args.config, profile="")
@@ -189,7 +191,7 @@ def _disable(args: argparse.Namespace) -> int:
     left = [one for one in enabled if canonical(one) != canonical(args.name)]
     if len(left) == len(enabled):
         raise ToolcribError(f"{args.name!r} is not enabled (enabled: {', '.join(enabled) or 'none'})")
-    set_value(args.config, ("plugins", "enabled"), left)
+    set_as_person(args.config, ("plugins", "enabled"), left)
     print(f"{args.name}: disabled, in {config.path}; sessions that run keep it")
     return OK
 
@@ -197,8 +199,9 @@ def _disable(args: argparse.Namespace) -> int:
 def _trust(args: argparse.Namespace) -> int:
     """Trust the project's plugins as they are now. For a person at a terminal."""
     from agent.below import folders_of
+    from agent.cli.confirming import set_as_person
     from agent.cli.terminal import confirmed, controlling_terminal
-    from agent.config import load_config, set_value
+    from agent.config import load_config
     from agent.plugins import discover, project_digest
 
     config, root = load_config(args.config, profile="", project_dir=Path.cwd()), Path.cwd().resolve()
@@ -216,6 +219,6 @@ def _trust(args: argparse.Namespace) -> int:
             return OK
         if project_digest(root) != digest:
             raise ToolcribError("they changed while you were asked: read them again")
-        set_value(args.config, ("plugins", "trusted_projects", str(root)), digest)
+        set_as_person(args.config, ("plugins", "trusted_projects", str(root)), digest)
     print(f"{root}: trusted as they are now, in {config.path}; any change in them takes that back")
     return OK

@@ -80,7 +80,8 @@ def _unknown(registry: ToolRegistry, name: str) -> str:
 
 def _switch(crib: Crib, args: argparse.Namespace) -> int:
     """Off means in the list of disabled tools; a name that no tool has any more can still be taken out of it."""
-    from agent.config import load_config, set_value
+    from agent.cli.confirming import set_as_person
+    from agent.config import load_config
 
     if not args.wanted:
         raise ToolcribError(f"name the tools: toolcrib tools {args.action} NAME...")
@@ -104,7 +105,7 @@ def _switch(crib: Crib, args: argparse.Namespace) -> int:
     if new == now:
         print(f"nothing to change: {'.'.join(key)} is {json.dumps(now)} in {config.path}")
     else:
-        set_value(config.path, key, new)
+        set_as_person(config.path, key, new)
         print(f"{'.'.join(key)}: {json.dumps(now)} -> {json.dumps(new)} in {config.path}")
     return _outcome(args, list(wanted))
 

@@ -9,16 +9,18 @@ import pytest
 from agent.config import load_config
 
 
-def test_one_is_made_changed_compared_and_taken_out(run: Any, config: Any) -> None:
+def test_one_is_made_changed_compared_and_taken_out(run: Any, config: Any, agree: Any) -> None:
     file = config("# mine\ntools:\n  timeout: 60  # long\n")
     done = run(
         "toolsets", "create", "research", "--tools", "read_file,search_files", "--include", "todo", "--description", "Looks"
     )
     assert (done.code, done.out) == (0, f"research: made, in {file}\nnobody gets other tools by that\n")
+    agree()
     assert run("toolsets", "edit", "research", "--add", "patch", "--drop", "search_files", "--description", "Edits").code == 0
     custom = load_config().toolsets.custom["research"]
     assert (custom.description, custom.tools, custom.includes) == ("Edits", ("read_file", "patch"), ("todo",))
     assert "60  # long" in file.read_text()
+    agree()
     rows = run("toolsets", "diff", "coding", "research").out.splitlines()
     assert [row.split()[:2] for row in rows if row[0] in "+-"] == [
         ["-", "terminal"],
@@ -26,8 +28,10 @@ def test_one_is_made_changed_compared_and_taken_out(run: Any, config: Any) -> No
         ["-", "search_files"],
         ["-", "clarify"],
     ]
+    agree()
     assert run("toolsets", "edit", "research", "--exclude", "todo", "--add", "todo").code == 0
     assert load_config().toolsets.custom["research"].tools == ("read_file", "patch", "todo")
+    agree()
     assert run("toolsets", "delete", "research").code == 0
     assert load_config().toolsets.custom == {}
 
