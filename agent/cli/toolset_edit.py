@@ -81,7 +81,7 @@ def _told(before: Config, file: Path | None, project: Path, args: argparse.Names
     lines = list(changes(granted(before, project, who), granted(after, project, who)))
     print(
         "\n".join(
-            ["it changes:", *(f"  {line}" for line in lines)] if lines else ["nobody gets other tools by that"]
+            ["it changes:", *(f"  {line}" for line in lines)] if lines else ["nobody gets other tools or approvals by that"]
         )
     )
     return OK
