@@ -182,36 +182,16 @@ def _path(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
+    from agent.cli.config_check import config_faults
     from agent.cli.escape import tame
-    from agent.config import BrokenConfig, config_path, load_config, read_secrets
-    from toolcrib import ConfigError
+    from agent.config import config_path
 
     file = config_path(args.config)
-    faults: list[str] = []
-    config: Config | None = None
-    for profile, project in ((args.profile, None), (args.profile, Path.cwd())):
-        try:
-            config = load_config(file, profile=profile, project_dir=project)
-        except BrokenConfig as error:
-            faults = [str(fault) for fault in error.faults]
-            break
-        except ConfigError as error:
-            faults = [str(error)]
-            break
-    try:
-        read_secrets(file.parent)
-    except ConfigError as error:
-        faults.append(str(error))
-    if config is not None and file.exists() and file.stat().st_mode & 0o022:
-        faults.append(f"others may write {file}: chmod go-w {file}")
+    config, faults = config_faults(file, args.profile, Path.cwd())
     if config is not None:
-        from agent.cli.names import meaning_faults
-
         _notices(config)
-        if not faults:
-            faults = meaning_faults(config, Path.cwd())
     for fault in faults:
-        print(tame(fault))
+        print("\n".join(map(tame, fault.splitlines())))
     if not faults:
         print(f"{file}: no faults" if file.exists() else f"{file}: no such file, so everything is at its default")
     return FAILED if faults else OK
