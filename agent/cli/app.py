@@ -264,6 +264,7 @@ def open_crib(options: argparse.Namespace) -> Crib:
 
     from agent.cli.confirming import confirmed_config
     from agent.config import load_config
+    from agent.confirming import require_confirmed
     from agent.run import assemble, open_store
 
     cwd = getattr(options, "cwd", None)
@@ -273,7 +274,11 @@ def open_crib(options: argparse.Namespace) -> Crib:
     file = Path(options.config) if options.config else None
     if file is not None and not file.exists():
         raise ToolcribError(f"--config: {file} does not exist; `toolcrib config set KEY VALUE --config {file}` begins it")
-    config = confirmed_config(load_config(file, profile=options.profile, project_dir=folder))
+    config = load_config(file, profile=options.profile, project_dir=folder)
+    if getattr(options, "asks", True):
+        confirmed_config(config)
+    else:
+        require_confirmed(config)
     if getattr(options, "develop_toolcrib", False):
         config = replace(config, approval=replace(config.approval, develop_toolcrib=True))
     if getattr(options, "allow", ()) or getattr(options, "allow_file", ()):

@@ -57,7 +57,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--yes", action="store_true", help="stop, prune: do not ask")
     parser.add_argument("--json", action="store_true", help="list, test, stop, prune: as JSON")
-    parser.add_argument("--names", dest="only_names", action="store_true", help="list: nothing but the names of the backends")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -79,9 +78,6 @@ def _list(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.render import table
     from tools.environments.leftovers import left_behind
 
-    if args.only_names:
-        print("\n".join(backend.name for backend in crib.backends.all()))
-        return OK
     found = look(crib)
     if args.json:
         print(json.dumps(as_json(crib.backends, found), ensure_ascii=False, indent=2))

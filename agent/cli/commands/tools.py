@@ -33,9 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", nargs="?", choices=("list", "show", "enable", "disable"), default="list")
     parser.add_argument("wanted", metavar="NAME", nargs="*", help="the tool, for show; the tools, for enable and disable")
     parser.add_argument("--platform", help="as a session there sees them (default: cli); what to change, for enable and disable")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="as JSON: name, toolset, emoji, description, granted, reason")
-    form.add_argument("--names", action="store_true", help="names only, of those that a session gets")
+    parser.add_argument("--json", action="store_true", help="as JSON: name, toolset, emoji, description, granted, reason")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,8 +47,6 @@ def run(args: argparse.Namespace) -> int:
         lines = crib.explain(args.platform or "cli")
     if args.json:
         print(json.dumps([asdict(line) for line in lines], ensure_ascii=False, indent=2))
-    elif args.names:
-        print("\n".join(line.name for line in lines if line.granted))
     else:
         rows = [(line.emoji or "🔧", line.name, line.toolset, first_sentence(line.description)) for line in lines if line.granted]
         table(rows)

@@ -90,11 +90,12 @@ def test_a_broken_configuration_is_told_whole(run: Any, config: Callable[[str], 
 def test_another_configuration_file(run: Any, tmp_path: Path, after: bool) -> None:
     file = tmp_path / "other.yaml"
     file.write_text("tools: {disabled: [terminal]}\n")
-    option = ["--config", str(file)]
-    assert "terminal" in run("tools", "--names").out.split()
-    assert "terminal" not in run(*(["tools", "--names", *option] if after else [*option, "tools", "--names"])).out.split()
+    option, names = ["--config", str(file)], ["completion", "--names", "tools"]
+    words = [*names, *option] if after else [*option, *names]
+    assert "terminal" in run(*names).out.split()
+    assert "terminal" not in run(*words).out.split()
     file.unlink()
-    done = run(*(["tools", "--names", *option] if after else [*option, "tools", "--names"]))
+    done = run(*words)
     assert (done.code, done.out) == (2, "")  # what it would have switched off may not run
     assert f"--config: {file} does not exist" in done.err
     assert f"✗ --config: {file} does not exist" in run("doctor", *option).out

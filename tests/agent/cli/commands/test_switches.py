@@ -12,13 +12,13 @@ def test_a_tool_is_switched_off_and_on_again(run: Any, config: Any, agree: Any) 
     assert done.code == 0
     assert 'tools.disabled: [] -> ["terminal", "patch"]' in done.out
     assert "terminal on cli: off: switched off in the configuration" in done.out
-    assert "terminal" not in run("tools", "--names").out.split()
+    assert "terminal" not in run("completion", "--names", "tools").out.split()
     assert "nothing to change" in run("tools", "disable", "terminal").out
     enabled = run("tools", "enable", "terminal")
     assert "it counts once it is confirmed, at a terminal: toolcrib config confirm" in enabled.err
     agree()
     assert "terminal on cli: on" in run("tools", "enable", "terminal").out
-    assert "terminal" in run("tools", "--names").out.split()
+    assert "terminal" in run("completion", "--names", "tools").out.split()
     for comment in ("# mine", "# short"):
         assert comment in file.read_text()
 
@@ -35,8 +35,9 @@ def test_on_one_platform(run: Any, agree: Any) -> None:
     done = run("tools", "disable", "terminal", "--platform", "telegram")
     assert "platforms.telegram.disabled_tools" in done.out
     assert "terminal on telegram: off" in done.out
-    assert "terminal" in run("tools", "--names").out.split()
-    assert "terminal" not in run("tools", "--names", "--platform", "telegram").out.split()
+    assert "terminal" in run("completion", "--names", "tools").out.split()
+    granted = {one["name"]: one["granted"] for one in json.loads(run("tools", "--json", "--platform", "telegram").out)}
+    assert not granted["terminal"]
     run("tools", "disable", "terminal")
     run("tools", "enable", "terminal", "--platform", "telegram")
     agree()
