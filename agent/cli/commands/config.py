@@ -166,7 +166,8 @@ def _told(args: argparse.Namespace, parts: tuple[str, ...]) -> int:
 
     try:
         config = _load(args)
-        _lines(config, _below(config, args.key), origins=True)
+        found = _below(config, args.key)  # of a section what is set, rather than every default beside it
+        _lines(config, [pair for pair in found if config.origin(pair[0]) != "default"] or found, origins=True)
     except NotSet:
         print(f"{'.'.join(parts)} is not set")
     except BrokenConfig as error:

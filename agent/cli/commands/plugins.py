@@ -200,13 +200,15 @@ def _trust(args: argparse.Namespace) -> int:
     """Trust the project's plugins as they are now. For a person at a terminal."""
     from agent.below import folders_of
     from agent.cli.confirming import set_as_person
+    from agent.cli.logs import shown_otherwise
     from agent.cli.terminal import confirmed, controlling_terminal
     from agent.config import load_config
     from agent.plugins import discover, project_digest
 
     config, root = load_config(args.config, profile="", project_dir=Path.cwd()), Path.cwd().resolve()
     digest = project_digest(root)
-    found = [info for info in discover(config, root) if info.source == "project"]
+    with shown_otherwise():
+        found = [info for info in discover(config, root) if info.source == "project"]
     if found and all(info.trusted for info in found):
         print(f"{root}: its plugins are trusted already, as they are now")
         return OK
