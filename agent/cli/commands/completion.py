@@ -109,7 +109,9 @@ class CompletionWords:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"), nargs="?")
+    parser.add_argument(
+        "shell", choices=("bash", "zsh", "fish"), nargs="?", help="the shell that is to complete toolcrib's words"
+    )
     parser.add_argument(
         "--names", metavar="KIND", choices=sorted(KINDS), help=f"print names, a line each: {', '.join(sorted(KINDS))}"
     )

@@ -41,9 +41,9 @@ _ACTIONS = ("show", "get", "set", "unset", "path", "check", "confirm")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG + "\nkeys:\n" + _key_lines() + "\n"
-    # So that options may stand between the words, as in `config show --origins tools`.
-    parser.parse_args = parser.parse_intermixed_args  # type: ignore[method-assign]  # its overloads are the same
-    parser.add_argument("action", nargs="?", choices=_ACTIONS, default="show")
+    parser.add_argument(
+        "action", nargs="?", choices=_ACTIONS, default="show", help="what to do (default: show); the examples below show each"
+    )
     parser.add_argument("key", nargs="?", metavar="KEY", help="for get, set and unset; for show, only what is below it")
     parser.add_argument("value", nargs="?", metavar="VALUE", help="for set")
     parser.add_argument("--profile", metavar="NAME", help="as with this profile ('': with none); for show, get and check")

@@ -46,7 +46,9 @@ _ACTIONS = ("list", "test", "shell", "stop", "prune")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("action", nargs="?", choices=_ACTIONS, default="list")
+    parser.add_argument(
+        "action", nargs="?", choices=_ACTIONS, default="list", help="what to do (default: list); the examples below show each"
+    )
     parser.add_argument("names", metavar="NAME", nargs="*", default=[], help="backends; for stop also sessions and containers")
     parser.add_argument(
         "--session", metavar="ID", default="", help="shell: the backend of this session (the beginning of its id)"

@@ -31,8 +31,14 @@ A plugin runs with all your rights, so none is loaded until you name it in the c
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("action", nargs="?", choices=("list", "info", "new", "enable", "disable", "trust"), default="list")
-    parser.add_argument("name", nargs="?", help="the plugin, for info, new, enable and disable")
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("list", "info", "new", "enable", "disable", "trust"),
+        default="list",
+        help="what to do (default: list); the examples below show each",
+    )
+    parser.add_argument("name", metavar="NAME", nargs="?", help="the plugin, for info, new, enable and disable")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -111,7 +117,8 @@ def _named(found: Sequence[PluginInfo], name: str) -> PluginInfo:
         return info
     alike = near(canonical(name), known)
     meant = f"did you mean {known[alike[0]].name!r}?" if alike else f"there are: {', '.join(one.name for one in known.values())}"
-    raise ToolcribError(f"there is no plugin {name!r}; {meant if known else 'install it, or put it into the plugins folder'}")
+    meant = meant if known else f"install it by pip, or begin one of yours: toolcrib plugins new {name}"
+    raise ToolcribError(f"there is no plugin {name!r}; {meant}")
 
 
 def _new(args: argparse.Namespace) -> int:

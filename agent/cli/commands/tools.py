@@ -30,7 +30,13 @@ enable and disable change `tools.disabled`, or with --platform that platform's `
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("action", nargs="?", choices=("list", "show", "enable", "disable"), default="list")
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("list", "show", "enable", "disable"),
+        default="list",
+        help="what to do (default: list); the examples below show each",
+    )
     parser.add_argument("wanted", metavar="NAME", nargs="*", help="the tool, for show; the tools, for enable and disable")
     parser.add_argument("--platform", help="as a session there sees them (default: cli); what to change, for enable and disable")
     parser.add_argument("--json", action="store_true", help="as JSON: name, toolset, emoji, description, granted, reason")

@@ -28,7 +28,8 @@ examples:
 
 resolve tells what each schema costs in every request, in tokens: an estimate, the characters of its JSON / 4; and how calls are
 approved: the mode, your rules that apply to these tools, what was granted for always (with --json as `approval`). diff shows what
-differs in that, too. create, edit and delete change toolsets.custom in your configuration, and tell who gets other tools by that.
+differs in that, too. create, edit and delete change toolsets.custom in your configuration, and tell who gets other tools or
+approvals by that.
 """
 _OWN = ("resolve", "create", "edit", "diff", "delete")
 _OPTIONS = {
@@ -50,10 +51,15 @@ _SHOWN = {"changed": "with"}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.parse_args = parser.parse_intermixed_args  # type: ignore[method-assign]  # its overloads are the same
-    parser.add_argument("action", nargs="?", choices=("list", "show", *_OWN), default="list")
-    parser.add_argument("name", nargs="?", help="the toolset; for diff the first")
-    parser.add_argument("other", nargs="?", help="with diff: the second")
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("list", "show", *_OWN),
+        default="list",
+        help="what to do (default: list); the examples below show each",
+    )
+    parser.add_argument("name", metavar="NAME", nargs="?", help="the toolset; for diff the first")
+    parser.add_argument("other", metavar="OTHER", nargs="?", help="with diff: the second")
     parser.add_argument("--platform", help="cli, gateway, telegram, api, cron or acp")
     parser.add_argument("--user", default="", help="with resolve: as the platform knows the user")
     parser.add_argument("--explain", action="store_true", help="with resolve: why the rest is missing")
