@@ -117,7 +117,7 @@ def unconfirmed(config: Config, *, keep: bool = True) -> tuple[ConfigChange, ...
     if agreed is None:
         if not said or _is_anothers(config.path):
             return ()
-        if _is_new(file.parent):
+        if _is_new(file.parent, config):
             _remember(file, config, said, keep)
             return ()
     changes = _changes({} if agreed is None else agreed["values"], said)
@@ -140,7 +140,7 @@ def agreed_by_setting(path: str | Path | None, parts: Sequence[str]) -> None:
     refuse_below([state_dir(), config.path.parent, config.path.resolve().parent], "confirming the configuration")
     file = state_dir() / STATE_FILE
     agreed = _read(file).get(_name(config))
-    if agreed is None and _is_new(file.parent):
+    if agreed is None and _is_new(file.parent, config):
         return  # the first start takes all as it is
     key, said = ".".join(parts), _said(config)
     kept = {} if agreed is None else {name: value for name, value in agreed["values"].items() if not _is_at(name, key)}
@@ -191,10 +191,15 @@ def _changes(before: Watched, after: Watched) -> tuple[ConfigChange, ...]:
     )
 
 
-def _is_new(state: Path) -> bool:
-    """Return whether nothing was ever remembered there: a folder with the files of a start that just begins counts as new."""
+def _is_new(state: Path, config: Config) -> bool:
+    """Return whether nothing was ever remembered there. The files of a start that just begins, and those of a configuration in
+    the same folder, are no memory.
+    """
+    other = ("plugins", "secrets.env") if state == config.path.parent else ()
+    ours = (STATE_FILE, config.path.name) if other else (STATE_FILE,)
     try:
-        return all(STATE_FILE in path.name and path.name != STATE_FILE for path in state.iterdir())
+        names = [path.name for path in state.iterdir() if path.name not in other]
+        return all(name != STATE_FILE and any(one in name for one in ours) for name in names)
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError as error:

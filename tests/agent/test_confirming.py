@@ -53,6 +53,17 @@ def test_the_first_start_takes_the_file_as_it_is(file: Path) -> None:
     require_confirmed(load_config())
 
 
+def test_the_configuration_may_lie_in_the_state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLCRIB_CONFIG", str(tmp_path / "config.yaml"))
+    monkeypatch.setenv("TOOLCRIB_STATE", str(tmp_path))
+    (tmp_path / "plugins").mkdir()
+    set_value(None, "plugins.enabled", ["mine"])
+    require_confirmed(load_config())
+    (tmp_path / "confirmed.json").unlink()
+    (tmp_path / "toolcrib.db").touch()
+    assert _lines() == ['+ plugins.enabled: ["mine"]']
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [
