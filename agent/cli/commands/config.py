@@ -13,7 +13,7 @@ from agent.cli.app import FAILED, OK
 if TYPE_CHECKING:
     from agent.config import Config
 
-HELP = "Show the settings and where each comes from; get, set, unset, check, confirm."
+HELP = "Show the settings and where each comes from; get, set, unset, edit, check, confirm."
 _EPILOG = """\
 examples:
   toolcrib config show --origins
@@ -22,8 +22,8 @@ examples:
   toolcrib config set profiles.local.model.name qwen3
   toolcrib config unset tools.disabled                     back to the default
   toolcrib config check                                    every fault, each with file and line; exit code 1
-  $EDITOR "$(toolcrib config path)"
-  toolcrib config confirm                                  agree to what was changed in the file by hand, at a terminal
+  toolcrib config edit                                     your editor ($VISUAL, $EDITOR), then confirm and check
+  toolcrib config confirm                                  agree to what was changed in the file otherwise, at a terminal
 
 show and get tell what counts here: defaults, your file, its profile (--profile or $TOOLCRIB_PROFILE), then what the
 project's .toolcrib/config.yaml may narrow. set and unset change your own file. They ask nothing, so that scripts can use
@@ -36,7 +36,7 @@ API keys do not belong here: put them into environment variables or into secrets
 """
 _TRUST = (("command_allowlist",), ("plugins", "trusted_projects"))
 """Keys by which more is allowed than before, unasked: for a person at a terminal."""
-_ACTIONS = ("show", "get", "set", "unset", "path", "check", "confirm")
+_ACTIONS = ("show", "get", "set", "unset", "path", "edit", "check", "confirm")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -59,14 +59,14 @@ def run(args: argparse.Namespace) -> int:
         raise ToolcribError(f"an argument is missing: toolcrib config {args.action} {' '.join(needs).upper()}")
     if args.value is not None and args.action != "set":
         raise ToolcribError(f"`config {args.action}` takes no value; `toolcrib config set KEY VALUE` sets one")
-    if args.key is not None and args.action in ("path", "check", "confirm"):
+    if args.key is not None and args.action in ("path", "edit", "check", "confirm"):
         raise ToolcribError(f"`config {args.action}` takes no key")
     if (args.origins or args.json) and args.action not in ("show", "get"):
         raise ToolcribError(f"`config {args.action}` takes neither --origins nor --json")
     if args.profile is not None and args.action in ("set", "unset"):
         raise ToolcribError(f"to change a profile, name its key: toolcrib config {args.action} profiles.NAME.KEY")
     actions = {"show": _show, "get": _get, "set": _set, "unset": _unset, "path": _path, "check": _check}
-    actions["confirm"] = _confirm
+    actions |= {"edit": _edit, "confirm": _confirm}
     return actions[args.action](args)
 
 
@@ -196,6 +196,41 @@ def _check(args: argparse.Namespace) -> int:
     if not faults:
         print(f"{file}: no faults" if file.exists() else f"{file}: no such file, so everything is at its default")
     return FAILED if faults else OK
+
+
+def _edit(args: argparse.Namespace) -> int:
+    """Open the person's editor on the file, check it, and ask for what loosens or redirects. For a person at a terminal."""
+    import os
+    import shlex
+    import subprocess
+
+    from agent.below import folders_of, refuse_below
+    from agent.cli.terminal import controlling_terminal
+    from agent.config import BrokenConfig, Config, config_path
+    from toolcrib import ToolcribError
+
+    file = config_path(args.config)
+    folders = folders_of(Config(path=file))
+    refuse_below(folders, "editing the configuration")
+    with controlling_terminal(folders):
+        pass  # there is one
+    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        code = subprocess.run([*editor, str(file)], check=False).returncode
+    except OSError as error:
+        raise ToolcribError(f"{editor[0]} can't be started: {error.strerror or error}; name your editor in $EDITOR") from None
+    if code:
+        raise ToolcribError(f"{editor[0]} ended with {code}; {file} is as it left it: toolcrib config check")
+    try:
+        if _confirm(args) != OK:  # first: plugins are loaded, and what they bring is known, once somebody agreed to them
+            return FAILED
+    except BrokenConfig:
+        pass  # the check tells all of it
+    code = _check(args)
+    if code != OK:
+        print("toolcrib: to mend it: toolcrib config edit", file=sys.stderr)
+    return code
 
 
 def _confirm(args: argparse.Namespace) -> int:

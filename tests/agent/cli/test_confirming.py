@@ -108,6 +108,30 @@ def test_what_is_set_at_a_terminal_counts_at_once(file: Path, person: Any, tmp_p
     assert "counts once" not in _alone("config", "set", "display.thinking", "true", cwd=tmp_path)[2]
 
 
+def test_an_edit_is_confirmed_and_checked(file: Path, person: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def edits(text: str) -> Any:
+        (tmp_path / "new.yaml").write_text(text)
+        monkeypatch.setenv("EDITOR", f"cp {tmp_path}/new.yaml")
+        return person("config", "edit")
+
+    edited = edits("terminal: {pass_env: [EDITOR]}\n")
+    edited.expect('pass_env: .*"EDITOR".*Type yes or no:')
+    edited.sendline("yes")
+    edited.expect("confirmed as it is now.*no faults")
+    assert _ends(edited) == 0
+    edited = edits("terminal: {pass_env: [EDITOR]}\ntools: {timeout: 5}\n")
+    edited.expect("nothing awaits your confirmation.*no faults")
+    assert _ends(edited) == 0
+    edited = edits("tols: {timeout: 5}\n")
+    edited.expect("config.yaml:1: tols: unknown key.*to mend it: toolcrib config edit")
+    assert _ends(edited) == 1
+    monkeypatch.setenv("EDITOR", "no-such-editor")
+    edited = person("config", "edit")
+    edited.expect("no-such-editor can't be started: .*name your editor in .EDITOR")
+    assert _ends(edited) == 2
+    assert "this is for a person at a terminal" in _alone("config", "edit", cwd=tmp_path)[2]
+
+
 def test_a_new_installation_is_provisioned_without_a_terminal(tmp_path: Path) -> None:
     assert _alone("config", "set", "terminal.pass_env", "[PAGER]", cwd=tmp_path)[2] == ""
     assert _alone("config", "set", "tools.disabled", "[patch]", cwd=tmp_path)[2] == ""
@@ -117,7 +141,7 @@ def test_a_new_installation_is_provisioned_without_a_terminal(tmp_path: Path) ->
 
 
 def test_a_session_s_command_confirms_nothing(file: Path, tmp_path: Path) -> None:
-    for command in ("toolcrib config confirm", "script -qc 'toolcrib config confirm' /dev/null"):
+    for command in ("toolcrib config confirm", "toolcrib config edit", "script -qc 'toolcrib config confirm' /dev/null"):
         code, out, _err = _alone("call", "terminal", f'{{"command": "{command}"}}', "--plain", cwd=tmp_path)
         assert code != 0
         assert out.startswith("Refused")
