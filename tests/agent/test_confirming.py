@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from agent.config import load_config, set_value, state_dir
-from agent.confirming import UnconfirmedConfig, agreed_by_setting, confirm, require_confirmed, unconfirmed
+from agent.config import all_keys, load_config, set_value, state_dir
+from agent.confirming import WATCHED, UnconfirmedConfig, agreed_by_setting, confirm, require_confirmed, unconfirmed
 from agent.run import assemble
 from toolcrib import ConfigError
 
@@ -211,3 +211,22 @@ def test_a_file_that_only_another_account_can_write_is_taken_as_it_is(others_fol
     os.chown(config, 0, 0)
     config.chmod(0o666)
     assert told() == "1"
+
+
+def test_of_each_key_it_is_decided_whether_a_person_must_agree_to_it() -> None:
+    """A new key stands in WATCHED if it loosens or redirects anything, else here."""
+    free = (
+        "approval.gate_timeout", "approval.answer_timeout", "approval.park_timeout", "approval.reminders",
+        "model.protocol", "model.name", "model.stream", "model.max_output_tokens", "model.thinking", "model.session_mode",
+        "model.first_byte_timeout", "model.between_bytes_timeout", "model.reply_timeout", "model.prices",
+        "run", "retry", "tools.timeout", "tools.max_result_chars", "instructions", "terminal.cwd", "terminal.timeout",
+        "store.synchronous", "undo", "display", "max_turns",
+        "profiles",  # by the keys in them
+        "command_allowlist",  # has a confirmation of its own
+    )  # fmt: skip
+
+    def is_below(key: str, names: tuple[str, ...]) -> bool:
+        return any(key == name or key.startswith((f"{name}.", f"{name}[")) for name in names)
+
+    undecided = [key for key in all_keys() if not is_below(key, WATCHED) and not is_below(key, free)]
+    assert undecided == []
