@@ -80,8 +80,8 @@ class ConfigChange:
             old, new = _texts(self.before), _texts(self.after)
             gone, come = [one for one in old if one not in new], [one for one in new if one not in old]
         else:
-            gone = [] if self.before is None else [_text(self.before)]
-            come = ["(the default)"] if self.after is None else [_text(self.after)]
+            gone = [] if self.before is None else _rows(self.before)
+            come = ["(the default)"] if self.after is None else _rows(self.after)
         return [*(f"- {self.key}: {one}" for one in gone), *(f"+ {self.key}: {one}" for one in come)]
 
 
@@ -259,9 +259,16 @@ def _name(config: Config) -> str:
     return str(config_path(config.path).resolve())
 
 
+def _rows(value: Any) -> list[str]:
+    """Return a value's text, of a list of rules each rule's."""
+    return _texts(value) if isinstance(value, list) and any(isinstance(one, dict) for one in value) else [_text(value)]
+
+
 def _texts(values: Sequence[Any]) -> list[str]:
     return [_text(value) for value in values]
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        value = {key: one for key, one in value.items() if one not in ("", [], {}, None)}
     return json.dumps(value, ensure_ascii=False)

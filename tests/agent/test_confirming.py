@@ -93,6 +93,17 @@ def test_what_loosens_or_redirects_must_be_agreed_to(file: Path, text: str, line
     assert len(_lines()) == 2
 
 
+def test_each_rule_has_a_line(file: Path) -> None:
+    _started_before()
+    rule = "{{tool: {}, decision: allow, why: x}}"
+    file.write_text(f"approval: {{tools: [{rule.format('patch')}, {rule.format('todo')}]}}\n")
+    lines = [f'+ approval.tools: {{"tool": "{name}", "decision": "allow", "why": "x"}}' for name in ("patch", "todo")]
+    assert _lines() == lines
+    confirm(load_config())
+    file.write_text(f"approval: {{tools: [{rule.format('todo')}]}}\n")
+    assert _lines() == ["-" + lines[0][1:]]
+
+
 def test_what_tightens_needs_nobody_and_does_not_come_back_unseen(file: Path) -> None:
     _started_before()
     file.write_text("tools: {timeout: 9}\ndisplay: {thinking: true}\n")

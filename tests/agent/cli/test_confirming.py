@@ -58,7 +58,7 @@ def test_a_start_shows_what_changed_and_asks_once(file: Path, person: Any) -> No
     file.write_text(RULE.replace("\x1b", "\\x1b").replace("'", '"'))
     asked = person("call", "terminal", '{"command": "echo it runs"}')
     asked.expect("config.yaml was changed. What loosens or redirects counts once you agree:")
-    asked.expect(r'\+ approval.tools: \[\{"tool": "terminal"')
+    asked.expect(r'\+ approval.tools: \{"tool": "terminal"')
     assert "\x1b[2J" not in asked.before + asked.after
     asked.expect("Type yes or no:")
     asked.sendline("no")
