@@ -203,7 +203,7 @@ def _is_new(state: Path, config: Config) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError as error:
-        raise ConfigError(f"{state} cannot be read: {error.strerror or error}") from error
+        raise ConfigError(f"{state} cannot be read: {error.strerror or error}; make it readable for you") from error
 
 
 def _is_anothers(path: Path) -> bool:
@@ -249,7 +249,7 @@ def _read(file: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror or error}") from error
+        raise ConfigError(f"{file} cannot be read: {error.strerror or error}; make it and its folder readable for you") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         _log.error("%s cannot be understood (%s); the configuration must be confirmed again", file, error)
         return {}

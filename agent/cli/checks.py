@@ -152,13 +152,13 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[CheckFinding]
     from agent.run import assemble, open_store
     from toolcrib import registry
 
+    before = len(registry.problems)
+    damage = list(check_files(config))
+    yield from damage
     if changes := unconfirmed(config):
         yield CheckFinding("wrong", str(UnconfirmedConfig(config, changes)), "toolcrib config confirm, at a terminal")
         yield CheckFinding("note", "plugins, toolsets and approvals are not checked", "confirm the configuration first")
         return
-    before = len(registry.problems)
-    damage = list(check_files(config))
-    yield from damage
     with assemble(config=config, project_dir=project_dir, store=open_store(config, late=True)) as crib:
         if all(finding.level == "ok" for finding in damage):
             yield from _store(crib)
