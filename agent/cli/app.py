@@ -40,6 +40,8 @@ _EPILOG = """\
 examples:
   toolcrib chat                                            talk to a model; without one, type tool calls by hand
   toolcrib run "what does this project do?"                one task, for scripts too
+  toolcrib config set model '{base_url: "http://127.0.0.1:11434/v1", name: qwen3}'     the model that both ask
+  toolcrib plugins new mine                                a first tool of your own
   toolcrib call terminal '{"command": "uname -a"}'         run one call, print its JSON
   toolcrib tools                                           which tools there are, and why one is missing
   toolcrib toolsets --platform telegram                    what a platform gets
@@ -49,6 +51,11 @@ examples:
   toolcrib doctor                                          what is wrong here, and what to do
 
 `toolcrib COMMAND --help` tells more. The configuration is described in config.example.yaml.
+"""
+
+
+_CODES = """\
+exit codes: 0 done, 1 it failed, 2 a wrong command line, name or configuration (nothing was done), 130 interrupted.
 """
 
 
@@ -133,10 +140,19 @@ def _run(argv: Sequence[str], stack: ExitStack) -> int:
     command: Any = import_module(known[name]) if name in known else _of_plugins(name, options, after, stack, known)
 
     def run() -> int:
-        result = command.run(parser_of(name, command).parse_args(after, options))
+        parser = parser_of(name, command)
+        result = command.run(_reader(parser, is_own=name in known)(after, options))
         return OK if result is None else int(result)
 
     return run() if name in known else _isolated(name, command, run)
+
+
+def _reader(parser: argparse.ArgumentParser, *, is_own: bool) -> Callable[..., argparse.Namespace]:
+    """Return what reads the words after a subcommand: options may stand between several of them. (A plugin's parser may be one
+    that can't do so; and it takes a while, which nobody with a single word needs.)
+    """
+    several = sum(not action.option_strings for action in parser._actions) > 1
+    return parser.parse_intermixed_args if is_own and several else parser.parse_args
 
 
 def parser_of(name: str, command: Any) -> argparse.ArgumentParser:
@@ -149,6 +165,8 @@ def parser_of(name: str, command: Any) -> argparse.ArgumentParser:
     )
     _common(parser, argparse.SUPPRESS)
     command.configure(parser)
+    if "exit code" not in (parser.epilog or "").lower():
+        parser.epilog = f"{parser.epilog or ''}\n{_CODES}"
     return parser
 
 
@@ -262,7 +280,9 @@ def open_crib(options: argparse.Namespace) -> Crib:
     """
     from pathlib import Path
 
+    from agent.cli.confirming import confirmed_config
     from agent.config import load_config
+    from agent.confirming import require_confirmed
     from agent.run import assemble, open_store
 
     cwd = getattr(options, "cwd", None)
@@ -273,6 +293,10 @@ def open_crib(options: argparse.Namespace) -> Crib:
     if file is not None and not file.exists():
         raise ToolcribError(f"--config: {file} does not exist; `toolcrib config set KEY VALUE --config {file}` begins it")
     config = load_config(file, profile=options.profile, project_dir=folder)
+    if getattr(options, "asks", True):
+        confirmed_config(config)
+    else:
+        require_confirmed(config)
     if getattr(options, "develop_toolcrib", False):
         config = replace(config, approval=replace(config.approval, develop_toolcrib=True))
     if getattr(options, "allow", ()) or getattr(options, "allow_file", ()):

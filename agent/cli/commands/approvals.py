@@ -49,7 +49,7 @@ _CHANGES = ("narrow", "revoke", "deny")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("action", nargs="?", choices=_ACTIONS)
+    parser.add_argument("action", nargs="?", choices=_ACTIONS, help="what to do; without it, what waits and every grant")
     parser.add_argument("id", metavar="ID", nargs="?", default="", help="the beginning of a grant's or ticket's id")
     parser.add_argument("detail", metavar="DETAIL", nargs="?", default="", help="narrow: the folder; deny: the reason")
     parser.add_argument("--session", metavar="ID", default="", help="only of this session (the beginning of its id)")

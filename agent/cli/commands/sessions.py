@@ -37,7 +37,13 @@ _LEASE_SECONDS = 10.0
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("action", nargs="?", choices=("list", "show", "export", "prune"), default="list")
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("list", "show", "export", "prune"),
+        default="list",
+        help="what to do (default: list); the examples below show each",
+    )
     parser.add_argument("id", metavar="ID", nargs="?", default="", help="the session, for show and export")
     parser.add_argument("--here", action="store_true", help="only those of this folder")
     parser.add_argument("--limit", metavar="N", type=count, default=20, help="how many to list (default: 20)")

@@ -8,12 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.cli.app import built_in
+from agent.cli.app import built_in, parser_of
 
 COMMAND = str(Path(sys.executable).with_name("toolcrib"))
 ADDS_A_COMMAND = """
@@ -90,11 +91,12 @@ def test_a_broken_configuration_is_told_whole(run: Any, config: Callable[[str], 
 def test_another_configuration_file(run: Any, tmp_path: Path, after: bool) -> None:
     file = tmp_path / "other.yaml"
     file.write_text("tools: {disabled: [terminal]}\n")
-    option = ["--config", str(file)]
-    assert "terminal" in run("tools", "--names").out.split()
-    assert "terminal" not in run(*(["tools", "--names", *option] if after else [*option, "tools", "--names"])).out.split()
+    option, names = ["--config", str(file)], ["completion", "--names", "tools"]
+    words = [*names, *option] if after else [*option, *names]
+    assert "terminal" in run(*names).out.split()
+    assert "terminal" not in run(*words).out.split()
     file.unlink()
-    done = run(*(["tools", "--names", *option] if after else [*option, "tools", "--names"]))
+    done = run(*words)
     assert (done.code, done.out) == (2, "")  # what it would have switched off may not run
     assert f"--config: {file} does not exist" in done.err
     assert f"✗ --config: {file} does not exist" in run("doctor", *option).out
@@ -197,3 +199,31 @@ def test_however_it_is_ended_what_it_started_ends_too(tmp_path: Path, sent: sign
     _, err = process.communicate(timeout=60)
     assert process.returncode == code, err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("name", sorted(built_in()))
+def test_each_help_explains_every_word_and_the_exit_codes(run: Any, name: str) -> None:
+    parser = parser_of(name, import_module(built_in()[name]))
+    assert [action.dest for action in parser._actions if not action.help] == []
+    done = run(name, "--help")
+    assert (done.code, done.err) == (0, "")
+    assert "exit code" in done.out.lower()
+    assert f"examples:\n  toolcrib {name}" in (parser.epilog or "") or name in ("run", "completion")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("call", "read_file", "--plain", '{"path": "/nothing"}'),
+        ("call", "--plain", "read_file", '{"path": "/nothing"}'),
+        ("sessions", "show", "--json", "zz"),
+        ("approvals", "answer", "--scope", "once", "zz"),
+        ("tools", "show", "--platform", "cli", "terminal"),
+        ("toolsets", "diff", "file", "--platforms", "safe"),
+        ("env", "test", "--json", "local"),
+        ("explain", "--json", "ls"),
+        ("run", "--json", "--timeout", "3", "hello", "--no-stdin"),
+    ],
+)
+def test_options_may_stand_between_the_words(run: Any, words: tuple[str, ...]) -> None:
+    assert "unrecognized arguments" not in run(*words).err
