@@ -91,6 +91,10 @@ class ItemReader(Protocol):
         """Show the item, the last one for None. Raises ToolcribError where there is none."""
         ...
 
+    async def read(self, whole: str) -> None:
+        """Show a text, a long one in the pager."""
+        ...
+
 
 class Conversation:
     """Chat in one session at a time, with the model that answers in it and the screen that shows its events. ``open`` it before

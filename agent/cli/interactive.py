@@ -303,7 +303,10 @@ class InteractiveChat:
         if number not in items:
             known = f"from {min(items)} to {max(items)}" if items else "none yet"
             raise ToolcribError(f"there is no item {number}; there are items {known}")
-        whole = items[number].whole
+        await self.read(items[number].whole)
+
+    async def read(self, whole: str) -> None:
+        """Show a text, a long one in the pager."""
         if whole.count("\n") < _LONG or (pager := pager_of_person()) is None:
             self.view.screen.text(whole.rstrip("\n"))
             return

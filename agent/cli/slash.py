@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agent.cli.escape import exact, tame
 from agent.cli.faults import explained
 from agent.cli.render import first_sentence, table
-from agent.cli.stories import exchanges, session_rows
+from agent.cli.stories import conversation, exchanges, session_rows
 from agent.cli.words import words_of
 from toolcrib import ToolcribError
 from toolcrib._near import near
@@ -148,6 +148,16 @@ async def _mode(chat: Conversation, rest: str) -> None:
 
 
 async def _show(chat: Conversation, rest: str) -> None:
+    if rest == "all":
+        info = await chat.session.info()
+        if info is None or not info.messages:
+            raise ToolcribError("nothing was said yet")
+        text = chat.session.scope.redactor.text("\n".join(conversation(info, await chat.session.records())))
+        if chat.reader is None:
+            chat.screen.text(text)
+        else:
+            await chat.reader.read(text)
+        return
     if chat.reader is None:
         raise ToolcribError("here everything is shown whole as it comes; /show is for the chat at a terminal")
     number = rest.removeprefix("#")
@@ -265,10 +275,19 @@ async def _export(chat: Conversation, rest: str) -> None:
 
 async def show_last(chat: Conversation) -> None:
     """The end of what was said in the session, so that a person finds the thread again."""
-    info = await chat.session.info()
+    session = chat.session
+    info = await session.info()
     if info is not None:
-        chat.screen.note(f"session {info.id[:12]}, {info.messages} message{'' if info.messages == 1 else 's'}: {info.title}")
-    for line in exchanges(await chat.session.records(), _LAST):
+        count = f"{info.messages:,} message{'' if info.messages == 1 else 's'}"
+        chat.screen.note(f"session {info.id[:12]}, {count}: {tame(info.title)}")
+    above, records = await session.transcript.last_exchanges(_LAST)
+    if above:
+        more = f"{above:,} message{'' if above == 1 else 's'} above"
+        chat.screen.note(f"… {more}: /show all reads them, /export writes them into a file")
+    turn = await session.transcript.unanswered()
+    calls = [] if turn is None else [await session.store.ledger.get(session.id, call["id"]) for call in turn["calls"]]
+    known = {one.call.id: one for one in calls if one is not None}
+    for line in exchanges(records, session.emoji, known.get):
         chat.screen.note(line)
 
 

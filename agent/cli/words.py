@@ -21,7 +21,7 @@ SLASH = {
     "/undo": "undo the last turn's file changes; /undo call, the last call's; /undo redo makes them again",
     "/diff": "what tools changed in files in this session; /diff FILE, in one of them",
     "/cost": "tokens, cost and calls of this session; `toolcrib usage` has all of them",
-    "/show": "/show N prints whole what was shown in short, with #N behind it; /show alone, the last one",
+    "/show": "/show N prints whole what was shown in short, with #N behind it; /show alone, the last one; /show all, the session",
     "/new": "begin a new session",
     "/sessions": "the last sessions",
     "/resume": "/resume ID continues one",
