@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
-from agent.cli.escape import one_line
-from agent.cli.faults import explained
+from agent.cli.escape import one_line, tame
+from agent.cli.faults import explained, kind_of
 from agent.cli.oneshot import Fan
 from agent.cli.parked import leave_open
 from agent.cli.refusing import refuse
@@ -19,7 +19,7 @@ from agent.events import ToolFinished, ToolStarted
 from agent.instructions import told
 from agent.models import ModelChoice, find_endpoint, own_choice
 from agent.protocols.command import parse_command
-from toolcrib import Image, ToolCall, ToolcribError
+from toolcrib import ContextTooLong, Image, ToolCall, ToolcribError
 
 if TYPE_CHECKING:
     from agent.cli.liveview import LiveScreen, LiveView
@@ -87,6 +87,10 @@ class ChatOpening:
 class ItemReader(Protocol):
     """Shows items whole."""
 
+    def number_of(self, call_id: str) -> int | None:
+        """Return the number of the newest call of that id; None where it was not shown."""
+        ...
+
     async def show(self, number: int | None) -> None:
         """Show the item, the last one for None. Raises ToolcribError where there is none."""
         ...
@@ -136,9 +140,11 @@ class Conversation:
         """The model's name; empty where the person types the calls."""
         return "" if self._session is None else self._session.model
 
-    async def open(self, *, resume: str = "", latest: bool = False, backend: str = "", mode: str = "") -> None:
+    async def open(
+        self, *, resume: str = "", latest: bool = False, backend: str = "", mode: str = "", choice: ModelChoice | None = None
+    ) -> None:
         """Another session, and a provider for it; what was open is closed once that worked. Raises ToolcribError kinds."""
-        choice = self.named if resume or latest else self.choice
+        choice = choice or (self.named if resume or latest else self.choice)
         session = await self.opening.session(choice, resume=resume, latest=latest, backend=backend, mode=mode)
         try:
             await self._connect(session, choice)
@@ -278,6 +284,7 @@ class Conversation:
             self._view.end()
             if result is not None and result.cost is not None:
                 self.cost = (self.cost or 0.0) + result.cost
+            await self._offer_room()
             if not manual and result is not None:
                 empty = result.stopped == "done" and not result.text.strip() and not result.images
                 self.failed = result.stopped == "parked"
@@ -285,10 +292,24 @@ class Conversation:
         if fan.broken is not None:
             raise fan.broken
 
+    async def _offer_room(self) -> None:
+        """Say how to go on, once the model can read no more."""
+        if self.model:
+            from agent.cli.room import offer, room_left
+
+            if (full := await room_left(self.session)) is not None:
+                self.screen.note(offer(full))
+
     def _tell(self, error: ToolcribError) -> None:
         self.failed = True
         if self._tracer is not None:
             self._tracer.failed(error)
+        if isinstance(error, ContextTooLong):
+            from agent.cli.room import offer
+
+            self.screen.fault(f"✗ {kind_of(error)}: {tame(str(error))}")
+            self.screen.note(offer("the model can read no more of this session"))
+            return
         self.screen.fault(f"✗ {explained(error)}")
         self.screen.note(KEPT)
 

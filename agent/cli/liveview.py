@@ -109,6 +109,8 @@ class LiveView:
         self.screen = LiveScreen(board)
         self.brief = True
         self.items: dict[int, ShownItem] = {}
+        self.numbers: dict[str, int] = {}
+        """Number of the newest call of each id."""
         self._number = 0
         self._clock = clock
         self._text = Markdown(board.columns, laid_out=markdown)
@@ -254,6 +256,8 @@ class LiveView:
         self._number += 1
         self.items[self._number] = ShownItem(title, whole)
         self.items.pop(self._number - _KEPT, None)
+        if len(self.numbers) > 2 * _KEPT:
+            self.numbers = {call_id: number for call_id, number in self.numbers.items() if number in self.items}
         return self._number
 
     def _finished(self, executed: ExecutedCall, emoji: str) -> None:
@@ -261,6 +265,7 @@ class LiveView:
         running = self._running.pop(executed.call.id, None)
         seconds = max(executed.duration - (0.0 if running is None else running.asked), 0.0)
         number = self.add_item(executed.call.name, whole_of(executed))
+        self.numbers[executed.call.id] = number
         self._board.add(finished_rows(executed, emoji, seconds, number, self._board.columns, whole=not self.brief))
 
     def _think(self, text: str) -> None:

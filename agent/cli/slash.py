@@ -32,7 +32,7 @@ Alt-Enter, Ctrl-J, or a backslash before Enter begin another line; Ctrl-X Ctrl-E
 Shift-Tab switches the mode: default, confirm-edits, plan.
 Ctrl-C interrupts what runs and keeps the session. Tab completes.
 """
-_ALONE = ("/tools", "/cost", "/new", "/sessions", "/env")
+_ALONE = ("/tools", "/cost", "/context", "/new", "/sessions", "/env")
 """Commands without arguments: words behind them were meant for something, and would be lost."""
 _LAST = 3
 """Exchanges that are shown when a session is resumed."""
@@ -217,6 +217,31 @@ async def _new(chat: Conversation, rest: str) -> None:
     chat.screen.note(f"a new session{told}; the last one is kept, /sessions lists it")
 
 
+async def _fork(chat: Conversation, rest: str) -> None:
+    from agent.cli.room import forked
+    from agent.context import window_of
+    from agent.conversation.forking import fork
+
+    if rest and (not rest.isdecimal() or not int(rest)):
+        raise ToolcribError("write /fork, or /fork N: a new session with your last N messages and what followed them")
+    info = await chat.session.info()
+    if info is None or not info.messages:
+        raise ToolcribError("nothing was said yet; /new begins another session")
+    window = await window_of(chat.session)
+    made = await fork(chat.session.store, info, int(rest) if rest else None, window=window.tokens)
+    await chat.open(resume=made.id, mode=chat.session.mode.now, choice=chat.choice)
+    for line in forked(made, info.id):
+        chat.screen.note(line)
+
+
+async def _context(chat: Conversation, rest: str) -> None:
+    from agent.cli.room import context_lines
+    from agent.context import measure
+
+    used = await measure(chat.session, asks=True)
+    chat.screen.text("\n".join(context_lines(used, chat.model, chat.reader)))
+
+
 async def _sessions(chat: Conversation, rest: str) -> None:
     found = await chat.opening.crib.store.sessions.list(10)
     if found:
@@ -303,6 +328,8 @@ COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/cost": _cost,
     "/show": _show,
     "/new": _new,
+    "/fork": _fork,
+    "/context": _context,
     "/sessions": _sessions,
     "/resume": _resume,
     "/approvals": _approvals,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from agent.crib import Crib
 
-AT_ONCE = frozenset({"/help", "/mode", "/show", "/cost", "/approvals", "/env", "/diff", "/tools"})
+AT_ONCE = frozenset({"/help", "/mode", "/show", "/cost", "/context", "/approvals", "/env", "/diff", "/tools"})
 """Commands that are done while the model works; others wait for their turn."""
 SLASH = {
     "/help": "this",
@@ -23,6 +23,8 @@ SLASH = {
     "/cost": "tokens, cost and calls of this session; `toolcrib usage` has all of them",
     "/show": "/show N prints whole what was shown in short, with #N behind it; /show alone, the last one; /show all, the session",
     "/new": "begin a new session",
+    "/fork": "/fork [N] begins a session that takes over your last N messages and what followed; without N what fits well",
+    "/context": "what fills the model's context, and how much it can read",
     "/sessions": "the last sessions",
     "/resume": "/resume ID continues one",
     "/approvals": "what is granted here and what waits; /approvals revoke ID takes one back",

@@ -1,0 +1,89 @@
+"""The room in a model's context, in words: what fills it, and how to go on where it is full."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from agent.cli.escape import one_line, tame
+from agent.cli.stories import ID_CHARS
+from agent.context import BYTES_A_TOKEN, ContextUse, used_now, window_of
+
+if TYPE_CHECKING:
+    from agent.cli.conversation import ItemReader
+    from agent.conversation.forking import Forked
+    from agent.conversation.session import Session
+
+_OFFER = """\
+{full}. To go on:
+  /fork [N]  a new session with your last N messages
+  /new       a new session without any of it
+  /export    writes this one into a file
+Or /model takes a model that reads more."""
+
+
+def offer(full: str) -> str:
+    """Say what a person can do about a full context."""
+    return _OFFER.format(full=full)
+
+
+async def room_left(session: Session) -> str | None:
+    """Return what says that the context is full, None where it is not, as far as is known. Asks no server."""
+    if (await window_of(session)).tokens is None:
+        return None
+    used = await used_now(session)
+    return f"the context is full: {_of_window(used)}" if used.is_full else None
+
+
+def _of_window(used: ContextUse) -> str:
+    window = used.window.tokens
+    assert window is not None  # noqa: S101 - asked for only where it is known
+    about = "about " if used.counted is None or used.since else ""
+    return f"{about}{used.tokens:,} of {window:,} tokens"
+
+
+def context_lines(used: ContextUse, model: str, reader: ItemReader | None) -> list[str]:
+    """Return the answer of /context, in lines of less than 40 columns where nothing in them is long by itself."""
+    width = max((len(part.name) for part in used.parts), default=0)
+    digits = len(f"{used.estimated:,}")
+    lines = [f"estimated, at {BYTES_A_TOKEN} bytes a token:"]
+    for part in used.parts:
+        counted = f"  {part.count:,}" if part.count > 1 or part.detail else ""
+        detail = f": {one_line(part.detail, 200)}" if part.detail else ""
+        lines.append(f"  {part.name:<{width}}  {part.tokens:>{digits},}{counted}{detail}")
+    lines.append(f"  {'in all':<{width}}  {used.estimated:>{digits},}")
+    lines += _counted(used, model)
+    if used.largest:
+        lines.append("largest results:")
+    for one in used.largest:
+        number = None if reader is None else reader.number_of(one.call_id)
+        shown = f"  #{number}" if number is not None else ""
+        lines.append(f"  {one_line(one.name, 30):<{width}}  {one.tokens:>{digits},}{shown}")
+    return lines
+
+
+def _counted(used: ContextUse, model: str) -> list[str]:
+    if not model:
+        return ["no model is connected, so that none of it is sent"]
+    lines = ["the server has not counted any of it yet"]
+    if used.counted is not None:
+        lines = [f"counted by the server at its last reply: {used.counted:,}"]
+        lines += [f"estimated of what came since: {used.since:,}"] if used.since else []
+    window, name = used.window, tame(model)
+    if window.tokens is None:
+        return [*lines, f"how much {name} reads is not known; model.context_window sets it"]
+    share = used.tokens * 100 // window.tokens
+    lines.append(f"{name} reads {window.tokens:,} ({window.source}): {share} % is used")
+    return [*lines, *(offer("The context is full").splitlines() if used.is_full else ())]
+
+
+def forked(made: Forked, parent: str) -> Sequence[str]:
+    """Say what a fork took over, and what it left behind."""
+    said = f"your last {made.messages} messages" if made.messages != 1 else "your last message"
+    lines = [
+        f"a new session with {said} and what followed; the old one is kept: /resume {parent[:ID_CHARS]}",
+        "grants and what /undo knows stay with the old one",
+    ]
+    if made.unanswered:
+        lines.append(f"not answered, and left out; say it again: {one_line(made.unanswered, 300)}")
+    return lines
