@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TextIO
 from unicodedata import category, east_asian_width
 
@@ -144,18 +144,56 @@ class Screen:
         print(tame(text), end=end, flush=True)
 
 
-def table(rows: Sequence[Sequence[str]], *, out: TextIO | None = None) -> None:
-    """Columns padded to their widest cell; the last one is cut to the terminal's width, where there is one."""
+def table(
+    rows: Sequence[Sequence[str]], *, out: TextIO | None = None, spare: Sequence[int] = (), whole: Sequence[int] = ()
+) -> None:
+    """Print columns padded to their widest cell. On a terminal no line is wider than it: where it is narrow the ``spare`` columns
+    are left out, the first of them first, then cells are cut, those of the first column and of the ``whole`` ones last.
+    """
     if not rows:
         return
     stream = out or sys.stdout
     cells = [[tame(cell) for cell in row] for row in rows]
-    widths = [max(_width(row[column]) for row in cells) for column in range(len(cells[0]) - 1)]
-    room = max(20, shutil.get_terminal_size().columns - sum(widths) - 2 * len(widths)) if stream.isatty() else None
+    widths = [max(_width(row[column]) for row in cells) for column in range(len(cells[0]))]
+    shown = list(range(len(widths)))
+    if stream.isatty():
+        room, last = shutil.get_terminal_size().columns, {0, *whole}
+        for column in spare:
+            if sum(widths[one] if one in last else min(widths[one], _READABLE) for one in shown) + 2 * (len(shown) - 1) <= room:
+                break
+            shown.remove(column)
+        _fit(widths, shown, room, last)
     for row in cells:
-        padded = [cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=False)]
-        last = row[-1] if room is None or _width(row[-1]) <= room else f"{row[-1][: room - 1]}…"
-        print("  ".join([*padded, last]).rstrip(), file=stream)
+        fitted = [_cut(row[column], widths[column]) for column in shown]
+        padded = [cell + " " * (widths[column] - _width(cell)) for column, cell in zip(shown, fitted, strict=True)]
+        print("  ".join(padded).rstrip(), file=stream)
+
+
+_READABLE, _LEAST = 12, 4
+"""Cells that a column keeps before a spare one is left out, and at all."""
+
+
+def _fit(widths: list[int], shown: Sequence[int], room: int, last: Collection[int]) -> None:
+    """Narrow the widest columns until all of them fit, those of ``last`` once the others can be no narrower."""
+    while (excess := sum(widths[column] for column in shown) + 2 * (len(shown) - 1) - room) > 0:
+        free = [column for column in shown if column not in last and widths[column] > _LEAST]
+        free = free or [column for column in shown if widths[column] > _LEAST]
+        if not free:
+            return  # then the terminal wraps
+        widest = max(free, key=lambda column: widths[column])
+        widths[widest] -= min(
+            excess, max(1, widths[widest] - max((widths[one] for one in free if one != widest), default=_LEAST))
+        )
+
+
+def _cut(text: str, room: int) -> str:
+    """Cut a text to so many cells, with a mark at its end."""
+    if _width(text) <= room:
+        return text
+    end = room - 1
+    while _width(text[:end]) > room - 1:
+        end -= 1
+    return f"{text[:end]}…"
 
 
 def _width(text: str) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agent.cli.escape import exact, tame
 from agent.cli.faults import explained
 from agent.cli.render import first_sentence, table
-from agent.cli.stories import conversation, exchanges, session_rows
+from agent.cli.stories import SPARE, conversation, exchanges, session_rows
 from agent.cli.words import words_of
 from toolcrib import ToolcribError
 from toolcrib._near import near
@@ -245,7 +245,7 @@ async def _context(chat: Conversation, rest: str) -> None:
 async def _sessions(chat: Conversation, rest: str) -> None:
     found = await chat.opening.crib.store.sessions.list(10)
     if found:
-        table(session_rows(found, time.time()))
+        table(session_rows(found, time.time()), spare=SPARE)
     chat.screen.note("/resume ID continues one" if found else "nothing was said in any session yet")
 
 
@@ -273,8 +273,8 @@ async def _approvals(chat: Conversation, rest: str) -> None:
         return
     grants = await approvals.grants(chat.session.identity.session_id)
     waiting = await approvals.pending(chat.session.identity.session_id)
-    for found in (agreed.ticket_rows(waiting) if waiting else [], agreed.grant_rows(grants) if grants else []):
-        table(found)
+    table(agreed.ticket_rows(waiting) if waiting else [], spare=agreed.SPARE_OF_TICKETS, whole=(3,))
+    table(agreed.grant_rows(grants) if grants else [], spare=agreed.SPARE_OF_GRANTS, whole=(1,))
     if not grants and not waiting:
         chat.screen.note("nothing is granted in this session, and nothing waits for an answer")
 

@@ -23,6 +23,10 @@ _CLIP, _REASON = 300, 160
 _MOST_LINES = 30
 
 
+SPARE = (4, 3, 2)
+"""Columns of ``session_rows`` that a narrow terminal can do without: the folder, the model, the number of messages."""
+
+
 def session_rows(found: Sequence[SessionInfo], now: float) -> list[tuple[str, ...]]:
     """Rows for a table, with its heading."""
     rows: list[tuple[str, ...]] = [("ID", "WHEN", "MESSAGES", "MODEL", "FOLDER", "TITLE")]

@@ -64,14 +64,14 @@ def run(args: argparse.Namespace) -> int:
 
 async def _list(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.render import table
-    from agent.cli.stories import session_rows
+    from agent.cli.stories import SPARE, session_rows
 
     cwd = str(crib.project_dir) if args.here else None
     found = await crib.store.sessions.list(args.limit, cwd=cwd)
     if args.json:
         print(json.dumps([asdict(info) for info in found], ensure_ascii=False, indent=2))
     elif found:
-        table(session_rows(found, time.time()))
+        table(session_rows(found, time.time()), spare=SPARE)
     else:
         print("no sessions yet; `toolcrib chat` begins one")
     return OK
