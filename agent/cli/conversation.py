@@ -214,13 +214,13 @@ class Conversation:
             return await obey(self, line)
         call = parse_command(line, self.session.names) if self.model else None
         if call is not None and call.name in self.session.names:
-            await self._call(call)
+            await self.call(call)
         elif line:
             await self._run(line if not self.model else line.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
         return True
 
-    async def _call(self, call: ToolCall) -> None:
-        """Make a call that the person typed. The model does not see it."""
+    async def call(self, call: ToolCall) -> None:
+        """Make a call of the person's. The model does not see it."""
         session = self.session
         session.scope.clear_interrupt()
         session.watch = self._view

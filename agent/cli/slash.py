@@ -285,6 +285,12 @@ async def _env(chat: Conversation, rest: str) -> None:
     chat.screen.text(f"commands run in {backend.name}: {backend.shown}\n  folder: {scope.cwd}\n  {state}")
 
 
+async def _init(chat: Conversation, rest: str) -> None:
+    from agent.cli.initing import init
+
+    await init(chat, rest)
+
+
 async def _export(chat: Conversation, rest: str) -> None:
     from pathlib import Path
 
@@ -335,4 +341,5 @@ COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/approvals": _approvals,
     "/env": _env,
     "/export": _export,
+    "/init": _init,
 }

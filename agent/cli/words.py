@@ -30,6 +30,7 @@ SLASH = {
     "/approvals": "what is granted here and what waits; /approvals revoke ID takes one back",
     "/env": "where commands run, and in which folder",
     "/export": "/export [FILE.md|.html|.json] writes the session into a file",
+    "/init": "draft an AGENTS.md of this project, or propose a better one; /init WISHES says what matters",
     "/quit": "leave (Ctrl-D does too)",
 }
 

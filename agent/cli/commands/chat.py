@@ -53,7 +53,7 @@ examples:
 in the chat:
   @terminal {{"command": "ls"}}      calls a tool yourself; @tool NAME {{...}} does too
   /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /mode [NAME]  /undo [call|redo]  /diff [FILE]
-  /show N  /cost  /context  /new  /fork [N]  /sessions  /resume ID  /export [FILE]  /approvals [revoke ID]  /env  /quit
+  /show N  /cost  /context  /new  /fork [N]  /init  /sessions  /resume ID  /export [FILE]  /approvals [revoke ID]  /env  /quit
   What you type while it works is queued; Alt-S hands it to the model with its next results, Ctrl-C interrupts.
 
 Lines may also be piped in. Then answers and results go to stdout and everything else to stderr, and whatever would have to
