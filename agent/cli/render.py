@@ -148,7 +148,7 @@ def table(
     rows: Sequence[Sequence[str]], *, out: TextIO | None = None, spare: Sequence[int] = (), whole: Sequence[int] = ()
 ) -> None:
     """Print columns padded to their widest cell. On a terminal no line is wider than it: where it is narrow the ``spare`` columns
-    are left out, the first of them first, then cells are cut, those of the first column and of the ``whole`` ones last.
+    are left out, the first of them first, then cells are cut, those of the ``whole`` columns last. The first column stays whole.
     """
     if not rows:
         return
@@ -169,21 +169,25 @@ def table(
         print("  ".join(padded).rstrip(), file=stream)
 
 
-_READABLE, _LEAST = 12, 4
-"""Cells that a column keeps before a spare one is left out, and at all."""
+_READABLE, _LEAST, _WRAPPED = 12, 4, 20
+"""Cells that a column keeps before a spare one is left out; at all; and the last one where the lines don't fit anyway."""
 
 
 def _fit(widths: list[int], shown: Sequence[int], room: int, last: Collection[int]) -> None:
-    """Narrow the widest columns until all of them fit, those of ``last`` once the others can be no narrower."""
-    while (excess := sum(widths[column] for column in shown) + 2 * (len(shown) - 1) - room) > 0:
-        free = [column for column in shown if column not in last and widths[column] > _LEAST]
-        free = free or [column for column in shown if widths[column] > _LEAST]
-        if not free:
-            return  # then the terminal wraps
+    """Narrow the widest columns until all of them fit, those of ``last`` once the others can be no narrower, and never the first.
+
+    Where that is not enough the terminal wraps, and only the last column is cut.
+    """
+    room -= 2 * (len(shown) - 1)
+    if widths[0] + sum(min(widths[column], _LEAST) for column in shown[1:]) > room:
+        widths[shown[-1]] = min(widths[shown[-1]], _WRAPPED) if len(shown) > 1 else widths[0]
+        return
+    while (excess := sum(widths[column] for column in shown) - room) > 0:
+        wide = [column for column in shown[1:] if widths[column] > _LEAST]
+        free = [column for column in wide if column not in last] or wide
         widest = max(free, key=lambda column: widths[column])
-        widths[widest] -= min(
-            excess, max(1, widths[widest] - max((widths[one] for one in free if one != widest), default=_LEAST))
-        )
+        following = max((widths[column] for column in free if column != widest), default=_LEAST)
+        widths[widest] -= min(excess, max(1, widths[widest] - max(following, _LEAST)))
 
 
 def _cut(text: str, room: int) -> str:

@@ -113,7 +113,9 @@ def test_tables_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     wide = [("ID", "COVERS", "BY"), ("1", "fs.recursive-delete below /b", "somebody far")]
     assert shown(wide, monkeypatch, whole=(1,))[1] == "1   fs.recursive-delete below /b  someb…"
     tiny = [tuple("x" * 9 for _ in range(9))]
-    assert len(shown(tiny, monkeypatch)) == 1  # it can't fit; nothing is lost but ends of cells
+    assert shown(tiny, monkeypatch) == ["  ".join(["x" * 9] * 9)], "it can't fit"
+    named = [("key: " + "0" * 60, "/tmp/a/file/that/says/so")]
+    assert shown(named, monkeypatch) == ["key: " + "0" * 60 + "  /tmp/a/file/that/sa…"]
     assert shown([("a", "b" * 100)], monkeypatch) == ["a  " + "b" * 36 + "…"]
 
 
