@@ -145,10 +145,17 @@ class Screen:
 
 
 def table(
-    rows: Sequence[Sequence[str]], *, out: TextIO | None = None, spare: Sequence[int] = (), whole: Sequence[int] = ()
+    rows: Sequence[Sequence[str]],
+    *,
+    out: TextIO | None = None,
+    spare: Sequence[int] = (),
+    whole: Sequence[int] = (),
+    width: int = 0,
 ) -> None:
-    """Print columns padded to their widest cell. On a terminal no line is wider than it: where it is narrow the ``spare`` columns
-    are left out, the first of them first, then cells are cut, those of the ``whole`` columns last. The first column stays whole.
+    """Print columns padded to their widest cell. On a terminal no line is wider than ``width`` (0: all of it).
+
+    Where it is narrow the ``spare`` columns are left out, the first of them first, then cells are cut, those of the ``whole``
+    columns last. The first column stays whole.
     """
     if not rows:
         return
@@ -157,9 +164,10 @@ def table(
     widths = [max(_width(row[column]) for row in cells) for column in range(len(cells[0]))]
     shown = list(range(len(widths)))
     if stream.isatty():
-        room, last = shutil.get_terminal_size().columns, {0, *whole}
+        room, last = width or shutil.get_terminal_size().columns, {0, *whole}
         for column in spare:
-            if sum(widths[one] if one in last else min(widths[one], _READABLE) for one in shown) + 2 * (len(shown) - 1) <= room:
+            least = [widths[one] if one in last else min(widths[one], _READABLE) for one in shown]
+            if sum(least) + 2 * (len(shown) - 1) <= room:
                 break
             shown.remove(column)
         _fit(widths, shown, room, last)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agent.cli.escape import one_line, tame
+from agent.cli.escape import one_line
 from agent.cli.stories import ID_CHARS
 from agent.context import BYTES_A_TOKEN, ContextUse, used_now, window_of
 
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from agent.conversation.session import Session
 
 _OFFER = """\
-{full}. To go on:
-  /fork [N]  a new session with your last N messages
-  /new       a new session without any of it
-  /export    writes this one into a file
-Or /model takes a model that reads more."""
+{full}. The session is kept. To go on:
+  /fork [N]  a session with its end
+  /new       an empty session
+  /export    a file with all of it
+  /model     a model that reads more"""
+"""Lines of less than 40 columns: a narrow terminal would wrap them in the middle of a word."""
 
 
 def offer(full: str) -> str:
@@ -64,16 +65,13 @@ def context_lines(used: ContextUse, model: str, reader: ItemReader | None) -> li
 
 def _counted(used: ContextUse, model: str) -> list[str]:
     if not model:
-        return ["no model is connected, so that none of it is sent"]
-    lines = ["the server has not counted any of it yet"]
-    if used.counted is not None:
-        lines = [f"counted by the server at its last reply: {used.counted:,}"]
-        lines += [f"estimated of what came since: {used.since:,}"] if used.since else []
-    window, name = used.window, tame(model)
+        return ["no model is connected: none of it is sent"]
+    lines = [f"the server's last count: {'none yet' if used.counted is None else f'{used.counted:,}'}"]
+    lines += [f"estimated since then: {used.since:,}"] if used.since else []
+    window = used.window
     if window.tokens is None:
-        return [*lines, f"how much {name} reads is not known; model.context_window sets it"]
-    share = used.tokens * 100 // window.tokens
-    lines.append(f"{name} reads {window.tokens:,} ({window.source}): {share} % is used")
+        return [*lines, "window: not known; to set it:", "  model.context_window"]
+    lines += [f"window: {window.tokens:,} ({window.source})", f"used: {used.tokens * 100 // window.tokens} %"]
     return [*lines, *(offer("The context is full").splitlines() if used.is_full else ())]
 
 

@@ -91,7 +91,7 @@ async def _help(chat: Conversation, rest: str) -> None:
 
 async def _tools(chat: Conversation, rest: str) -> None:
     entries = [entry for entry in chat.opening.crib.registry.entries() if entry.name in chat.session.names]
-    table([(entry.emoji, f"@{entry.name}", first_sentence(entry.description)) for entry in entries])
+    table([(entry.emoji, f"@{entry.name}", first_sentence(entry.description)) for entry in entries], width=chat.screen.width)
 
 
 async def _model(chat: Conversation, rest: str) -> None:
@@ -144,7 +144,7 @@ async def _mode(chat: Conversation, rest: str) -> None:
 
     if rest:
         await chat.set_mode(rest)
-    table([("→" if mode == chat.session.mode.now else "", mode, words) for mode, words in MODES.items()])
+    table([("→" if mode == chat.session.mode.now else "", mode, words) for mode, words in MODES.items()], width=chat.screen.width)
 
 
 async def _show(chat: Conversation, rest: str) -> None:
@@ -152,9 +152,10 @@ async def _show(chat: Conversation, rest: str) -> None:
         info = await chat.session.info()
         if info is None or not info.messages:
             raise ToolcribError("nothing was said yet")
-        text = chat.session.scope.redactor.text("\n".join(conversation(info, await chat.session.records())))
+        lines = conversation(info, await chat.session.records())
+        text = chat.session.scope.redactor.text("".join(f"{line}\n" for line in lines))
         if chat.reader is None:
-            chat.screen.text(text)
+            chat.screen.text(text.rstrip("\n"))
         else:
             await chat.reader.read(text)
         return
@@ -245,7 +246,7 @@ async def _context(chat: Conversation, rest: str) -> None:
 async def _sessions(chat: Conversation, rest: str) -> None:
     found = await chat.opening.crib.store.sessions.list(10)
     if found:
-        table(session_rows(found, time.time()), spare=SPARE)
+        table(session_rows(found, time.time()), spare=SPARE, width=chat.screen.width)
     chat.screen.note("/resume ID continues one" if found else "nothing was said in any session yet")
 
 
@@ -273,8 +274,9 @@ async def _approvals(chat: Conversation, rest: str) -> None:
         return
     grants = await approvals.grants(chat.session.identity.session_id)
     waiting = await approvals.pending(chat.session.identity.session_id)
-    table(agreed.ticket_rows(waiting) if waiting else [], spare=agreed.SPARE_OF_TICKETS, whole=(3,))
-    table(agreed.grant_rows(grants) if grants else [], spare=agreed.SPARE_OF_GRANTS, whole=(1,))
+    width = chat.screen.width
+    table(agreed.ticket_rows(waiting) if waiting else [], spare=agreed.SPARE_OF_TICKETS, whole=(3,), width=width)
+    table(agreed.grant_rows(grants) if grants else [], spare=agreed.SPARE_OF_GRANTS, whole=(1,), width=width)
     if not grants and not waiting:
         chat.screen.note("nothing is granted in this session, and nothing waits for an answer")
 

@@ -47,7 +47,7 @@ def test_a_context_that_the_server_s_count_fills_is_told_at_once(chat: Any, conf
     with ChatServer(ChatServer.text("hello"), ChatServer.text("again")) as server:
         done = chat(server, "hi")
     assert "the context is full: " in done.err
-    assert " of 10 tokens. To go on:\n  /fork [N]" in done.err
+    assert " of 10 tokens. The session is kept. To go on:\n  /fork [N]" in done.err
 
 
 def test_a_context_with_room_is_not_spoken_of(chat: Any, config: Any) -> None:
@@ -93,14 +93,14 @@ def test_context_says_what_fills_it(chat: Any, tmp_path: Path) -> None:
         done = chat(server, "/context", "hi", "/context")
     before, after = done.out.split("hello\n")
     assert before.startswith("estimated, at 4 bytes a token:\n  system prompt ")
-    assert "the server has not counted any of it yet\nm reads 100,000 (its server says so): " in before
+    assert "the server's last count: none yet\nwindow: 100,000 (its server says so)\nused: " in before
     assert "  instruction files " in after
     assert ": AGENTS.md\n" in after
-    assert "counted by the server at its last reply: " in after
+    assert "the server's last count: 1" in after
     assert "largest results:\n  read_file " in after
     assert all(len(line) < 72 for line in done.out.splitlines())
 
 
 def test_context_without_a_model(run: Any) -> None:
     done = run("chat", "--provider", "manual", stdin=b"/context\n")
-    assert "no model is connected, so that none of it is sent\n" in done.out
+    assert "no model is connected: none of it is sent\n" in done.out
