@@ -10,7 +10,7 @@ from agent.drafting import draft, existing, look_at, missing, request
 
 FILES = {
     "uv": {"pyproject.toml": "[tool.pytest.ini_options]\n[tool.ruff]\n[tool.mypy]\n", "uv.lock": ""},
-    "poetry": {"pyproject.toml": "[tool.poetry]\n", "poetry.lock": "", "tests/test_a.py": ""},
+    "poetry": {"pyproject.toml": "[tool.poetry]\n", "poetry.lock": "", "tests/one": ""},
     "plain": {"pyproject.toml": "[project]\nname = 'x'\n"},
     "node": {"package.json": '{"scripts": {"test": "vitest", "lint": "eslint .", "odd": "x"}}', "pnpm-lock.yaml": ""},
     "make": {"Makefile": "VAR := 1\n.PHONY: test\nbuild: src\n\tcc\ntest:\n\t./t\n", "scripts/test": "#!/bin/sh\n"},

@@ -156,7 +156,7 @@ FAULTS = [
     (ChatServer.body({"error": {"message": "bad key"}}, 401), "AuthFailed", "--api-key-env"),
     (ChatServer.body({"error": {"code": "context_length_exceeded"}}, 400), "ContextTooLong", "/new       an empty session"),
     (Response(b"\x00\x01 garbage\n\n"), "StreamBroken", "no event stream"),
-    (ChatServer.text("cut off in the", cut=160), "StreamBroken", "not part of the conversation"),
+    (ChatServer.text("cut off in the", cut=160), "StreamBroken", "the model knows what had come"),
     (ChatServer.text("slow", pieces=FIRST_EVENT, pause=60), "StreamBroken", "sent nothing for"),
 ]
 
