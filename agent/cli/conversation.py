@@ -126,6 +126,7 @@ class Conversation:
         self._session: Session | None = None
         self._tracer: Tracer | None = None
         self._told = ""
+        self._told_full = False
 
     # -- sessions ------------------------------------------------------------------------------------------------
 
@@ -260,7 +261,8 @@ class Conversation:
 
     async def _run(self, line: str) -> None:
         session, limits = self.session, self.opening.limits
-        manual = not self.model
+        manual, self._told_full = not self.model, False
+        await self._offer_room(line)
         if manual:  # a typed call takes two turns: the call, and the silence after it
             limits = replace(limits, max_turns=max(2, limits.max_turns), repeats=1_000, repairs=1_000, max_tokens=None)
         images = () if manual else tuple(self.images)
@@ -292,12 +294,13 @@ class Conversation:
         if fan.broken is not None:
             raise fan.broken
 
-    async def _offer_room(self) -> None:
-        """Say how to go on, once the model can read no more."""
-        if self.model:
+    async def _offer_room(self, text: str = "") -> None:
+        """Say how to go on, once the model can read no more than there is with ``text``; once a run."""
+        if self.model and not self._told_full:
             from agent.cli.room import offer, room_left
 
-            if (full := await room_left(self.session)) is not None:
+            if (full := await room_left(self.session, text)) is not None:
+                self._told_full = True
                 self.screen.note(offer(full))
 
     def _tell(self, error: ToolcribError) -> None:
@@ -308,7 +311,8 @@ class Conversation:
             from agent.cli.room import offer
 
             self.screen.fault(f"✗ {kind_of(error)}: {tame(str(error))}")
-            self.screen.note(offer("the model can read no more of this session"))
+            if not self._told_full:
+                self.screen.note(offer("the model can read no more of this session"))
             return
         self.screen.fault(f"✗ {explained(error)}")
         self.screen.note(KEPT)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agent.cli.escape import one_line
 from agent.cli.stories import ID_CHARS
-from agent.context import BYTES_A_TOKEN, ContextUse, used_now, window_of
+from agent.context import BYTES_A_TOKEN, ContextUse, tokens_of, used_now, window_of
 
 if TYPE_CHECKING:
     from agent.cli.conversation import ItemReader
@@ -28,19 +28,18 @@ def offer(full: str) -> str:
     return _OFFER.format(full=full)
 
 
-async def room_left(session: Session) -> str | None:
-    """Return what says that the context is full, None where it is not, as far as is known. Asks no server."""
-    if (await window_of(session)).tokens is None:
+async def room_left(session: Session, text: str = "") -> str | None:
+    """Return what says that the context is full, with ``text`` that is about to be said; None where it is not, as far as is
+    known. Asks no server.
+    """
+    window = (await window_of(session)).tokens
+    if window is None:
         return None
-    used = await used_now(session)
-    return f"the context is full: {_of_window(used)}" if used.is_full else None
-
-
-def _of_window(used: ContextUse) -> str:
-    window = used.window.tokens
-    assert window is not None  # noqa: S101 - asked for only where it is known
-    about = "about " if used.counted is None or used.since else ""
-    return f"{about}{used.tokens:,} of {window:,} tokens"
+    used, more = await used_now(session), tokens_of(text)
+    if used.tokens + more < window:
+        return None
+    about = "about " if used.counted is None or used.since or more else ""
+    return f"the context is full: {about}{used.tokens + more:,} of {window:,} tokens"
 
 
 def context_lines(used: ContextUse, model: str, reader: ItemReader | None) -> list[str]:

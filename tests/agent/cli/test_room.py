@@ -43,11 +43,22 @@ def test_a_refusal_for_length_is_no_dead_end(chat: Any, run: Any) -> None:
 
 
 def test_a_context_that_the_server_s_count_fills_is_told_at_once(chat: Any, config: Any) -> None:
-    config("model: {context_window: 10}\n")
-    with ChatServer(ChatServer.text("hello"), ChatServer.text("again")) as server:
+    config("model: {context_window: 5000}\n")
+    message = {"role": "assistant", "content": "hello"}
+    usage = {"prompt_tokens": 5000, "completion_tokens": 5, "total_tokens": 5005}
+    with ChatServer(ChatServer.body({"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage})) as server:
         done = chat(server, "hi")
-    assert "the context is full: " in done.err
-    assert " of 10 tokens. The session is kept. To go on:\n  /fork [N]" in done.err
+    assert "the context is full: 5,005 of 5,000 tokens. The session is kept. To go on:\n  /fork [N]" in done.err
+
+
+def test_a_message_that_fills_it_is_told_before_it_is_sent(chat: Any, config: Any) -> None:
+    """Some servers cut what is too long without a word. It is told once a run, also where the server refuses."""
+    config("model: {context_window: 3000}\n")
+    with ChatServer(ChatServer.text("hello"), TOO_LONG) as server:
+        done = chat(server, "hi", "word " * 3000)
+    assert done.err.count("the context is full: about 3,7") == 1
+    assert done.err.count("To go on:") == 1
+    assert done.err.index("the context is full") < done.err.index("ContextTooLong")
 
 
 def test_a_context_with_room_is_not_spoken_of(chat: Any, config: Any) -> None:
