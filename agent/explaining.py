@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -93,13 +93,23 @@ async def explain(dispatcher: Dispatcher, scope: CallScope, command: str, cwd: s
 
     Raises EnvironmentFailed where the scope's environment is unavailable, and TypeError where the scope has no policy.
     """
+    heard: list[Weighed] = []
+    args = {"command": command, **({"cwd": cwd} if cwd else {})}
+    decision = await foreseen(dispatcher, scope, ToolCall(ToolCall.new_id(), _TOOL, args), heard.append)
+    refused = decision.reason if isinstance(decision, Block) else ""
+    return Explanation(command, _level(decision), refused, heard[-1] if heard else None)
+
+
+async def foreseen(
+    dispatcher: Dispatcher, scope: CallScope, call: ToolCall, weighed: Callable[[Weighed], None] = lambda weighed: None
+) -> Decision | None:
+    """Return what the gates would decide on a call of this scope, None where it would run. Raises as ``explain``."""
     if not isinstance(scope.policy, Policy):
         raise TypeError("only a scope with a policy of its own can be asked: another's would be recorded")
-    heard: list[Weighed] = []
     asking = replace(
         scope,
         open_environment=lambda: scope.environment,
-        policy=scope.policy.only_asking(heard.append),
+        policy=scope.policy.only_asking(weighed),
         asker=None,
         suspends=False,
         ledger=None,
@@ -107,10 +117,7 @@ async def explain(dispatcher: Dispatcher, scope: CallScope, command: str, cwd: s
         undo=None,
         activity_sink=None,
     )
-    args = {"command": command, **({"cwd": cwd} if cwd else {})}
-    decision = await dispatcher.foresee(ToolCall(ToolCall.new_id(), _TOOL, args), asking)
-    refused = decision.reason if isinstance(decision, Block) else ""
-    return Explanation(command, _level(decision), refused, heard[-1] if heard else None)
+    return await dispatcher.foresee(call, asking)
 
 
 def _level(decision: Decision | None) -> Level:

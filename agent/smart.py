@@ -15,7 +15,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent.events import Event, ModelAnswered
@@ -23,6 +23,7 @@ from agent.models import environment
 from agent.providers.abilities import model_of
 from agent.providers.factory import MANUAL, ModelRequest, ModelTarget, ProviderOpening, check_name, find_target, open_session
 from toolcrib import Answer, ConfigError, SuspendTicket, ToolCallContext
+from toolcrib._dataclass import dataclass
 from toolcrib._entry import is_async_callable
 from toolcrib._regex import Regex
 from tools.approval.gate import ACTION

@@ -183,8 +183,8 @@ class Undo:
         return calls
 
 
-_HARMLESS = ("todo", "clarify", "write_file", "patch")
-"""The first two have no effects; the last two keep what they replace, so that without it they replaced nothing."""
+_HARMLESS = ("todo", "clarify", "session_search", "write_file", "patch")
+"""The first three have no effects; the last two keep what they replace, so that without it they replaced nothing."""
 
 
 def _words(call: Mapping[str, Any]) -> str:

@@ -62,7 +62,8 @@ def main() -> None:
     count, file = int(sys.argv[1]), Path(sys.argv[2])
     times: list[float] = []
     session = SimpleNamespace(id="bench", backend=SimpleNamespace(name="local"), mode=SimpleNamespace(now="default"))
-    conversation: Any = SimpleNamespace(session=session, model="m", cost=None, reader=None, interrupt=lambda: None)
+    nothing: dict[str, Any] = {"cost": None, "reader": None, "beside": [], "images": []}
+    conversation: Any = SimpleNamespace(session=session, model="m", interrupt=lambda: None, **nothing)
 
     async def chat() -> None:
         screen = InteractiveChat(DisplayConfig(), InMemoryHistory())

@@ -1,4 +1,5 @@
-"""The store on disk: what an append costs, and how long an event loop waits while another process holds the write lock."""
+"""The store on disk: what an append costs, and how long an event loop waits while another process holds the write lock,
+and search."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from pathlib import Path
 from agent.store import _file, _schema
 from agent.store._sessions import appending
 from agent.store.sqlite import SqliteStore
+from benchmarks._store_search import figures as large_store
 from benchmarks.core import CannotMeasureError, Figure, best_of_each
 from toolcrib import StoreFailed
 from toolcrib._store import Store
@@ -50,6 +52,7 @@ def measure(*, quick: bool) -> list[Figure]:
         figures = _appends(folder, number, rounds)
         with _opened(folder / "locked.db") as store:
             figures.append(_blocking("store.blocking", store, [_HOLD, str(store.path)], held, times))
+        figures += large_store(folder, 2_000 if quick else 100_000, million=0 if quick else 1_000_000)
     return [*figures, *_over_postgres(number // 4, rounds // 2, held, times)]
 
 

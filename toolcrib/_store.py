@@ -7,7 +7,7 @@ everything in memory never suspends, so that a coroutine which awaits it can be 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from toolcrib._processes import LeaseStore, Signals
 from toolcrib._records import (
@@ -30,6 +30,9 @@ from toolcrib._records import (
 from toolcrib._types import Answer, Json, ToolCall, ToolCallStatus, ToolResult
 from toolcrib._undo import ChangeJournal
 from toolcrib._usage import UsageLog, UsageSum
+
+if TYPE_CHECKING:
+    from toolcrib._search import MessageSearch
 
 __all__ = [
     "AuditEntry",
@@ -336,6 +339,11 @@ class Store(Protocol):
     @property
     def usage(self) -> UsageLog:
         """Usage of models and tools."""
+        ...
+
+    @property
+    def search(self) -> MessageSearch:
+        """Full-text search in messages."""
         ...
 
     @property

@@ -6,7 +6,7 @@ import codecs
 import re
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import (
@@ -112,7 +112,8 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     if judged.shell is not None and judged.shell != (await environment.shell_state() or _shell(ctx, judged.cwd)):
         raise ExecutionFailed("the command was not run: another one changed the shell since it was judged; call again")
     timeout = args.get("timeout") or ctx.settings.get("terminal.timeout", DEFAULT_TIMEOUT)
-    printed = _Printed(ctx)
+    report = None if ctx.activity_sink is None else lambda text: ctx.report_activity("terminal-output", {"text": text})
+    printed = LastOutput(report)
     where = None if own_folder else judged.cwd
     request = ExecRequest(judged.command, cwd=where, timeout=timeout, keep=KEEP, spill=ctx.spill_dir, on_output=printed)
     try:
@@ -133,26 +134,25 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"person": for_person(data)})
 
 
-class _Printed:
-    """Last output of a command, on either stream: for a call that is cancelled, which has no outcome, and for who watches it.
+class LastOutput:
+    """Last output of a command, on either stream: for one that is cancelled, which has no outcome, and for ``report``.
 
     Only whole lines are reported, a few times a second: a line that is not ended may hold the first half of a secret.
     """
 
-    def __init__(self, ctx: ToolCallContext) -> None:
-        self._ctx = ctx
+    def __init__(self, report: Callable[[str], object] | None) -> None:
+        self._told = report
         self._tail = bytearray()
         self._total = 0
         self._reported = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._is_watched = ctx.activity_sink is not None
 
     def __call__(self, stream: str, data: bytes) -> None:
         self._total += len(data)
         self._tail += data
         if len(self._tail) > 2 * _LAST:
             del self._tail[:-_LAST]
-        if self._is_watched and (b"\n" in data or b"\r" in data) and self._timer is None:
+        if self._told is not None and (b"\n" in data or b"\r" in data) and self._timer is None:
             import asyncio
 
             due = self._reported + _BETWEEN_REPORTS - time.monotonic()
@@ -178,7 +178,8 @@ class _Printed:
         text = re.sub("\r+\n?", "\n", text)
         if self._total > len(self._tail[-_LAST:]):  # its first line is cut, and may hold the second half of a secret
             text = text[text.find("\n") + 1 :]
-        self._ctx.report_activity("terminal-output", {"text": text[: text.rfind("\n") + 1]})
+        if self._told is not None:
+            self._told(text[: text.rfind("\n") + 1])
 
 
 # -- what came of it -----------------------------------------------------------------------------------------------

@@ -2,10 +2,10 @@
 
 ``app`` leads from a command line to an exit code; ``commands`` has a file for each subcommand, ``options`` and ``offer`` what
 they share; ``hidden`` closes the process to others. The chat: ``conversation``, ``slash`` (with ``words``), ``switching``,
-``complete``, ``terminal``; on a terminal that can take back what it has shown, ``interactive``, ``liveview`` and ``calls``, on
-the rows of ``screen``. One task: ``oneshot``, ``piped``, ``jsonl``. What a person sees elsewhere: ``view``, ``render``,
-``escape``, ``trace``, ``faults``, ``logs``, ``images``, ``explained``. What they are asked: ``ask``, ``answering`` and
-``parked`` from elsewhere. The rest serves one command each.
+``attaching`` and ``own_command`` (with ``beside``), ``complete`` (with ``filenames``), ``terminal``; on a terminal that can take
+back what it has shown, ``interactive``, ``liveview`` and ``calls``, on the rows of ``screen``. One task: ``oneshot``, ``piped``,
+``jsonl``. What a person sees elsewhere: ``view``, ``render``, ``escape``, ``trace``, ``faults``, ``logs``, ``images``,
+``explained``. What they are asked: ``ask``, ``answering`` and ``parked`` from elsewhere. The rest serves one command each.
 """
 
 from __future__ import annotations

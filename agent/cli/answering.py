@@ -68,6 +68,7 @@ def answer_ticket(crib: Crib, runner: asyncio.Runner, args: argparse.Namespace) 
     if record.state != "pending":
         return _refused(record)
     with controlling_terminal(folders_of(crib.config)) as terminal:
+        terminal.lines_only = crib.config.display.screen_reader
         try:
             settled = runner.run(_settle(crib.store, record, wanted, terminal))
         except EOFError:

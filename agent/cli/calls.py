@@ -30,14 +30,18 @@ _WORDS: Mapping[str, str] = {
     "search_files": "searches",
     "todo": "plans",
     "clarify": "asks",
+    "you": "run",
+    "session_search": "looks back for",
 }
 _SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "terminal": ("command",),
+    "you": ("command",),
     "read_file": ("path",),
     "write_file": ("path",),
     "patch": ("path",),
     "search_files": ("pattern", "path"),
     "clarify": ("question",),
+    "session_search": ("query", "session"),
 }
 """The arguments that say what a call is about."""
 

@@ -22,10 +22,12 @@ from agent.protocols.command import parse_command
 from toolcrib import ContextTooLong, Image, ToolCall, ToolcribError
 
 if TYPE_CHECKING:
+    from agent.cli.beside import Beside
     from agent.cli.liveview import LiveScreen, LiveView
     from agent.cli.render import Screen
     from agent.conversation.session import Session
     from agent.crib import Crib
+    from agent.events import Event
     from toolcrib import EventSink
     from tools.dispatch.scope import Asker
 
@@ -85,7 +87,7 @@ class ChatOpening:
 
 
 class ItemReader(Protocol):
-    """Shows items whole."""
+    """Shows items whole, all of it in other colours, and what was left unsent."""
 
     def number_of(self, call_id: str) -> int | None:
         """Return the number of the newest call of that id; None where it was not shown."""
@@ -97,6 +99,14 @@ class ItemReader(Protocol):
 
     async def read(self, whole: str) -> None:
         """Show a text, a long one in the pager."""
+        ...
+
+    def restore_draft(self) -> None:
+        """Lay back into the draft what an ended process left unsent in this session."""
+        ...
+
+    def switch_theme(self, name: str) -> str:
+        """Switch the colours, and show a sample; "" shows those that are on. Return the name of the theme that is on."""
         ...
 
 
@@ -118,6 +128,10 @@ class Conversation:
         """True if the last run of a model failed."""
         self.images: list[Image] = []
         """Images for the next message to a model."""
+        self.beside: list[Beside] = []
+        """Context for the next message to a model."""
+        self._steering: dict[str, tuple[str, list[Beside], list[Image]]] = {}
+        """Messages that steer, as they were typed, with what went beside them besides files that they name."""
         self.cost: float | None = None
         """Spent on this chat's runs, where prices are known."""
         self.reader: ItemReader | None = None
@@ -206,31 +220,70 @@ class Conversation:
 
     # -- lines ---------------------------------------------------------------------------------------------------
 
-    async def say(self, line: str) -> bool:
-        """Do what the line asks. False: the person wants to leave."""
+    async def say(self, line: str, typed: str | None = None) -> bool:
+        """Do what the line asks. False: the person wants to leave. ``typed`` is what of it was typed, where some was pasted: only
+        files that are named there are attached.
+        """
         line = line.strip()
         if line.startswith("/"):
             from agent.cli.slash import obey
 
             return await obey(self, line)
+        if (line if typed is None else typed.strip()).startswith("!"):
+            await self._own_command(line)
+            return True
         call = parse_command(line, self.session.names) if self.model else None
         if call is not None and call.name in self.session.names:
             await self.call(call)
         elif line:
-            await self._run(line if not self.model else line.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
+            await self._run(line if not self.model else await self._with_files(line, line if typed is None else typed))
         return True
+
+    async def _own_command(self, line: str) -> None:
+        from agent.cli.own_command import run_line
+
+        try:
+            await run_line(self, line)
+        except ToolcribError as error:
+            self.screen.fault(f"✗ {explained(error)}")
+
+    def show(self, event: Event) -> None:
+        """Show an event of what the person does, whole."""
+        self._view.brief = False
+        self._view(event)
+
+    async def _with_files(self, line: str, typed: str) -> str:
+        """Return the message with what goes beside it; pictures among the files that it names go with it."""
+        line = line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        if "@" in typed and self.screen.interactive:
+            from agent.cli.attaching import attach
+
+            done = await attach(self.session, typed, self.opening.confirm)
+            for note in done.notes:
+                self.screen.note(note)
+            for fault in done.faults:
+                self.screen.fault(f"✗ {fault}")
+            for image in done.images:
+                self.screen.draw(image)
+            self.images += done.images
+            self.beside += done.parts
+        if self.beside:
+            from agent.cli.beside import with_beside
+
+            line = with_beside(line, self.beside)
+            self.beside.clear()
+        return line
 
     async def call(self, call: ToolCall) -> None:
         """Make a call of the person's. The model does not see it."""
         session = self.session
         session.scope.clear_interrupt()
         session.watch = self._view
-        self._view.brief = False
         try:
             await session.calls(
                 [call],
-                on_start=lambda one: self._view(ToolStarted(one, session.emoji(one.name))),
-                on_done=lambda one: self._view(ToolFinished(one, session.emoji(one.call.name))),
+                on_start=lambda one: self.show(ToolStarted(one, session.emoji(one.name))),
+                on_done=lambda one: self.show(ToolFinished(one, session.emoji(one.call.name))),
             )
         except ToolcribError as error:
             self._view.end()
@@ -241,23 +294,36 @@ class Conversation:
         if await self.session.waits_for_answers():
             await self._watch(lambda watch: self.session.advance(watch))
 
-    async def steer(self, text: str) -> None:
-        """Have a message delivered to the run that is under way, with its next results."""
+    async def steer(self, text: str, typed: str | None = None) -> None:
+        """Have a message delivered to the run that is under way, with its next results. ``typed`` as in ``say``."""
+        typed = text if typed is None else typed
+        before = typed, list(self.beside), list(self.images)
+        text = await self._with_files(text, typed)
+        images, self.images = tuple(self.images), []
+        self._steering[text] = before
         if self._tracer is not None:
-            self._tracer.said(text, ())
-        await self.session.say(text, mode="steer")
+            self._tracer.said(text, images)
+        await self.session.say(text, images, mode="steer")
 
     async def answer_waiting(self) -> None:
         """Answer messages that came too late for the run that they were meant for."""
+        self._steering.clear()
         if self.model and await self.session.store.inbox.waiting(self.session.id) and not await self.session.waits_for_answers():
             await self._watch(lambda watch: self.session.advance(watch))
 
     async def take_back(self) -> list[str]:
-        """Take messages that were not delivered out of the inbox; return their texts."""
+        """Take messages that were not delivered out of the inbox; return them as they were typed."""
         waiting = await self.session.store.inbox.waiting(self.session.id)
         mine = [item for item in waiting if item.mode == "steer"]
         await self.session.store.inbox.drop([item.id for item in mine])
-        return [item.text for item in mine]
+        texts = []
+        for item in mine:
+            typed, beside, images = self._steering.pop(item.text, (item.text, [], []))
+            self.beside += beside
+            self.images += images
+            texts.append(typed)
+        self._steering.clear()
+        return texts
 
     async def _run(self, line: str) -> None:
         session, limits = self.session, self.opening.limits

@@ -12,6 +12,9 @@ from typing import Any
 from toolcrib import Image, ToolcribError
 from toolcrib._image import image_label
 
+_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+_LONGEST_PATHS = 4_000
+
 
 def read_images(paths: Iterable[str]) -> list[Image]:
     """Raises ToolcribError, which names the file, for what is no image."""
@@ -29,6 +32,36 @@ def read_typed(given: str) -> Image:
         if len(words) == 1:
             path = Path(words[0]).expanduser()
     return Image.from_file(path)
+
+
+def as_mentions(pasted: str) -> str:
+    """Return a paste that is nothing but paths of pictures, as ``@path`` each: files that were dropped into the terminal. Another
+    paste is returned as it is.
+    """
+    text = pasted.strip()
+    if not text or len(text) > _LONGEST_PATHS or "\n" in text or not text.lower().rstrip("'\"").endswith(_ENDINGS):
+        return pasted
+    if Path(text).is_absolute() and Path(text).is_file():  # neither quoted nor escaped, perhaps with blanks in it
+        words = [text]
+    else:
+        try:
+            words = [_path_of(word) for word in shlex.split(text)]
+        except ValueError:
+            return pasted
+    if not all(word.lower().endswith(_ENDINGS) and Path(word).is_absolute() and '"' not in word for word in words):
+        return pasted
+    if not all(Path(word).is_file() for word in words):
+        return pasted
+    return "".join(f'@"{word}" ' if any(char in word for char in " \t\\'") else f"@{word} " for word in words)
+
+
+def _path_of(word: str) -> str:
+    """Return the path of a word that may be a file's address."""
+    from urllib.parse import unquote, urlsplit
+
+    if word.startswith("file://"):
+        return unquote(urlsplit(word).path)
+    return os.path.expanduser(word)  # noqa: PTH111 - as it was typed
 
 
 class ImageFolder:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sys
 import threading
 from collections import deque
@@ -12,8 +11,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.ask import TerminalAsker
+from agent.cli.drafts import BETWEEN, KeptDraft
 from agent.cli.escape import one_line, tame
 from agent.cli.liveview import LiveView
+from agent.cli.screen import tty
 from agent.cli.screen.aside import paged, pager_of_person, written_by
 from agent.cli.screen.board import Board
 from agent.cli.screen.cells import Row, shortened
@@ -21,11 +22,16 @@ from agent.cli.screen.draft import DraftRows, said_rows
 from agent.cli.screen.keyboard import Keyboard
 from agent.cli.screen.painter import Painter
 from agent.cli.screen.themes import theme_for
+from agent.cli.screenreader import ScreenReader
 from agent.cli.signals import Ended, interrupting
 from agent.cli.words import AT_ONCE
+from agent.config import key_label, key_table
+from agent.protocols.command import parse_command
 from toolcrib import ActivityEvent, Answer, SuspendTicket, ToolCallContext, ToolcribError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from prompt_toolkit.completion import Completer
     from prompt_toolkit.history import History
     from prompt_toolkit.input import Input
@@ -34,25 +40,32 @@ if TYPE_CHECKING:
     from agent.config._model import DisplayConfig
 
 _TICK = 0.1
+_LONG_DRAFT = 5_000
+"""Characters of a draft from which on it comes back as a label."""
 _LONG = 40
 """Rows from which on /show uses the pager."""
-_USUAL_SIZE = (80, 24)
 
 
 class InteractiveChat:
     """Made before the session, which asks and reports through it (``ask``, ``confirm``, ``emit``); ``run`` is the chat."""
 
-    def __init__(self, display: DisplayConfig, history: History, keys: Input | None = None) -> None:
+    def __init__(
+        self, display: DisplayConfig, history: History, keys: Input | None = None, *, drafts: Path | None = None
+    ) -> None:
         theme = theme_for(display.theme, display.color)
-        self.board = Board(Painter(_write, _size, theme), self)
+        self.board = Board(Painter(tty.write, tty.size, theme), self)
         self.view = LiveView(self.board, markdown=display.markdown, thinking=display.thinking)
-        self.keyboard = Keyboard(self, _write, history=history, completer=_late_completer(self), keys=keys)
+        bound = {action: pressed for action, pressed, _ in key_table(display.keys)}
+        self._color = display.color
+        self._steers = key_label(next(iter(display.keys.steer), ""))
+        self.keyboard = Keyboard(self, tty.write, history=history, completer=_late_completer(self), keys=keys, bound=bound)
         self.completer: Completer | None = None
-        self._reader = _ScreenReader(self)
+        self._reader = ScreenReader(self)
         self._asker = TerminalAsker(self._reader)
         self._asking = asyncio.Lock()
         self._conversation: Conversation | None = None
         self._queue: deque[str] = deque()
+        """Drafts that wait: a large paste in them is a label."""
         self._came = asyncio.Event()
         self._working = True  # until it has begun
         self._leaving = False
@@ -60,6 +73,7 @@ class InteractiveChat:
         self._counted = ""
         self._steering: set[asyncio.Task[object]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._kept = KeptDraft(drafts)
 
     @property
     def conversation(self) -> Conversation:
@@ -104,6 +118,7 @@ class InteractiveChat:
         conversation.reader = self
         work = asyncio.create_task(self._work(begin))
         work.add_done_callback(self._ended)
+        keeping = asyncio.create_task(self._keep_draft())
         try:
             with interrupting(self._signalled), written_by(self._printed):
                 try:
@@ -118,8 +133,25 @@ class InteractiveChat:
                     self.board.end()
         finally:
             work.cancel()
+            keeping.cancel()
+            self._kept.keep_now(conversation.session.id, self._unsent())
         if work.done() and not work.cancelled() and (error := work.exception()) is not None:
             raise error
+
+    async def _keep_draft(self) -> None:
+        while True:
+            await asyncio.sleep(BETWEEN)
+            await self._kept.keep(self.conversation.session.id, self._unsent())
+
+    def _unsent(self) -> str:
+        """Return what was typed and not sent: the messages that wait for their turn, and the draft."""
+        return "\n".join(self.keyboard.pastes.expand(text) for text in (*self._queue, self.keyboard.draft.text) if text)
+
+    def restore_draft(self) -> None:
+        """Lay back into the draft what a process of this session left unsent."""
+        if text := self._kept.read(self.conversation.session.id):
+            self.keyboard.put_back(self.keyboard.pastes.collapse(text) if len(text) > _LONG_DRAFT else text)
+            self.view.screen.note("what was typed and not sent is back")
 
     def _ended(self, work: asyncio.Task[None]) -> None:
         self.keyboard.stop()
@@ -134,7 +166,7 @@ class InteractiveChat:
                 line = self._queue.popleft()
                 self.board.add([(), *said_rows(line, self.board.columns)])
                 async with self._at_work():
-                    going_on = await self.conversation.say(line)
+                    going_on = await self.conversation.say(self.keyboard.pastes.expand(line), line)
                     await self._steered()
                 if not going_on or self._leaving:
                     return
@@ -144,7 +176,7 @@ class InteractiveChat:
         self._working, self._interrupts = True, 0
         ticking = asyncio.create_task(self._tick())
         try:
-            with _terminal_restored():
+            with tty.terminal_restored():
                 yield
         finally:
             ticking.cancel()
@@ -175,7 +207,7 @@ class InteractiveChat:
 
     def sent(self, text: str, *, steers: bool) -> None:
         text = text.strip("\n")
-        if steers and self._working and self.conversation.model and not text.lstrip().startswith(("/", "@")):
+        if steers and self._working and self.conversation.model and not self._waits(text):
             self._beside(self._steer(text))
         elif self._working and text.split()[0] in AT_ONCE:
             self.board.add([(), *said_rows(text, self.board.columns)])
@@ -185,6 +217,12 @@ class InteractiveChat:
             self._came.set()
         self.board.changed()
 
+    def _waits(self, text: str) -> bool:
+        """Return whether a draft is no message but a command or a call by hand, which has its turn after the model's."""
+        text = text.lstrip()
+        is_call = text.startswith("@") and parse_command(text, self.conversation.session.names) is not None
+        return is_call or text.startswith(("/", "!"))
+
     def _beside(self, work: Coroutine[Any, Any, object]) -> None:
         """Do what a person asked for while the model goes on."""
         task = asyncio.get_running_loop().create_task(work)
@@ -193,7 +231,7 @@ class InteractiveChat:
 
     async def _steer(self, text: str) -> None:
         try:
-            await self.conversation.steer(text)
+            await self.conversation.steer(self.keyboard.pastes.expand(text), text)
         except ToolcribError as error:
             self.view.screen.fault(f"✗ {one_line(str(error))}")
             self.keyboard.put_back(text)
@@ -223,6 +261,33 @@ class InteractiveChat:
         elif not self.keyboard.discard():
             self.view.screen.note("Ctrl-D leaves")
         self.board.changed()
+
+    def pasted(self, text: str) -> str:
+        from agent.cli.images import as_mentions
+
+        return as_mentions(text) if self.conversation.model else text
+
+    async def paste_image(self) -> None:
+        from agent.cli.clipboard import clipboard_image
+
+        try:
+            if not self.conversation.model:
+                raise ToolcribError("no model is connected, so nobody can look at it; /model connects one")
+            image = await asyncio.get_running_loop().run_in_executor(None, clipboard_image)
+        except ToolcribError as error:
+            self.view.screen.fault(f"✗ {one_line(str(error))}")
+            return
+        self.conversation.images.append(image)
+        self.view.screen.note(f"{image} will go with your next message; /image alone removes it")
+        self.view.screen.draw(image)
+
+    @property
+    def has_queued(self) -> bool:
+        return bool(self._queue)
+
+    def take_back(self) -> str:
+        self.board.changed()
+        return self._queue.pop()
 
     def left(self) -> None:
         if self._working:
@@ -287,11 +352,19 @@ class InteractiveChat:
         if self._conversation.cost is not None:
             parts.append(f"{self._conversation.cost:.4f} spent")
         parts.append(tame(session.backend.name))
+        if waiting := len(self._conversation.beside) + len(self._conversation.images):
+            parts.append(f"{waiting} with the next message")
         parts += [session.mode.now] if session.mode.now != "default" else []
-        working = "Ctrl-C interrupts, Alt-S steers" if self._conversation.model else "Ctrl-C interrupts"
+        steers = f", {self._steers} steers" if self._steers and self._conversation.model else ""
+        working = f"Ctrl-C interrupts{steers}"
         working = "Ctrl-C says no" if self._asking.locked() else working
         parts.append(working if self._working else "/help")
         return " · ".join(parts)
+
+    def switch_theme(self, name: str) -> str:
+        from agent.cli.theming import switch_theme
+
+        return switch_theme(self.board, name, self._color)
 
     # -- whole items ---------------------------------------------------------------------------------------------
 
@@ -318,76 +391,8 @@ class InteractiveChat:
             await asyncio.get_running_loop().run_in_executor(None, paged, pager, whole)
 
 
-class _ScreenReader:
-    """The screen, for questions: see agent.cli.ask.LineReader."""
-
-    def __init__(self, chat: InteractiveChat) -> None:
-        self._chat = chat
-        self._shown = True
-        self.settles = False
-        """True while a question waits for the person to stop typing."""
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Columns and rows that lines are broken for."""
-        painter = self._chat.board.painter
-        return painter.columns, painter.height + 1
-
-    def show(self, text: str) -> None:
-        self._shown = True
-        self._chat.view.screen.text(text)
-
-    async def read_line(self, prompt: str) -> str:
-        quiet, self._shown = self._shown, False
-        self.settles = quiet
-        self._chat.board.changed()
-        try:
-            line = await self._chat.keyboard.read_line(prompt, quiet=quiet, settled=self._settled)
-        finally:
-            self.settles = False
-        self._chat.view.screen.text(f"{prompt}{line}")
-        return line
-
-    def _settled(self) -> None:
-        self.settles = False
-
-
 def _late_completer(chat: InteractiveChat) -> Completer:
     """Make a completer that asks the one that the chat has by then."""
     from prompt_toolkit.completion import DummyCompleter, DynamicCompleter
 
     return DynamicCompleter(lambda: chat.completer or DummyCompleter())
-
-
-@contextlib.contextmanager
-def _terminal_restored() -> Any:
-    """A tool may not leave the terminal in another mode than it found it in."""
-    import termios
-
-    try:
-        before = termios.tcgetattr(sys.stdin)
-    except (termios.error, ValueError, OSError):  # keys that come from elsewhere
-        yield
-        return
-    try:
-        yield
-    finally:
-        with contextlib.suppress(termios.error):
-            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
-
-
-def _write(text: str) -> None:
-    """Write to the terminal. One that went away is told by its end of input."""
-    out = sys.__stdout__
-    if out is not None:
-        with contextlib.suppress(OSError):
-            out.buffer.write(text.encode(out.encoding, "replace"))
-            out.buffer.flush()
-
-
-def _size() -> tuple[int, int]:
-    try:
-        columns, rows = os.get_terminal_size(1)
-    except OSError:
-        return _USUAL_SIZE
-    return (columns, rows) if columns > 0 and rows > 0 else _USUAL_SIZE

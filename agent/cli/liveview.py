@@ -27,7 +27,8 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from toolcrib import ActivityEvent, ExecutedCall, ToolCall
+from toolcrib import ActivityEvent, ExecutedCall, Image, ToolCall
+from tools.dispatch.faces import images_of
 
 if TYPE_CHECKING:
     from agent.cli.screen.board import Board
@@ -59,6 +60,7 @@ class LiveScreen:
     """The chat's screen for what is no run: notes, faults and results of commands. Same methods as agent.cli.render.Screen."""
 
     interactive = True
+    words = False
 
     def __init__(self, board: Board) -> None:
         self._board = board
@@ -85,6 +87,15 @@ class LiveScreen:
     def diff(self, text: str) -> None:
         """Print a unified diff in colours."""
         self._board.add(diff_rows(text, self.width))
+
+    def draw(self, image: Image) -> None:
+        """Draw a picture between what was printed and what comes, where this terminal is known to show it."""
+        from agent.cli.picturing import drawn, protocol_of
+        from agent.cli.screen import tty
+
+        if self._board.is_painting and (sequence := drawn(image, protocol_of(), self.width)):
+            with self._board.aside():
+                tty.write(sequence)
 
     def settle(self) -> None:
         """Do nothing: no line is ever left open."""
@@ -171,6 +182,7 @@ class LiveView:
             case ImageMade(image=image):
                 self.end()
                 self.screen.note(str(image))
+                self.screen.draw(image)
             case TurnFinished(finish=finish, usage=usage, calls=calls):
                 self._coming = calls
                 self.end()
@@ -276,6 +288,8 @@ class LiveView:
         number = self.add_item(executed.call.name, whole_of(executed))
         self.numbers[executed.call.id] = number
         self._board.add(finished_rows(executed, emoji, seconds, number, self._board.columns, whole=not self.brief))
+        for image in images_of(executed):
+            self.screen.draw(image)
 
     def _think(self, text: str) -> None:
         if not self._thought_length:

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from unicodedata import category, east_asian_width
 
 from agent.cli.escape import one_line, tame
-from toolcrib import ExecutedCall, ToolCall, ToolCallStatus
+from toolcrib import ExecutedCall, Image, ToolCall, ToolCallStatus
 from tools.dispatch.faces import as_json, images_of
 
 _OUTCOMES = {
@@ -92,11 +92,13 @@ def _short(value: Any) -> str:
 class Screen:
     """Plain output of a chat: results on stdout; the lines about them there too on a terminal, else on stderr.
 
-    For pipes, files and terminals that can take nothing back; agent.cli.liveview has the screen of a terminal.
+    For pipes, files and terminals that can take nothing back; agent.cli.liveview has the screen of a terminal. ``words`` is for a
+    screen reader: a word in the place of each picture.
     """
 
-    def __init__(self, *, interactive: bool) -> None:
+    def __init__(self, *, interactive: bool, words: bool = False) -> None:
         self.interactive = interactive
+        self.words = words
 
     @property
     def width(self) -> int:
@@ -106,22 +108,25 @@ class Screen:
     def started(self, call: ToolCall, emoji: str) -> None:
         """Tell of a call by hand that begins."""
         if self.interactive:
-            self.line(f"{emoji or '🔧'} {one_line(call.name)} ...")
+            self.line(f"{self._sign(emoji, 'begins:')} {one_line(call.name)} ...")
 
     def call(self, executed: ExecutedCall, emoji: str) -> None:
         """Print the line about a call, and its result."""
-        self.line(call_line(executed, emoji))
+        self.line(call_line(executed, self._sign(emoji, "ended:")))
         if text := result_text(executed):
             self.text(text)
 
     def opened(self, call: ToolCall, emoji: str) -> None:
         """Tell of a model's call that begins."""
         if self.interactive:
-            self.line(f"{emoji or '🔧'} {one_line(call.name)}  {short_args(call.args)} ...")
+            self.line(f"{self._sign(emoji, 'begins:')} {one_line(call.name)}  {short_args(call.args)} ...")
 
     def closed(self, executed: ExecutedCall, emoji: str) -> None:
         """Print the line about a model's call."""
-        self.line(brief_line(executed, emoji))
+        self.line(brief_line(executed, self._sign(emoji, "ended:")))
+
+    def _sign(self, emoji: str, word: str) -> str:
+        return word if self.words else emoji or "🔧"
 
     def line(self, text: str) -> None:
         """Print a line that is no result."""
@@ -138,6 +143,9 @@ class Screen:
     def diff(self, text: str) -> None:
         """Print a unified diff."""
         self.text(text)
+
+    def draw(self, image: Image) -> None:
+        """Do nothing: pictures are drawn on the chat's own screen alone."""
 
     def text(self, text: str, end: str = "\n") -> None:
         """Print a result."""

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from agent.cli.escape import one_line
 from agent.cli.stories import ID_CHARS
-from agent.context import BYTES_A_TOKEN, ContextUse, tokens_of, used_now, window_of
+from agent.context import BYTES_A_TOKEN, ContextUse, measure, tokens_of, used_now, window_of
+from toolcrib import ToolcribError
 
 if TYPE_CHECKING:
-    from agent.cli.conversation import ItemReader
+    from agent.cli.conversation import Conversation, ItemReader
     from agent.conversation.forking import Forked
     from agent.conversation.session import Session
 
@@ -74,7 +75,29 @@ def _counted(used: ContextUse, model: str) -> list[str]:
     return [*lines, *(offer("The context is full").splitlines() if used.is_full else ())]
 
 
-def forked(made: Forked, parent: str) -> Sequence[str]:
+async def show_context(chat: Conversation) -> None:
+    """Show what fills the context; the server may be asked how much its model reads."""
+    used = await measure(chat.session, asks=True)
+    chat.screen.text("\n".join(context_lines(used, chat.model, chat.reader)))
+
+
+async def fork_chat(chat: Conversation, count: str) -> None:
+    """Go on in a session that takes over the last ``count`` messages, "" for what fits. Raises ToolcribError."""
+    from agent.conversation.forking import fork
+
+    if count and (not count.isdecimal() or not int(count)):
+        raise ToolcribError("write /fork, or /fork N: a new session with your last N messages and what followed them")
+    info = await chat.session.info()
+    if info is None or not info.messages:
+        raise ToolcribError("nothing was said yet; /new begins another session")
+    window = await window_of(chat.session)
+    made = await fork(chat.session.store, info, int(count) if count else None, window=window.tokens)
+    await chat.open(resume=made.id, mode=chat.session.mode.now, choice=chat.choice)
+    for line in _forked(made, info.id):
+        chat.screen.note(line)
+
+
+def _forked(made: Forked, parent: str) -> Sequence[str]:
     """Say what a fork took over, and what it left behind."""
     said = f"your last {made.messages} messages" if made.messages != 1 else "your last message"
     lines = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +25,19 @@ Call a tool by typing it:
 """
 _WITH_MODEL = """\
 Say what you want done. A line such as @terminal {"command": "ls"} runs a tool yourself; the model does not hear of it.
+!COMMAND is run by you, in the same shell and unasked; its output goes with your next message, that of !!COMMAND does not.
+@PATH in a message attaches that file, picture or folder, as a picture that is dropped does; Tab completes it, @"a b" has blanks.
 """
 _KEYS = """\
-What you type while it works is queued; Alt-S (or Ctrl-X Ctrl-S) hands it to the model with its next results.
-Alt-Enter, Ctrl-J, or a backslash before Enter begin another line; Ctrl-X Ctrl-E opens $EDITOR; Ctrl-R searches the history.
-Shift-Tab switches the mode: default, confirm-edits, plan.
+What you type while it works is queued; {steer} hands it to the model with its next results, {take_back} takes it back.
+{newline}, or a backslash before Enter begin another line; {edit} opens $EDITOR; {search} searches the history.
+{next_mode} switches the mode: default, confirm-edits, plan.
+Ctrl-C interrupts what runs and keeps the session. {complete} completes. /keys lists all keys.
+"""
+_PLAIN_KEYS = """\
 Ctrl-C interrupts what runs and keeps the session. Tab completes.
 """
-_ALONE = ("/tools", "/cost", "/context", "/new", "/sessions", "/env")
+_ALONE = ("/tools", "/cost", "/context", "/new", "/sessions", "/env", "/keys")
 """Commands without arguments: words behind them were meant for something, and would be lost."""
 _LAST = 3
 """Exchanges that are shown when a session is resumed."""
@@ -78,15 +83,67 @@ def _of_plugin(chat: Conversation, word: str) -> Callable[[Any, str], Awaitable[
 
 
 async def _help(chat: Conversation, rest: str) -> None:
+    from agent.config import key_table
+
     how = _WITH_MODEL if chat.model else _BY_HAND
     words = (f"{name:<10} {text}" for name, text in words_of(chat.opening.crib).items())
-    lines = [*(how + _KEYS).rstrip("\n").split("\n"), *words]
+    keys = {name: _labels(keys[:1]) for name, keys, _ in key_table(chat.opening.crib.config.display.keys)}
+    told = _PLAIN_KEYS if chat.reader is None else _KEYS.format(**keys)
+    lines = [*(how + told).rstrip("\n").split("\n"), *words]
     if chat.screen.interactive:
         from textwrap import fill
 
         width = max(chat.screen.width, 30)
         lines = [fill(line, width, subsequent_indent=" " * 11 if line.startswith("/") else "") for line in lines]
     chat.screen.text("\n".join(lines))
+
+
+def _listed(chat: Conversation, rows: Sequence[tuple[str, str]]) -> None:
+    """Print names and what each is: in two columns, or one below the other where the screen is narrow. Nothing is cut."""
+    from textwrap import fill
+
+    width, room = max(chat.screen.width, 20), max(len(name) for name, _ in rows) + 2
+    lines = []
+    for name, words in rows:
+        if room > width // 2:
+            lines += [name, fill(words, width, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)]
+        else:
+            lines.append(fill(f"{name:<{room}}{words}", width, subsequent_indent=" " * room, break_on_hyphens=False))
+    chat.screen.text("\n".join(lines))
+
+
+def _labels(keys: Sequence[str]) -> str:
+    from agent.config import key_label
+
+    return ", ".join(map(key_label, keys)) or "(no key)"
+
+
+async def _keys(chat: Conversation, rest: str) -> None:
+    from agent.config import key_table
+
+    if chat.reader is None:
+        raise ToolcribError("here the keys are those of any command line; display.keys is for the chat's own screen")
+    keys = chat.opening.crib.config.display.keys
+    _listed(chat, [(_labels(pressed), f"{words} ({name})") for name, pressed, words in key_table(keys)])
+    chat.screen.note("Change one: toolcrib config set display.keys.steer '[f5, alt-s]'; interrupt and leave stay as they are.")
+
+
+async def _theme(chat: Conversation, rest: str) -> None:
+    from agent.cli.screen.themes import NAMES
+
+    if chat.reader is None:
+        raise ToolcribError("colours are for the chat's own screen: a terminal that can take back what it has shown")
+    if rest and rest not in NAMES:
+        alike = near(rest, NAMES)
+        named = f"did you mean {alike[0]}?" if alike else f"take one of {', '.join(NAMES)}"
+        raise ToolcribError(f"there is no theme {tame(rest)!r}; {named}")
+    now = chat.reader.switch_theme(rest)
+    if rest and now == "none" != rest:
+        chat.screen.note("no colours: NO_COLOR is set, or display.color is never")
+    elif rest:
+        chat.screen.note(f"theme {now}; toolcrib config set display.theme {rest} keeps it")
+    else:
+        _listed(chat, [(f"{'→' if name == now else ' '} {name}", words) for name, words in NAMES.items()])
 
 
 async def _tools(chat: Conversation, rest: str) -> None:
@@ -120,6 +177,7 @@ async def _image(chat: Conversation, rest: str) -> None:
             raise ToolcribError("no model is connected, so nobody can look at it; /model connects one")
         chat.images.append(read_typed(rest))
         chat.screen.note(f"{labels(chat.images)} will go with your next message")
+        chat.screen.draw(chat.images[-1])
     elif chat.images:
         chat.screen.note(f"{labels(chat.images)} removed from your next message")
         chat.images.clear()
@@ -219,28 +277,15 @@ async def _new(chat: Conversation, rest: str) -> None:
 
 
 async def _fork(chat: Conversation, rest: str) -> None:
-    from agent.cli.room import forked
-    from agent.context import window_of
-    from agent.conversation.forking import fork
+    from agent.cli.room import fork_chat
 
-    if rest and (not rest.isdecimal() or not int(rest)):
-        raise ToolcribError("write /fork, or /fork N: a new session with your last N messages and what followed them")
-    info = await chat.session.info()
-    if info is None or not info.messages:
-        raise ToolcribError("nothing was said yet; /new begins another session")
-    window = await window_of(chat.session)
-    made = await fork(chat.session.store, info, int(rest) if rest else None, window=window.tokens)
-    await chat.open(resume=made.id, mode=chat.session.mode.now, choice=chat.choice)
-    for line in forked(made, info.id):
-        chat.screen.note(line)
+    await fork_chat(chat, rest)
 
 
 async def _context(chat: Conversation, rest: str) -> None:
-    from agent.cli.room import context_lines
-    from agent.context import measure
+    from agent.cli.room import show_context
 
-    used = await measure(chat.session, asks=True)
-    chat.screen.text("\n".join(context_lines(used, chat.model, chat.reader)))
+    await show_context(chat)
 
 
 async def _sessions(chat: Conversation, rest: str) -> None:
@@ -255,6 +300,8 @@ async def _resume(chat: Conversation, rest: str) -> None:
         raise ToolcribError("say which: /resume ID; /sessions lists them")
     await chat.open(resume=rest)
     await show_last(chat)
+    if chat.reader is not None:
+        chat.reader.restore_draft()
     await chat.go_on()
 
 
@@ -326,6 +373,8 @@ async def show_last(chat: Conversation) -> None:
 
 COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/help": _help,
+    "/keys": _keys,
+    "/theme": _theme,
     "/tools": _tools,
     "/model": _model,
     "/image": _image,

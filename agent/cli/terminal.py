@@ -27,6 +27,8 @@ class Terminal:
 
     output: TextIO
     input: TextIO | None = None
+    lines_only: bool = False
+    """True where nothing may be written anew in its place, as for a screen reader."""
     _session: Any = None
     _keyboard: Any = None
     _row: bool = False
@@ -40,7 +42,7 @@ class Terminal:
     @property
     def reads_keys(self) -> bool:
         """True where a row can be written anew in its place."""
-        return os.environ.get("TERM", "dumb") not in ("", "dumb")
+        return not self.lines_only and os.environ.get("TERM", "dumb") not in ("", "dumb")
 
     def show(self, text: str) -> None:
         """Show lines, in the place of a row of keys where there is one."""
@@ -103,14 +105,15 @@ def _size_of(output: TextIO) -> tuple[int, int] | None:
     return (columns, rows) if columns > 0 and rows > 0 else None
 
 
-def find_terminal() -> Terminal | None:
+def find_terminal(*, lines_only: bool = False) -> Terminal | None:
     """Return the terminal, or None where nobody can be asked: standard input is no terminal, or there is none to write to."""
     if not is_terminal(sys.stdin):
         return None
     if is_terminal(sys.stderr):
-        return Terminal(sys.stderr)
+        return Terminal(sys.stderr, lines_only=lines_only)
     try:
-        return Terminal(open("/dev/tty", "w", encoding="utf-8", errors="backslashreplace"))  # noqa: PTH123 - kept open as long as the process
+        tty = open("/dev/tty", "w", encoding="utf-8", errors="backslashreplace")  # noqa: PTH123, SIM115 - kept open as long as the process
+        return Terminal(tty, lines_only=lines_only)
     except OSError:
         return None
 

@@ -20,6 +20,7 @@ from agent.events import (
     ToolFinished,
     ToolStarted,
     TurnFinished,
+    TurnStarted,
 )
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class View:
         self._thinking = thinking
         self._mid_line = ""  # "text" or "thinking": what the line that is not ended holds
         self._said = ""
+        self._begun = ""
+        """Part of a line that a screen reader is given once it is whole."""
         self._held: list[str] | None = None if screen.interactive or is_terminal(sys.stdout) else []
 
     def __call__(self, event: Event) -> None:
@@ -84,6 +87,8 @@ class View:
                 self.screen.note(f"{image}{saved}")
             case TurnFinished():
                 self._turn_ended(event)
+            case TurnStarted() if self.screen.words:
+                self.screen.note("the model is at work")
             case SessionBusy():
                 self.end()
                 self.screen.note("another process is at work on this session; this waits until it is done")
@@ -95,6 +100,9 @@ class View:
         if self._held:
             self._show("".join(self._held))
             self._held.clear()
+        if self._begun:
+            self._show(self._begun)
+            self._begun = ""
         self._break()
         self._said = ""
 
@@ -109,10 +117,15 @@ class View:
         self._said = text or self._said
         if self._held is not None:
             self._held.append(text)
+        elif self.screen.words:
+            whole, newline, self._begun = (self._begun + text).rpartition("\n")
+            self._show(whole + newline)
         elif text:
             self._show(text)
 
     def _show(self, text: str) -> None:
+        if not text:
+            return
         self.screen.text(text, end="")
         self._mid_line = "" if text.endswith("\n") else "text"
 

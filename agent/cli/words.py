@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from agent.crib import Crib
 
-AT_ONCE = frozenset({"/help", "/mode", "/show", "/cost", "/context", "/approvals", "/env", "/diff", "/tools"})
+AT_ONCE = frozenset({"/help", "/mode", "/show", "/cost", "/context", "/approvals", "/env", "/diff", "/tools", "/keys", "/theme"})
 """Commands that are done while the model works; others wait for their turn."""
 SLASH = {
     "/help": "this",
+    "/keys": "all keys of the chat, and what they do",
+    "/theme": "/theme NAME switches the colours: dark, light, colorblind, none; /theme alone shows a sample",
     "/tools": "the tools of this session",
     "/model": "which model answers; /model NAME, or /model PROVIDER NAME, takes another one",
     "/image": "/image FILE shows a picture with the next message; /image alone removes it",

@@ -5,14 +5,15 @@
 
 Loading collects every fault of the file and raises them together: nothing in a broken file may loosen anything.
 
-``_schema`` has every key, with ``_model``, ``_environments`` and ``_rules`` for its larger parts and ``_setting`` to declare
-one. ``_layers`` puts defaults, file, profile and project (``_project``) together, ``_read`` finds faults with their lines,
-``_keys`` goes by dotted names, ``_write`` changes the file, ``_example`` writes config.example.yaml; ``_paths``, ``_files``
-and ``_secrets`` lie below.
+``_schema`` has every key, with ``_model``, ``_environments``, ``_chat_keys`` and ``_rules`` for its larger parts and ``_setting``
+to declare one. ``_layers`` puts defaults, file, profile and project (``_project``) together, ``_read`` finds faults with their
+lines, ``_keys`` goes by dotted names, ``_write`` changes the file, ``_example`` writes config.example.yaml; ``_paths``,
+``_files`` and ``_secrets`` lie below.
 """
 
 from __future__ import annotations
 
+from agent.config._chat_keys import KeysConfig, key_label, key_table
 from agent.config._example import example_text
 from agent.config._files import locked, write_private
 from agent.config._keys import NotSet, all_keys, find_key, leaves, plain, value_at
@@ -45,6 +46,7 @@ __all__ = [
     "ConfigFault",
     "CustomToolset",
     "DisplayConfig",
+    "KeysConfig",
     "ModelConfig",
     "NotSet",
     "OperatorRule",
@@ -68,6 +70,8 @@ __all__ = [
     "edit_config",
     "example_text",
     "find_key",
+    "key_label",
+    "key_table",
     "leaves",
     "load_config",
     "locked",

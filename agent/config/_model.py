@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Literal
 
+from agent.config._chat_keys import CLASH, KeysConfig, do_not_clash
 from agent.config._setting import (
     SECONDS,
     above_zero,
@@ -244,3 +245,10 @@ class DisplayConfig:
     theme: Literal["auto", "dark", "light", "colorblind", "none"] = setting(
         "auto", "Colours of the chat. auto: by the terminal's background, as far as it tells."
     )
+    screen_reader: bool = setting(
+        False,
+        "Whether the chat only adds lines, in words, whole paragraphs at a time: nothing is painted anew, nothing spins. As\n"
+        "--screen-reader.",
+        expect="true or false",
+    )
+    keys: KeysConfig = field(default_factory=KeysConfig, metadata={"expect": CLASH, "check": do_not_clash})

@@ -1,4 +1,4 @@
-"""Limits of a project's ``.toolcrib/config.yaml``: it may set the display, lower limits, and grant less tools.
+"""Limits of a project's ``.toolcrib/config.yaml``: it may set the display but no keys, lower limits, and grant less tools.
 
 Whoever wrote the repository wrote that file, so all else in it is ignored, and reported.
 """
@@ -28,7 +28,8 @@ _LISTS = frozenset(["tools.disabled", "toolsets.disabled", "platforms.*.disabled
 
 @functools.cache
 def _display() -> frozenset[str]:
-    return frozenset(key for key in all_keys() if key.startswith("display."))
+    """Return the keys of the display, without those that say what a person's keys do."""
+    return frozenset(key for key in all_keys() if key.startswith("display.") and not key.startswith("display.keys."))
 
 
 @functools.cache

@@ -16,6 +16,7 @@ from typing import Any
 from agent.config._keys import join, required, schema_of, suggest
 from agent.config._schema import Config, Profile
 from toolcrib import ConfigError
+from toolcrib._dataclass import dataclass
 from toolcrib._near import near
 
 MAX_BYTES = 1_000_000
@@ -35,7 +36,7 @@ _NO_KEYS = (
 NOT_IN_PROFILES = frozenset(["profiles", "command_allowlist", "plugins.trusted_projects"])
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class ConfigFault:
     """``line`` counts from 1; 0 where the whole file is meant. ``key`` is the dotted path, empty where there is none."""
 
@@ -65,7 +66,7 @@ class BrokenConfig(ConfigError):
             super().__init__(f"{self.faults[0].path} has {len(self.faults)} faults, and nothing of it is used:{lines}{end}")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Given:
     """A key that a file gives. ``laid`` where a profile does."""
 

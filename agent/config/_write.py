@@ -19,6 +19,7 @@ from agent.config._paths import config_path
 from agent.config._read import is_mapping, parse_config, parse_node, read_bytes
 from agent.config._schema import AllowlistEntry, Config
 from toolcrib import ConfigError
+from toolcrib._dataclass import dataclass
 
 _INNER = r"(?m)^[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*( +)[^\s#-]"
 """The first key inside a section, whose indentation the whole file gets."""
@@ -223,7 +224,7 @@ def _last_line(node: Any) -> int:
     return int(mark.line - 1 if mark.column == 0 and mark.line > node.start_mark.line else mark.line)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Null:
     """``null`` in so many words: ruamel would write nothing at all, which says less (toolsets.enabled)."""
 

@@ -13,6 +13,7 @@ from agent.conversation import modes
 from agent.conversation.forking import parent_of
 from agent.conversation.session import Session
 from agent.handlers import TODOS, TodoStore, loop_handlers
+from agent.searching import SessionSearch
 from agent.store._owner import new_owner
 from toolcrib import EventSink, Principal, RunIdentity, ToolcribError
 from toolcrib._dataclass import dataclass
@@ -76,6 +77,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     asker = wanted.asker
     if asker is not None or not wanted.suspends:  # a model's silence would be a no, and nothing would be parked
         asker = here.behind_model(asker, wanted.platform, lambda event: session.watch(event))
+    search = SessionSearch(store, session_id, wanted.principal, location.start)
     scope = here.scope(
         identity,
         names,
@@ -84,7 +86,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         asker=asker,
         suspends=wanted.suspends,
         sink=wanted.sink,
-        handlers={**loop_handlers(todos), **wanted.handlers},
+        handlers={**loop_handlers(todos), "session_search": search.handle, **wanted.handlers},
     )
     session = Session(
         scope,

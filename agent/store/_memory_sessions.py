@@ -22,6 +22,7 @@ class MemorySessions(MemoryMember):
         self._messages: dict[str, list[Mapping[str, Json]]] = {}
         self._infos: dict[str, SessionInfo] = {}
         self._prompts: dict[str, Mapping[str, Json]] = {}
+        self._order: list[tuple[str, int, float]] = []
 
     async def create(
         self,
@@ -118,9 +119,16 @@ class MemorySessions(MemoryMember):
         """Append what is read-only already. For who holds the lock."""
         info = self._infos[session_id]
         title = info.title or next(filter(None, map(title_of, kept)), "")
+        now = self._room.clock()
+        self._order += [(session_id, info.messages + number, now) for number in range(len(kept))]
         self._messages[session_id].extend(kept)
         self.usage.add(session_id, kept)
         self._touch(replace(info, title=title, messages=info.messages + len(kept)))
+
+    def said(self) -> Sequence[tuple[SessionInfo, int, float, Mapping[str, Json]]]:
+        """Return every message with its session, its place there and its time, the newest first."""
+        with self._reading:
+            return [(self._infos[name], seq, at, self._messages[name][seq]) for name, seq, at in reversed(self._order)]
 
     def _like(self, prefix: str) -> Sequence[SessionInfo]:
         return [info for info in reversed(self._infos.values()) if info.id.startswith(prefix)]

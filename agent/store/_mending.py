@@ -14,6 +14,7 @@ from typing import Any
 
 from agent.store._codec import Stored, dump, dump_result, load, load_call, text
 from agent.store._damage import UNEVEN
+from agent.store._packing import load_message, pack
 from agent.store._shared import interrupted, title_of
 from tools.clip import encode
 
@@ -65,7 +66,7 @@ def _name_sessions(connection: sqlite3.Connection, now: float) -> int:
     found = connection.execute("SELECT DISTINCT session FROM messages WHERE session NOT IN (SELECT row FROM sessions)").fetchall()
     for (row,) in found:
         bodies = connection.execute("SELECT body FROM messages WHERE session = ? ORDER BY seq", (row,))
-        title = next(filter(None, (title_of(load(body)) for (body,) in bodies)), "")
+        title = next(filter(None, (title_of(load_message(body)) for (body,) in bodies)), "")
         connection.execute(
             "INSERT INTO sessions (row, id, platform, user, model, cwd, title, spoken, messages, created_at, updated_at)"
             " SELECT ?, ?, 'cli', '', '', '', ?, 1, count(*), ?, ? FROM messages WHERE session = ?",
@@ -79,16 +80,17 @@ def _join_messages(connection: sqlite3.Connection) -> int:
     missing = 0
     uneven = {name for (name,) in connection.execute(UNEVEN)}
     for row, name, counted in connection.execute("SELECT row, id, messages FROM sessions").fetchall():
-        stored = connection.execute("SELECT body FROM messages WHERE session = ? ORDER BY seq", (row,)).fetchall()
-        found = [load(body) for (body,) in stored]
+        stored = connection.execute("SELECT body, at FROM messages WHERE session = ? ORDER BY seq", (row,)).fetchall()
+        found = [load_message(body) for body, _ in stored]
         kept = list(_paired(found))
         if name not in uneven and kept == found:
             continue
         missing += max(0, counted - len(found))
+        said = {id(record): at for record, (_, at) in zip(found, stored, strict=True)}
         connection.execute("DELETE FROM messages WHERE session = ?", (row,))
         connection.executemany(
-            "INSERT INTO messages (session, seq, body) VALUES (?, ?, ?)",
-            [(row, number, dump(record)) for number, record in enumerate(kept)],
+            "INSERT INTO messages (session, seq, body, at) VALUES (?, ?, ?, ?)",
+            [(row, number, pack(dump(record)), said.get(id(record), 0.0)) for number, record in enumerate(kept)],
         )
         connection.execute("UPDATE sessions SET messages = ? WHERE row = ?", (len(kept), row))
     return missing

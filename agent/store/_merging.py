@@ -116,7 +116,8 @@ def _take(connection: sqlite3.Connection, row: int, number: int) -> None:
     (messages,) = connection.execute("SELECT messages FROM copy.sessions WHERE row = ?", (row,)).fetchone()
     _name(connection, row, number, messages)
     connection.execute(
-        "INSERT INTO main.messages (session, seq, body) SELECT ?, seq, body FROM copy.messages WHERE session = ? ORDER BY seq",
+        "INSERT INTO main.messages (session, seq, body, at)"
+        " SELECT ?, seq, body, at FROM copy.messages WHERE session = ? ORDER BY seq",
         (number, row),
     )
 

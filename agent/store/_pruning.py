@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from typing import TYPE_CHECKING
 
+from agent.store._codec import plain
 from agent.store._database import Database
 from agent.store._shared import Clock
 from agent.store._tickets import EXPIRE
 from toolcrib import StoreFailed
+
+if TYPE_CHECKING:
+    from agent.store.search.sqlite import SqliteSearch
 
 _log = logging.getLogger(__name__)
 _OLD = (
@@ -41,7 +46,7 @@ async def count_old(database: Database, before: float) -> int:
     return int((await database.row(f"SELECT count(*) FROM sessions WHERE {_OLD}", (before,)))[0])  # noqa: S608 - ours
 
 
-async def prune(database: Database, clock: Clock, before: float) -> int:
+async def prune(database: Database, search: SqliteSearch, clock: Clock, before: float) -> int:
     """See toolcrib._store.Store.prune."""
 
     def forget(connection: sqlite3.Connection) -> int:
@@ -57,7 +62,10 @@ async def prune(database: Database, clock: Clock, before: float) -> int:
         connection.execute("VACUUM")  # else the file stays as large, and has what was deleted
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
+    old = [plain(found) for (found,) in await database.rows(f"SELECT id FROM sessions WHERE {_OLD}", (before,))]  # noqa: S608 - ours
+    await search.forget(old)
     forgotten = await database.write(forget)
+    await search.forgotten(old)
     if database.backups is not None:
         database.backups.forget()
     try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from agent.store._codec import load, load_answer, load_call, load_result, load_ticket, plain
+from agent.store._packing import load_message
 from agent.store._pages import PageRow, Pages, Value
 from agent.store._steps import load_changes
 
@@ -20,7 +21,7 @@ _TYPES: Mapping[_Kind, tuple[type, ...]] = {
 }
 _READERS: Mapping[str, Mapping[str, Callable[[Any], object]]] = {
     "sessions": {name: lambda stored: dict(load(stored)) for name in ("place", "via", "prompt")},
-    "messages": {"body": lambda stored: _check_message(load(stored))},
+    "messages": {"body": lambda stored: _check_message(load_message(stored))},
     "calls": {"call": lambda stored: load_call("", stored), "result": load_result},
     "tickets": {"ticket": load_ticket, "answer": load_answer},
     "audit": {"detail": lambda stored: dict(load(stored))},
@@ -154,11 +155,11 @@ def _is_path(value: Any) -> bool:
 def _is_sound(table: str, values: Mapping[str, Any]) -> bool:
     """Return whether the contents of a row can be used: no checksum says so."""
     try:
-        for name, read in _READERS.get(table, {}).items():
-            if values.get(name) is not None:
-                read(values[name])
-        for value in values.values():
-            if isinstance(value, bytes):
+        readers = _READERS.get(table, {})
+        for name, value in values.items():
+            if name in readers and value is not None:
+                readers[name](value)
+            elif isinstance(value, bytes):
                 plain(value)
             elif isinstance(value, str):
                 value.encode()  # what was no text can't be encoded

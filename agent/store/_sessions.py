@@ -12,6 +12,7 @@ from typing import Any
 from agent.store._codec import Sharing, Stored, dump, plain, text
 from agent.store._database import Access
 from agent.store._jobs import Work
+from agent.store._packing import pack, unpacked
 from agent.store._shared import CANDIDATES, Clock, ambiguous, title_of
 from agent.store._usage import Used, insert, used
 from toolcrib._store import SessionInfo
@@ -97,8 +98,13 @@ class SqliteSessions:
             end = _NO_END if limit is None else offset + limit
             rows = connection.execute(sql, (found[0], offset, end))
             decoder = Sharing()
+
+            def read(body: Stored) -> Mapping[str, Json]:
+                record: Mapping[str, Json] = decoder.load(unpacked(body))
+                return record
+
             parts = iter(lambda: rows.fetchmany(_AT_ONCE), [])
-            return list(itertools.chain.from_iterable(self._access.made(decoder.load, part) for part in parts))
+            return list(itertools.chain.from_iterable(self._access.made(read, part) for part in parts))
 
         return await self._access.read(work)
 
@@ -137,7 +143,7 @@ def appending(session_id: str, messages: Iterable[Mapping[str, Json]], now: floa
     spent: list[Used] = []
     for message in messages:
         spent += used(message)
-        bodies.append(dump(message))
+        bodies.append(pack(dump(message)))
         title = title_of(message)
         if title is not None:
             titles.append(title)
@@ -149,8 +155,8 @@ def appending(session_id: str, messages: Iterable[Mapping[str, Json]], now: floa
             raise KeyError(session_id)
         row, count = found
         connection.executemany(
-            "INSERT INTO messages (session, seq, body) VALUES (?, ?, ?)",
-            ((row, count + number, body) for number, body in enumerate(bodies)),
+            "INSERT INTO messages (session, seq, body, at) VALUES (?, ?, ?, ?)",
+            ((row, count + number, body, now) for number, body in enumerate(bodies)),
         )
         connection.execute(
             "UPDATE sessions SET messages = messages + ?, updated_at = ?, spoken = max(spoken, ?),"

@@ -17,6 +17,7 @@ from agent.store._shared import Clock
 from toolcrib._store import CallRecord, Fence, Grant, GrantStore
 
 if TYPE_CHECKING:
+    from agent.store.search.memory import MemorySearch
     from toolcrib._store import Store
 
 _log = logging.getLogger(__name__)
@@ -118,6 +119,12 @@ class MemoryStore:
     @property
     def usage(self) -> MemoryUsage:
         return self._sessions.usage
+
+    @property
+    def search(self) -> MemorySearch:
+        from agent.store.search.memory import MemorySearch
+
+        return MemorySearch(self._sessions)
 
     @property
     def inbox(self) -> MemoryInbox:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,13 +31,31 @@ from agent.store._usage import SqliteUsage
 from toolcrib._store import CallRecord, Fence
 
 if TYPE_CHECKING:
+    from agent.store.search.sqlite import SqliteSearch
     from toolcrib._store import Store
+
+
+class _Later:
+    """The search of a store, loaded when somebody searches."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @cached_property
+    def search(self) -> SqliteSearch:
+        from agent.store.search.sqlite import SqliteSearch
+
+        return SqliteSearch(self._database)
+
+    def close(self) -> None:
+        if "search" in vars(self):
+            self.search.close()
 
 
 class SqliteView:
     """All members, over a way to write that may carry a lease."""
 
-    def __init__(self, database: Database, access: Access, clock: Clock, signals: SocketSignals) -> None:
+    def __init__(self, database: Database, access: Access, clock: Clock, signals: SocketSignals, later: _Later) -> None:
         self._database = database
         self._clock = clock
         self._signals = signals
@@ -51,6 +70,7 @@ class SqliteView:
         self._inbox = SqliteInbox(database, clock)
         self._usage = SqliteUsage(database)
         self._origins = SqliteOrigins(access)
+        self._later = later
 
     @property
     def ledger(self) -> SqliteLedger:
@@ -89,6 +109,10 @@ class SqliteView:
         return self._usage
 
     @property
+    def search(self) -> SqliteSearch:
+        return self._later.search
+
+    @property
     def inbox(self) -> SqliteInbox:
         return self._inbox
 
@@ -101,7 +125,7 @@ class SqliteView:
         return self._signals
 
     def fenced(self, fence: Fence) -> SqliteView:
-        return SqliteView(self._database, FencedDatabase(self._database, fence), self._clock, self._signals)
+        return SqliteView(self._database, FencedDatabase(self._database, fence), self._clock, self._signals, self._later)
 
     async def recover(self, session_id: str) -> Sequence[CallRecord]:
         """See toolcrib._store.Store.recover. Without a lease nothing is ended."""
@@ -113,7 +137,7 @@ class SqliteView:
 
     async def prune(self, before: float) -> int:
         """See toolcrib._store.Store.prune. A session to which something was said that no run has taken stays too."""
-        return await prune(self._database, self._clock, before)
+        return await prune(self._database, self.search, self._clock, before)
 
     def close(self) -> None:
         """Does nothing: the store that this is a view of is closed by whoever opened it."""
@@ -142,13 +166,15 @@ class SqliteStore(SqliteView):
         self.path = _placing.real(Path(path))
         kept = Backups(self.path) if backups else None
         database = Database(self.path, synchronous, late=late, backups=kept, evidence=evidence)
-        super().__init__(database, database, clock, SocketSignals(self.path.with_name(f"{self.path.name}-signals")))
+        signals = SocketSignals(self.path.with_name(f"{self.path.name}-signals"))
+        super().__init__(database, database, clock, signals, _Later(database))
 
     def close(self) -> None:
         """Wait until what was handed over is written, then close. Closing again does nothing; using a closed store raises
         StoreFailed. Blocks: call it in a thread where a loop runs.
         """
         self._signals.close()
+        self._later.close()
         self._database.close()
 
 

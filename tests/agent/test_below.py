@@ -76,6 +76,7 @@ REFUSED = "is a person's to do"
         "@toolcrib toolsets create more --tools terminal",
         "@toolcrib plugins new mine",
         "echo '/approvals revoke 4711' | @toolcrib chat --provider manual",
+        "(sleep 2; echo '!touch made'; sleep 1) | script -qec '@toolcrib chat --provider manual --screen-reader' /dev/null",
         "@toolcrib run hello --model m --base-url http://127.0.0.1:9/v1 --mode default",
         "@toolcrib chat --provider manual --mode default </dev/null",
         "@toolcrib run hello --allow '{command: rm, operands: x, example: rm x}'",

@@ -27,6 +27,7 @@ class Person:
     def __init__(self, args: list[str], cwd: Path, env: dict[str, str], columns: int = 100, rows: int = 60) -> None:
         self._screen = pyte.HistoryScreen(columns, rows, history=1000)
         self._stream = pyte.ByteStream(self._screen)
+        self.written = b""
         self.process = pexpect.spawn(
             str(COMMAND), args, cwd=str(cwd), env=env, dimensions=(rows, columns), timeout=PATIENCE, echo=False
         )
@@ -42,6 +43,7 @@ class Person:
         except pexpect.EOF:
             return False
         self._stream.feed(data)
+        self.written += data
         for _ in range(data.count(CURSOR_QUERY)):
             self.process.send(f"\x1b[{self._screen.cursor.y + 1};{self._screen.cursor.x + 1}R")
         return True
@@ -49,6 +51,13 @@ class Person:
     @property
     def text(self) -> str:
         return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
+
+    def colours(self, text: str) -> set[str]:
+        """Return the colours of a text's characters, where it stands last on the screen."""
+        rows = self.text.split("\n")
+        row = max(number for number, line in enumerate(rows) if text in line)
+        begin = rows[row].index(text)
+        return {self._screen.buffer[row][column].fg for column in range(begin, begin + len(text.rstrip()))}
 
     def sees(self, pattern: str) -> str:
         """Wait for a regular expression on the screen, and return the whole screen."""

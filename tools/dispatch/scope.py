@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import os
 import shutil
@@ -12,7 +13,7 @@ import threading
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
@@ -29,6 +30,7 @@ from toolcrib import (
     ToolCallContext,
 )
 from toolcrib._context import AgentSpec
+from toolcrib._dataclass import dataclass
 from toolcrib._entry import Invoke, bind_handler, is_async_callable
 from toolcrib._store import CallLedger, TicketStore
 from toolcrib._types import Handler, Json
@@ -72,7 +74,7 @@ class CallRunner(Protocol):
         ...
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False, match_args=False)  # others would be compiled at each start
 class CallScope:
     """A session's side of the dispatcher. ``close`` it at the end: it owns its environment and its spill folder.
 

@@ -22,7 +22,7 @@ from tools.judge.rules.environment import loads
 from tools.judge.setting import Setting
 from tools.judge.shell import ShellSyntaxError, ShellTooComplex, parse, tree
 
-TALKS_ONLY = frozenset({"todo", "clarify"})
+TALKS_ONLY = frozenset({"todo", "clarify", "session_search"})
 """Tools of ours of the kind ``other`` that change nothing outside of the conversation."""
 
 _NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2"})

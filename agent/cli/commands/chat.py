@@ -7,9 +7,8 @@ import asyncio
 import io
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.app import FAILED, INTERRUPTED, OK, running_crib
@@ -24,13 +23,13 @@ from agent.cli.options import (
     mode_of,
     wants_trace,
 )
+from agent.cli.screen.tty import terminal_restored
 from agent.cli.signals import Ended, interrupting
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from prompt_toolkit.history import History
 
+    from agent.cli.complete import LineCompleter
     from agent.cli.conversation import Conversation
     from agent.cli.interactive import InteractiveChat
     from agent.cli.render import Screen
@@ -52,9 +51,13 @@ examples:
 {MODEL_HELP}
 in the chat:
   @terminal {{"command": "ls"}}      calls a tool yourself; @tool NAME {{...}} does too
+  !git status                      runs a command of yours, unasked, and shares its output; !!git status keeps it from the model
+  what does @src/main.py do?       attaches a file, picture or folder; Tab completes its name
   /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /mode [NAME]  /undo [call|redo]  /diff [FILE]
-  /show N  /cost  /context  /new  /fork [N]  /init  /sessions  /resume ID  /export [FILE]  /approvals [revoke ID]  /env  /quit
-  What you type while it works is queued; Alt-S hands it to the model with its next results, Ctrl-C interrupts.
+  /keys  /theme [NAME]  /show N  /cost  /context  /new  /fork [N]  /init  /sessions  /resume ID  /export [FILE]
+  /approvals [revoke ID]  /env  /quit
+  What you type while it works is queued; Alt-S hands it to the model with its next results, Ctrl-C interrupts. A !command waits
+  for its turn, too: it has the model's shell. /keys lists the keys.
 
 Lines may also be piped in. Then answers and results go to stdout and everything else to stderr, and whatever would have to
 be approved is denied. The exit code is 0 once all lines were read, however calls ended (`toolcrib call` answers with an exit
@@ -66,6 +69,8 @@ code for a call), or 1 where the model did not answer a line.
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("message", metavar="MESSAGE", nargs="?", default="", help="the first line, as if it were typed there")
+    words = "only add lines, in words: nothing spins or is painted anew (display.screen_reader)"
+    parser.add_argument("--screen-reader", action="store_true", help=words)
     add_model_options(parser)
     add_session_options(parser)
 
@@ -78,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
     with running_crib(args) as (crib, runner):
         if interactive:
             _confirm_allowlist(crib)
-        live = _live_chat(crib) if interactive and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "") else None
+        paints = interactive and not _reads_aloud(args, crib) and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
+        live = _live_chat(crib) if paints else None
         conversation = _conversation(args, crib, live, interactive=interactive)
         try:
             runner.run(conversation.open(resume=args.resume, latest=args.latest, backend=args.backend, mode=args.mode))
@@ -96,19 +102,23 @@ def run(args: argparse.Namespace) -> int:
                 runner.run(conversation.close())
 
 
+def _reads_aloud(args: argparse.Namespace, crib: Crib) -> bool:
+    """Return whether lines are to be added only, in words."""
+    return args.screen_reader or crib.config.display.screen_reader
+
+
 def _live_chat(crib: Crib) -> InteractiveChat:
     from agent.cli.interactive import InteractiveChat
+    from agent.config import state_dir
 
-    return InteractiveChat(crib.config.display, _history(_history_file()))
+    return InteractiveChat(crib.config.display, _history(_history_file()), drafts=state_dir() / "drafts")
 
 
 def _live(args: argparse.Namespace, conversation: Conversation, live: InteractiveChat, runner: asyncio.Runner) -> int:
     """Chat on the chat's own screen."""
-    from agent.cli.complete import LineCompleter
     from agent.cli.slash import show_last
-    from agent.cli.words import words_of
 
-    live.completer = LineCompleter(conversation.session.definitions, words_of(conversation.opening.crib))
+    live.completer = _completer(conversation)
     if args.message.strip():
         live.sent(args.message, steers=False)
 
@@ -116,6 +126,7 @@ def _live(args: argparse.Namespace, conversation: Conversation, live: Interactiv
         _greet(conversation)
         if args.resume or args.latest:
             await show_last(conversation)
+            live.restore_draft()
             await conversation.go_on()
 
     runner.run(live.run(conversation, begin))
@@ -131,8 +142,9 @@ def _conversation(args: argparse.Namespace, crib: Crib, live: InteractiveChat | 
     from agent.cli.render import Screen
     from agent.cli.terminal import Terminal, find_terminal
 
-    screen = Screen(interactive=interactive)
-    below = _Below(screen, Terminal(sys.stdout)) if interactive else None
+    aloud = interactive and _reads_aloud(args, crib)
+    screen = Screen(interactive=interactive, words=aloud)
+    below = _Below(screen, Terminal(sys.stdout, lines_only=aloud)) if interactive else None
     opening = ChatOpening(
         crib,
         live.ask if live is not None else asker_for(below or find_terminal()),
@@ -210,19 +222,18 @@ def _pipe(conversation: Conversation, runner: asyncio.Runner, first: str) -> int
 
 def _type(conversation: Conversation, runner: asyncio.Runner, first: str) -> int:
     from prompt_toolkit import PromptSession
-
-    from agent.cli.complete import LineCompleter
-    from agent.cli.words import words_of
+    from prompt_toolkit.shortcuts import CompleteStyle
 
     prompt: PromptSession[str] = PromptSession(
         history=_history(_history_file()),
-        completer=LineCompleter(conversation.session.definitions, words_of(conversation.opening.crib)),
+        completer=_completer(conversation),
         complete_while_typing=False,
+        complete_style=CompleteStyle.READLINE_LIKE if conversation.screen.words else CompleteStyle.COLUMN,
         enable_suspend=True,
     )
     if first.strip():
         print(f"> {tame(first)}")
-        with _terminal_restored(), interrupting(conversation.interrupt):
+        with terminal_restored(), interrupting(conversation.interrupt):
             if not runner.run(conversation.say(first)):
                 return OK
     while True:
@@ -234,27 +245,33 @@ def _type(conversation: Conversation, runner: asyncio.Runner, first: str) -> int
             continue
         except EOFError:
             return OK
-        with _terminal_restored(), interrupting(conversation.interrupt):
+        with terminal_restored(), interrupting(conversation.interrupt):
             if not runner.run(conversation.say(line)):
                 return OK
 
 
+def _completer(conversation: Conversation) -> LineCompleter:
+    from agent.cli.arguments import offers_of
+    from agent.cli.complete import LineCompleter
+    from agent.cli.filenames import FileNames
+    from agent.cli.words import words_of
+
+    def folder() -> str:
+        """Name the folder of the session's commands, where it is one of this machine; nothing is opened for it."""
+        if conversation.session.backend.kind not in ("local", "bubblewrap", "docker"):
+            return ""
+        scope = conversation.session.scope
+        here = scope.cwd if scope.opened is not None else scope.start
+        return here if Path(here).is_dir() else ""
+
+    words = words_of(conversation.opening.crib)
+    return LineCompleter(conversation.session.definitions, words, FileNames(folder), offers_of(conversation))
+
+
 def _go_on(conversation: Conversation, runner: asyncio.Runner) -> None:
     """Ask what a run of the session waits for, and continue it."""
-    with _terminal_restored(), interrupting(conversation.interrupt):
+    with terminal_restored(), interrupting(conversation.interrupt):
         runner.run(conversation.go_on())
-
-
-@contextmanager
-def _terminal_restored() -> Iterator[None]:
-    """A tool may not leave the terminal in another mode than it found it in."""
-    import termios
-
-    before = termios.tcgetattr(sys.stdin)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
 def _history(file: Path | None) -> History:

@@ -128,8 +128,10 @@ async def _fork(crib: Crib, args: argparse.Namespace) -> int:
 
 
 async def _prune(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.cli.drafts import forget_before
     from agent.cli.storing import kept_damaged
     from agent.cli.terminal import confirm_by_word, is_interactive
+    from agent.config import state_dir
 
     if args.older_than is None or args.id:
         raise ToolcribError("say how old: toolcrib sessions prune --older-than 90d")
@@ -142,6 +144,7 @@ async def _prune(crib: Crib, args: argparse.Namespace) -> int:
         if not confirm_by_word(question):
             return FAILED
     number = await crib.store.prune(before)
+    forget_before(state_dir() / "drafts", before)
     kept = kept_damaged(crib.config)
     if args.json:
         print(json.dumps({"forgotten": number, "damaged": kept} if kept else {"forgotten": number}))

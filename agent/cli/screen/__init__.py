@@ -2,6 +2,7 @@
 
 ``cells`` measures and breaks rows of styled text; ``themes`` says what a style looks like; ``painter`` writes a frame, and never
 touches what it has finished. ``markdown`` turns a text that streams into rows (``leaves``, ``tables``, ``inline``, ``highlight``
-are its parts). ``draft`` is what a person types, as rows and as text; ``keyboard`` reads their keys, ``aside`` is for
-other programs on the same terminal; ``board`` puts it all together, at most thirty times a second.
+are its parts). ``draft`` is what a person types, as rows and as text; ``keyboard`` reads their keys (by ``bindings``) for
+``hands``, ``aside`` is for other programs on the same terminal, and ``tty`` the terminal itself; ``board`` puts it all together,
+at most thirty times a second.
 """

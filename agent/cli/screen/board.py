@@ -50,6 +50,11 @@ class Board:
         """Columns that a row may have."""
         return self.painter.columns
 
+    @property
+    def is_painting(self) -> bool:
+        """True while the screen is the board's."""
+        return not self._paused
+
     def begin(self) -> None:
         """Begin to paint. What was added before is shown first."""
         self._paused = False

@@ -5,62 +5,26 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 from agent.cli.screen.aside import deaf_to_interrupts, edited_by_person
+from agent.cli.screen.bindings import bindings
 from agent.cli.screen.cells import Row, shortened
 from agent.cli.screen.draft import DraftRows, Pastes, draft_rows
+from agent.cli.screen.hands import Hands
 
 if TYPE_CHECKING:
     from prompt_toolkit.application import Application
     from prompt_toolkit.completion import Completer
     from prompt_toolkit.history import History
     from prompt_toolkit.input import Input
-    from prompt_toolkit.key_binding import KeyPressEvent
 
 QUIET = 0.7
 """Seconds without a key until a question takes keys: what was typed before it was seen is no answer."""
 _COMPLETIONS = 6
 _PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
-
-
-class Hands(Protocol):
-    """Receiver of what a person does."""
-
-    def sent(self, text: str, *, steers: bool) -> None:
-        """Take a message. ``steers``: it is for what runs now."""
-        ...
-
-    def interrupted(self) -> None:
-        """Ctrl-C, where no question waits and nothing lies in the draft."""
-        ...
-
-    def left(self) -> None:
-        """Ctrl-D in an empty draft."""
-        ...
-
-    def changed(self, *, whole: bool) -> None:
-        """Something was typed, or, where ``whole``, the screen has another size or was another program's."""
-        ...
-
-    def cleared(self) -> None:
-        """Ctrl-L."""
-        ...
-
-    def next_mode(self) -> None:
-        """Shift-Tab."""
-        ...
-
-    @property
-    def is_settling(self) -> bool:
-        """True while a question waits for a pause in the typing: no line is sent meanwhile."""
-        ...
-
-    def away(self) -> AbstractContextManager[None]:
-        """Leave the screen to another program for a while."""
-        ...
 
 
 class _Asked:
@@ -72,7 +36,9 @@ class _Asked:
 
 
 class Keyboard:
-    """``run`` reads keys until ``stop``. ``history`` remembers what was sent, ``completer`` is for the draft."""
+    """``run`` reads keys until ``stop``. ``history`` remembers what was sent, ``completer`` is for the draft, ``bound`` names the
+    keys of each action.
+    """
 
     def __init__(
         self,
@@ -82,6 +48,7 @@ class Keyboard:
         history: History,
         completer: Completer | None = None,
         keys: Input | None = None,
+        bound: Mapping[str, Sequence[str]],
     ) -> None:
         from prompt_toolkit.buffer import Buffer
 
@@ -94,7 +61,7 @@ class Keyboard:
         self.answer = Buffer(multiline=False)
         self._asked: _Asked | None = None
         self._key_at = 0.0
-        self._app, self._windows = self._made(keys)
+        self._app, self._windows = self._made(keys, bound)
 
     # -- its life ------------------------------------------------------------------------------------------------
 
@@ -131,6 +98,11 @@ class Keyboard:
                 finally:
                     self._write(_PASTE_ON)
                     self.is_aside = False
+
+    @property
+    def is_asked(self) -> bool:
+        """True while a question waits for its line."""
+        return self._asked is not None
 
     # -- questions -----------------------------------------------------------------------------------------------
 
@@ -203,7 +175,7 @@ class Keyboard:
 
     # -- keys ----------------------------------------------------------------------------------------------------
 
-    def _made(self, keys: Input | None) -> tuple[Application[None], tuple[Any, Any]]:
+    def _made(self, keys: Input | None, bound: Mapping[str, Sequence[str]]) -> tuple[Application[None], tuple[Any, Any]]:
         """Make the application that reads the keys, and its two windows, which nobody sees."""
         from prompt_toolkit.application import Application
         from prompt_toolkit.layout import HSplit, Layout, Window
@@ -229,7 +201,7 @@ class Keyboard:
         )
         app: Application[None] = KeysOnly(
             layout=Layout(HSplit([*windows, Window(search)]), focused_element=windows[0]),
-            key_bindings=_bindings(outer),
+            key_bindings=bindings(outer, bound),
             input=keys,
             output=DummyOutput(),
             enable_page_navigation_bindings=False,
@@ -242,6 +214,7 @@ class Keyboard:
 
         app.key_processor.before_key_press += keyed
         self.draft.on_completions_changed += lambda _: hands.changed(whole=False)
+        self.draft.on_text_changed += lambda _: app.invalidate()  # a completion that comes later than its key
         return app, windows
 
     def enter(self) -> None:
@@ -265,12 +238,22 @@ class Keyboard:
         if self._asked is None:
             self._send(steers=True)
 
+    @property
+    def can_take_back(self) -> bool:
+        """True where a queued message can come back into the draft, which is empty."""
+        return not self.draft.text and self._hands.has_queued
+
+    def take_back(self) -> None:
+        """Lay the last queued message back into the draft."""
+        self.put_back(self._hands.take_back())
+
     def _send(self, *, steers: bool) -> None:
-        text = self.pastes.expand(self.draft.text)
+        draft = self.draft.text
+        text = self.pastes.expand(draft)
         if not text.strip():
             return
         self._forget(text)
-        self._hands.sent(text, steers=steers)
+        self._hands.sent(draft, steers=steers)
 
     def _forget(self, text: str) -> None:
         """Empty the draft; what was in it is in the history."""
@@ -283,7 +266,14 @@ class Keyboard:
         if self._asked is not None:
             self.answer.insert_text(text.replace("\r", "\n").split("\n")[0])
         else:
-            self.draft.insert_text(self.pastes.collapse(text))
+            at_word = self.draft.document.char_before_cursor
+            if not self.draft.text.startswith(("/", "!")) and (dropped := self._hands.pasted(text)) != text:
+                self.draft.insert_text(dropped if not at_word or at_word.isspace() else f" {dropped}")
+            else:
+                self.draft.insert_text(self.pastes.collapse(text))
+
+    async def paste_image(self) -> None:
+        await self._hands.paste_image()
 
     def interrupt(self) -> None:
         """Ctrl-C: no to a question; else what lies in the draft goes to the history; else what runs is interrupted."""
@@ -342,49 +332,3 @@ class Keyboard:
         async with self.aside():
             os.kill(0, signal.SIGTSTP)
         self._hands.changed(whole=True)
-
-
-def _bindings(keyboard: Keyboard) -> Any:
-    """Make the key bindings of the chat, beside those of prompt_toolkit."""
-    from prompt_toolkit.filters import Condition, is_searching
-    from prompt_toolkit.key_binding import KeyBindings
-    from prompt_toolkit.keys import Keys
-
-    bindings = KeyBindings()
-    editing = ~is_searching
-    drafting = editing & Condition(lambda: keyboard._asked is None)
-    plain: tuple[tuple[tuple[str, ...], Callable[[], None], Any], ...] = (
-        (("enter",), keyboard.enter, editing),
-        (("escape", "enter"), keyboard.newline, editing),
-        (("c-j",), keyboard.newline, editing),
-        (("escape", "s"), keyboard.steer, drafting),
-        (("c-x", "c-s"), keyboard.steer, drafting),
-        (("c-c",), keyboard.interrupt, Condition(lambda: True)),
-        (("c-d",), keyboard.end_of_input, editing),
-        (("c-l",), keyboard.clear, Condition(lambda: True)),
-        (("s-tab",), keyboard.next_mode, drafting),
-    )
-    for keys, act, where in plain:
-
-        def pressed(event: KeyPressEvent, act: Callable[[], None] = act) -> None:
-            act()
-
-        bindings.add(*keys, filter=where)(pressed)
-
-    @bindings.add("escape", Keys.Any, filter=editing & ~drafting)
-    def _is_no_answer(event: KeyPressEvent) -> None:
-        """Alt and a letter are not the letter."""
-
-    @bindings.add(Keys.BracketedPaste, filter=editing)
-    def _pasted(event: KeyPressEvent) -> None:
-        keyboard.paste(event.data)
-
-    @bindings.add("c-x", "c-e", filter=drafting)
-    async def _edits(event: KeyPressEvent) -> None:
-        await keyboard.edit()
-
-    @bindings.add("c-z")
-    async def _suspends(event: KeyPressEvent) -> None:
-        await keyboard.suspend()
-
-    return bindings

@@ -87,6 +87,16 @@ THEMES: Mapping[str, Mapping[str, str]] = {
 }
 
 
+NAMES: Mapping[str, str] = {
+    "auto": "dark or light, by the terminal's background as far as it tells",
+    "dark": "for a dark background",
+    "light": "for a light background",
+    "colorblind": "blue and yellow: nothing hangs on red and green",
+    "none": "no colours, only bold, dim and underlined",
+}
+"""Themes that a person may choose, and what each is for."""
+
+
 class Theme:
     """The escape sequences of one theme. ``name`` is one of THEMES."""
 

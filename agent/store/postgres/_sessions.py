@@ -28,7 +28,7 @@ GROW = (
     " {source} WHERE id = %(session)s RETURNING sessions.row, messages - cardinality(%(bodies)s::text[]) AS start"
 )
 SAY = (
-    "INSERT INTO messages (session, seq, body) SELECT grown.row, grown.start + one.number - 1, one.body"
+    f"INSERT INTO messages (session, seq, body, at) SELECT grown.row, grown.start + one.number - 1, one.body, {NOW}"  # noqa: S608 - ours
     " FROM grown, unnest(%(bodies)s::text[]) WITH ORDINALITY AS one (body, number)"
 )
 

@@ -21,6 +21,7 @@ from agent.store.postgres.address import Address, require_psycopg
 from toolcrib._store import CallRecord, Fence
 
 if TYPE_CHECKING:
+    from agent.store.postgres._search import PostgresSearch
     from toolcrib._store import Store
 
 
@@ -80,6 +81,12 @@ class _View:
     @property
     def usage(self) -> PostgresUsage:
         return self._usage
+
+    @property
+    def search(self) -> PostgresSearch:
+        from agent.store.postgres._search import PostgresSearch
+
+        return PostgresSearch(self._database)
 
     @property
     def inbox(self) -> PostgresInbox:

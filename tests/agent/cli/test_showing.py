@@ -125,7 +125,7 @@ def completions(text: str) -> list[str]:
 
 
 def test_completion_in_the_chat() -> None:
-    assert completions("/t") == ["/tools"]
+    assert completions("/to") == ["/tools"]
     assert completions("@ter") == ["terminal "]
     assert completions("@tool read_f") == ["read_file "]
     assert completions("@terminal ") == ['{"command": ""}']

@@ -85,12 +85,14 @@ def open_file(file: Path) -> Iterator[Callable[..., SqliteStore]]:
 
 _LEAVES = """
 import asyncio, os, signal, sys
+from hashlib import shake_128
 from pathlib import Path
 from agent.store.sqlite import SqliteStore
 store = SqliteStore(Path(sys.argv[1]))
 async def go():
     await store.sessions.create("killed", platform="cli", user="me")
-    await store.sessions.append_many("killed", [{"role": "user", "text": f"{n} " + "y" * 500} for n in range(50)])
+    texts = [f"{n} " + shake_128(bytes([n])).hexdigest(500) for n in range(50)]
+    await store.sessions.append_many("killed", [{"role": "user", "text": text} for text in texts])
 asyncio.run(go())
 os.kill(os.getpid(), signal.SIGKILL)
 """

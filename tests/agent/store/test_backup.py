@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
+from hashlib import shake_128
 from pathlib import Path
 
 import pytest
@@ -109,7 +110,7 @@ async def test_what_is_forgotten_is_in_no_copy(open_file: Open, file: Path) -> N
 
 
 async def test_a_damaged_store_does_not_replace_its_copy(open_file: Open, file: Path) -> None:
-    await close_after(open_file, *("x" * 3000 for _ in range(50)))
+    await close_after(open_file, *(shake_128(bytes([n])).hexdigest(3000) for n in range(50)))
     grow_old(file.with_name("store.db-backup"), 7)
     store = open_file(backups=True)
     await say(store, "more")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
+from hashlib import shake_128
 from pathlib import Path
 
 from agent.store.sqlite import SqliteStore
@@ -22,9 +24,18 @@ def counts(file: Path) -> dict[str, int]:
         database.close()
 
 
+def bodies(file: Path, session: str) -> list[bytes]:
+    """Return the ends of the session's messages as they are kept: packed ones begin alike."""
+    with closing(sqlite3.connect(file)) as database:
+        sql = "SELECT body FROM messages WHERE session = (SELECT row FROM sessions WHERE id = ?) AND typeof(body) = 'blob'"
+        return [body[-20:] for (body,) in database.execute(sql, (session,))]
+
+
 async def fill(store: SqliteStore, session: str, at: float, *, ends: bool = True) -> None:
     await store.sessions.create(session, platform="cli", user="")
-    await store.sessions.append(session, {"role": "user", "text": f"a secret of {session} " + "x" * 50_000})
+    await store.sessions.append(
+        session, {"role": "user", "text": f"a secret of {session} " + shake_128(session.encode()).hexdigest(300)}
+    )
     ticket = SuspendTicket("run", "?", call=ToolCall("c", "terminal", {}))
     await store.ledger.open(ToolCall("c", "terminal", {}), session)
     await store.ledger.move(session, "c", ToolCallStatus.RUNNING)
@@ -51,7 +62,7 @@ async def test_old_sessions_go_with_all_that_was_theirs(tmp_path: Path) -> None:
         now[0] = at
         await fill(store, session, at, ends=ends)
     await store.grants.add(replace(Grant("always", "always", "", "/"), argv=("ls",)))
-    before = counts(file)
+    before, (said_old, said_new) = counts(file), (bodies(file, session) for session in ("old", "new"))
     assert await store.old(200.0) == 1
     assert await store.prune(200.0) == 1
     after = counts(file)
@@ -63,6 +74,7 @@ async def test_old_sessions_go_with_all_that_was_theirs(tmp_path: Path) -> None:
     store.close()
     assert b"a secret of old" not in file.read_bytes()
     assert b"a secret of new" in file.read_bytes()
+    assert [any(body in file.read_bytes() for body in of) for of in (said_old, said_new)] == [False, True]
 
 
 async def test_a_session_that_has_something_to_do_stays(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from hashlib import shake_128
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,11 @@ PAGE = 4096
 SESSIONS, EACH = 6, 40
 
 
+def noise(size: int) -> str:
+    """Text that takes that many bytes however it is packed."""
+    return shake_128().hexdigest(size)
+
+
 async def use(store: SqliteStore, *, sessions: int = SESSIONS, each: int = EACH, first: int = 0) -> None:
     """Talk in some sessions, with calls and all that belongs to them; the long texts fill pages of their own."""
     for number in range(first, first + sessions):
@@ -48,7 +54,7 @@ async def use(store: SqliteStore, *, sessions: int = SESSIONS, each: int = EACH,
                     {"role": "user", "text": f"{number}/{turn} please"},
                     {"role": "assistant", "text": "", "calls": [call]},
                     {"role": "results", "results": [result]},
-                    {"role": "assistant", "text": f"{number}/{turn} " + "x" * (9000 if turn == 3 else 300), "calls": []},
+                    {"role": "assistant", "text": f"{number}/{turn} " + noise(9000 if turn == 3 else 300), "calls": []},
                 ],
             )
             done = ToolCall(f"c{turn}", "terminal", {"command": f"make {turn}"})
@@ -541,7 +547,7 @@ async def test_of_a_conversation_in_both_the_longer_one_is_taken_whole(open_file
     assert (sources["session-0"], sources["session-1"], sources["session-2"]) == ("file", "copy", "both")
     after = await whole(open_file, used)
     assert (len(after["session-0"]), after["session-0"][-1]) == (EACH + 7, "later 8")
-    assert (len(after["session-1"]), after["session-1"][-1]) == (EACH, "1/9 " + "x" * 300)
+    assert (len(after["session-1"]), after["session-1"][-1]) == (EACH, "1/9 " + noise(300))
 
 
 async def test_messages_without_their_session_get_its_name_from_the_backup(open_file: Open, used: Path) -> None:

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from hashlib import shake_128
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from toolcrib import StoreFailed
 
 Open = Callable[..., SqliteStore]
 OnFile = Callable[[Path], None]
-TEXTS = [f"{number} " + "x" * 300 for number in range(60)]
+TEXTS = [f"{number} " + shake_128(bytes([number])).hexdigest(300) for number in range(60)]
 
 
 async def talk(store: SqliteStore, name: str = "s") -> None:

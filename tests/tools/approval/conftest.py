@@ -46,9 +46,16 @@ class Floor:
         self.dispatcher = Dispatcher(registry, hooks)
         self.numbers = count(1)
         self.last: ExecutedCall | None = None
+        self.scopes: list[CallScope] = []
+
+    async def close(self) -> None:
+        self.store.close()
+        for scope in self.scopes:
+            await scope.close()
+        await self.environment.close()
 
     def scope(self, session: str = "s1", asker: Any = None, *, suspends: bool = True) -> CallScope:
-        return CallScope(
+        made = CallScope(
             identity=RunIdentity(session),
             open_environment=lambda: self.environment,
             suspends=suspends and asker is None,
@@ -56,6 +63,8 @@ class Floor:
             ledger=self.store.ledger,
             tickets=self.store.tickets,
         )
+        self.scopes.append(made)
+        return made
 
     def run(self, tool: str, args: dict[str, Any], scope: CallScope | None = None) -> ExecutedCall:
         call = ToolCall(f"c{next(self.numbers)}", tool, args)
@@ -103,8 +112,7 @@ def floors(tmp_path: Path) -> Iterator[Callable[..., Floor]]:
 
     yield one
     for floor in made:
-        floor.store.close()
-        asyncio.run(floor.environment.close())
+        asyncio.run(floor.close())
 
 
 @pytest.fixture

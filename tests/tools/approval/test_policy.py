@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -37,9 +38,10 @@ class Shared:
         registry.put(entry)
         self.dispatcher = Dispatcher(registry, self.manager)
         self.policy = Policy(self.store.grants, project_root="/project")
+        self.scopes: list[CallScope] = []
 
     def scope(self, user: str = "", session: str = "s1", policy: Any = None) -> CallScope:
-        return CallScope(
+        made = CallScope(
             identity=RunIdentity(session, user=user, platform="telegram"),
             open_environment=lambda: FakeEnvironment(commands=lambda request: (0, b"")),
             suspends=True,
@@ -47,6 +49,8 @@ class Shared:
             tickets=self.store.tickets,
             policy=self.policy if policy is None else policy,
         )
+        self.scopes.append(made)
+        return made
 
     def do(self, command: str, scope: CallScope) -> ExecutedCall:
         return asyncio.run(self.dispatcher.call(ToolCall(ToolCall.new_id(), "terminal", {"command": command}), scope))
@@ -58,9 +62,16 @@ class Shared:
         assert asyncio.run(self.dispatcher.resume(answer, scope)).result.is_success
 
 
+@pytest.fixture
+def shared() -> Iterator[Shared]:
+    made = Shared()
+    yield made
+    for scope in made.scopes:
+        asyncio.run(scope.close())
+
+
 @pytest.mark.parametrize("how", ["always", "session"])
-def test_a_grant_belongs_to_the_principal_who_was_asked(how: str) -> None:
-    shared = Shared()
+def test_a_grant_belongs_to_the_principal_who_was_asked(shared: Shared, how: str) -> None:
     shared.approve("rm -rf build", shared.scope("ann"), how)
     (grant,) = asyncio.run(shared.store.grants.all())
     assert grant.principal == "telegram:ann"
@@ -69,9 +80,8 @@ def test_a_grant_belongs_to_the_principal_who_was_asked(how: str) -> None:
     assert shared.do("rm -rf build", shared.scope()).result.is_pending
 
 
-def test_an_answer_for_one_principal_covers_no_other() -> None:
+def test_an_answer_for_one_principal_covers_no_other(shared: Shared) -> None:
     """The session changes hands between question and answer: a new ticket, parked again"""
-    shared = Shared()
     ticket = shared.do("rm -rf build", shared.scope("ann")).result.suspension
     assert ticket is not None
     answer = Answer(ticket.id, payload={"approved": True})
@@ -81,8 +91,7 @@ def test_an_answer_for_one_principal_covers_no_other() -> None:
     assert again.result.suspension.id != ticket.id
 
 
-def test_each_workspace_has_its_own_rules() -> None:
-    shared = Shared()
+def test_each_workspace_has_its_own_rules(shared: Shared) -> None:
     strict = replace(shared.policy, tool_rules=lambda name, args, paths: RuleSays("deny", name, "not here"))
     assert "not here" in str(shared.do("ls", shared.scope(policy=strict)).result.message)
     assert shared.do("ls", shared.scope()).result.is_success
@@ -92,19 +101,17 @@ def test_each_workspace_has_its_own_rules() -> None:
     assert [entry.decision for entry in entries] == ["blocked"]
 
 
-def test_a_policy_that_is_none_closes_the_gate() -> None:
-    shared = Shared()
+def test_a_policy_that_is_none_closes_the_gate(shared: Shared) -> None:
     assert "not a tools.approval.policy.Policy" in str(shared.do("ls", shared.scope(policy="open")).result.message)
 
 
-def test_the_gate_needs_no_loop() -> None:
+def test_the_gate_needs_no_loop(shared: Shared) -> None:
     """A dispatcher drives calls without a loop only where every hook is a plain function."""
-    assert plan_hooks(Shared().manager).is_sync
+    assert plan_hooks(shared.manager).is_sync
 
 
-def test_an_appended_pattern_counts_everywhere() -> None:
+def test_an_appended_pattern_counts_everywhere(shared: Shared) -> None:
     """003-23, 003-24"""
-    shared = Shared()
     assert detect_dangerous_command("ls frobnicate") == []
     assert shared.do("ls frobnicate", shared.scope()).result.is_success
     DANGEROUS_PATTERNS.append((r"\bFROBNICATE\b", "frobnicates"))

@@ -18,7 +18,7 @@ from tools.judge.shell.tree import Command, ProcessSub, Script, Simple, Word
 
 SOME_FORKS, MANY_FORKS = 12, 48
 """Times that more than one state was left: from then on 4 and 2 are kept."""
-_LONG = 800
+_LONG = 200
 """Steps from which on one state is kept: the rest of a long script is judged for all ways through it at once."""
 _LOOK_EVERY = 256
 """Steps between looks at the clock."""

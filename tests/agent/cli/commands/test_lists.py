@@ -30,7 +30,7 @@ def test_tools_are_listed_with_their_reasons(run: Any, user_plugin: Any) -> None
     done = run("tools")
     assert done.code == 0
     available, missing = done.out.split("\nnot on cli:\n")
-    assert "💻  terminal      terminal  Run a bash command\n" in available
+    assert "💻  terminal        terminal        Run a bash command\n" in available
     assert "weather" not in available
     assert "set WEATHER_KEY" in missing
     assert "weather" not in run("tools", "--names").out

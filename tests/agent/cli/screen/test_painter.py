@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pyte
 import pytest
@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from agent.cli.screen.cells import Row
 from agent.cli.screen.painter import BEGIN, END, Painter
-from agent.cli.screen.themes import THEMES, Theme, theme_for
+from agent.cli.screen.themes import NAMES, THEMES, Theme, theme_for
+from agent.config import DisplayConfig
 
 
 class Glass:
@@ -149,6 +150,11 @@ def test_narrowing_moves_up_over_the_rows_that_the_terminal_broke() -> None:
     glass.painter.paint([], [row("x" * 19), row("> ")], (1, 2))
     assert "\x1b[4A" in glass.frames[-1]
     assert glass.frames[-1].count("\x1b[2K") == 5  # so that no terminal joins them when it is wider again
+
+
+def test_every_theme_can_be_chosen() -> None:
+    assert set(NAMES) == {"auto", *THEMES}
+    assert set(NAMES) == set(get_args(get_type_hints(DisplayConfig)["theme"]))
 
 
 @pytest.mark.parametrize("name", THEMES)

@@ -1,0 +1,56 @@
+"""What may stand behind a command of the chat, for completion: themes, modes, sessions, items, grants."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from agent.cli.escape import one_line
+from toolcrib import StoreFailed
+
+if TYPE_CHECKING:
+    from agent.cli.complete import Offers
+    from agent.cli.conversation import Conversation
+
+_SESSIONS = 30
+_TITLE = 60
+
+
+def offers_of(chat: Conversation) -> Mapping[str, Offers]:
+    """Return what completes each command that takes a name."""
+
+    async def themes() -> Iterable[tuple[str, str]]:
+        from agent.cli.screen.themes import NAMES
+
+        return NAMES.items()
+
+    async def modes() -> Iterable[tuple[str, str]]:
+        from tools.approval.modes import MODES
+
+        return MODES.items()
+
+    async def sessions() -> Iterable[tuple[str, str]]:
+        from agent.cli.stories import ID_CHARS, ago
+
+        now = time.time()
+        try:
+            found = await chat.opening.crib.store.sessions.list(_SESSIONS)
+        except StoreFailed:
+            return ()
+        return [(one.id[:ID_CHARS], f"{ago(one.updated_at, now)}, {one_line(one.title, _TITLE)}") for one in found]
+
+    async def undo() -> Iterable[tuple[str, str]]:
+        return (("turn", "the last turn's changes"), ("call", "the last call's"), ("redo", "makes them again"))
+
+    async def revoked() -> Iterable[tuple[str, str]]:
+        from agent.approvals import Approvals
+        from agent.cli.agreed import covers
+
+        try:
+            grants = await Approvals(chat.opening.crib.store, chat.opening.crib.grants).grants(chat.session.id)
+        except StoreFailed:
+            return ()
+        return [(f"revoke {one.id[:8]}", one_line(covers(one), _TITLE)) for one in grants]
+
+    return {"/theme": themes, "/mode": modes, "/resume": sessions, "/undo": undo, "/approvals": revoked}

@@ -1,0 +1,208 @@
+"""Files that a person names in a message, as ``@path``: what of them goes to the model beside it.
+
+A file is read where the session's commands run, and under the rule that read_file obeys there; one that looks like a keeper of
+secrets is attached only where the person says so.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.cli.beside import Beside
+from agent.cli.escape import exact, one_line
+from toolcrib import Block, EnvironmentFailed, FileInfo, Image, Suspend, ToolCall, ToolcribError
+from toolcrib._dataclass import dataclass
+from toolcrib._image import IMAGE_BYTES
+from toolcrib._regex import Regex
+
+if TYPE_CHECKING:
+    from agent.conversation.session import Session
+    from tools.approval.policy import Weighed
+
+FILE_BYTES, ALL_BYTES = 256 << 10, 1 << 20
+"""Bytes of text of a file, and of all files of a message."""
+_MOST = 20
+_ENTRIES = 500
+_HEAD = 64
+_MENTION = Regex(
+    r"""(?:^|(?<=[\s(\[{,;"'<]))@(?:"(?P<quoted>[^"\n]{1,1000})"|(?P<plain>(?:\\.|[^\s\\"'@<>|])(?:\\.|[^\s\\]){0,1000}))"""
+)
+_ESCAPED = Regex(r"\\(.)")
+_BEHIND = ".,;:!?)]}'\">"
+"""Characters that end a sentence more often than a path."""
+_SECRET = Regex(
+    r"(?:^|/)(?:\.env(?:\.(?!example|sample|template|dist)[^/]*)?|\.envrc|\.netrc|_netrc|\.pgpass|\.my\.cnf|\.npmrc|\.pypirc"
+    r"|\.git-credentials|\.htpasswd|\.dockercfg|id_(?:rsa|dsa|ecdsa|ed25519)[^/.]*|credentials(?:\.(?:json|ya?ml|toml|ini))?"
+    r"|secrets?\.(?:json|ya?ml|toml|ini|env)|service[-_]account[^/]*\.json|[^/]+\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ovpn|asc)"
+    r"|[^/]+\.tfvars|[^/]+\.tfstate|shadow|gshadow)$|/\.(?:ssh|gnupg|aws|azure|kube|docker|password-store)/(?!config$)[^/]"
+    r"|/\.(?:kube|docker)/config|/\.config/gcloud/",
+)
+
+
+@dataclass(slots=True)
+class Attached:
+    """Context and pictures for a message; ``notes`` tell the person of each file, ``faults`` of those that stay words."""
+
+    parts: list[Beside] = field(default_factory=list)
+    images: list[Image] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    size: int = 0
+
+
+def mentions(text: str) -> Iterator[list[str]]:
+    """Yield each ``@path`` of a message, as the paths that it may mean, the likeliest first.
+
+    A path with blanks is quoted, ``@"a b"``, or escaped. An address such as me@example.org is no mention.
+    """
+    for found in _MENTION.finditer(text):
+        if found["quoted"]:
+            yield [found["quoted"]]
+            continue
+        path = _ESCAPED.sub(r"\1", found["plain"])
+        yield list(dict.fromkeys(one for one in (path, path.rstrip(_BEHIND)) if one))
+
+
+async def attach(session: Session, text: str, confirm: Callable[[str], Awaitable[bool]] | None) -> Attached:
+    """Read the files that a message names. What does not exist stays words. ``confirm`` asks the person, None where nobody is."""
+    done, seen = Attached(), set[str]()
+    for paths in mentions(text):
+        if len(seen) == _MOST:
+            done.faults.append(f"only the first {_MOST} files were attached; name the folder, or say the rest in another message")
+            break
+        try:
+            await _attach(session, paths, confirm, done, seen)
+        except (ToolcribError, EnvironmentFailed, OSError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            done.faults.append(f"@{one_line(paths[0])} is not attached: {one_line(why, 400)}")
+    return done
+
+
+async def _attach(
+    session: Session,
+    paths: list[str],
+    confirm: Callable[[str], Awaitable[bool]] | None,
+    done: Attached,
+    seen: set[str],
+) -> None:
+    environment = session.scope.environment
+    for named in paths:
+        path = await environment.resolve(named)
+        info = await environment.stat(path)
+        if info is not None:
+            break
+    else:
+        if (image := _dropped(paths)) is not None:
+            done.images.append(image)
+            done.notes.append(f"attached {one_line(paths[0])}, of this machine: {image}")
+        elif "/" in paths[-1]:
+            done.notes.append(f"@{one_line(paths[-1])} stays words: no such file is there")
+        return
+    if path in seen:
+        return
+    seen.add(path)
+    if not await _may(session, named, path, confirm, done):
+        return
+    if info.kind == "dir":
+        _take_folder(done, named, await environment.list_dir(path))
+    elif info.kind != "file":
+        done.faults.append(f"@{one_line(named)} is not attached: it is no regular file")
+    else:
+        await _take_file(session, done, named, path, info)
+
+
+def _dropped(paths: Sequence[str]) -> Image | None:
+    """Return the picture of this machine that is meant, where commands run elsewhere: a person dropped it here."""
+    for path in map(Path, paths):
+        if path.is_absolute() and path.is_file():
+            return Image.from_file(path)
+    return None
+
+
+async def _may(session: Session, named: str, path: str, confirm: Callable[[str], Awaitable[bool]] | None, done: Attached) -> bool:
+    """Return whether the file may be read for the model: what the gate says of read_file, and the person of secrets."""
+    from dataclasses import replace
+
+    from agent.explaining import foreseen
+
+    scope = replace(session.scope, open_environment=lambda: session.scope.environment, granted=None)
+    heard: list[Weighed] = []
+    call = ToolCall(ToolCall.new_id(), "read_file", {"path": path})
+    decision = await foreseen(session.dispatcher, scope, call, heard.append)
+    shown = exact(one_line(named))
+    why = ""
+    if isinstance(decision, Block):
+        why = _why(heard, "block") or decision.reason
+        done.faults.append(f"@{shown} is not attached: {one_line(why, 400)}")
+        return False
+    if isinstance(decision, Suspend):
+        why = _why(heard, "ask", "ask-once") or "it must be agreed to"
+    elif _SECRET.search(f"/{named}") or _SECRET.search(path):
+        why = "it looks like a file that keeps secrets"
+    if not why:
+        return True
+    if confirm is not None and await confirm(f"@{shown}: {exact(one_line(why))}. Show it to the model?"):
+        return True
+    done.faults.append(f"@{shown} is not attached: {one_line(why)}")
+    return False
+
+
+def _why(heard: Sequence[Weighed], *levels: str) -> str:
+    """Name what the judge found, of these levels."""
+    return "; ".join(dict.fromkeys(one.why for weighed in heard for one in weighed.judged.findings if one.level in levels))
+
+
+def _take_folder(done: Attached, named: str, entries: Sequence[FileInfo]) -> None:
+    names = [posixpath.basename(one.path) + ("/" if one.kind == "dir" else "") for one in entries]
+    more = f"\n... and {len(names) - _ENTRIES} more" if len(names) > _ENTRIES else ""
+    text = "\n".join(names[:_ENTRIES]) + more
+    _add(done, Beside("attached-folder", f"lists the folder {named}, which the person attached", text))
+    done.notes.append(f"attached {one_line(named)}: a folder of {len(names)}")
+
+
+async def _take_file(session: Session, done: Attached, named: str, path: str, info: FileInfo) -> None:
+    from tools.files.text import decode, describe
+
+    environment = session.scope.environment
+    head = await environment.read_file(path, limit=_HEAD)
+    if _is_image(head):
+        image = Image.of(await environment.read_file(path, limit=IMAGE_BYTES + 1))
+        done.images.append(image)
+        done.notes.append(f"attached {one_line(named)}: {image}")
+        return
+    room = min(FILE_BYTES, ALL_BYTES - done.size)
+    if room <= 0:
+        raise ToolcribError(f"the files of this message have {ALL_BYTES >> 10} KiB already; the model can read it itself")
+    data = await environment.read_file(path, limit=room + 1)
+    cut = len(data) > room
+    decoded = decode(data[:room], cut=cut)
+    if decoded is None:
+        raise ToolcribError(f"it is no text ({describe(path, data)})")
+    text = session.scope.redactor.text(decoded.text.replace("\r\n", "\n"))
+    if cut and "\n" in text:
+        text = text[: text.rindex("\n") + 1]
+    about = f"is the file {named}, which the person attached"
+    lines = text.count("\n") + bool(text and not text.endswith("\n"))
+    note = f"attached {one_line(named)}: {lines} line{'' if lines == 1 else 's'}"
+    if cut:
+        part = f"the first {len(text.encode('utf-8', 'surrogatepass')) >> 10} of {max(info.size, len(data)) >> 10} KiB"
+        about, note = f"is the beginning of the file {named}, {part}, which the person attached", f"{note}, {part}"
+    _add(done, Beside("attached-file", about, text))
+    done.notes.append(note)
+
+
+def _add(done: Attached, part: Beside) -> None:
+    done.parts.append(part)
+    done.size += len(part.text.encode("utf-8", "surrogatepass"))
+
+
+def _is_image(head: bytes) -> bool:
+    try:
+        Image.of(head)
+    except ToolcribError:
+        return False
+    return True

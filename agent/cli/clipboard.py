@@ -1,0 +1,59 @@
+"""The picture in the clipboard of a person's desktop, by whichever program is there to ask."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from toolcrib import Image, ToolcribError
+from toolcrib._image import IMAGE_BYTES
+
+_PATIENCE = 3.0
+_ELSE = "drop the picture's file into the terminal, or name it as @path"
+
+
+def clipboard_image(environ: Mapping[str, str] = os.environ) -> Image:
+    """Read it. Raises ToolcribError where there is none, or no program that could tell."""
+    import subprocess
+
+    command = _program(environ)
+    if command is None:
+        raise ToolcribError(_missing(environ))
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE, check=False)
+    except subprocess.TimeoutExpired:
+        raise ToolcribError(f"{command[0]} did not answer in {_PATIENCE:.0f} s; {_ELSE}") from None
+    except OSError as error:
+        raise ToolcribError(f"{command[0]} cannot be started: {error.strerror or error}; {_ELSE}") from None
+    if done.returncode or not done.stdout:
+        raise ToolcribError("the clipboard holds no picture (text is pasted by the terminal's own key)")
+    if len(done.stdout) > IMAGE_BYTES:
+        raise ToolcribError(f"the clipboard's picture is larger than {IMAGE_BYTES >> 20} MiB")
+    return Image.of(done.stdout)
+
+
+def _program(environ: Mapping[str, str]) -> Sequence[str] | None:
+    """Return the command that writes the clipboard's picture to its output; None where none is there."""
+    import shutil
+    import sys
+
+    found: list[list[str]] = []
+    if environ.get("WAYLAND_DISPLAY"):
+        found.append(["wl-paste", "--no-newline", "--type", "image/png"])
+    if environ.get("DISPLAY"):
+        found.append(["xclip", "-selection", "clipboard", "-target", "image/png", "-out"])
+    if sys.platform == "darwin":
+        found.append(["pngpaste", "-"])
+    return next((command for command in found if shutil.which(command[0], path=environ.get("PATH"))), None)
+
+
+def _missing(environ: Mapping[str, str]) -> str:
+    import sys
+
+    if sys.platform == "darwin":
+        return f"pngpaste is not installed, which reads the clipboard's pictures (brew install pngpaste); or {_ELSE}"
+    if environ.get("WAYLAND_DISPLAY"):
+        return f"wl-paste is not installed, which reads the clipboard's pictures (the package wl-clipboard); or {_ELSE}"
+    if environ.get("DISPLAY"):
+        return f"xclip is not installed, which reads the clipboard's pictures; or {_ELSE}"
+    return f"there is no desktop here whose clipboard could be read, as over ssh; {_ELSE}"

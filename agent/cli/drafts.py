@@ -1,0 +1,78 @@
+"""What a person typed and did not send, kept in a file of the session: a process that is killed does not take it along."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from pathlib import Path
+
+BETWEEN = 1.0
+"""Seconds between two looks at the draft: it is written at most so often, and only where it has changed."""
+_STALE = 30 * 86_400
+"""Seconds after which a draft that nobody came back for is removed."""
+_LARGEST = 1 << 20
+
+
+class KeptDraft:
+    """The draft of one session at a time. ``folder`` has a file for each, private; None keeps nothing."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._session = ""
+        self._text = ""
+
+    def read(self, session_id: str) -> str:
+        """Return what was left in this session, "" where nothing was, and remove what others left long ago."""
+        file = self._file(session_id)
+        if file is None:
+            return ""
+        if self._session != session_id:  # what was typed goes on here
+            self.keep_now(self._session, "")
+        forget_before(file.parent, time.time() - _STALE)
+        try:
+            handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return ""
+        with os.fdopen(handle, "rb") as opened:
+            text = opened.read(_LARGEST).decode("utf-8", "replace")
+        self._session, self._text = session_id, text
+        return text
+
+    async def keep(self, session_id: str, text: str) -> None:
+        """Write the text where it is another than before; an empty one removes the file."""
+        if (session_id, text) != (self._session, self._text):
+            await asyncio.get_running_loop().run_in_executor(None, self.keep_now, session_id, text)
+
+    def keep_now(self, session_id: str, text: str) -> None:
+        """Write as ``keep`` does, and at once. What can't be written, as on a full disk, is not kept."""
+        before, self._session, self._text = self._session, session_id, text
+        with contextlib.suppress(OSError):
+            if before not in ("", session_id) and (old := self._file(before)) is not None:
+                old.unlink(missing_ok=True)
+            if (file := self._file(session_id)) is not None:
+                _replace(file, text)
+
+    def _file(self, session_id: str) -> Path | None:
+        return None if self._folder is None or not session_id.isalnum() else self._folder / session_id
+
+
+def forget_before(folder: Path, then: float) -> None:
+    """Remove the drafts that were not changed since, in Unix seconds."""
+    with contextlib.suppress(OSError):
+        for file in folder.iterdir():
+            if file.lstat().st_mtime < then:
+                file.unlink()
+
+
+def _replace(file: Path, text: str) -> None:
+    if not text.strip():
+        file.unlink(missing_ok=True)
+        return
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = file.with_name(f"{file.name}.new")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(new, flags, 0o600), "wb") as opened:  # noqa: PTH123 - a descriptor
+        opened.write(text.encode("utf-8", "replace")[:_LARGEST])
+    new.replace(file)

@@ -1,0 +1,94 @@
+"""Names of files for completion: a folder's entries, and files further below by a part of theirs. What git ignores is out."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+MOST = 50
+"""Names that are offered at once."""
+_ENTRIES, _TRACKED = 5_000, 50_000
+_FRESH = 5.0
+"""Seconds for which git's answer is good."""
+_PATIENCE = 1.0
+_SHORTEST = 2
+
+
+class FileNames:
+    """Names below a folder, which ``folder`` gives: "" where there is none on this machine. Used from one thread at a time."""
+
+    def __init__(self, folder: Callable[[], str]) -> None:
+        self._folder = folder
+        self._of = ""
+        self._names: Sequence[str] | None = None
+        self._until = 0.0
+
+    def matching(self, begun: str) -> list[str]:
+        """Return paths that begin so, folders with a slash behind; behind them files below whose name has ``begun`` in it."""
+        folder = self._folder()
+        if not folder:
+            return []
+        known = self._known(folder)
+        above, _, part = begun.rpartition("/")
+        found = list(_entries(folder, f"{above}/" if "/" in begun else "", part, known))
+        if "/" not in begun and len(part) >= _SHORTEST and known is not None:
+            low = part.lower()
+            within = [name for name in known if "/" in name and low in posixpath.basename(name).lower()]
+            found += sorted(within, key=lambda name: (name.count("/"), name))
+        return found[:MOST]
+
+    def _known(self, folder: str) -> Sequence[str] | None:
+        """Return the files below that git does not ignore; None where it can't say so soon."""
+        now = time.monotonic()
+        if folder != self._of or now > self._until:
+            self._names = _listed(folder)
+            self._of, self._until = folder, time.monotonic() + _FRESH
+        return self._names
+
+
+def _entries(folder: str, above: str, part: str, known: Sequence[str] | None) -> Iterator[str]:
+    base = os.path.join(folder, os.path.expanduser(above))  # noqa: PTH111, PTH118 - as it was typed, for others to open
+    inside = _within(base, folder)
+    shown = None if known is None or inside is None else _tops(known, inside)
+    try:
+        with os.scandir(base) as entries:
+            names = sorted(
+                (one.name, one.is_dir())
+                for number, one in enumerate(entries)
+                if number < _ENTRIES and one.name.startswith(part) and (part or not one.name.startswith("."))
+            )
+    except OSError:
+        return
+    for name, is_folder in names:
+        if name != ".git" and name.isprintable() and (shown is None or name in shown):
+            yield f"{above}{name}{'/' if is_folder else ''}"
+
+
+def _within(base: str, folder: str) -> str | None:
+    """Return the way from a folder down to ``base``, with a slash behind; None where that is elsewhere."""
+    way = os.path.relpath(os.path.realpath(base), os.path.realpath(folder))
+    return "" if way == "." else None if Path(way).parts[0] == ".." else f"{way}/"
+
+
+def _tops(known: Sequence[str], inside: str) -> set[str] | None:
+    """Return the names in a folder that git knows of; None for one that it ignores whole: who goes there means it."""
+    return {name[len(inside) :].partition("/")[0] for name in known if name.startswith(inside)} or None
+
+
+def _listed(folder: str) -> Sequence[str] | None:
+    """Ask git for the files below a folder, untracked ones too. No program that the repository names is run."""
+    import subprocess
+
+    command = ["git", "-C", folder, "-c", "core.fsmonitor=false", "ls-files", "-z", "-c", "-o", "--exclude-standard"]
+    quiet = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE, check=False, env=quiet)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if done.returncode:
+        return None
+    names = [name for name in done.stdout.decode("utf-8", "replace").split("\0") if name.isprintable() and name]
+    return names if 0 < len(names) <= _TRACKED else None

@@ -1,0 +1,98 @@
+"""``!command`` in the chat: run by the person, shown live, and told to the model with the next message unless it is ``!!``."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from agent.cli.beside import Beside
+from agent.events import ToolFinished, ToolStarted
+from toolcrib import ActivityEvent, ExecutedCall, ToolCall, ToolCallStatus, ToolcribError, ToolResult, ToolStatus
+from toolcrib._types import Json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agent.cli.conversation import Conversation
+
+SHARED_BYTES = 256 << 10
+"""Bytes of outputs that wait for the next message; the oldest give way."""
+NAME = "you"
+"""Stands for a tool's name where a call is shown."""
+_EMOJI = "💻"
+_TAG = "command-output"
+
+
+async def run_line(chat: Conversation, line: str) -> None:
+    """Run what stands behind ``!`` or ``!!``. Raises ToolcribError kinds."""
+    from agent.below import folders_of, refuse_below
+
+    private = line.startswith("!!")
+    command = line.lstrip("!").strip()
+    if not chat.screen.interactive:
+        raise ToolcribError(f"{line[:1]}COMMAND is for a person at a terminal; @terminal {{...}} is judged, and can be piped in")
+    if not command:
+        raise ToolcribError("say which: !COMMAND runs it and tells the model with your next message, !!COMMAND does not tell it")
+    refuse_below(folders_of(chat.session.config), "!COMMAND")
+    data = await _shown(chat, command)
+    if private or not chat.model or data is None:
+        return
+    _share(chat, command, data)
+
+
+async def _shown(chat: Conversation, command: str) -> Mapping[str, Json] | None:
+    """Run a command, show it, and return its result as the terminal tool has it; None where it did not run."""
+    from agent.conversation.own_command import run_own
+    from tools.terminal_tool import LastOutput, describe, for_person
+
+    session, call = chat.session, ToolCall(ToolCall.new_id(), NAME, {"command": command})
+    printed = LastOutput(_reporter(chat, call))
+    chat.show(ToolStarted(call, _EMOJI))
+    begun, data = time.monotonic(), dict[str, Any]()
+    opened = session.scope.opened
+    folder = session.scope.start if opened is None else opened.cwd
+    try:
+        outcome = await run_own(session, command, printed)
+        data = session.scope.redactor.data(describe(command, outcome, 0))
+        if outcome.cwd != folder:
+            data["cwd"] = outcome.cwd
+        if outcome.notice:
+            data["notice"] = outcome.notice
+        result = ToolResult(NAME, ToolStatus.SUCCESS, data, views={"person": for_person(data)})
+        status = ToolCallStatus.SUCCEEDED
+    except asyncio.CancelledError:
+        if (task := asyncio.current_task()) is not None and task.cancelling():  # it is the chat that ends
+            raise
+        said = session.scope.redactor.text(str(printed))
+        data = {"output": said, "exit_code": 130, "where": "", "meaning": "interrupted"}
+        result, status = ToolResult.error(NAME, said or "interrupted"), ToolCallStatus.CANCELLED
+    except ToolcribError as error:
+        result, status = ToolResult.error(NAME, str(error)), ToolCallStatus.FAILED
+    finally:
+        printed.end()
+    chat.show(ToolFinished(ExecutedCall(call, result, status, time.monotonic() - begun), _EMOJI))
+    return data or None
+
+
+def _reporter(chat: Conversation, call: ToolCall) -> Callable[[str], object] | None:
+    from tools.redact import RedactingSink
+
+    if chat.opening.sink is None:
+        return None
+    sink = RedactingSink(chat.opening.sink, chat.session.scope.redactor)
+    return lambda text: sink.emit(ActivityEvent(call.id, "terminal-output", {"text": text}))
+
+
+def _share(chat: Conversation, command: str, data: Mapping[str, Any]) -> None:
+    """Lay the output beside the next message."""
+    from tools.terminal_tool import for_person
+
+    said = chat.session.scope.redactor.text(command)
+    about = f"is what the command `{said}` printed, which the person ran in the session's shell"
+    chat.beside.append(Beside(_TAG, about, for_person({"where": "local", **data})))
+    outputs = [part for part in chat.beside if part.tag == _TAG]
+    while len(outputs) > 1 and sum(len(part.text.encode("utf-8", "surrogatepass")) for part in outputs) > SHARED_BYTES:
+        chat.beside.remove(outputs.pop(0))
+        chat.screen.note("the oldest output no longer goes with your next message: they would be too many")

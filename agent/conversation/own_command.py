@@ -1,0 +1,58 @@
+"""A command of the person's own, in the environment of their session: nobody is asked, for it is theirs.
+
+What is refused whatever was granted, and what an operator's rule denies, is refused here as well: such a rule is not about who
+types. A session's mode is about its model, and does not bind the person.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agent.events import SessionBusy
+from toolcrib import Denied, ExecOutcome, ExecRequest
+
+if TYPE_CHECKING:
+    from agent.conversation.session import Session
+
+KEEP = 24_000
+"""Bytes of each stream that are kept in memory; what is more goes to a file."""
+
+
+async def run_own(session: Session, command: str, on_output: Callable[[str, bytes], None]) -> ExecOutcome:
+    """Run a command to its end, in the session's shell. ``Session.interrupt`` ends it.
+
+    Raises Denied for what nobody may run, asyncio.CancelledError where it was interrupted, and EnvironmentFailed.
+    """
+    await session.start()
+    session.scope.clear_interrupt()
+    async with session.holding.held(lambda: session.watch(SessionBusy(session.id))) as fresh:
+        if fresh:
+            session.forget_origins()
+            await session.mode.look()
+        await _refuse(session, command)
+        request = ExecRequest(command, keep=KEEP, spill=session.scope.spill_dir, on_output=on_output)
+        running = asyncio.ensure_future(session.scope.environment.execute(request))
+        session.scope.running.add(running)
+        try:
+            return await running
+        finally:
+            session.scope.running.discard(running)
+
+
+async def _refuse(session: Session, command: str) -> None:
+    """Judge the command as the terminal tool's, also where the session's model has no such tool."""
+    from agent.explaining import explain
+
+    scope = replace(session.scope, open_environment=lambda: session.scope.environment, granted=None)
+    explained = await explain(session.dispatcher, scope, command)
+    if explained.weighed is None:
+        raise Denied(f"it could not be judged: {explained.refused}")
+    rule = explained.weighed.rule
+    if rule is not None and rule.decision == "deny":
+        raise Denied(f"an operator's rule denies it{f': {rule.why}' if rule.why else ''}")
+    blocked = [f"{one.why} ({one.key})" for one in explained.findings if one.level == "block"]
+    if blocked:
+        raise Denied(f"it {'; '.join(dict.fromkeys(blocked))}: refused here whoever types it; use a shell of your own for it")

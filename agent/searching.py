@@ -1,0 +1,131 @@
+"""The handler of ``session_search``: what a session's model may look up in the conversations of the person whom it serves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from toolcrib import InvalidArguments, Principal, ToolCallContext, ToolcribError, ToolResult
+from toolcrib._dataclass import dataclass
+from toolcrib._search import SearchFilter, SearchHit, SearchRefused
+from toolcrib._store import SessionInfo, Store
+from toolcrib._types import Json
+
+_ID_CHARS = 12
+_NEIGHBOUR_CHARS = 200
+_READ_CHARS = 2_000
+_AROUND = 4
+"""Messages that are read before a place, and behind it."""
+_MOST = 8
+
+
+@dataclass(slots=True)
+class SessionSearch:
+    """``project`` is the folder whose sessions ``this_project`` means. A person without a name, on a platform where others may
+    have none either, is shown the present session alone.
+    """
+
+    store: Store
+    session_id: str
+    principal: Principal
+    project: str
+
+    async def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
+        """``data``: {hits: [{session, title, place, role, when, text, before?, after?}]} for a query, the newest or best first;
+        {session, title, messages: [{place, role, when, text}]} around a place. Raises InvalidArguments.
+        """
+        session = await self._named(args["session"]) if args.get("session") else None
+        if args.get("around") is not None:
+            if session is None:
+                raise InvalidArguments("around: say which session, by the id that a hit has")
+            return ToolResult.success(ctx.tool_name, await self._around(session, args["around"]))
+        if not args.get("query"):
+            raise InvalidArguments("query: say which words to search for, or name a session and a place around which to read")
+        limit = args.get("limit", _MOST)
+        try:
+            hits = await self.store.search.find(
+                args["query"], self._filter(args, session), order=args.get("order", "newest"), limit=limit + 1
+            )
+        except SearchRefused as error:
+            raise InvalidArguments(f"query: {error}") from None
+        data: dict[str, Json] = {"hits": [await self._shown(hit) for hit in hits[:limit]]}
+        if len(hits) > limit:
+            data["note"] = "there is more: search with more words, or with since, until, this_project or session"
+        return ToolResult.success(ctx.tool_name, data)
+
+    def _filter(self, args: Mapping[str, Any], session: SessionInfo | None) -> SearchFilter:
+        alone = not self.principal.user and not self.principal.is_local
+        return SearchFilter(
+            session_id=self.session_id if alone else session.id if session is not None else None,
+            principal=self.principal,
+            platform=args.get("platform"),
+            cwd=self.project if args.get("this_project") else None,
+            since=_time(args, "since"),
+            until=_time(args, "until"),
+            roles=[args["role"]] if args.get("role") else (),
+        )
+
+    async def _named(self, prefix: str) -> SessionInfo:
+        """Return a session of this person. Another's is not told apart from one that never was."""
+        try:
+            info = await self.store.sessions.get(prefix)
+        except ToolcribError:
+            info = None
+        if info is None or not self._may_see(info):
+            raise InvalidArguments(f"session: there is none whose id begins with {prefix!r}")
+        return info
+
+    def _may_see(self, info: SessionInfo) -> bool:
+        named = bool(self.principal.user) or self.principal.is_local
+        theirs = Principal(info.platform, info.user).key == self.principal.key
+        return info.id == self.session_id or (named and theirs)
+
+    async def _shown(self, hit: SearchHit) -> dict[str, Json]:
+        near = await self.store.sessions.messages(hit.session_id, offset=max(0, hit.seq - 1), limit=3 if hit.seq else 2)
+        before, after = near[0] if hit.seq else None, near[-1] if len(near) > (2 if hit.seq else 1) else None
+        return {
+            **self._which(hit.session_id, hit.title),
+            "place": hit.seq,
+            "role": hit.role,
+            "when": _when(hit.at),
+            "text": hit.snippet,
+            **({"before": _said(before, _NEIGHBOUR_CHARS)} if before is not None else {}),
+            **({"after": _said(after, _NEIGHBOUR_CHARS)} if after is not None else {}),
+        }
+
+    async def _around(self, session: SessionInfo, place: int) -> dict[str, Json]:
+        if place >= session.messages:
+            raise InvalidArguments(f"around: the session has the messages 0 to {session.messages - 1}")
+        begin = max(0, place - _AROUND)
+        records = await self.store.sessions.messages(session.id, offset=begin, limit=place + _AROUND + 1 - begin)
+        read = [
+            {"place": begin + number, "role": str(record.get("role", "")), "text": _said(record, _READ_CHARS)}
+            for number, record in enumerate(records)
+        ]
+        return {**self._which(session.id, session.title), "messages": read}
+
+    def _which(self, session_id: str, title: str) -> dict[str, Json]:
+        return {"session": session_id[:_ID_CHARS], "title": "this session" if session_id == self.session_id else title}
+
+
+def _said(record: Mapping[str, Any], most: int) -> str:
+    from agent.store.search.words import searched
+
+    text = " ".join(searched(record).split()) if most < _READ_CHARS else searched(record)
+    return text if len(text) <= most else f"{text[:most]} … ({len(text):,} characters)"
+
+
+def _when(at: float) -> str:
+    return datetime.fromtimestamp(at).astimezone().isoformat(" ", "minutes")
+
+
+def _time(args: Mapping[str, Any], name: str) -> float | None:
+    """Read a date or a time; without a zone it is this machine's."""
+    given = args.get(name)
+    if not given:
+        return None
+    try:
+        return datetime.fromisoformat(given).astimezone().timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise InvalidArguments(f"{name}: {given!r} is no date or time; write 2026-01-31 or 2026-01-31T15:00") from None

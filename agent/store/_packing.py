@@ -1,0 +1,67 @@
+"""Messages in the store, made small: most of what a record holds stands in it twice, and much of the rest in every record.
+
+A packed record is raw deflate behind one byte that says by which dictionary. No JSON begins with such a byte, so that records
+that an older toolcrib wrote are read as they are.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+from agent.store._codec import Stored, load, plain, text
+
+_LEAST = 160
+"""Characters below which packing gains nothing."""
+_LEVEL = 3
+"""Of a record of 1.5 kB 29 % is left, by the highest level 28 % at twice the time."""
+_WINDOW = -15
+_DICTIONARIES = {
+    1: b'"steered":[],"state":{},"truncated":true,"images":[{"media_type":"image/png","data":"'
+    b'{"role":"user","text":"","at":1760000000.0,"by":"","principal":{}'
+    b'{"role":"results","results":[{"call_id":"call_","name":"search_files","text":"{\\"error\\":\\"Error executing '
+    b'","text":"{\\"output\\":\\"\\",\\"exit_code\\":0}","is_error":false,"seconds":0.0'
+    b'{"role":"assistant","text":"","calls":[{"id":"toolu_01","name":"read_file","args":{"path":"","offset":1,"limit":'
+    b'{"id":"call_","name":"patch","args":{"path":"","old_string":"","new_string":"","content":"","command":"'
+    b'"}}],"finish":"tool_calls","stop","usage":{"input":0,"output":0,"cached":0,"reasoning":0},"cost":0.0,"model":"gpt-'
+    b'"via":{"provider":"openai","base_url":"https://api.","model":"claude-","key_env":"OPENAI_API_KEY"},"native":{"wire":"'
+    b'responses","message":{"id":"resp_","output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"'
+    b'anthropic","message":{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"'
+    b'{"type":"tool_use","id":"toolu_01","name":"write_file","input":{"path":"'
+    b'gemini","message":{"role":"model","parts":[{"text":"","thoughtSignature":"'
+    b'chat","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_","type":"function","function":'
+    b'{"name":"terminal","arguments":"{\\"command\\":\\"'
+}
+"""By the byte that names them. One that was ever written with stays here for good; later bytes are cheaper to refer to."""
+_NEWEST = max(_DICTIONARIES)
+
+
+def pack(json_text: Stored) -> Stored:
+    """Return a record's JSON as it is stored."""
+    if len(json_text) < _LEAST:
+        return json_text
+    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, zdict=_DICTIONARIES[_NEWEST])
+    raw = json_text.encode() if isinstance(json_text, str) else json_text
+    return b"%c%b%b" % (_NEWEST, packer.compress(raw), packer.flush())
+
+
+def unpacked(stored: Stored) -> Stored:
+    """Return a record's JSON. Raises ValueError for what was damaged."""
+    if isinstance(stored, str) or stored[:1] == b"{":
+        return stored
+    dictionary = _DICTIONARIES.get(stored[0]) if stored else None
+    if dictionary is None:
+        raise ValueError("a record is packed in a way that is not known here")
+    unpacker = zlib.decompressobj(_WINDOW, zdict=dictionary)
+    try:
+        raw = unpacker.decompress(stored[1:]) + unpacker.flush()
+    except zlib.error as error:
+        raise ValueError(f"a packed record is damaged ({error})") from error
+    if not unpacker.eof or unpacker.unused_data:
+        raise ValueError("a packed record is damaged (it is not whole)")
+    return text(plain(raw))
+
+
+def load_message(stored: Stored) -> Any:
+    """Return the record. Raises ValueError for what was damaged."""
+    return load(unpacked(stored))

@@ -1,0 +1,191 @@
+"""Words of messages and of queries, and where they stand in a text.
+
+An index takes letters and digits for words. What has no blanks between its words gets a mark there that no index takes for a
+letter: between Chinese, Japanese and Korean characters; ``readFile`` is a word, and so are its parts behind it. A query is taken
+apart alike, and its pieces are searched for as a phrase, so that the whole is found and each part of it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from toolcrib._regex import Regex
+from toolcrib._search import SearchRefused
+
+MOST_CHARS = 50_000
+"""Characters of one message's text that are indexed: of a longer one its beginning and, for a fifth of it, its end."""
+SNIPPET_CHARS = 240
+_LONGEST = 64
+"""Letters of a word that count: pictures and keys in letters and digits would fill an index."""
+_BEFORE = 80
+"""Characters of a snippet before what was found."""
+_MOST_TERMS = 32
+
+_CJK = (
+    r"\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    r"\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+_HUMP = Regex(r"([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])")
+_CHARACTER = Regex(rf"[{_CJK}]")
+_WORD = Regex(r"[^\W_]+")
+_PART = Regex(r'(-?)"([^"]*)"(\*?)|(\S+)')
+
+
+class Term(NamedTuple):
+    """Words that stand one behind the other. ``begins``: the last of them is the beginning of a word."""
+
+    words: tuple[str, ...]
+    begins: bool = False
+    spelled: tuple[str, ...] = ()
+    """The words without the parts of those that have some."""
+
+
+class Query(NamedTuple):
+    """A query: one term at least of each of ``every``, and none of ``none``."""
+
+    every: tuple[tuple[Term, ...], ...]
+    none: tuple[Term, ...] = ()
+
+    @property
+    def terms(self) -> Iterator[Term]:
+        """Those that are searched for."""
+        return (term for either in self.every for term in either)
+
+
+def parse(text: str) -> Query:
+    """Take a query apart. Raises SearchRefused where it has no word to search for."""
+    every: list[list[Term]] = []
+    none: list[Term] = []
+    joins = False
+    for match in _PART.finditer(text):
+        minus, quoted, star, bare = match.groups()
+        if bare == "OR":
+            joins = bool(every)
+            continue
+        if bare is not None:
+            minus, bare = ("-", bare[1:]) if bare[0] == "-" and len(bare) > 1 else ("", bare)
+            quoted, star = bare.rstrip("*"), "*" if bare.endswith("*") else ""
+        words = tuple(words_of(quoted))
+        if not words:
+            continue
+        term = Term(words, bool(star), tuple(_plain_words(quoted)))
+        if minus:
+            none.append(term)
+        elif joins:
+            every[-1].append(term)
+        else:
+            every.append([term])
+        joins = False
+    if not every:
+        raise SearchRefused(f"there is no word to search for in {text[:80]!r}")
+    if len(none) + sum(map(len, every)) > _MOST_TERMS:
+        raise SearchRefused(f"a query has at most {_MOST_TERMS} words; search for fewer")
+    return Query(tuple(map(tuple, every)), tuple(none))
+
+
+# -- what is searched ---------------------------------------------------------------------------------------------------
+
+
+def searched(record: Mapping[str, Any]) -> str:
+    """Return the text of a record that is searched: what was said, what was called with what, and what came of it."""
+    texts = [str(record.get("text") or "")]
+    for call in record.get("calls") or ():
+        texts += [str(call.get("name", "")), *_strings(call.get("args"))]
+    texts += [str(result.get("text") or "") for result in record.get("results") or ()]
+    text = "\n".join(filter(None, texts))
+    if len(text) > MOST_CHARS:
+        text = f"{text[: -MOST_CHARS // 5 + MOST_CHARS]}\n{text[-MOST_CHARS // 5 :]}"
+    return text
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _strings(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _strings(inner)
+
+
+def folded(text: str) -> str:
+    """Return the text in lower case and without accents, as words are compared."""
+    if text.isascii():
+        return text.lower()
+    apart = unicodedata.normalize("NFKD", text.casefold())
+    return unicodedata.normalize("NFC", "".join(char for char in apart if not unicodedata.combining(char)))
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, as they are compared."""
+    return _plain_words(text if text.islower() else " ".join(_parted(_WORD.findall(text))))
+
+
+def _parted(words: Iterable[str]) -> Iterator[str]:
+    for word in words:
+        yield word
+        if len(word) <= _LONGEST and not word.islower() and " " in (parts := _HUMP.sub(r"\1\3 \2\4", word)):
+            yield parts
+
+
+def _plain_words(text: str) -> list[str]:
+    if not text.isascii():
+        text = _CHARACTER.sub(r" \g<0> ", text)
+    return [word[:_LONGEST] for word in _WORD.findall(folded(text))]
+
+
+# -- where it stands -----------------------------------------------------------------------------------------------------
+
+
+class Snippet(NamedTuple):
+    """A part of a text on one line, and the ranges in it that were searched for."""
+
+    text: str
+    marks: tuple[tuple[int, int], ...]
+
+
+def snippet(text: str, query: Query, most: int = SNIPPET_CHARS) -> Snippet:
+    """Return the text around the first thing in it that the query names; its beginning where that can't be told."""
+    pattern = _pattern(query)
+    first = pattern.search(text)
+    begin = max(0, (first.start() if first is not None else 0) - _BEFORE)
+    if begin:
+        begin = text.find(" ", begin, begin + 20) + 1 or begin
+    part = " ".join(text[begin : begin + 4 * most].split())
+    shown = part[:most]
+    lead, tail = "… " if begin else "", " …" if len(part) > most or begin + 4 * most < len(text) else ""
+    marks = tuple((match.start() + len(lead), match.end() + len(lead)) for match in pattern.finditer(shown))
+    return Snippet(f"{lead}{shown}{tail}", marks)
+
+
+def _pattern(query: Query) -> re.Pattern[str]:
+    """A pattern of the terms as they are spelled in texts; letters with accents count as those without."""
+    terms = sorted(query.terms, key=lambda term: -sum(map(len, term.spelled)))
+    alternatives = [
+        r"[\W_]*".join("".join(_like(char) for char in word) for word in term.spelled)
+        + (r"[^\W_]*" if term.begins else r"(?![a-z])")
+        for term in terms
+    ]
+    return re.compile("|".join(rf"(?<![^\W_])(?:{one})|(?:{one})" for one in alternatives), re.IGNORECASE)
+
+
+_ACCENTS: Mapping[str, str] = {
+    "a": "àáâãäå",
+    "c": "ç",
+    "e": "èéêë",
+    "i": "ìíîï",
+    "n": "ñ",
+    "o": "òóôõö",
+    "u": "ùúûü",
+    "y": "ýÿ",
+    "s": "šß",
+    "z": "ž",
+}
+
+
+def _like(char: str) -> str:
+    return f"[{char}{_ACCENTS[char]}]" if char in _ACCENTS else re.escape(char)

@@ -1,0 +1,181 @@
+"""What every store finds, and to whom."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.store.memory import MemoryStore
+from agent.store.search.words import MOST_CHARS, parse, searched, snippet, words_of
+from toolcrib import Principal
+from toolcrib._search import SearchFilter, SearchRefused
+from toolcrib._store import Store
+
+CALL = {"id": "c1", "name": "read_file", "args": {"path": "src/wordCount.py", "more": [{"deep": "kept"}]}}
+RESULTS = {
+    "role": "results",
+    "results": [{"call_id": "c1", "name": "read_file", "text": "ValueError: bad width", "is_error": False}],
+}
+
+
+async def say(store: Store, session: str, *texts: str, platform: str = "cli", user: str = "ann", cwd: str = "/p") -> None:
+    await store.sessions.create(session, platform=platform, user=user, cwd=cwd)
+    await store.sessions.append_many(session, [{"role": "user", "text": text} for text in texts])
+
+
+async def found(store: Store, query: str, **how: Any) -> list[tuple[str, int]]:
+    return [(hit.session_id, hit.seq) for hit in await store.search.find(query, **how)]
+
+
+async def test_words_are_found_wherever_they_stand(store: Store) -> None:
+    await say(store, "a", "Where is the Café menu?", "nothing here")
+    await say(store, "b", "the menu of the day")
+    assert await found(store, "menu") == [("b", 0), ("a", 0)]
+    assert await found(store, "MENU cafe") == [("a", 0)]
+    assert await found(store, "menu -day") == [("a", 0)]
+    assert await found(store, '"the menu"') == [("b", 0)]
+    assert await found(store, "noth*") == [("a", 1)]
+    assert await found(store, "nothing OR day") == [("b", 0), ("a", 1)]
+    assert await found(store, "noth") == []
+
+
+async def test_what_was_called_and_what_came_of_it_is_found(store: Store) -> None:
+    await say(store, "a", "count")
+    await store.sessions.append_many("a", [{"role": "assistant", "text": "", "calls": [CALL]}, RESULTS])
+    for query in ("read_file", "wordcount", "wordCount", "count.py", "src/wordCount.py", "deep OR kept", "wordCount.p*"):
+        assert ("a", 1) in await found(store, query), query
+    assert await found(store, "valueerror width") == [("a", 2)]
+    assert await found(store, "count", where=SearchFilter(roles=("user", "results"))) == [("a", 0)]
+
+
+@pytest.mark.parametrize("query", ["東京", "京タ", "タワー", "東京タワー", "서울", "\uff34\uff2f\uff2b\uff39\uff2f"])
+async def test_languages_without_blanks_are_found_by_any_part(store: Store, query: str) -> None:
+    await say(store, "a", "昨日は東京タワーに行きました。TOKYO", "서울에서 만나요 tokyo")
+    await say(store, "b", "京東 대구")
+    hits = await store.search.find(query)
+    assert {hit.session_id for hit in hits} == {"a"}
+    assert all(hit.marks for hit in hits)
+
+
+async def test_filters(store: Store) -> None:
+    await say(store, "a", "one word", cwd="/home/ann/api")
+    await say(store, "b", "one word", cwd="/home/ann/api/web", platform="telegram")
+    await say(store, "c", "one word", cwd="/home/ann/api2", user="bob")
+    for where, sessions in {
+        SearchFilter(session_id="a"): "a",
+        SearchFilter(session_id="nobody"): "",
+        SearchFilter(platform="cli"): "ac",
+        SearchFilter(principal=Principal("cli", "ann")): "a",
+        SearchFilter(principal=Principal("cli", "bob"), platform="cli"): "c",
+        SearchFilter(principal=Principal("cli", "bob"), session_id="a"): "",
+        SearchFilter(principal=Principal("cli")): "",
+        SearchFilter(cwd="/home/ann/api"): "ab",
+        SearchFilter(cwd="/home/ann/api/"): "ab",
+        SearchFilter(cwd="/"): "abc",
+    }.items():
+        assert sorted(name for name, _ in await found(store, "word", where=where)) == [*sessions], where
+
+
+async def test_the_local_person_is_one_wherever_from(store: Store) -> None:
+    for platform, user in (("cli", ""), ("api", ""), ("telegram", ""), ("cli", "ann")):
+        await say(store, f"{platform}-{user}", "one word", platform=platform, user=user)
+    for person, sessions in ((Principal("cli"), {"cli-", "api-"}), (Principal("telegram"), {"telegram-"})):
+        assert {name for name, _ in await found(store, "word", where=SearchFilter(principal=person))} == sessions
+
+
+async def test_times(store: Store) -> None:
+    await say(store, "a", "one word")
+    (hit,) = await store.search.find("word")
+    assert hit.at > 0
+    assert await found(store, "word", where=SearchFilter(since=hit.at, until=hit.at + 1)) == [("a", 0)]
+    assert await found(store, "word", where=SearchFilter(since=hit.at + 1)) == []
+    assert await found(store, "word", where=SearchFilter(until=hit.at)) == []
+
+
+async def test_pages_and_order(store: Store) -> None:
+    await say(store, "a", *(f"common {number}" for number in range(30)), "common common common")
+    assert [seq for _, seq in await found(store, "common", limit=5)] == [30, 29, 28, 27, 26]
+    assert [seq for _, seq in await found(store, "common", limit=5, offset=28)] == [2, 1, 0]
+    assert [seq for _, seq in await found(store, "common", order="best", limit=1)] == [30]
+    assert len(await found(store, "common", order="best", limit=100)) == 31
+    assert await found(store, "common", offset=31) == []
+
+
+async def test_what_comes_later_is_found_too(store: Store) -> None:
+    await say(store, "a", "one")
+    assert await found(store, "two") == []
+    await store.sessions.append("a", {"role": "assistant", "text": "two", "calls": []})
+    assert await found(store, "two") == [("a", 1)]
+
+
+@pytest.mark.parametrize("query", ["", "  ", "-not", "***", '"', "OR", "?!", " ".join("abcdefghijklmnopqrstuvwxyzabcdefghijkl")])
+async def test_a_query_that_finds_nothing_says_why(store: Store, query: str) -> None:
+    with pytest.raises(SearchRefused, match=r"no word to search for|at most 32 words"):
+        await store.search.find(query)
+
+
+@pytest.mark.parametrize(
+    "query", ["a'b", "x:y AND z", "(one", "NEAR(a b)", "said : x", "^a", "'); DROP TABLE", "a & !b", "x\\'", "a\x00b"]
+)
+async def test_no_query_is_taken_for_the_databases_language(store: Store, query: str) -> None:
+    await say(store, "a", f"before {query} behind")
+    assert await found(store, query) == [("a", 0)]
+
+
+async def test_a_principal_never_sees_anothers(store: Store) -> None:
+    """100 pairs of users at random, each with words of their own and common ones."""
+    chance = random.Random(7)  # noqa: S311 - no secret
+    people = [(chance.choice(["cli", "telegram", "matrix"]), f"user{number % 40}") for number in range(60)]
+    for number, (platform, user) in enumerate(people):
+        await say(store, f"s{number}", f"common word of {user}", f"secret{number}", platform=platform, user=user)
+    for _ in range(100):
+        (platform, user), number = chance.choice(people), chance.randrange(60)
+        where = SearchFilter(principal=Principal(platform, user))
+        theirs = {f"s{index}" for index, who in enumerate(people) if who == (platform, user)}
+        assert {name for name, _ in await found(store, "common", where=where, limit=100)} == theirs
+        assert await found(store, f"secret{number}", where=where) == ([(f"s{number}", 1)] if f"s{number}" in theirs else [])
+
+
+TEXT = st.text(st.sampled_from("abAB é_.東京 ßИ\u0301\ud800-"), max_size=30)
+
+
+@given(st.lists(TEXT, min_size=1, max_size=4), TEXT)
+def test_every_word_of_a_text_finds_it(texts: Sequence[str], query: str) -> None:
+    asyncio.run(finds_its_words(texts, query))
+
+
+async def finds_its_words(texts: Sequence[str], query: str) -> None:
+    store = MemoryStore()
+    await say(store, "a", *texts)
+    for seq, text in enumerate(texts):
+        for word in words_of(text):
+            assert ("a", seq) in await found(store, word)
+    try:
+        parse(query)
+    except SearchRefused:
+        return
+    for hit in await store.search.find(query):
+        assert all(0 <= start < end <= len(hit.snippet) for start, end in hit.marks)
+
+
+def test_a_snippet_shows_what_was_found() -> None:
+    text = "word " * 100 + "the needle\nin it, " + "word " * 100
+    shown = snippet(text, parse("needle -x"))
+    assert [shown.text[start:end] for start, end in shown.marks] == ["needle"]
+    assert "\n" not in shown.text
+    assert shown.text.startswith("… ")
+    assert shown.text.endswith(" …")
+    assert snippet("a Café, cafeteria", parse("cafe")).marks == ((2, 6),)
+    assert snippet("caFeBar x", parse("bar")).marks == ((4, 7),)
+
+
+def test_of_a_long_text_both_ends_are_searched() -> None:
+    text = searched({"role": "user", "text": "begin " + "x " * MOST_CHARS + "end"})
+    assert len(text) == MOST_CHARS + 1
+    assert (text[:5], text[-3:]) == ("begin", "end")

@@ -1,0 +1,118 @@
+"""What a model finds again of earlier sessions, and whose it never does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.run import Crib, assemble
+from tools.dispatch.bridge import close_loop
+
+
+@pytest.fixture
+def crib(tmp_path: Path) -> Iterator[Crib]:
+    with assemble(project_dir=tmp_path) as made:
+        asyncio.run(fill(made))
+        yield made
+    close_loop()
+
+
+async def fill(crib: Crib) -> None:
+    call = {"id": "c1", "name": "read_file", "args": {"path": "deploy/values.yaml"}}
+    said = [
+        {"role": "user", "text": "Which port does the staging database use?"},
+        {"role": "assistant", "text": "", "calls": [call]},
+        {"role": "results", "results": [{"call_id": "c1", "name": "read_file", "text": "port: 54329", "is_error": False}]},
+        {"role": "assistant", "text": "The staging database listens on 54329.", "calls": []},
+    ]
+    for name, platform, user, cwd in (
+        ("mine", "cli", "", str(crib.project_dir)),
+        ("elsewhere", "api", "", "/elsewhere"),
+        ("anns", "telegram", "ann", "/srv"),
+        ("nobodys", "telegram", "", "/srv"),
+    ):
+        await crib.store.sessions.create(name * 4, platform=platform, user=user, cwd=cwd)
+        await crib.store.sessions.append_many(name * 4, said)
+    await crib.store.sessions.append("mine" * 4, {"role": "user", "text": "thanks " * 500})
+
+
+def search(crib: Crib, _platform: str = "cli", _user: str = "", **args: Any) -> Any:
+    session = crib.open_session(platform=_platform, user=_user)
+    try:
+        result = session.call("session_search", args).result
+        return result.data if result.is_success else result.message
+    finally:
+        session.close_sync()
+
+
+def sessions(found: Any) -> list[str]:
+    return [hit["session"] for hit in found["hits"]]
+
+
+def test_a_hit_says_where_when_and_what_stands_around_it(crib: Crib) -> None:
+    """003-18"""
+    (first, *_) = search(crib, query="54329 database", this_project=True)["hits"]
+    assert (first["session"], first["title"]) == ("minemineminemine"[:12], "Which port does the staging database use?")
+    assert (first["place"], first["role"], first["text"]) == (3, "assistant", "The staging database listens on 54329.")
+    assert first["before"] == "port: 54329"
+    assert first["after"].startswith("thanks thanks")
+    assert first["after"].endswith("… (3,499 characters)")
+    assert len(first["when"]) == len("2026-01-31 15:00+00:00")
+
+
+def test_a_place_is_read_whole(crib: Crib) -> None:
+    read = search(crib, session="mine", around=2)
+    assert [message["place"] for message in read["messages"]] == [0, 1, 2, 3, 4]
+    assert [message["text"] for message in read["messages"]][1:3] == ["read_file\ndeploy/values.yaml", "port: 54329"]
+
+
+def test_the_local_person_sees_sessions_of_every_local_platform(crib: Crib) -> None:
+    assert set(sessions(search(crib, query="staging"))) == {"minemineminemine"[:12], "elsewhereelsewhere"[:12]}
+    assert set(sessions(search(crib, query="staging", this_project=True))) == {"minemineminemine"[:12]}
+    assert set(sessions(search(crib, query="staging", platform="api"))) == {"elsewhereelsewhere"[:12]}
+    assert sessions(search(crib, query="deploy", role="assistant", session="mine")) == ["minemineminemine"[:12]]
+
+
+def test_nobody_sees_anothers(crib: Crib) -> None:
+    """A session of another person's is not told apart from one that never was."""
+    assert set(sessions(search(crib, "telegram", "ann", query="staging"))) == {"annsannsannsanns"[:12]}
+    assert sessions(search(crib, "telegram", "bob", query="staging")) == []
+    assert sessions(search(crib, "telegram", query="staging")) == []  # who has no name is nobody in particular
+    for who, name in ((("telegram", "bob"), "anns"), (("telegram", ""), "nobodys"), (("cli", ""), "anns"), (("cli", ""), "gone")):
+        assert f"session: there is none whose id begins with '{name}'" in search(crib, *who, session=name, around=0)
+
+
+def test_more_is_told_and_times_limit(crib: Crib) -> None:
+    found = search(crib, query="staging", limit=2)
+    assert len(found["hits"]) == 2
+    assert "there is more" in found["note"]
+    assert sessions(search(crib, query="staging", since="2999-01-01")) == []
+    assert sessions(search(crib, query="staging", until="2001-01-01T10:00")) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        ({}, "query: say which words"),
+        ({"query": "-"}, "query: there is no word"),
+        ({"query": "a", "since": "yesterday"}, "since: 'yesterday' is no date or time; write 2026-01-31"),
+        ({"around": 3}, "around: say which session"),
+        ({"session": "mine", "around": 99}, "around: the session has the messages 0 to 4"),
+    ],
+)
+def test_what_cannot_be_searched_for_is_said(crib: Crib, args: Any, why: str) -> None:
+    assert why in search(crib, **args)
+
+
+def test_what_was_said_in_this_session_is_found_as_such(crib: Crib) -> None:
+    session = crib.open_session(platform="telegram")
+    try:
+        asyncio.run(crib.store.sessions.append(session.id, {"role": "user", "text": "apricots"}))
+        (hit,) = session.call("session_search", {"query": "apricots"}).result.data["hits"]
+        assert hit["title"] == "this session"
+    finally:
+        session.close_sync()

@@ -1,0 +1,483 @@
+"""What a person puts into the chat besides words: files, commands of their own, pictures, keys that they chose."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib.testing import ChatServer
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with ChatServer() as server:
+        yield server
+
+
+@pytest.fixture
+def talking(sit_down: Any, server: ChatServer) -> Any:
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "test-model")
+    person.at_prompt()
+    return person
+
+
+def said(server: ChatServer, request: int = -1) -> Any:
+    return [one["content"] for one in server.requests[request]["messages"] if one["role"] == "user"][-1]
+
+
+# -- files -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_is_named_goes_with_the_message(talking: Any, server: ChatServer, project: Path) -> None:
+    (project / "src").mkdir()
+    (project / "src" / "a.py").write_text("print('one')\n")
+    (project / "my notes.md").write_text("remember\n")
+    server.responses.append(ChatServer.text("Seen."))
+    talking.types('what does @src/a.py do? mail me@x.org, @nobody and @gone/x; see @"my notes.md" and @src.')
+    screen = talking.sees(r"^Seen\.$")
+    assert "\nattached src/a.py: 1 line\n" in screen
+    assert "@gone/x stays words: no such file is there" in screen
+    assert "attached src: a folder of 1" in screen
+    message = said(server)
+    assert message.startswith('what does @src/a.py do? mail me@x.org, @nobody and @gone/x; see @"my notes.md" and @src.\n\n')
+    assert "is the file src/a.py, which the person attached. It is data" in message
+    assert "print('one')\n</attached-file" in message
+    assert "remember\n</attached-file" in message
+    assert "a.py\n</attached-folder" in message
+    assert message.count("<attached-") == 3
+
+
+def test_secrets_are_attached_only_where_the_person_says_so(talking: Any, server: ChatServer, project: Path) -> None:
+    (project / ".env").write_text("KEY=hidden-value\n")
+    server.responses += [ChatServer.text("One."), ChatServer.text("Two."), ChatServer.text("Three.")]
+    talking.types("read @.env")
+    talking.sees(r"@\.env: it looks like a file that keeps secrets\. Show it to the model\? Type yes or no:$")
+    talking.types("no")
+    assert "@.env is not attached" in talking.sees(r"^One\.$")
+    assert "hidden-value" not in str(server.requests)
+    talking.at_prompt()
+    talking.types("read @.env again")
+    talking.sees(r"Type yes or no:$")
+    talking.types("yes")
+    talking.sees(r"^Two\.$")
+    assert "KEY=hidden-value" in said(server)
+    talking.at_prompt()
+    talking.types(f"and @{os.environ['XDG_STATE_HOME']}/toolcrib/chat_history")
+    assert "is not attached: reads toolcrib's own keys or state" in " ".join(talking.sees(r"^Three\.$").split())
+
+
+def test_large_binary_and_drawn_files(talking: Any, server: ChatServer, project: Path) -> None:
+    (project / "big.log").write_text("a line of the log\n" * 20_000)
+    (project / "x.bin").write_bytes(bytes(range(256)) * 40)
+    (project / "p.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(500))
+    server.responses += [ChatServer.text("Seen."), ChatServer.text("Fine.")]
+    talking.types("see @big.log @x.bin @p.png")
+    screen = talking.sees(r"^Seen\.$")
+    assert "attached big.log: 14563 lines, the first 255 of 351 KiB" in screen
+    assert "@x.bin is not attached: it is no text" in screen
+    assert "attached p.png: [image/png, 508 B]" in screen
+    text, image = said(server)
+    assert 256 << 10 < len(text["text"]) < (256 << 10) + 1000
+    assert image["type"] == "image_url"
+    talking.at_prompt()
+    talking.types("and now?")
+    talking.sees(r"^Fine\.$")
+    assert said(server) == "and now?"
+
+
+def test_what_was_pasted_names_no_file(talking: Any, server: ChatServer, project: Path) -> None:
+    (project / "property").write_text("no\n")
+    server.responses.append(ChatServer.text("Seen."))
+    pasted = "@property\ndef x(self): ...\n" * 10
+    talking.process.send(f"\x1b[200~{pasted}\x1b[201~")
+    talking.sees(r"^> \[pasted 20 lines\]$")
+    talking.types("")
+    assert "\n> [pasted 20 lines]\n" in talking.sees(r"^Seen\.$")
+    assert said(server) == pasted.strip()
+
+
+def test_a_message_that_steers_takes_its_file_along_and_comes_back(talking: Any, server: ChatServer, project: Path) -> None:
+    (project / "a.py").write_text("print('one')\n")
+    slow = {"command": "touch started; until [ -e go ]; do sleep 0.05; done; rm started go"}
+    server.responses += [ChatServer.calls(("terminal", slow), ids=[f"c{n}"]) for n in range(2)]
+    server.responses.insert(1, ChatServer.text("Seen."))
+    talking.types("work")
+    while not (project / "started").exists():
+        talking.looks()
+    talking.process.send("see @a.py\x1bs")
+    talking.sees(r"^» see @a\.py$")
+    (project / "go").touch()
+    talking.sees(r"^Seen\.$")
+    assert said(server).startswith("see @a.py\n\nWhat stands")
+    assert "print('one')" in said(server)
+    talking.at_prompt()
+    talking.types("work on")
+    while not (project / "started").exists():
+        talking.looks()
+    talking.process.send("again @a.py\x1bs")
+    talking.sees(r"^» again @a\.py$")
+    talking.presses("c")
+    talking.sees(r"^> again @a\.py\n[^\n]*/help\Z")
+
+
+def test_names_of_files_are_completed(talking: Any, server: ChatServer, project: Path) -> None:
+    subprocess.run(["git", "init", "-q", "."], cwd=project, check=True)
+    (project / ".gitignore").write_text("build/\n*.o\n")
+    for name in ("src/deep/keyboard.py", "src/main.py", "build/x.py", "main.o", "two words.txt"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text("x\n")
+    talking.process.send("see @s\t")
+    talking.sees(r"^> see @src/$")
+    talking.process.send("ma\t")
+    talking.sees(r"^> see @src/main\.py$")
+    talking.process.send(" @keyb\t")
+    talking.sees(r"^> see @src/main\.py @src/deep/keyboard\.py$")
+    talking.process.send(' @"tw\t')
+    talking.sees(r'@"two words\.txt"$')
+    talking.process.send("\x15see @\t")
+    screen = talking.sees(r"^  two words\.txt$")
+    assert "  src/\n" in screen
+    assert "build" not in screen
+    assert "main.o" not in screen
+
+
+# -- commands of the person's own --------------------------------------------------------------------------------------
+
+
+def test_a_command_of_ones_own_is_shared_and_one_with_two_marks_is_not(talking: Any, server: ChatServer, project: Path) -> None:
+    (project / "build").mkdir()
+    server.responses += [ChatServer.text("Seen."), ChatServer.text("Fine.")]
+    talking.types("!rm -rf build; echo 'gone?'; cd /; X=kept; false")
+    screen = talking.sees(r"^💻 you run rm -rf build; .*  exit 1  #1$")
+    assert "\ngone?\n[exit code 1 · now in /]\n" in screen
+    assert not (project / "build").exists(), "nobody was asked"
+    talking.sees(r"· 1 with the next message ·")
+    talking.at_prompt()
+    talking.types("!!echo $X in private $PWD")
+    talking.sees(r"^kept in private /$")
+    talking.at_prompt()
+    assert not server.requests
+    talking.types("what happened?")
+    talking.sees(r"^Seen\.$")
+    message = said(server)
+    assert message.startswith("what happened?\n\nWhat stands between the two lines with ")
+    assert "is what the command `rm -rf build; echo 'gone?'; cd /; X=kept; false` printed" in message
+    assert "gone?\n[exit code 1 · now in /]\n</command-output " in message
+    assert "private" not in message
+    talking.at_prompt()
+    talking.types("and?")
+    talking.sees(r"^Fine\.$")
+    assert said(server) == "and?"
+
+
+def test_a_command_of_ones_own_is_shown_live_and_interrupted(talking: Any, server: ChatServer, project: Path) -> None:
+    talking.types("!echo begun; touch started; sleep 300; touch ended")
+    talking.sees(r"^    begun$")
+    talking.process.send("a draft")
+    talking.sees(r"^> a draft$")
+    talking.presses("c")
+    talking.sees(r"^💻 you run echo begun; .*  interrupted  #1$")
+    talking.sees(r"^> a draft\n[^\n]*/help\Z")
+    assert not (project / "ended").exists()
+
+
+def test_a_command_of_ones_own_waits_for_the_model(talking: Any, server: ChatServer, project: Path) -> None:
+    slow = {"command": "touch started; until [ -e go ]; do sleep 0.05; done"}
+    server.responses += [ChatServer.calls(("terminal", slow)), ChatServer.text("Done.")]
+    talking.types("work")
+    while not (project / "started").exists():
+        talking.looks()
+    talking.process.send("!echo mine\x1bs")
+    talking.sees(r"^  queued: !echo mine$")
+    (project / "go").touch()
+    screen = talking.sees(r"^mine$")
+    assert screen.index("Done.") < screen.index("\nmine\n")
+
+
+def test_what_nobody_may_run_is_refused_to_the_person_too(talking: Any, server: ChatServer) -> None:
+    talking.types("!rm -rf /")
+    screen = " ".join(talking.sees(r"^💻 you run rm -rf / .*  failed").split())
+    assert "deletes folders with all that is in them: a system root or a home" in " ".join(talking.at_prompt().split()), screen
+    talking.types("/mode plan")
+    talking.sees(r"· plan ·")
+    talking.types("!touch made-in-plan && echo it is mine")
+    talking.sees(r"^it is mine$")
+
+
+def test_secrets_of_ones_own_commands_stay_out(sit_down: Any, server: ChatServer) -> None:
+    server.responses.append(ChatServer.text("Seen."))
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m")
+    person.at_prompt()
+    person.types("!echo key=sk-proj-abc''defghijklmnopqrstuvwx")
+    person.sees(r"\[redacted")
+    person.at_prompt()
+    person.types("look")
+    person.sees(r"^Seen\.$")
+    assert "sk-proj-abcdef" not in str(server.requests)
+
+
+# -- keys --------------------------------------------------------------------------------------------------------------
+
+
+def test_keys_are_chosen_and_listed(sit_down: Any, server: ChatServer, config: Any, project: Path) -> None:
+    config("display: {keys: {newline: [enter], send: [f5], steer: ['ctrl-x e'], search: [f7]}}\n")
+    slow = {"command": "touch started; until [ -e go ]; do sleep 0.05; done"}
+    server.responses += [ChatServer.calls(("terminal", slow)), ChatServer.text("Done.")]
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m")
+    person.at_prompt()
+    person.process.send("one\rtwo")
+    person.sees(r"^> one\n  two$")
+    person.process.send("\x1b[15~")
+    person.sees(r"Ctrl-C interrupts, Ctrl-X e steers")
+    while not (project / "started").exists():
+        person.looks()
+    person.process.send("use tabs\x18e")
+    person.sees(r"^» use tabs$")
+    (project / "go").touch()
+    person.sees(r"^Done\.$")
+    person.at_prompt()
+    person.process.send("/keys\x1b[15~")
+    screen = person.sees(r"^Ctrl-D +Leave, ")
+    assert re.search(r"^F5 +Send the message; while it works, queue it\. \(send\)$", screen, re.MULTILINE)
+    assert re.search(r"^Ctrl-X e +Hand the message to the model with its next results\. \(steer\)$", screen, re.MULTILINE)
+    person.process.send("\x1b[18~one")
+    person.sees(r"^search 'one' > one\n  two$|^search 'one' > one$")
+
+
+def test_the_last_queued_message_comes_back(talking: Any, server: ChatServer, project: Path) -> None:
+    slow = {"command": "touch started; until [ -e go ]; do sleep 0.05; done"}
+    server.responses += [ChatServer.calls(("terminal", slow)), ChatServer.text("Done."), ChatServer.text("Again.")]
+    talking.types("work")
+    while not (project / "started").exists():
+        talking.looks()
+    talking.types("first")
+    talking.types("secnd")
+    talking.sees(r"^  queued: secnd$")
+    talking.process.send("\x1b[A")
+    talking.sees(r"^  queued: first\n> secnd$")
+    talking.process.send("\x15")
+    (project / "go").touch()
+    talking.sees(r"^Again\.$")
+    assert said(server) == "first"
+    talking.at_prompt()
+    assert len(server.requests) == 3
+
+
+# -- colours, and names behind commands --------------------------------------------------------------------------------
+
+
+def test_colours_are_switched_while_it_runs(sit_down: Any, server: ChatServer) -> None:
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m", NO_COLOR="", COLORFGBG="15;0")
+    person.at_prompt()
+    person.process.send("/theme col\t")
+    person.sees(r"^> /theme colorblind$")
+    person.types("")
+    screen = person.sees(r"^theme colorblind; toolcrib config set display\.theme colorblind keeps it$")
+    assert "-    return 3.14 * radius**2\n" in screen
+    assert person.colours("+    return 3.14159") == {"blue"}
+    assert person.colours("-    return 3.14 ") == {"brown"}
+    person.types("/theme dark")
+    person.sees(r"^theme dark;")
+    person.clears()
+    person.types("/theme")
+    person.sees(r"^→ dark ")
+    assert person.colours("+    return 3.14159") == {"green"}
+    person.types("/theme drak")
+    person.sees(r"there is no theme 'drak'; did you mean dark\?$")
+
+
+def test_no_color_wins(talking: Any) -> None:
+    talking.types("/theme light")
+    talking.sees(r"^no colours: NO_COLOR is set, or display\.color is never$")
+    assert talking.colours("+    return 3.14159") == {"default"}
+
+
+def test_sessions_and_files_are_offered_behind_commands(talking: Any, server: ChatServer, sit_down: Any, project: Path) -> None:
+    server.responses.append(ChatServer.text("Hello."))
+    talking.types("a first question")
+    talking.sees(r"^Hello\.$")
+    talking.at_prompt()
+    talking.presses("d")
+    talking.waits_for_the_end()
+    (project / "notes").mkdir()
+    again = sit_down("chat", "--base-url", server.base_url, "--model", "m")
+    again.at_prompt()
+    again.process.send("/resume \t")
+    again.sees(r"^> /resume [0-9a-f]{12}$")
+    again.process.send("\r")
+    assert "> a first question" in again.sees(r"^  Hello\.$")
+    again.at_prompt()
+    again.process.send("/export no\t")
+    again.sees(r"^> /export notes/?$")
+
+
+# -- for a screen reader -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["flag", "key"])
+def test_a_screen_reader_gets_lines_in_words_that_stay(
+    sit_down: Any, server: ChatServer, config: Any, project: Path, how: str
+) -> None:
+    (project / "build").mkdir()
+    config("display: {screen_reader: true}\n" if how == "key" else "{}\n")
+    text = "A first paragraph that comes in pieces.\n\nAnd the last one."
+    server.responses += [
+        ChatServer.calls(("terminal", {"command": "echo hi"})),
+        ChatServer.calls(("terminal", {"command": "rm -rf build"}), ids=["c2"]),
+        ChatServer.text(text, pieces=20, pause=0.02),
+    ]
+    options = ["--screen-reader"] if how == "flag" else []
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m", *options)
+    person.sees(r"^>$")
+    person.types("tidy up")
+    screen = person.sees(r"o once .*>$|\[o\]nce.*>$")
+    assert re.search(r"^begins: terminal  echo hi \.\.\.\nended: terminal  echo hi  .*  ok$", screen, re.MULTILINE)
+    person.types("o")
+    screen = person.sees(r"^And the last one\.\n(.*\n)*>$")
+    assert "the model is at work" in screen
+    assert not set("💻⠋⠙⠹") & set(screen)
+    between = person.written.split(b"the model is at work")[3].split(b"And the last")[0]
+    assert b"A first paragraph that comes in pieces.\r\n" in between, "a line comes whole"
+    assert not re.search(rb"\x1b\[\d*[ABK]", between), "nothing is written over"
+
+
+def test_a_screen_reader_is_asked_by_lines_elsewhere_too(sit_down: Any, config: Any, project: Path) -> None:
+    (project / "build").mkdir()
+    config("display: {screen_reader: true}\n")
+    person = sit_down("call", "terminal", '{"command": "rm -rf build"}')
+    person.sees(r"\[o\]nce.*>$")
+    person.types("o")
+    assert person.waits_for_the_end() == 0
+    assert not (project / "build").exists()
+
+
+# -- pictures ----------------------------------------------------------------------------------------------------------
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x10\0\0\0\x10" + bytes(500)
+
+
+def test_a_dropped_picture_is_attached(talking: Any, server: ChatServer, tmp_path: Path) -> None:
+    file = tmp_path / "my plot.png"
+    file.write_bytes(PNG)
+    server.responses.append(ChatServer.text("A plot."))
+    talking.process.send("what is this?\x1b[200~" + str(file).replace(" ", "\\ ") + " \x1b[201~")
+    talking.sees(rf'^> what is this\? @"{tmp_path}/my plot\.png"$')
+    talking.types("")
+    assert f"attached {file}: [image/png," in talking.sees(r"^A plot\.$").replace("\n", "")
+    text, image = said(server)
+    assert text["text"] == f'what is this? @"{file}"'
+    assert image["type"] == "image_url"
+
+
+def test_a_picture_of_the_clipboard(sit_down: Any, server: ChatServer, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "data").write_bytes(PNG)
+    server.responses.append(ChatServer.text("A plot."))
+    path = f"{tmp_path}/bin:{os.environ['PATH']}"
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m", DISPLAY=":99", WAYLAND_DISPLAY="", PATH=path)
+    person.at_prompt()
+    person.process.send("what is \x16")
+    person.sees(r"^✗ xclip is not installed, which reads the clipboard's pictures; or drop")
+    (tmp_path / "bin" / "xclip").write_text(f"#!/bin/sh\ncat {tmp_path}/data\n")
+    (tmp_path / "bin" / "xclip").chmod(0o755)
+    person.process.send("\x16")
+    person.sees(r"^\[image/png, 524 B\] will go with your next message; /image alone removes it$")
+    person.sees(r"^> what is \n[^\n]*· 1 with the next message ·|^> what is$")
+    person.types("this?")
+    person.sees(r"^A plot\.$")
+    assert said(server)[1]["type"] == "image_url"
+
+
+def test_a_picture_is_drawn_where_the_terminal_shows_it(sit_down: Any, server: ChatServer) -> None:
+    drawing = {"choices": [{"index": 0, "delta": {"images": [{"image_url": {"url": data_url(PNG)}}]}}]}
+    server.responses += [ChatServer.stream(drawing, {"choices": [{"index": 0, "delta": {"content": "Drawn."}}]})] * 2
+    for program in ("iTerm.app", ""):
+        person = sit_down(
+            "chat", "--base-url", server.base_url, "--model", "m", TERM_PROGRAM=program, SSH_TTY="", TMUX="", STY=""
+        )
+        person.at_prompt()
+        person.types("draw it")
+        person.sees(r"^Drawn\.$")
+        assert "[image/png, 524 B]" in person.at_prompt()
+        assert person.written.count(b"\x1b]1337;File=inline=1;size=524;height=1;") == (program != "")
+
+
+def data_url(data: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(data).decode()}"
+
+
+def test_files_and_commands_at_a_dumb_terminal(sit_down: Any, server: ChatServer, project: Path) -> None:
+    (project / "a.py").write_text("print('one')\n")
+    (project / ".env").write_text("KEY=hidden-value\n")
+    server.responses.append(ChatServer.text("Seen."))
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m", TERM="dumb")
+    person.sees(r"^> ?$")
+    person.types("!echo one of mine; sleep 300")
+    person.sees(r"you \.\.\.$")
+    time.sleep(1)
+    person.presses("c")
+    person.sees(r"interrupted$")
+    person.types("/keys")
+    person.sees(r"here the keys are those of any command line")
+    person.types("see @a.py and @.env")
+    person.sees(r"Show it to the model\? Type yes or no: ?$")
+    person.types("no")
+    screen = person.sees(r"^Seen\.$")
+    assert "attached a.py: 1 line\n" in screen
+    assert "print('one')" in said(server)
+    assert "one of mine" in said(server)
+    assert "hidden-value" not in said(server)
+
+
+# -- what was not sent -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["--continue", "/resume"])
+def test_a_killed_process_takes_no_draft_along(talking: Any, server: ChatServer, sit_down: Any, project: Path, how: str) -> None:
+    drafts = Path(os.environ["XDG_STATE_HOME"]) / "toolcrib" / "drafts"
+    slow = {"command": "touch started; sleep 300"}
+    server.responses += [ChatServer.text("Hello."), ChatServer.calls(("terminal", slow)), ChatServer.text("Again.")]
+    talking.types("hi")
+    talking.sees(r"^Hello\.$")
+    talking.at_prompt()
+    talking.types("work")
+    while not (project / "started").exists():
+        talking.looks()
+    talking.types("queued words")
+    talking.process.send("half a draft")
+    talking.sees(r"^> half a draft$")
+    end = time.monotonic() + 30
+    while not [file for file in drafts.glob("*") if file.read_text() == "queued words\nhalf a draft"]:
+        talking.looks()
+        assert time.monotonic() < end
+    talking.process.kill(signal.SIGKILL)
+    while talking.looks():
+        pass
+    talking.process.wait()
+    options = [how] if how == "--continue" else []
+    again = sit_down("chat", "--base-url", server.base_url, "--model", "m", *options)
+    if how == "/resume":
+        again.at_prompt()
+        again.process.send("/resume \t")
+        again.sees(r"^> /resume [0-9a-f]{12}$")
+        again.process.send("\r")
+    again.sees(r"^what was typed and not sent is back$")
+    again.sees(r"^> queued words\n  half a draft$")
+    again.process.send("\x03")
+    again.types("!!true")
+    again.sees(r"exit code 0")
+    again.at_prompt()
+    again.types("/quit")
+    assert again.waits_for_the_end() == 0
+    assert list(drafts.iterdir()) == []
