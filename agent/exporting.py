@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from agent.providers._history import whole
 from toolcrib import ToolcribError
 from toolcrib._regex import Regex
 from toolcrib._store import SessionInfo
@@ -83,6 +84,7 @@ def _parts(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[
             continue
         yield from (("call", {**call, "text": None, "is_error": False}) for call in waiting)
         waiting = list(record.get("calls") or ())
+        record = whole(record)
         if record.get("text") or record.get("images"):
             yield str(record["role"]), record
     yield from (("call", {**call, "text": None, "is_error": False}) for call in waiting)

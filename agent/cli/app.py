@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 OK, FAILED, USAGE, DENIED, UNASKED, CAPPED, TIMED_OUT, PARKED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 7, 130
+UNREAD = 141
+"""Exit code once nobody reads the output any more: what a shell says of a program that SIGPIPE ended."""
 TOPS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
 """Names that the distribution brings to the top level; others bring such names too."""
 _GONE = (errno.EPIPE, errno.EIO)
@@ -60,7 +62,9 @@ exit codes: 0 done, 1 it failed, 2 a wrong command line, name or configuration (
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code: 0 done, 1 failed, 2 a wrong command line or configuration, 130 interrupted; commands may have others."""
+    """The exit code: 0 done, 1 failed, 2 a wrong command line or configuration, 130 interrupted, 141 where nobody reads the
+    output any more; commands may have others.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # whatever the locale is, output never fails for a character
@@ -107,14 +111,17 @@ def _is_nowhere() -> bool:
 
 
 def _without_output(error: OSError) -> int:
-    """End without output: nobody reads it any more, or it can't be written. Raises any other error again."""
+    """End without output: nobody reads it any more, or it can't be written. Raises any other error again.
+
+    Where the reader of a pipe has gone, it ends as other programs do then: silent, as if by SIGPIPE.
+    """
     if error.errno in _UNWRITABLE:
         _say(f"the output can not be written: {error.strerror}")
     elif error.errno not in _GONE:
         raise error
     if sys.stdout is not None:  # Python would complain once more when it flushes at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return FAILED
+    return UNREAD if error.errno == errno.EPIPE else FAILED
 
 
 def built_in() -> dict[str, str]:

@@ -72,6 +72,12 @@ def _files_of(diff: str) -> list[str]:
     return [line[4:].removeprefix("b/") for line in diff.splitlines() if line.startswith("+++ ")]
 
 
+def call_words(call: ToolCall, emoji: str, limit: int) -> str:
+    """Return ``💻 terminal runs ls -la``, of at most about ``limit`` characters."""
+    verb = f"{_WORDS[call.name]} " if call.name in _WORDS else ""
+    return f"{emoji or '🔧'} {one_line(call.name, 40) or '?'} {verb}{one_line(about(call), limit)}".rstrip()
+
+
 _NARROW = 10
 """Cells below which nothing is said of what a call is about."""
 

@@ -26,9 +26,12 @@ _FIXES: tuple[tuple[type[ToolcribError], str], ...] = (
     (RateLimited, "Wait a little, then say it again."),
     (Overloaded, "Say it again in a little while; the server's status page may say more."),
     (AuthFailed, "Put the right key into the variable that --api-key-env names."),
-    (ContextTooLong, "Begin a new session (/new in the chat), or take a model that reads more."),
+    (
+        ContextTooLong,
+        "Give it less, or take a model that reads more. `toolcrib sessions fork ID` begins a session with another one's end.",
+    ),
     (BadRequest, "Does the server have this model, and does the model take tools? /model in the chat shows what it has."),
-    (StreamBroken, "Say it again; what had come of the reply is not part of the conversation."),
+    (StreamBroken, "Say it again, or `go on`: the model knows what had come of its reply."),
     (NoProgress, "Say it in other words, or take another model."),
 )
 _SILENT = "The server took the request, so it runs and the address is right. Its log may say what it is busy with."

@@ -376,7 +376,14 @@ class InteractiveChat:
         if number not in items:
             known = f"from {min(items)} to {max(items)}" if items else "none yet"
             raise ToolcribError(f"there is no item {number}; there are items {known}")
-        whole = items[number].whole
+        await self.read(items[number].whole)
+
+    def number_of(self, call_id: str) -> int | None:
+        """Return the number of the newest call of that id; None where it was not shown."""
+        return self.view.numbers.get(call_id)
+
+    async def read(self, whole: str) -> None:
+        """Show a text, a long one in the pager."""
         if whole.count("\n") < _LONG or (pager := pager_of_person()) is None:
             self.view.screen.text(whole.rstrip("\n"))
             return

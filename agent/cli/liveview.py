@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agent.cli.calls import SPINNER, ShownItem, diff_rows, finished_rows, running_rows, whole_of
 from agent.cli.escape import one_line, tame
 from agent.cli.render import seconds_of
-from agent.cli.screen.cells import Row, chunks, width, words_of
+from agent.cli.screen.cells import Row, chunks, shortened, width, words_of
 from agent.cli.screen.markdown import Markdown
 from agent.cli.view import CUT_SHORT, model_said
 from agent.events import (
@@ -120,6 +120,8 @@ class LiveView:
         self.screen = LiveScreen(board)
         self.brief = True
         self.items: dict[int, ShownItem] = {}
+        self.numbers: dict[str, int] = {}
+        """Number of the newest call of each id."""
         self._number = 0
         self._clock = clock
         self._text = Markdown(board.columns, laid_out=markdown)
@@ -133,6 +135,8 @@ class LiveView:
         self._running: dict[str, _Running] = {}
         self._waits_for = ""
         self._waits_since = 0.0
+        self._coming = 0
+        """Number of calls of the last reply that have not begun."""
         self.usage: dict[str, int] = {}
         """The server's count of tokens in the last turn."""
 
@@ -154,9 +158,11 @@ class LiveView:
             case ToolCallDelta(name=name):
                 self._end_thought()
                 self._waits(f"the model writes a call of {one_line(name, 40)}" if name else "the model writes a call")
-            case ToolStarted(call=call, emoji=emoji) if call.fault is None:
+            case ToolStarted(call=call, emoji=emoji):
+                self._coming -= 1
                 self.end()
-                self._running[call.id] = _Running(call, emoji, self._clock())
+                if call.fault is None:
+                    self._running[call.id] = _Running(call, emoji, self._clock())
             case ToolFinished(executed=executed, emoji=emoji):
                 self._finished(executed, emoji)
             case Retrying(attempt=attempt, seconds=seconds, reason=reason):
@@ -177,7 +183,8 @@ class LiveView:
                 self.end()
                 self.screen.note(str(image))
                 self.screen.draw(image)
-            case TurnFinished(finish=finish, usage=usage):
+            case TurnFinished(finish=finish, usage=usage, calls=calls):
+                self._coming = calls
                 self.end()
                 self.usage = dict(usage) or self.usage
                 if finish in CUT_SHORT:
@@ -204,6 +211,7 @@ class LiveView:
         """End all that is live: a run is over."""
         self.end()
         self._running.clear()
+        self._coming = 0
         self._board.changed()
 
     def activity(self, event: ActivityEvent) -> None:
@@ -254,6 +262,9 @@ class LiveView:
         for running in self._running.values():
             if running.asking_since is None:
                 yield from running_rows(running.call, running.emoji, running.seconds(now), running.output, columns)
+        if self._running and self._coming > 0:
+            more = f"{self._coming} more call{'' if self._coming == 1 else 's'}"
+            yield ((shortened(f"  {more} wait{'s' if self._coming == 1 else ''}: one runs after the other", columns), "dim"),)
         what = "the model is thinking" if self._thought_length else self._waits_for
         if what:
             seconds = now - (self._thinking_since if self._thought_length else self._waits_since)
@@ -266,6 +277,8 @@ class LiveView:
         self._number += 1
         self.items[self._number] = ShownItem(title, whole)
         self.items.pop(self._number - _KEPT, None)
+        if len(self.numbers) > 2 * _KEPT:
+            self.numbers = {call_id: number for call_id, number in self.numbers.items() if number in self.items}
         return self._number
 
     def _finished(self, executed: ExecutedCall, emoji: str) -> None:
@@ -273,6 +286,7 @@ class LiveView:
         running = self._running.pop(executed.call.id, None)
         seconds = max(executed.duration - (0.0 if running is None else running.asked), 0.0)
         number = self.add_item(executed.call.name, whole_of(executed))
+        self.numbers[executed.call.id] = number
         self._board.add(finished_rows(executed, emoji, seconds, number, self._board.columns, whole=not self.brief))
         for image in images_of(executed):
             self.screen.draw(image)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agent.cli.escape import exact, tame
 from agent.cli.faults import explained
 from agent.cli.render import first_sentence, table
-from agent.cli.stories import exchanges, session_rows
+from agent.cli.stories import SPARE, conversation, exchanges, session_rows
 from agent.cli.words import words_of
 from toolcrib import ToolcribError
 from toolcrib._near import near
@@ -37,7 +37,7 @@ Ctrl-C interrupts what runs and keeps the session. {complete} completes. /keys l
 _PLAIN_KEYS = """\
 Ctrl-C interrupts what runs and keeps the session. Tab completes.
 """
-_ALONE = ("/tools", "/cost", "/new", "/sessions", "/env", "/keys")
+_ALONE = ("/tools", "/cost", "/context", "/new", "/sessions", "/env", "/keys")
 """Commands without arguments: words behind them were meant for something, and would be lost."""
 _LAST = 3
 """Exchanges that are shown when a session is resumed."""
@@ -148,7 +148,7 @@ async def _theme(chat: Conversation, rest: str) -> None:
 
 async def _tools(chat: Conversation, rest: str) -> None:
     entries = [entry for entry in chat.opening.crib.registry.entries() if entry.name in chat.session.names]
-    table([(entry.emoji, f"@{entry.name}", first_sentence(entry.description)) for entry in entries])
+    table([(entry.emoji, f"@{entry.name}", first_sentence(entry.description)) for entry in entries], width=chat.screen.width)
 
 
 async def _model(chat: Conversation, rest: str) -> None:
@@ -202,10 +202,21 @@ async def _mode(chat: Conversation, rest: str) -> None:
 
     if rest:
         await chat.set_mode(rest)
-    table([("→" if mode == chat.session.mode.now else "", mode, words) for mode, words in MODES.items()])
+    table([("→" if mode == chat.session.mode.now else "", mode, words) for mode, words in MODES.items()], width=chat.screen.width)
 
 
 async def _show(chat: Conversation, rest: str) -> None:
+    if rest == "all":
+        info = await chat.session.info()
+        if info is None or not info.messages:
+            raise ToolcribError("nothing was said yet")
+        lines = conversation(info, await chat.session.records())
+        text = chat.session.scope.redactor.text("".join(f"{line}\n" for line in lines))
+        if chat.reader is None:
+            chat.screen.text(text.rstrip("\n"))
+        else:
+            await chat.reader.read(text)
+        return
     if chat.reader is None:
         raise ToolcribError("here everything is shown whole as it comes; /show is for the chat at a terminal")
     number = rest.removeprefix("#")
@@ -265,10 +276,22 @@ async def _new(chat: Conversation, rest: str) -> None:
     chat.screen.note(f"a new session{told}; the last one is kept, /sessions lists it")
 
 
+async def _fork(chat: Conversation, rest: str) -> None:
+    from agent.cli.room import fork_chat
+
+    await fork_chat(chat, rest)
+
+
+async def _context(chat: Conversation, rest: str) -> None:
+    from agent.cli.room import show_context
+
+    await show_context(chat)
+
+
 async def _sessions(chat: Conversation, rest: str) -> None:
     found = await chat.opening.crib.store.sessions.list(10)
     if found:
-        table(session_rows(found, time.time()))
+        table(session_rows(found, time.time()), spare=SPARE, width=chat.screen.width)
     chat.screen.note("/resume ID continues one" if found else "nothing was said in any session yet")
 
 
@@ -298,8 +321,9 @@ async def _approvals(chat: Conversation, rest: str) -> None:
         return
     grants = await approvals.grants(chat.session.identity.session_id)
     waiting = await approvals.pending(chat.session.identity.session_id)
-    for found in (agreed.ticket_rows(waiting) if waiting else [], agreed.grant_rows(grants) if grants else []):
-        table(found)
+    width = chat.screen.width
+    table(agreed.ticket_rows(waiting) if waiting else [], spare=agreed.SPARE_OF_TICKETS, whole=(3,), width=width)
+    table(agreed.grant_rows(grants) if grants else [], spare=agreed.SPARE_OF_GRANTS, whole=(1,), width=width)
     if not grants and not waiting:
         chat.screen.note("nothing is granted in this session, and nothing waits for an answer")
 
@@ -308,6 +332,12 @@ async def _env(chat: Conversation, rest: str) -> None:
     backend, scope = chat.session.backend, chat.session.scope
     state = "its shell runs" if scope.opened is not None else "no command has run yet"
     chat.screen.text(f"commands run in {backend.name}: {backend.shown}\n  folder: {scope.cwd}\n  {state}")
+
+
+async def _init(chat: Conversation, rest: str) -> None:
+    from agent.cli.initing import init
+
+    await init(chat, rest)
 
 
 async def _export(chat: Conversation, rest: str) -> None:
@@ -325,10 +355,19 @@ async def _export(chat: Conversation, rest: str) -> None:
 
 async def show_last(chat: Conversation) -> None:
     """The end of what was said in the session, so that a person finds the thread again."""
-    info = await chat.session.info()
+    session = chat.session
+    info = await session.info()
     if info is not None:
-        chat.screen.note(f"session {info.id[:12]}, {info.messages} message{'' if info.messages == 1 else 's'}: {info.title}")
-    for line in exchanges(await chat.session.records(), _LAST):
+        count = f"{info.messages:,} message{'' if info.messages == 1 else 's'}"
+        chat.screen.note(f"session {info.id[:12]}, {count}: {tame(info.title)}")
+    above, records = await session.transcript.last_exchanges(_LAST)
+    if above:
+        more = f"{above:,} message{'' if above == 1 else 's'} above"
+        chat.screen.note(f"… {more}: /show all reads them, /export writes them into a file")
+    turn = await session.transcript.unanswered()
+    calls = [] if turn is None else [await session.store.ledger.get(session.id, call["id"]) for call in turn["calls"]]
+    known = {one.call.id: one for one in calls if one is not None}
+    for line in exchanges(records, session.emoji, known.get):
         chat.screen.note(line)
 
 
@@ -346,9 +385,12 @@ COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/cost": _cost,
     "/show": _show,
     "/new": _new,
+    "/fork": _fork,
+    "/context": _context,
     "/sessions": _sessions,
     "/resume": _resume,
     "/approvals": _approvals,
     "/env": _env,
     "/export": _export,
+    "/init": _init,
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent.backends import LOCAL, Location
 from agent.conversation import modes
+from agent.conversation.forking import parent_of
 from agent.conversation.session import Session
 from agent.handlers import TODOS, TodoStore, loop_handlers
 from agent.searching import SessionSearch
@@ -66,7 +67,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     before = {} if old is None else old.place
     mode = modes.first_mode(here.config.approval.mode, before, wanted.mode)
     location = _location(here, wanted.backend, wanted.cwd, old)
-    place = {**_record(here, location), **modes.kept(mode, before, wanted.mode)}
+    place = {**_record(here, location), **modes.kept(mode, before, wanted.mode), **parent_of(before)}
     location = replace(location, backend=location.backend.fleeting) if wanted.once else location
     session_id = old.id if old is not None else wanted.named or secrets.token_hex(16)
     identity = RunIdentity(session_id, platform=wanted.platform, user=wanted.user, roles=tuple(wanted.roles))

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from agent.cli.app import built_in, parser_of
+from toolcrib.testing import ChatServer
 
 COMMAND = str(Path(sys.executable).with_name("toolcrib"))
 ADDS_A_COMMAND = """
@@ -181,7 +182,33 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     assert process.stderr is not None
     assert process.stderr.read() == b""
     process.stderr.close()
-    assert process.wait(60) == 1
+    assert process.wait(60) == 141  # as a shell says of one that SIGPIPE ended
+
+
+@pytest.mark.parametrize("words", [["--json"], []], ids=["json", "text"])
+@pytest.mark.parametrize("merged", [False, True], ids=["stdout", "both"])
+def test_a_run_whose_reader_goes_away_is_interrupted_quietly(tmp_path: Path, words: list[str], merged: bool) -> None:
+    """As ``toolcrib run ... | head`` does; with ``2>&1`` too."""
+    calls = [ChatServer.calls(("terminal", {"command": f"echo {n}"}), text="Look. " * 50, ids=[f"c{n}"]) for n in range(30)]
+    with ChatServer(*calls) as server:
+        process = subprocess.Popen(
+            [COMMAND, "run", "go", "--no-stdin", "--base-url", server.base_url, "--model", "m", "--max-turns", "30", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if merged else subprocess.PIPE,
+            cwd=tmp_path,
+        )
+        assert process.stdout is not None
+        assert process.stdout.read(5)
+        process.stdout.close()
+        err = b""
+        if process.stderr is not None:
+            with process.stderr as stream:
+                err = stream.read()
+        assert process.wait(60) == 141
+        assert len(server.requests) < 30
+    assert b"Traceback" not in err
+    assert b"Error" not in err
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import unicodedata
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -85,6 +86,37 @@ def test_tables_align_wide_characters() -> None:
     assert out.getvalue() == "💻  a    first\n✍️  bbb  second^[\n"
     table([], out=out)
     assert first_sentence("Do it.\nThen rest. Again") == "Do it"
+
+
+class Narrow(io.StringIO):
+    """A terminal of 40 columns."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(rows: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch, **how: Any) -> list[str]:
+    monkeypatch.setenv("COLUMNS", "40")
+    out = Narrow()
+    table(rows, out=out, **how)
+    return out.getvalue().splitlines()
+
+
+def test_tables_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No cell is wrapped in its middle: some columns are left out, then the widest cells are cut."""
+    rows = [("ID", "WHEN", "FOLDER", "TITLE"), ("4f1c2ab39d01", "12 min ago", "/home/me/a/long/folder", "夜" * 30)]
+    assert shown(rows, monkeypatch, spare=(2,)) == [
+        "ID            WHEN        TITLE",
+        "4f1c2ab39d01  12 min ago  夜夜夜夜夜夜…",
+    ]
+    assert all(len(line) <= 40 for line in shown(rows, monkeypatch))
+    wide = [("ID", "COVERS", "BY"), ("1", "fs.recursive-delete below /b", "somebody far")]
+    assert shown(wide, monkeypatch, whole=(1,))[1] == "1   fs.recursive-delete below /b  someb…"
+    tiny = [tuple("x" * 9 for _ in range(9))]
+    assert shown(tiny, monkeypatch) == ["  ".join(["x" * 9] * 9)], "it can't fit"
+    named = [("key: " + "0" * 60, "/tmp/a/file/that/says/so")]
+    assert shown(named, monkeypatch) == ["key: " + "0" * 60 + "  /tmp/a/file/that/sa…"]
+    assert shown([("a", "b" * 100)], monkeypatch) == ["a  " + "b" * 36 + "…"]
 
 
 def completions(text: str) -> list[str]:

@@ -271,7 +271,7 @@ def test_a_timeout_also_counts_while_the_server_is_asked_for_its_models(run: Any
         (failing(500, "out of cheese"), "Overloaded", "out of cheese"),
         (failing(429, "slow down", headers={"Retry-After": "900"}), "RateLimited", "slow down"),
         (failing(401, "no such key"), "AuthFailed", "--api-key-env"),
-        (failing(400, "This model's maximum context length is 8192 tokens"), "ContextTooLong", "new session"),
+        (failing(400, "This model's maximum context length is 8192 tokens"), "ContextTooLong", "`toolcrib sessions fork ID`"),
         (failing(404, "no such model"), "BadRequest", "no such model"),
         (Response(b"<html>hello</html>", content_type="text/html"), "StreamBroken", "web page"),
         (Response(b"\x00\xff garbage \n\n"), "StreamBroken", "no event stream"),
