@@ -36,6 +36,8 @@ _KEPT = 200
 """Items whose wholes are remembered."""
 _MOST_THOUGHT = 200_000
 _OUTPUT_ROWS = 5
+_LIVE_SHARE, _LEAST_LIVE = 4, 4
+"""Share of the screen's rows, and rows at least, that a text has live: made smaller, a screen holds what it breaks of them."""
 
 
 class _Running:
@@ -114,6 +116,8 @@ class LiveView:
         self._text = Markdown(board.columns, laid_out=markdown)
         self._laid_out = markdown
         self._has_text = False
+        self._said = ""
+        """Text that is laid out with the next frame, for the screen as it is then."""
         self._plain = ""
         self._shows_thinking = thinking
         self._thought: deque[str] = deque()
@@ -134,7 +138,7 @@ class LiveView:
             case TextDelta(text=text) if text:
                 self._end_thought()
                 self._waits("")
-                self._text.feed(text)
+                self._said += text
                 self._has_text = True
             case ThinkingDelta(text=text) if text:
                 self._think(text)
@@ -184,6 +188,7 @@ class LiveView:
             self.screen.text(self._plain.rstrip("\n"))
             self._plain = ""
         if self._has_text:
+            self._read(self._board.columns)
             self._text.end()
             self._board.add(self._text.take())
             self._has_text = False
@@ -227,15 +232,21 @@ class LiveView:
 
     def rows(self, columns: int) -> list[Row]:
         """Return the live rows, once what became final was given to the board."""
-        if columns != self._text.columns:
-            self._text.resize(columns)
+        self._read(columns)
         live: list[Row] = []
         if self._has_text:
             final = self._text.take()
             if final:
                 self._board.add(final)
-            live += self._text.live()
+            live += self._text.live()[-max(self._board.rows // _LIVE_SHARE, _LEAST_LIVE) :]
         return [*live, *self._ticking(columns)]
+
+    def _read(self, columns: int) -> None:
+        """Lay out the text that has come."""
+        if columns != self._text.columns:
+            self._text.resize(columns)
+        said, self._said = self._said, ""
+        self._text.feed(said)
 
     def _ticking(self, columns: int) -> Iterator[Row]:
         now = self._clock()

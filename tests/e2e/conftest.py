@@ -1,10 +1,12 @@
-"""A person at a terminal: the installed program under pexpect, its screen kept by pyte."""
+"""A person at a terminal: the installed program under pexpect, its screen kept by pyte; or in tmux, which can be resized."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -133,3 +135,53 @@ def chatting(sit_down: Any) -> Person:
     person: Person = sit_down("chat")
     person.at_prompt()
     return person
+
+
+class Tmux:
+    """A chat in a terminal multiplexer of its own."""
+
+    def __init__(self, folder: Path, command: list[str], cwd: Path, size: tuple[int, int]) -> None:
+        self.socket = str(folder / "tmux")
+        keep = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(("XDG_", "PYTHON", "HOME", "PATH"))]
+        self.run(
+            "-f", "/dev/null", "new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), "-c", str(cwd),
+            "env", *keep, "NO_COLOR=1", *command,
+        )  # fmt: skip
+
+    def run(self, *words: str) -> str:
+        command = ["tmux", "-S", self.socket, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+
+    def resize(self, columns: int, rows: int) -> None:
+        self.run("resize-window", "-x", str(columns), "-y", str(rows))
+
+    def all_of(self) -> str:
+        """Return the history and the screen, without blanks at the ends of lines."""
+        return re.sub(r" +$", "", self.run("capture-pane", "-p", "-J", "-S", "-"), flags=re.MULTILINE)
+
+    def is_alive(self) -> bool:
+        """Return True until the chat has ended, and its window with it."""
+        command = ["tmux", "-S", self.socket, "list-windows"]
+        return subprocess.run(command, capture_output=True, check=False, timeout=30).returncode == 0
+
+    def sees(self, pattern: str) -> str:
+        end = time.monotonic() + PATIENCE
+        while not re.search(pattern, text := self.all_of(), re.MULTILINE):
+            assert time.monotonic() < end, f"never saw {pattern!r}; the screen:\n{text}"
+            time.sleep(0.05)
+        return text
+
+
+@pytest.fixture
+def tmux(tmp_path: Path, project: Path) -> Iterator[Callable[..., Tmux]]:
+    if shutil.which("tmux") is None:
+        pytest.skip("tmux is not installed")
+    opened: list[Tmux] = []
+
+    def start(*command: str, size: tuple[int, int] = (80, 24)) -> Tmux:
+        opened.append(Tmux(tmp_path, [str(COMMAND), *command], project, size))
+        return opened[-1]
+
+    yield start
+    for one in opened:
+        subprocess.run(["tmux", "-S", one.socket, "kill-server"], capture_output=True, check=False)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +14,6 @@ import pytest
 from toolcrib.testing import ChatServer
 
 pytestmark = pytest.mark.e2e
-COMMAND = str(Path(sys.executable).with_name("toolcrib"))
 SLOW = {"command": "touch started; until [ -e go ]; do sleep 0.05; done; echo went"}
 
 
@@ -352,84 +347,3 @@ def test_a_dumb_terminal_gets_plain_lines(sit_down: Any, server: ChatServer) -> 
     person.types("run it")
     screen = person.sees(r"^It says \*\*hi\*\*\.$")
     assert re.search(r"^💻 terminal  echo hi  .*  ok$", screen, re.MULTILINE)
-
-
-# -- resize, which pyte does not do as terminals do ----------------------------------------------------------------------
-
-
-class Tmux:
-    """A chat in a terminal multiplexer of its own."""
-
-    def __init__(self, folder: Path, command: list[str], cwd: Path) -> None:
-        self.socket = str(folder / "tmux")
-        keep = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(("XDG_", "PYTHON", "HOME", "PATH"))]
-        self.run(
-            "-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", "-c", str(cwd), "env", *keep, "NO_COLOR=1", *command
-        )
-
-    def run(self, *words: str) -> str:
-        command = ["tmux", "-S", self.socket, *words]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
-
-    def all_of(self) -> str:
-        """Return the history and the screen, without blanks at the ends of lines."""
-        return re.sub(r" +$", "", self.run("capture-pane", "-p", "-J", "-S", "-"), flags=re.MULTILINE)
-
-    def is_alive(self) -> bool:
-        """Return True until the chat has ended, and its window with it."""
-        command = ["tmux", "-S", self.socket, "list-windows"]
-        return subprocess.run(command, capture_output=True, check=False, timeout=30).returncode == 0
-
-    def sees(self, pattern: str) -> str:
-        end = time.monotonic() + 60
-        while not re.search(pattern, text := self.all_of(), re.MULTILINE):
-            assert time.monotonic() < end, f"never saw {pattern!r}; the screen:\n{text}"
-            time.sleep(0.05)
-        return text
-
-
-@pytest.fixture
-def tmux(tmp_path: Path, project: Path) -> Iterator[Callable[..., Tmux]]:
-    if shutil.which("tmux") is None:
-        pytest.skip("tmux is not installed")
-    opened: list[Tmux] = []
-
-    def start(*command: str) -> Tmux:
-        opened.append(Tmux(tmp_path, [COMMAND, *command], project))
-        return opened[-1]
-
-    yield start
-    for one in opened:
-        subprocess.run(["tmux", "-S", one.socket, "kill-server"], capture_output=True, check=False)
-
-
-def test_a_resize_leaves_nothing_behind(tmux: Any, server: ChatServer, project: Path) -> None:
-    """At most one ghost row a resize, and no line of what was said lost or doubled."""
-    lines = [f"- line {number} of what the model has to say" for number in range(60)]
-    server.responses += [ChatServer.calls(("terminal", SLOW)), ChatServer.text("\n".join(lines), pieces=60, pause=0.03)]
-    screen = tmux("chat", "--base-url", server.base_url, "--model", "test-model")
-    screen.sees(r"/help")
-    screen.run("send-keys", "work", "Enter")
-    screen.sees(r"terminal runs")
-    screen.run("send-keys", "a draft that is kept")
-    widths = (60, 100, 50, 80)
-    for width in widths:
-        screen.run("resize-window", "-x", str(width), "-y", "24")
-        time.sleep(0.3)
-    (project / "go").touch()
-    screen.sees(r"line 5 of")
-    for width in widths:
-        screen.run("resize-window", "-x", str(width), "-y", "24")
-        time.sleep(0.2)
-    text = screen.sees(r"line 59 of(.*\n)*.*/help")
-    counts = [len(re.findall(rf"^• line {number} of what the model has to say$", text, re.MULTILINE)) for number in range(60)]
-    assert counts == [1] * 60
-    assert text.count("> work\n") == 1
-    assert text.count("> a draft that is kept\n") == 1
-    ghosts = [line for line in text.split("\n") if re.match(r"\S 💻|• line", line)]
-    assert len(ghosts) <= len(lines) + 2 * len(widths)
-    screen.run("send-keys", "C-u", "C-d")
-    end = time.monotonic() + 60
-    while screen.is_alive():
-        assert time.monotonic() < end, screen.all_of()
-        time.sleep(0.05)
