@@ -163,7 +163,7 @@ class _Approval:
             if said is None:
                 continue
             if said["approved"] and self._pages.unseen:
-                self._say([f"  not run: {self._pages.missing}; then answer again"])
+                self._say([f"  not run: a yes covers {self._pages.missing}; then answer again"])
                 continue
             if self._keys is not None:
                 self._say([f"  {said_in_words(said, self._covers)}"])
