@@ -8,11 +8,11 @@ from typing import Any
 
 from agent.cli.escape import one_line, tame
 from agent.cli.render import outcome, result_text, seconds_of, short_args
-from agent.cli.screen.cells import Row, chunks, row_width, shortened, width, words_of
+from agent.cli.screen.cells import Row, chunks, folded, row_width, shortened, width, words_of
 from toolcrib import ExecutedCall, ToolCall
 from toolcrib._dataclass import dataclass
 
-MOST_OUTPUT, MOST_DIFF, MOST_REASON = 6, 40, 4
+MOST_OUTPUT, MOST_DIFF, MOST_REASON = 6, 40, 6
 """Rows that are shown of an output, a diff and a reason; the rest by /show."""
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _STYLES: Mapping[str, str] = {"green": "ok", "red": "bad", "yellow": "warn"}
@@ -91,13 +91,13 @@ def running_rows(call: ToolCall, emoji: str, seconds: float, output: Sequence[st
     return [first, *((("    ", ""), (shortened(line, columns - 4), "dim")) for line in output)]
 
 
-def finished_rows(executed: ExecutedCall, emoji: str, seconds: float, number: int, columns: int, *, whole: bool) -> list[Row]:
+def finished_rows(executed: ExecutedCall, emoji: str, number: int, columns: int, *, whole: bool) -> list[Row]:
     """Return the rows that stay of a call. ``whole``: all of its result, as for a call that a person typed."""
     word, colour = outcome(executed)
     style = _STYLES.get(colour, "")
     if (code := _exit_code(executed)) and word == "ok":
         word, style = f"exit {code}", "warn"
-    tail = [(f"  {seconds_of(seconds)}", "dim"), (f"  {word}", style), *_where(executed), (f"  #{number}", "dim")]
+    tail = [(f"  {seconds_of(executed.duration)}", "dim"), (f"  {word}", style), *_where(executed), (f"  #{number}", "dim")]
     first = call_row(executed.call, emoji, tail, columns)
     if whole:
         return [first, *_lines(result_text(executed), columns)]
@@ -134,9 +134,7 @@ def _shown(value: Any) -> str:
 def _what_matters(executed: ExecutedCall, number: int, columns: int) -> list[Row]:
     result, data = executed.result, executed.result.data
     if not result.is_success:
-        reason = " · ".join(filter(None, map(str.strip, result_text(executed).splitlines())))
-        rows = [(("  ", ""), *row) for row in words_of(reason, "bad", columns - 2)]
-        return _some(rows, MOST_REASON, number)
+        return _some(_reason(result_text(executed), columns), MOST_REASON, number)
     if isinstance(data, Mapping):
         if isinstance(diff := data.get("diff"), str) and diff:
             return _some(diff_rows(diff, columns), MOST_DIFF, number)
@@ -150,6 +148,13 @@ def _what_matters(executed: ExecutedCall, number: int, columns: int) -> list[Row
             more: list[Row] = [((f"  … {cut} more lines: /show {number}", "dim"),)] if cut > 0 else []
             return [*more, *((("  ", ""), *row) for row in rows[max(cut, 0) :])]
     return [((f"  {image}", "dim"),) for image in result.images]
+
+
+def _reason(text: str, columns: int) -> list[Row]:
+    """Return why a call came to nothing, and below it what it had printed, line by line."""
+    first, *more = [line for line in text.splitlines() if line.strip()] or [""]
+    rows = [*words_of(first.strip(), "bad", columns - 2), *_lines("\n".join(more), columns - 2, "dim")]
+    return [(("  ", ""), *row) for row in rows]
 
 
 def diff_rows(diff: str, columns: int) -> list[Row]:
@@ -182,4 +187,4 @@ def _some(rows: list[Row], most: int, number: int) -> list[Row]:
 
 
 def _lines(text: str, columns: int, style: str = "") -> list[Row]:
-    return [row for line in text.splitlines() for row in chunks(((line.expandtabs(4), style),) if line else (), columns)]
+    return [row for line in text.splitlines() for row in folded(((line.expandtabs(4), style),) if line else (), columns)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agent.cli.calls import SPINNER, ShownItem, diff_rows, finished_rows, running_rows, whole_of
 from agent.cli.escape import one_line, tame
 from agent.cli.render import seconds_of
-from agent.cli.screen.cells import Row, chunks, width, words_of
+from agent.cli.screen.cells import Row, folded, width, words_of
 from agent.cli.screen.markdown import Markdown
 from agent.cli.view import CUT_SHORT, model_said
 from agent.events import (
@@ -81,7 +81,7 @@ class LiveScreen:
         """Print a text as it is."""
         rows: list[Row] = []
         for line in tame(text).split("\n"):
-            rows += chunks(((line.expandtabs(8), ""),) if line else (), self.width)
+            rows += folded(((line.expandtabs(8), ""),) if line else (), self.width)
         self._board.add(rows)
 
     def diff(self, text: str) -> None:
@@ -96,7 +96,7 @@ class LiveScreen:
         for line in tame(text).expandtabs(8).split("\n"):
             blanks = len(line) - len(line.lstrip(" "))
             if width(line) <= self.width or "  " in line.strip():  # columns stay columns
-                rows += chunks(((line, style),) if line else (), self.width)
+                rows += folded(((line, style),) if line else (), self.width)
                 continue
             margin: Row = ((line[:blanks], ""),) if blanks else ()
             rows += [(*margin, *row) for row in words_of(line, style, max(self.width - blanks, 8))]
@@ -269,10 +269,9 @@ class LiveView:
 
     def _finished(self, executed: ExecutedCall, emoji: str) -> None:
         self.end()
-        running = self._running.pop(executed.call.id, None)
-        seconds = max(executed.duration - (0.0 if running is None else running.asked), 0.0)
+        self._running.pop(executed.call.id, None)
         number = self.add_item(executed.call.name, whole_of(executed))
-        self._board.add(finished_rows(executed, emoji, seconds, number, self._board.columns, whole=not self.brief))
+        self._board.add(finished_rows(executed, emoji, number, self._board.columns, whole=not self.brief))
 
     def _think(self, text: str) -> None:
         if not self._thought_length:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.cli.escape import tame
-from agent.cli.screen.cells import Row, Span, chunks, row_width, width
+from agent.cli.screen.cells import Row, Span, chunks, folded, row_width, width
 from toolcrib._regex import Regex
 
 MANY_LINES, MANY_CHARACTERS = 8, 1_000
@@ -80,7 +80,7 @@ def said_rows(text: str, columns: int) -> list[Row]:
     for line in text.split("\n"):
         margin: Span = ("> " if not rows else "  ", "prompt")
         rows += [
-            (margin if number == 0 else ("  ", ""), *row) for number, row in enumerate(chunks(_shown(line, "said"), columns - 2))
+            (margin if number == 0 else ("  ", ""), *row) for number, row in enumerate(folded(_shown(line, "said"), columns - 2))
         ]
     return rows
 
