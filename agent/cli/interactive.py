@@ -21,6 +21,7 @@ from agent.cli.screen.draft import DraftRows, said_rows
 from agent.cli.screen.keyboard import Keyboard
 from agent.cli.screen.painter import Painter
 from agent.cli.screen.themes import theme_for
+from agent.cli.screenreader import ScreenReader
 from agent.cli.signals import Ended, interrupting
 from agent.cli.words import AT_ONCE
 from toolcrib import ActivityEvent, Answer, SuspendTicket, ToolCallContext, ToolcribError
@@ -48,8 +49,8 @@ class InteractiveChat:
         self.view = LiveView(self.board, markdown=display.markdown, thinking=display.thinking)
         self.keyboard = Keyboard(self, _write, history=history, completer=_late_completer(self), keys=keys)
         self.completer: Completer | None = None
-        self._reader = _ScreenReader(self)
-        self._asker = TerminalAsker(self._reader)
+        self._reader = ScreenReader(self)
+        self._asker = TerminalAsker(self._reader, self.interrupted)
         self._asking = asyncio.Lock()
         self._conversation: Conversation | None = None
         self._queue: deque[str] = deque()
@@ -76,6 +77,7 @@ class InteractiveChat:
         try:
             async with self._asking:
                 self.view.end()
+                self._reader.begin()
                 return await self._asker(ticket, ctx)
         finally:
             self.view.asking(call_id, begins=False)
@@ -289,7 +291,7 @@ class InteractiveChat:
         parts.append(tame(session.backend.name))
         parts += [session.mode.now] if session.mode.now != "default" else []
         working = "Ctrl-C interrupts, Alt-S steers" if self._conversation.model else "Ctrl-C interrupts"
-        working = "Ctrl-C says no" if self._asking.locked() else working
+        working = "Ctrl-C says no and interrupts" if self._asking.locked() else working
         parts.append(working if self._working else "/help")
         return " · ".join(parts)
 
@@ -309,40 +311,6 @@ class InteractiveChat:
             return
         async with self.keyboard.aside():
             await asyncio.get_running_loop().run_in_executor(None, paged, pager, whole)
-
-
-class _ScreenReader:
-    """The screen, for questions: see agent.cli.ask.LineReader."""
-
-    def __init__(self, chat: InteractiveChat) -> None:
-        self._chat = chat
-        self._shown = True
-        self.settles = False
-        """True while a question waits for the person to stop typing."""
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Columns and rows that lines are broken for."""
-        painter = self._chat.board.painter
-        return painter.columns, painter.height + 1
-
-    def show(self, text: str) -> None:
-        self._shown = True
-        self._chat.view.screen.text(text)
-
-    async def read_line(self, prompt: str) -> str:
-        quiet, self._shown = self._shown, False
-        self.settles = quiet
-        self._chat.board.changed()
-        try:
-            line = await self._chat.keyboard.read_line(prompt, quiet=quiet, settled=self._settled)
-        finally:
-            self.settles = False
-        self._chat.view.screen.text(f"{prompt}{line}")
-        return line
-
-    def _settled(self) -> None:
-        self.settles = False
 
 
 def _late_completer(chat: InteractiveChat) -> Completer:

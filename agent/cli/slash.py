@@ -30,6 +30,7 @@ _KEYS = """\
 What you type while it works is queued; Alt-S (or Ctrl-X Ctrl-S) hands it to the model with its next results.
 Alt-Enter, Ctrl-J, or a backslash before Enter begin another line; Ctrl-X Ctrl-E opens $EDITOR; Ctrl-R searches the history.
 Shift-Tab switches the mode: default, confirm-edits, plan.
+A question takes a letter, or the arrows and Enter; what you go on typing stays yours. Ctrl-C says no to it and interrupts.
 Ctrl-C interrupts what runs and keeps the session. Tab completes.
 """
 _ALONE = ("/tools", "/cost", "/new", "/sessions", "/env")

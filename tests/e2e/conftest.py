@@ -74,11 +74,19 @@ class Person:
         end = time.monotonic() + PATIENCE
         while re.search(row, self.text):
             assert time.monotonic() < end, f"{key!r} did not answer; the screen:\n{self.text}"
-            time.sleep(1)  # longer than the quiet that a key needs
-            self.process.send(key)
-            self.looks()
-            if not self.looks():
-                break
+            quiet = time.monotonic() + 1  # longer than the quiet that a key needs, and than it takes to be seen to stand alone
+            while time.monotonic() < quiet:
+                if not self.looks():
+                    return
+            if re.search(row, self.text):
+                self.process.send(key)
+
+    def denies(self, reason: str = "") -> None:
+        """Deny what the chat asks about."""
+        self.sees(r"d deny  \? help$")
+        self.process.send("d")
+        self.sees(r"why not \(Enter: no reason\) >$")
+        self.types(reason)
 
     def clears(self) -> None:
         """Look at an empty screen from here on, as after a long scroll. Only at a prompt."""

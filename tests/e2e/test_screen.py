@@ -14,6 +14,7 @@ import pytest
 from toolcrib.testing import ChatServer
 
 pytestmark = pytest.mark.e2e
+CHOICES = r"^  o once .*  d deny  \? help$"
 SLOW = {"command": "touch started; until [ -e go ]; do sleep 0.05; done; echo went"}
 
 
@@ -108,9 +109,11 @@ def test_what_is_typed_ahead_answers_no_question_and_stays(talking: Any, server:
     screen = talking.text
     assert "│ rm -rf build" in screen
     assert re.search(r"^> o{10,}$", screen, re.MULTILINE)
-    talking.sees(r"\[d\]eny  \? >$")
+    talking.sees(CHOICES)
     assert (project / "build").exists()
-    talking.types("n")
+    talking.process.send("d")
+    talking.sees("why not")
+    talking.types("not now")
     talking.sees(r"^Kept\.$")
     assert re.search(r"^> o{10,}$", talking.sees(r"/help\Z"), re.MULTILINE)
 
@@ -133,12 +136,13 @@ def test_alt_and_a_letter_answer_no_question(talking: Any, server: ChatServer, p
     (project / "build").mkdir()
     server.responses += [ChatServer.calls(("terminal", {"command": "rm -rf build"})), ChatServer.text("Kept.")]
     talking.types("tidy up")
-    talking.sees(r"\[d\]eny  \? >$")
-    assert "Alt-S" not in talking.sees(r"Ctrl-C says no")
-    talking.process.send("\x1bs\x18\x13\x1bo")
-    talking.types("")
-    talking.sees(r"\? >$")
-    talking.types("d no")
+    talking.sees(CHOICES)
+    assert "Alt-S" not in talking.sees(r"Ctrl-C says no and interrupts")
+    talking.process.send("\x1bs\x18\x13\x1bo\r")
+    talking.sees(CHOICES)
+    talking.process.send("d")
+    talking.sees(r"why not")
+    talking.types("no")
     talking.sees(r"^Kept\.$")
     assert (project / "build").exists()
 
@@ -302,9 +306,9 @@ def test_a_persons_time_is_not_the_calls(talking: Any, server: ChatServer, proje
     (project / "build").mkdir()
     server.responses += [ChatServer.calls(("terminal", {"command": "rm -rf build"})), ChatServer.text("Gone.")]
     talking.types("tidy up")
-    talking.sees(r"\[d\]eny  \? >$")
+    talking.sees(CHOICES)
     time.sleep(3)
-    talking.types("o")
+    talking.process.send("o")
     found = re.search(r"rm -rf build  ([\d.]+) (m?s)  ok", talking.sees(r"^Gone\.$"))
     assert found is not None
     assert found[2] == "ms" or float(found[1]) < 3
@@ -347,3 +351,80 @@ def test_a_dumb_terminal_gets_plain_lines(sit_down: Any, server: ChatServer) -> 
     person.types("run it")
     screen = person.sees(r"^It says \*\*hi\*\*\.$")
     assert re.search(r"^💻 terminal  echo hi  .*  ok$", screen, re.MULTILINE)
+
+
+# -- approvals -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(talking: Any, server: ChatServer, project: Path) -> Any:
+    """At the choices about a command that deletes a folder, for which the model waits."""
+    (project / "build").mkdir()
+    server.responses += [ChatServer.calls(("terminal", {"command": "rm -rf build"})), ChatServer.text("So be it.")]
+    talking.types("tidy up")
+    talking.sees(CHOICES)
+    return talking
+
+
+def test_text_that_goes_on_answers_nothing_and_is_kept(asked: Any, project: Path) -> None:
+    """Though its first letters are choices, and it began when the choices had stood there for a while."""
+    asked.process.send("only")
+    asked.sees(r"^> only$")
+    asked.process.send("\r o p s")
+    asked.sees(r"^> only o p s\n  o once")
+    asked.process.send("\x1b[200~ o\n o\x1b[201~")
+    asked.sees(r"^> only o p s o\n   o\n  o once")
+    assert (project / "build").exists()
+    asked.chooses("o")
+    asked.sees(r"^  approved: this call only.*\n(.*\n)*So be it\.$")
+    assert re.search(r"^> only o p s o\n   o$", asked.sees(r"/help\Z"), re.MULTILINE)
+    assert not (project / "build").exists()
+
+
+def test_the_arrows_and_enter_choose(asked: Any, project: Path) -> None:
+    asked.process.send("\x1b[C")
+    asked.sees(r"^  \[o once\]")
+    asked.process.send("\x1b[C")
+    asked.sees(r"^  o once  \[p this path\]")
+    asked.process.send("\r")
+    asked.sees(r"^  approved: fs\.recursive-delete, of ")
+    asked.sees(r"^So be it\.$")
+    assert not (project / "build").exists()
+
+
+def test_a_denial_takes_its_reason_on_the_same_line(asked: Any, server: ChatServer, project: Path) -> None:
+    asked.process.send("d")
+    asked.sees(r"^  why not \(Enter: no reason\) >$")
+    asked.types("I need the log")
+    asked.sees(r"^So be it\.$")
+    assert "I need the log" in server.requests[1]["messages"][-1]["content"]
+    assert (project / "build").exists()
+
+
+def test_ctrl_c_says_no_and_interrupts(asked: Any, server: ChatServer, project: Path) -> None:
+    asked.presses("c")
+    asked.sees(r"^interrupted; the session is kept$")
+    asked.at_prompt()
+    assert len(server.requests) == 1
+    assert (project / "build").exists()
+    asked.types("go on")
+    asked.sees(r"^So be it\.$")
+
+
+def test_a_small_screen_shows_all_that_a_yes_covers(sit_down: Any, server: ChatServer, project: Path) -> None:
+    command = "rm -rf " + " ".join(f"folder-{number}" for number in range(14))
+    server.responses += [ChatServer.calls(("terminal", {"command": command})), ChatServer.text("Kept.")]
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m", columns=40, rows=8)
+    person.sees(r"^>$")
+    person.types("tidy up")
+    pages = [person.sees(r"more lines: v next page(.*\n)*  v o .*d \?$")]
+    for left in (r"more lines?: v next page", r"that was all of it"):
+        person.process.send("v")
+        pages.append(person.sees(rf"{left}(.*\n)*  v o .*d \?$"))
+        while "that was all" not in pages[-1] and left.startswith("that"):
+            person.process.send("v")
+            pages.append(person.sees(r"(next page|that was all)(.*\n)*  v o .*d \?$"))
+    person.process.send("d")
+    person.sees("why not")
+    person.types("")
+    person.sees(r"^Kept\.$")

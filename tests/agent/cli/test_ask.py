@@ -173,7 +173,7 @@ class Keys(Script):
         self.keys = deque(keys)
         self.rows: list[str] = []
 
-    async def read_key(self, row: str) -> str:
+    async def read_key(self, row: str, letters: str = "", at_once: str = "") -> str:
         self.rows.append(row)
         key = self.keys.popleft()
         if isinstance(key, str):

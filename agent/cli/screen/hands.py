@@ -1,0 +1,43 @@
+"""What a person does at the keyboard, for whoever acts on it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+
+class Hands(Protocol):
+    """Receiver of what a person does."""
+
+    def sent(self, text: str, *, steers: bool) -> None:
+        """Take a message. ``steers``: it is for what runs now."""
+        ...
+
+    def interrupted(self) -> None:
+        """Ctrl-C, where no question waits and nothing lies in the draft."""
+        ...
+
+    def left(self) -> None:
+        """Ctrl-D in an empty draft."""
+        ...
+
+    def changed(self, *, whole: bool) -> None:
+        """Something was typed, or, where ``whole``, the screen has another size or was another program's."""
+        ...
+
+    def cleared(self) -> None:
+        """Ctrl-L."""
+        ...
+
+    def next_mode(self) -> None:
+        """Shift-Tab."""
+        ...
+
+    @property
+    def is_settling(self) -> bool:
+        """True while a question waits for a pause in the typing: no line is sent meanwhile."""
+        ...
+
+    def away(self) -> AbstractContextManager[None]:
+        """Leave the screen to another program for a while."""
+        ...

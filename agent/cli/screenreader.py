@@ -1,0 +1,60 @@
+"""The chat's own screen, for questions: rows that stay above, the line or the row of keys where the draft is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agent.cli.interactive import InteractiveChat
+
+
+class ScreenReader:
+    """The screen, for questions: see agent.cli.ask.KeyReader."""
+
+    def __init__(self, chat: InteractiveChat) -> None:
+        self._chat = chat
+        self._shown = self._is_new = True
+        self.settles = False
+        """True while a question waits for the person to stop typing."""
+
+    def begin(self) -> None:
+        """Begin a prompt: until it is quiet once, no key is meant for it."""
+        self._is_new = True
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and rows that lines are broken for."""
+        painter = self._chat.board.painter
+        return painter.columns, painter.height + 1
+
+    def show(self, text: str) -> None:
+        self._shown = True
+        self._chat.view.screen.text(text)
+
+    @property
+    def reads_keys(self) -> bool:
+        """True always: the chat's own screen is for terminals that can."""
+        return True
+
+    async def read_key(self, row: str, letters: str = "", at_once: str = "") -> str:
+        quiet, self._shown, self._is_new = self._is_new, False, False
+        self.settles = quiet
+        self._chat.board.changed()
+        try:
+            return await self._chat.keyboard.read_key(row, letters, at_once, quiet=quiet, settled=self._settled)
+        finally:
+            self.settles = False
+
+    async def read_line(self, prompt: str) -> str:
+        quiet, self._shown = self._shown, False
+        self.settles = quiet
+        self._chat.board.changed()
+        try:
+            line = await self._chat.keyboard.read_line(prompt, quiet=quiet, settled=self._settled)
+        finally:
+            self.settles = False
+        self._chat.view.screen.text(f"{prompt}{line}")
+        return line
+
+    def _settled(self) -> None:
+        self.settles = False
