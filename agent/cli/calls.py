@@ -91,8 +91,12 @@ def running_rows(call: ToolCall, emoji: str, seconds: float, output: Sequence[st
     return [first, *((("    ", ""), (shortened(line, columns - 4), "dim")) for line in output)]
 
 
-def finished_rows(executed: ExecutedCall, emoji: str, number: int, columns: int, *, whole: bool) -> list[Row]:
-    """Return the rows that stay of a call. ``whole``: all of its result, as for a call that a person typed."""
+def finished_rows(
+    executed: ExecutedCall, emoji: str, number: int, columns: int, *, whole: bool, differs: str | None = None
+) -> list[Row]:
+    """Return the rows that stay of a call. ``whole``: all of its result, as for a call that a person typed. ``differs`` is the
+    diff of a file that it replaced.
+    """
     word, colour = outcome(executed)
     style = _STYLES.get(colour, "")
     if (code := _exit_code(executed)) and word == "ok":
@@ -100,8 +104,8 @@ def finished_rows(executed: ExecutedCall, emoji: str, number: int, columns: int,
     tail = [(f"  {seconds_of(executed.duration)}", "dim"), (f"  {word}", style), *_where(executed), (f"  #{number}", "dim")]
     first = call_row(executed.call, emoji, tail, columns)
     if whole:
-        return [first, *_lines(result_text(executed), columns)]
-    return [first, *_what_matters(executed, number, columns)]
+        return [first, *_lines(result_text(executed), columns), *([] if differs is None else diff_rows(differs, columns))]
+    return [first, *_what_matters(executed, number, columns, differs)]
 
 
 def _exit_code(executed: ExecutedCall) -> int:
@@ -131,7 +135,7 @@ def _shown(value: Any) -> str:
     return f"\n  {text}".replace("\n", "\n  ") if "\n" in text else text
 
 
-def _what_matters(executed: ExecutedCall, number: int, columns: int) -> list[Row]:
+def _what_matters(executed: ExecutedCall, number: int, columns: int, differs: str | None) -> list[Row]:
     result, data = executed.result, executed.result.data
     if not result.is_success:
         return _some(_reason(result_text(executed), columns), MOST_REASON, number)
@@ -141,6 +145,8 @@ def _what_matters(executed: ExecutedCall, number: int, columns: int) -> list[Row
         if executed.call.name == "todo" and isinstance(todos := data.get("todos"), Sequence):
             return [row for todo in todos if isinstance(todo, Mapping) for row in _task(todo, columns)]
         if executed.call.name == "write_file" and isinstance(executed.call.args, Mapping):
+            if differs is not None:
+                return _some(diff_rows(differs, columns), MOST_DIFF, number) or [(("  nothing changed", "dim"),)]
             return _written(str(executed.call.args.get("content", "")), number, columns)
         if executed.call.name == "terminal":
             rows = _lines(result_text(executed).removesuffix("[exit code 0]"), columns - 2, "dim")

@@ -50,6 +50,7 @@ class _Running:
         self.asked = 0.0
         self.asking_since: float | None = None
         self.output: list[str] = []
+        self.differs: str | None = None
 
     def seconds(self, now: float) -> float:
         """Return how long it took by itself."""
@@ -208,6 +209,8 @@ class LiveView:
         if event.activity_type == "terminal-output" and isinstance(text := content.get("text"), str):
             lines = [line for line in text.split("\n") if line.strip()]
             running.output = [tame(line).expandtabs(4) for line in lines[-_OUTPUT_ROWS:]]
+        elif event.activity_type == "file-difference" and isinstance(text := content.get("text"), str):
+            running.differs = text
         elif event.activity_type == "tool-call-progress":
             running.output = [_progress(content)]
         self._board.changed()
@@ -269,9 +272,10 @@ class LiveView:
 
     def _finished(self, executed: ExecutedCall, emoji: str) -> None:
         self.end()
-        self._running.pop(executed.call.id, None)
-        number = self.add_item(executed.call.name, whole_of(executed))
-        self._board.add(finished_rows(executed, emoji, number, self._board.columns, whole=not self.brief))
+        running = self._running.pop(executed.call.id, None)
+        differs = None if running is None else running.differs
+        number = self.add_item(executed.call.name, whole_of(executed) + (f"\n{tame(differs)}" if differs else ""))
+        self._board.add(finished_rows(executed, emoji, number, self._board.columns, whole=not self.brief, differs=differs))
 
     def _think(self, text: str) -> None:
         if not self._thought_length:
