@@ -80,7 +80,10 @@ def call_row(call: ToolCall, emoji: str, tail: Sequence[tuple[str, str]], column
     room = columns - row_width(((head, ""), *tail))
     if room < _NARROW:
         return ((shortened(head.rstrip(), columns - row_width((*tail,))), "strong"), *tail)
-    return ((head, "strong"), (word, "dim"), (shortened(about(call), max(room - width(word), 4)), ""), *tail)
+    subject = about(call)
+    if room - width(word) < min(width(subject), _NARROW):  # what it is about says more than the word
+        word = ""
+    return ((head, "strong"), (word, "dim"), (shortened(subject, room - width(word)), ""), *tail)
 
 
 def running_rows(call: ToolCall, emoji: str, seconds: float, output: Sequence[str], columns: int) -> list[Row]:

@@ -21,6 +21,8 @@ COMMAND = Path(sys.executable).with_name("toolcrib")
 PATIENCE = 60.0
 """Seconds that anything may take on a busy machine. Nothing here is fast or slow; it happens or it doesn't."""
 CURSOR_QUERY = b"\x1b[6n"
+VARIANT = "\ufe0f".encode()
+"""A mark that asks for an emoji's wide form; pyte drops what stands behind it."""
 
 
 class Person:
@@ -43,7 +45,7 @@ class Person:
             return True
         except pexpect.EOF:
             return False
-        self._stream.feed(data)
+        self._stream.feed(data.replace(VARIANT, b""))
         for _ in range(data.count(CURSOR_QUERY)):
             self.process.send(f"\x1b[{self._screen.cursor.y + 1};{self._screen.cursor.x + 1}R")
         return True

@@ -48,6 +48,9 @@ class DraftRows:
 
 def draft_rows(text: str, cursor: int, columns: int, *, prompt: str = "> ", style: str = "prompt") -> DraftRows:
     """Lay out a draft of any length behind its prompt. ``cursor`` is a place in ``text``."""
+    if text and width(prompt) * 2 > columns:  # no room beside it
+        below = draft_rows(text, cursor, columns, prompt="  ", style=style)
+        return DraftRows([((prompt, style),), *below.rows], (below.cursor[0] + 1, below.cursor[1]))
     margin: Row = ((prompt, style),)
     blank: Row = ((" " * width(prompt), ""),)
     room = max(columns - width(prompt), 4)

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
-from agent.cli.calls import finished_rows
+from agent.cli.calls import call_row, finished_rows
 from agent.cli.complete import LineCompleter
 from agent.cli.escape import exact, one_line, tame
 from agent.cli.faults import explained
 from agent.cli.render import Screen, brief_line, call_line, first_sentence, result_text, short_args, table
-from agent.cli.screen.cells import plain
+from agent.cli.screen.cells import plain, row_width
 from agent.cli.view import View
 from agent.events import TextDelta, ThinkingDelta, ToolFinished, ToolStarted, TurnStarted
 from model_tools import get_tool_definitions
@@ -166,3 +166,11 @@ def test_arguments_in_a_few_words() -> None:
     assert len(short_args({"command": "x" * 200})) == 60
     assert short_args({}) == ""
     assert short_args(["odd"]) == "['odd']"
+
+
+@pytest.mark.parametrize("columns", range(20, 90))
+def test_the_line_of_a_call_fits_and_keeps_its_end(columns: int) -> None:
+    call = ToolCall("1", "write_file", {"path": "some/long/path/of/a/file.py", "content": ""})
+    row = call_row(call, "✍️", [("  1.2 s", ""), ("  ok", ""), ("  #4", "")], columns)
+    assert row_width(row) <= columns
+    assert plain(row).endswith("  1.2 s  ok  #4")
