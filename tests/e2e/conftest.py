@@ -54,6 +54,12 @@ class Person:
     def text(self) -> str:
         return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
 
+    @property
+    def scrolled(self) -> str:
+        """What scrolled away, and the screen."""
+        lines = ["".join(row[x].data for x in range(self._screen.columns)) for row in self._screen.history.top]
+        return "\n".join([*(line.rstrip() for line in lines), self.text])
+
     def sees(self, pattern: str) -> str:
         """Wait for a regular expression on the screen, and return the whole screen."""
         end = time.monotonic() + PATIENCE

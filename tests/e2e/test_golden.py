@@ -206,7 +206,7 @@ def test_approvals_and_modes(chat: Any, server: ChatServer, project: Path, colum
     person.sees(r"\?( help)?\n[^\n]*\Z")
     album.add("a question", person.text)
     person.process.send("?")
-    person.sees(r"^  \?   ")
+    person.sees(r"^  \?   (.*\n)*.*d( deny)?  ?\?( help)?\n[^\n]*\Z")
     album.add("what the answers mean", person.text)
     person.process.send("\x1b[C")
     person.sees(r"\[o once\]")

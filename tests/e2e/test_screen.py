@@ -14,6 +14,7 @@ import pytest
 from toolcrib.testing import ChatServer
 
 pytestmark = pytest.mark.e2e
+CHOICES_SHORT = r"^  v o .*d \?$"
 CHOICES = r"^  o once .*  d deny  \? help$"
 SLOW = {"command": "touch started; until [ -e go ]; do sleep 0.05; done; echo went"}
 
@@ -415,15 +416,18 @@ def test_a_small_screen_shows_all_that_a_yes_covers(sit_down: Any, server: ChatS
     command = "rm -rf " + " ".join(f"folder-{number}" for number in range(14))
     server.responses += [ChatServer.calls(("terminal", {"command": command})), ChatServer.text("Kept.")]
     person = sit_down("chat", "--base-url", server.base_url, "--model", "m", columns=40, rows=8)
-    person.sees(r"^>$")
+    person.at_prompt()
     person.types("tidy up")
-    pages = [person.sees(r"more lines: v next page(.*\n)*  v o .*d \?$")]
-    for left in (r"more lines?: v next page", r"that was all of it"):
-        person.process.send("v")
-        pages.append(person.sees(rf"{left}(.*\n)*  v o .*d \?$"))
-        while "that was all" not in pages[-1] and left.startswith("that"):
-            person.process.send("v")
-            pages.append(person.sees(r"(next page|that was all)(.*\n)*  v o .*d \?$"))
+    person.sees(r"^  ! \d+ more lines: v next page")
+    person.sees(CHOICES_SHORT)
+    person.process.send("V")
+    person.sees(r"^  ! that was all of it$")
+    person.sees(CHOICES_SHORT)
+    shown = "".join(person.scrolled.split())
+    assert all(f"folder-{number}" in shown for number in range(14))
+    assert "fs.recursive-delete" in shown
+    person.process.send("v")
+    person.sees(r"that was all of it; V shows it$")
     person.process.send("d")
     person.sees("why not")
     person.types("")

@@ -143,10 +143,13 @@ class Keyboard:
         finally:
             self._asked = None
             self._app.layout.focus(self._windows[0])
-            self._hands.changed(whole=True)
+            asyncio.get_running_loop().call_soon(self._shown_anew)  # the next row of keys, where one follows at once
         if isinstance(line, str):
             return line
         raise line
+
+    def _shown_anew(self) -> None:
+        self._hands.changed(whole=True)
 
     async def _quiet(self) -> None:
         begin = time.monotonic()
