@@ -19,6 +19,7 @@ from toolcrib import (
     StoreFailed,
     StreamBroken,
     ToolcribError,
+    ToolError,
 )
 
 _FIXES: tuple[tuple[type[ToolcribError], str], ...] = (
@@ -38,7 +39,7 @@ _SILENT = "The server took the request, so it runs and the address is right. Its
 """The fix where nothing of a reply came in time."""
 
 _PLAIN = ("ToolcribError", "ConfigError")
-"""Kinds whose names tell a person nothing: what they say is what was typed or configured wrong."""
+"""Kinds whose names tell a person nothing: what they say is what was typed or configured wrong. A ToolError names itself."""
 
 
 def kind_of(error: ToolcribError) -> str:
@@ -52,7 +53,7 @@ def kind_of(error: ToolcribError) -> str:
 def explained(error: ToolcribError) -> str:
     """The error and its fix, in one or two lines."""
     kind = kind_of(error)
-    text = tame(str(error)) if kind in _PLAIN else f"{kind}: {tame(str(error))}"
+    text = tame(str(error)) if kind in _PLAIN or isinstance(error, ToolError) else f"{kind}: {tame(str(error))}"
     if isinstance(error, RateLimited) and not error.retryable:
         return text  # no waiting mends it
     if isinstance(error, RateLimited | Overloaded) and error.retry_after is not None:

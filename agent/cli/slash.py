@@ -32,6 +32,7 @@ _KEYS = """\
 What you type while it works is queued; {steer} hands it to the model with its next results, {take_back} takes it back.
 {newline}, or a backslash before Enter begin another line; {edit} opens $EDITOR; {search} searches the history.
 {next_mode} switches the mode: default, confirm-edits, plan.
+A question takes a letter, or the arrows and Enter; what you go on typing stays yours. Ctrl-C says no to it and interrupts.
 Ctrl-C interrupts what runs and keeps the session. {complete} completes. /keys lists all keys.
 """
 _PLAIN_KEYS = """\

@@ -92,6 +92,8 @@ def result_of(executed: ExecutedCall) -> Record:
     """Return the record of a call's result."""
     call, result = executed.call, executed.result
     record = {"call_id": call.id, "name": call.name, "text": as_json(executed), "is_error": result.is_error}
+    if result.failure is not None and result.failure.kind == "Denied":
+        record["denied"] = True
     return {**record, **_with(images_of(executed))}
 
 

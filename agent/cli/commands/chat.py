@@ -147,7 +147,7 @@ def _conversation(args: argparse.Namespace, crib: Crib, live: InteractiveChat | 
     below = _Below(screen, Terminal(sys.stdout, lines_only=aloud)) if interactive else None
     opening = ChatOpening(
         crib,
-        live.ask if live is not None else asker_for(below or find_terminal()),
+        live.ask if live is not None else asker_for(below or find_terminal(), lambda: conversation.interrupt()),
         limits_of(crib.config, args, _TURNS),
         args.toolsets,
         args.disable,
@@ -158,9 +158,9 @@ def _conversation(args: argparse.Namespace, crib: Crib, live: InteractiveChat | 
         mode_of(args, crib.config),
         live,
     )
-    if live is not None:
-        return Conversation(opening, choice_of(args), live.view.screen, live.view)
-    return Conversation(opening, choice_of(args), screen)
+    shown = (screen,) if live is None else (live.view.screen, live.view)
+    conversation = Conversation(opening, choice_of(args), *shown)
+    return conversation
 
 
 class _Below:
