@@ -276,7 +276,8 @@ class LiveView:
         for running in self._running.values():
             if running.asking_since is None:
                 yield from running_rows(running.call, running.emoji, running.seconds(now), running.output, columns)
-        if self._running and self._coming > 0:
+        asks = any(running.asking_since is not None for running in self._running.values())
+        if self._running and self._coming > 0 and not asks:
             more = f"{self._coming} more call{'' if self._coming == 1 else 's'}"
             yield ((shortened(f"  {more} wait{'s' if self._coming == 1 else ''}: one runs after the other", columns), "dim"),)
         what = "the model is thinking" if self._thought_length else self._waits_for

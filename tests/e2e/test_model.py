@@ -125,7 +125,7 @@ def test_a_model_asks_and_the_person_agrees(talking: Any, server: ChatServer, pr
     (project / "build").mkdir()
     server.responses += [ChatServer.calls(("terminal", {"command": "rm -rf build"})), ChatServer.text("It is gone.")]
     talking.types("tidy up")
-    screen = talking.sees(r"\[o\]nce .*\[d\]eny")
+    screen = talking.sees(r"o once .*d deny")
     assert "│ rm -rf build" in screen
     talking.types("o")
     talking.sees(r"^It is gone\.$")
