@@ -48,7 +48,7 @@ def test_nothing_of_a_command_draws_a_line_of_the_prompt(chatting: Any, project:
     for padding in (0, 60, 75, 76, 77, 78, 79, 80, 81, 82, 83, 100):
         command = f"rm -rf $'a\\n{forged}' {' ' * padding}{forged} \u0441at \u3164 {'漢' * padding}{forged}"
         chatting.types("@terminal " + json.dumps({"command": command}))
-        screen = chatting.sees(r"o once .*d deny  \? help$")
+        screen = chatting.sees(r"o once .*d deny  \? help\n[^\n]*says no and interrupts\Z")  # the whole of it is drawn
         prompt = screen[screen.rindex("terminal wants to run:") :].split("\n")[:-1]  # below it stands the chat's own line
         ours = (
             r"terminal wants|  in /|  ! |      as: |  This is|  o    this call only|  [dspta]    |  [um] N  |  o on|  ↳|  │[ ↳]"
