@@ -19,11 +19,13 @@ from toolcrib import ToolcribError
 if TYPE_CHECKING:
     from agent.crib import Crib
 
-HELP = "List the stored sessions; show one, export it as a document, fork it, forget old ones."
+HELP = "List the stored sessions and search them; show one, export it as a document, fork it, forget old ones."
 _EPILOG = """\
 examples:
   toolcrib sessions
   toolcrib sessions --here
+  toolcrib sessions search staging port            where both words stand
+  toolcrib sessions search '"bad gateway"' deplo*  a phrase, and a word that begins so; -word: where it does not stand
   toolcrib sessions show 4f1c
   toolcrib sessions export 4f1c > talk.md
   toolcrib sessions export 4f1c -o talk.html       or .md, .json
@@ -42,13 +44,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
         nargs="?",
-        choices=("list", "show", "export", "fork", "prune"),
+        choices=("list", "search", "show", "export", "fork", "prune"),
         default="list",
         help="what to do (default: list); the examples below show each",
     )
-    parser.add_argument("id", metavar="ID", nargs="?", default="", help="the session, for show, export and fork")
+    parser.add_argument(
+        "id", metavar="ID", nargs="?", default="", help="the session, for show, export and fork; what to search for"
+    )
+    parser.add_argument("words", metavar="WORD", nargs="*", help="search: more words that stand in the same message")
+    parser.add_argument("--best", action="store_true", help="search: the best first, not the newest")
+    parser.add_argument("--newer-than", metavar="AGE", type=age, help="search: only what was said since, such as 7d")
     parser.add_argument("--here", action="store_true", help="only those of this folder")
-    parser.add_argument("--limit", metavar="N", type=count, default=20, help="how many to list (default: 20)")
+    parser.add_argument("--limit", metavar="N", type=count, default=20, help="how many to list or find (default: 20)")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="export: into this file, in the form of its ending")
     parser.add_argument("--format", choices=("markdown", "html", "json"), help="export: the form (default: markdown)")
     parser.add_argument("--force", action="store_true", help="export: write over a file that is there")
@@ -61,8 +68,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from tools.dispatch.bridge import run_async
 
-    act = {"show": _show, "export": _export, "fork": _fork, "prune": _prune}.get(args.action, _list)
+    act = {"search": _search, "show": _show, "export": _export, "fork": _fork, "prune": _prune}.get(args.action, _list)
     with open_crib(args) as crib:
+        if args.words and args.action != "search":
+            raise ToolcribError(f"one id is enough: toolcrib sessions {args.action} {args.id}")
         if args.action == "prune":
             refuse_below(folders_of(crib.config), "forgetting sessions")
         return run_async(act(crib, args))
@@ -80,6 +89,13 @@ async def _list(crib: Crib, args: argparse.Namespace) -> int:
         table(session_rows(found, time.time()), spare=SPARE)
     else:
         print("no sessions yet; `toolcrib chat` begins one")
+    return OK
+
+
+async def _search(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.cli.searching import search
+
+    await search(crib, args)
     return OK
 
 
