@@ -31,7 +31,7 @@ _WORK = ("terminal", "file", "todo", "memory", "session_search")
 TOOLSETS: Mapping[str, Toolset] = MappingProxyType(
     {
         "safe": Toolset(
-            "Looks, plans and asks; changes nothing.", ("read_file", "search_files"), ("todo", "clarify", "session_search")
+            "Looks, plans and asks; changes nothing.", ("read_file", "search_files"), ("todo", "session_search", "clarify")
         ),
         "coding": Toolset("Reads, edits and runs.", includes=(*_WORK, "clarify")),
         "toolcrib-cli": Toolset("The interactive terminal.", includes=("coding",)),

@@ -146,9 +146,8 @@ def _resolved(path: str) -> Path:
 
 def _why_untrusted(config: Config, root: Path, digest: str, *, changed: bool) -> str:
     what = "its plugins changed since you trusted them" if changed else "this project's plugins are not trusted"
-    return (
-        f'{what}; read {plugin_folder(root)}, then put into {config.path}: plugins: {{trusted_projects: {{"{root}": {digest}}}}}'
-    )
+    by_hand = f'{config.path}: plugins: {{trusted_projects: {{"{root}": {digest}}}}}'
+    return f"{what}; read {plugin_folder(root)}, then `toolcrib plugins trust` there (by hand: {by_hand})"
 
 
 def _snapshot(project_dir: Path) -> dict[str, bytes]:

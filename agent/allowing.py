@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.below import folders_of, refuse_below
 from agent.config import BrokenConfig, OperatorRule, OperatorToolRule, parse_config, parse_value
+from agent.permissions import command_words, tool_words
 from toolcrib import ConfigError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def with_allowed(config: Config, texts: Sequence[str], files: Sequence[str], pro
     for file in files:
         _read(_content(Path(file).expanduser(), project_dir), f"--allow-file {file}", rules, tools)
     approval = replace(config.approval, rules=(*config.approval.rules, *rules), tools=(*config.approval.tools, *tools))
-    return replace(config, approval=approval), [*map(_of_command, rules), *map(_of_tool, tools)]
+    return replace(config, approval=approval), [*map(command_words, rules), *map(tool_words, tools)]
 
 
 def _content(file: Path, project_dir: Path) -> str:
@@ -103,13 +104,3 @@ def _filled(entry: Mapping[str, Any], source: str) -> dict[str, Any]:
         if isinstance(found.get(name), str):
             found[name] = [found[name]]
     return found
-
-
-def _of_command(rule: OperatorRule) -> str:
-    parts = [rule.command, rule.sub, rule.options, f"with operands like {rule.operands}" if rule.operands else "without operands"]
-    return f"{' '.join(part for part in parts if part)} ({rule.key})"
-
-
-def _of_tool(rule: OperatorToolRule) -> str:
-    args = ", ".join(f"{name}: {wanted}" for name, wanted in rule.args.items())
-    return f"calls of {rule.tool}{f' with {args}' if args else ''}"

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from agent.below import refuse_below
 from agent.config import (
     AllowlistEntry,
+    Config,
     append_allowlist,
     config_path,
     load_config,
@@ -42,6 +43,17 @@ class EntryFault:
 
     entry: AllowlistEntry
     reason: str
+
+
+def entry_faults(config: Config, project_root: str) -> list[EntryFault]:
+    """Return the entries of command_allowlist that can never count below that folder."""
+    found = []
+    for entry in config.command_allowlist:
+        try:
+            _to_grant(_bound(entry, project_root))
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it doesn't count
+            found.append(EntryFault(entry, str(error)))
+    return found
 
 
 class PermanentGrants:

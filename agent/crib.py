@@ -15,6 +15,7 @@ from agent.allowlist import PermanentGrants
 from agent.backends import BUILT_IN, Backends
 from agent.below import Hold
 from agent.config import Config, load_config
+from agent.confirming import require_confirmed
 from agent.conversation.session import Session
 from agent.granting import ToolLine
 from agent.lifecycle import Lifecycle
@@ -170,6 +171,8 @@ class Crib:
                 if known is not None:
                     return known
                 derived = load_config(self.config.path, profile=self.config.profile, project_dir=folder)
+                if derived.digest != self.config.digest:
+                    require_confirmed(derived)
                 return self._new_workspace(derived, folder, is_derived=True)
             known = next((one for one in self._workspaces if one.project_dir == folder and _same(one.config, config)), None)
             return known or self._new_workspace(config, folder)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from agent.config import state_dir
+from agent.providers._history import whole
 from toolcrib import ToolcribError
 from toolcrib._regex import Regex
 from toolcrib._store import SessionInfo
@@ -98,21 +99,26 @@ def _about(info: SessionInfo) -> list[str]:
 
 
 def _parts(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield what was said, and each call with its result: ``{"name", "args", "text", "is_error"}``, ``text`` None: unknown."""
+    """Yield what was said, and each call with its result: ``{"name", "args", "text", "state"}``.
+
+    ``text`` None is unknown; ``state`` is "failed", "denied", or "" for one that went well.
+    """
     waiting: list[Mapping[str, Any]] = []
     for record in records:
         if record["role"] == "results":
             results = {result["call_id"]: result for result in record["results"]}
             for call in waiting:
                 result = results.get(call["id"], {})
-                yield "call", {**call, "text": result.get("text"), "is_error": result.get("is_error", False)}
+                state = "denied" if result.get("denied") else "failed" if result.get("is_error") else ""
+                yield "call", {**call, "text": result.get("text"), "state": state}
             waiting = []
             continue
-        yield from (("call", {**call, "text": None, "is_error": False}) for call in waiting)
+        yield from (("call", {**call, "text": None, "state": ""}) for call in waiting)
         waiting = list(record.get("calls") or ())
+        record = whole(record)
         if record.get("text") or record.get("images"):
             yield str(record["role"]), record
-    yield from (("call", {**call, "text": None, "is_error": False}) for call in waiting)
+    yield from (("call", {**call, "text": None, "state": ""}) for call in waiting)
 
 
 def _images(record: Mapping[str, Any]) -> list[str]:
@@ -149,7 +155,7 @@ def _markdown(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> str:
     blocks = [f"# {_escaped(info.title or 'A session')}", "  \n".join(map(_escaped, _about(info)))]
     for kind, part in _parts(records):
         if kind == "call":
-            sign = " (failed)" if part["is_error"] else ""
+            sign = f" ({part['state']})" if part["state"] else ""
             blocks += [f"**{_escaped(str(part['name']))}**{sign}", _fenced(_arguments(part)), _fenced(_result(part))]
         else:
             said = str(part["text"]).strip("\n")
@@ -179,7 +185,8 @@ def _html(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> str:
     body = [f"<h1>{title}</h1>", f'<p class="meta">{"<br>".join(map(html.escape, _about(info)))}</p>']
     for kind, part in _parts(records):
         if kind == "call":
-            name, state = html.escape(str(part["name"])), " class=failed" if part["is_error"] else ""
+            name, state = html.escape(str(part["name"])), " class=failed" if part["state"] else ""
+            name += f" ({part['state']})" if part["state"] else ""
             first = html.escape(_arguments(part).splitlines()[0][:100]) if _arguments(part) else ""
             body.append(
                 f"<details{state}><summary>{name} <code>{first}</code></summary>"

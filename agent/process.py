@@ -17,6 +17,7 @@ from typing import Any
 from agent._plugin_sources import canonical
 from agent.backends import BUILT_IN
 from agent.config import Config, load_config, secrets_path
+from agent.confirming import require_confirmed
 from agent.plugins import PluginInfo, load_plugins
 from toolcrib import PluginError, ToolEntry
 from tools.dispatch.hooks import life_hooks
@@ -44,7 +45,7 @@ class ProcessPlugins:
         ``protect`` is told, before any plugin's code runs, of the files that no tool may change. Raises ConfigError.
         """
         with self._lock:
-            config = load_config(project_dir=Path.cwd()) if config is None else config
+            config = require_confirmed(load_config(project_dir=Path.cwd())) if config is None else config
             if not config.plugins.enabled:
                 return []
             protect([config.path, config.folder / "plugins", secrets_path(config.folder)])

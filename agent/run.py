@@ -30,6 +30,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from agent.config import Config, load_config
+from agent.confirming import require_confirmed
 from agent.conversation.limits import RunLimits
 from agent.conversation.session import Session
 from agent.conversation.state import RunResult
@@ -59,11 +60,12 @@ def assemble(
 ) -> Crib:
     """Put one process's toolcrib together. ``config`` given is used as it is, else ``config_file`` or the person's own is read.
 
-    Raises ConfigError with every fault of the configuration, and StoreFailed where sessions can't be kept. Plugins that fail
+    Raises ConfigError with every fault of the configuration, UnconfirmedConfig where the file was changed since a person agreed
+    to it (a given ``config`` is its program's to vouch for), and StoreFailed where sessions can't be kept. Plugins that fail
     are reported in ``Crib.plugins``.
     """
     if config is None:
-        config = load_config(config_file, profile=profile, project_dir=project_dir or Path.cwd())
+        config = require_confirmed(load_config(config_file, profile=profile, project_dir=project_dir or Path.cwd()))
     return Crib(config, project_dir, store or open_store(config))
 
 

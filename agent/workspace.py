@@ -267,7 +267,9 @@ def _operators(config: Config) -> tuple[Sequence[Rule], ToolRules | None]:
         key = "approval.tools"
         decisions = tool_rules([asdict(entry) for entry in approval.tools])
     except ConfigError as error:
-        raise ConfigError(f"{config.origins.get(key, config.path)}: {error}") from error
+        item = str(error).partition("]")[0] + "]"
+        where = config.origins.get(item, config.origins.get(key, config.path))
+        raise ConfigError(f"{where}: {error}") from error
 
     def says(name: str, args: Any, paths: Sequence[str]) -> RuleSays | None:
         rule = decide(decisions, name, args if isinstance(args, Mapping) else {}, paths)

@@ -18,10 +18,10 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from benchmarks._face_child import RATE, tokens
 from benchmarks.core import CannotMeasureError, Figure, clean_environment, median_of_each, once
@@ -36,6 +36,8 @@ _KEYS = "ABCDEFGHIJKLMNOPQRST"
 _BETWEEN_KEYS = 0.1
 _ERASE = b"\x15"
 _LIMIT = 60.0
+_LONG = 10_000
+_LONG_SESSION = "1f" * 16
 _WORKING = b"Alt-S steers"
 """Part of the chat's last line while a model is at work."""
 
@@ -46,6 +48,7 @@ def measure(*, quick: bool) -> list[Figure]:
         home = Path(folder)
         return [
             _first_prompt(home, quick=quick),
+            _resume(home, quick=quick),
             *_while_it_streams(home, quick=quick),
             *_render(quick=quick),
             _program(home, quick=quick),
@@ -69,6 +72,72 @@ def _first_prompt(home: Path, *, quick: bool) -> Figure:
     return Figure(
         "face.first_prompt", took["chat"] * 1e3, "ms", took["pass"] * 1e3, 25, "ratio", "python -c pass; the chat also ends"
     )
+
+
+def _resume(home: Path, *, quick: bool) -> Figure:
+    """A session of 10,000 messages that is continued, until its prompt and its end, and a new one with the same model."""
+    from toolcrib.testing import ChatServer
+
+    toolcrib = str(Path(sys.executable).with_name("toolcrib"))
+    with ChatServer() as server, tempfile.TemporaryDirectory(prefix="toolcrib-bench-", dir=home) as folder:
+        project = Path(folder)
+        _fill(project, server.base_url)
+        new = [toolcrib, "chat", "--model", "m", "--base-url", server.base_url]
+
+        def chat(command: Sequence[str], shown: bytes) -> float:
+            before = _of_children()
+            watched = _Watched(command, project)
+            watched.sees(shown)
+            watched.leave(b"/help", behind=shown)
+            return _of_children() - before
+
+        def resumed() -> float:
+            return chat([toolcrib, "chat", "--resume", _LONG_SESSION], b"messages above")
+
+        runs: dict[str, Callable[[], float]] = {"resumed": resumed, "new": lambda: chat(new, b"m answers")}
+        for run in runs.values():
+            run()  # compiles what is not compiled yet
+        took = median_of_each(runs, 2 if quick else 9)
+    against = f"a new chat; {_LONG:,} messages, and the chat also ends"
+    return Figure("face.resume", took["resumed"] * 1e3, "ms", took["new"] * 1e3, 1000, "value", against)
+
+
+def _fill(home: Path, base_url: str) -> None:
+    """Store a long session: questions, each with a call and an answer."""
+    import asyncio
+
+    from agent.store.sqlite import SqliteStore
+
+    via = {"provider": "chat", "model": "m", "base_url": base_url}
+    about = {"model": "m", "via": via, "usage": {"input": 1000, "output": 50}, "at": time.time()}
+
+    def reply(text: str, native: dict[str, Any]) -> dict[str, Any]:
+        return {"role": "assistant", "text": text, **about, "calls": [], "native": {"wire": "chat", "message": native}}
+
+    def exchange(number: int) -> list[dict[str, Any]]:
+        call, args = f"call_{number}", {"path": f"src/module_{number}.py"}
+        function = {"name": "read_file", "arguments": json.dumps(args)}
+        asking = {
+            "role": "assistant",
+            "content": "I look.",
+            "tool_calls": [{"id": call, "type": "function", "function": function}],
+        }
+        text = f"It returns one, number {number}. " * 10
+        result = {"call_id": call, "name": "read_file", "text": json.dumps({"content": "def f():\n    return 1\n" * 40})}
+        return [
+            {"role": "user", "text": f"What does function {number} do, and which test covers it?", "via": via},
+            reply("I look.", asking) | {"turn": f"r-{number}/1", "calls": [{"id": call, "name": "read_file", "args": args}]},
+            {"role": "results", "results": [{**result, "is_error": False, "seconds": 0.01}]},
+            reply(text, {"role": "assistant", "content": text}),
+        ]
+
+    async def store() -> None:
+        kept = SqliteStore(home / "toolcrib" / "toolcrib.db")
+        await kept.sessions.create(_LONG_SESSION, platform="cli", user="", model="m", cwd=str(home), via=via)
+        await kept.sessions.append_many(_LONG_SESSION, [one for number in range(_LONG // 4) for one in exchange(number)])
+        await asyncio.to_thread(kept.close)
+
+    asyncio.run(store())
 
 
 def _program(home: Path, *, quick: bool) -> Figure:

@@ -148,13 +148,31 @@ def python() -> str:
 
 
 @pytest.fixture
-def config() -> Callable[[str], Path]:
-    """Write the person's configuration."""
+def agree() -> Callable[[], None]:
+    """Agree, as the person, to what the configuration says now."""
+
+    def agree() -> None:
+        from agent.config import load_config
+        from agent.confirming import confirm
+
+        confirm(load_config(profile=""))
+
+    return agree
+
+
+@pytest.fixture
+def config(agree: Callable[[], None]) -> Callable[[str], Path]:
+    """Write the person's configuration; where toolcrib was started before, they agree to it too."""
 
     def write(text: str) -> Path:
+        from toolcrib import ConfigError
+
         file = Path(os.environ["XDG_CONFIG_HOME"]) / "toolcrib" / "config.yaml"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
+        if (Path(os.environ["XDG_STATE_HOME"]) / "toolcrib").exists():
+            with contextlib.suppress(ConfigError):  # a broken one is agreed to by nobody
+                agree()
         return file
 
     return write

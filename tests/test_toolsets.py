@@ -28,7 +28,7 @@ def test_named_bundles_and_composites_expand_to_tools() -> None:
     """003-11"""
     assert resolve_toolset("file") == FILES
     assert resolve_toolset("coding") == ["terminal", *FILES, "todo", "memory", "session_search", "clarify"]
-    assert resolve_toolset("safe") == ["read_file", "search_files", "todo", "clarify", "session_search"]
+    assert resolve_toolset("safe") == ["read_file", "search_files", "todo", "session_search", "clarify"]
 
 
 def test_nested_ones_name_each_tool_once() -> None:

@@ -86,7 +86,7 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """Summary of a session, for lists. ``title`` is the beginning of the first message of a user, on one line.
+    """Summary of a session, for lists. ``title`` is the beginning of the first paragraph that a user said, on one line.
 
     ``messages`` is their number. Times are Unix seconds; ``updated_at`` is that of the last message or change. ``place`` is the
     session's environment: its ``name`` and ``target``, and more that it needs to continue there; empty where unknown. ``host``

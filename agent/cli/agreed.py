@@ -10,6 +10,8 @@ from agent.cli.escape import exact
 from toolcrib._store import AuditEntry, Grant, TicketRecord
 
 _WIDE = 60
+SPARE_OF_GRANTS, SPARE_OF_TICKETS = (5, 4, 3), (1, 2)
+"""Columns of ``grant_rows`` and ``ticket_rows`` that a narrow terminal can do without."""
 
 
 def grant_rows(grants: Sequence[Grant]) -> list[list[str]]:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 OK, FAILED, USAGE, DENIED, UNASKED, CAPPED, TIMED_OUT, PARKED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 7, 130
+UNREAD = 141
+"""Exit code once nobody reads the output any more: what a shell says of a program that SIGPIPE ended."""
 TOPS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
 """Names that the distribution brings to the top level; others bring such names too."""
 _GONE = (errno.EPIPE, errno.EIO)
@@ -40,6 +42,8 @@ _EPILOG = """\
 examples:
   toolcrib chat                                            talk to a model; without one, type tool calls by hand
   toolcrib run "what does this project do?"                one task, for scripts too
+  toolcrib config set model '{base_url: "http://127.0.0.1:11434/v1", name: qwen3}'     the model that both ask
+  toolcrib plugins new mine                                a first tool of your own
   toolcrib call terminal '{"command": "uname -a"}'         run one call, print its JSON
   toolcrib tools                                           which tools there are, and why one is missing
   toolcrib toolsets --platform telegram                    what a platform gets
@@ -52,8 +56,15 @@ examples:
 """
 
 
+_CODES = """\
+exit codes: 0 done, 1 it failed, 2 a wrong command line, name or configuration (nothing was done), 130 interrupted.
+"""
+
+
 def run(argv: Sequence[str]) -> int:
-    """The exit code: 0 done, 1 failed, 2 a wrong command line or configuration, 130 interrupted; commands may have others."""
+    """The exit code: 0 done, 1 failed, 2 a wrong command line or configuration, 130 interrupted, 141 where nobody reads the
+    output any more; commands may have others.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # whatever the locale is, output never fails for a character
@@ -100,14 +111,17 @@ def _is_nowhere() -> bool:
 
 
 def _without_output(error: OSError) -> int:
-    """End without output: nobody reads it any more, or it can't be written. Raises any other error again."""
+    """End without output: nobody reads it any more, or it can't be written. Raises any other error again.
+
+    Where the reader of a pipe has gone, it ends as other programs do then: silent, as if by SIGPIPE.
+    """
     if error.errno in _UNWRITABLE:
         _say(f"the output can not be written: {error.strerror}")
     elif error.errno not in _GONE:
         raise error
     if sys.stdout is not None:  # Python would complain once more when it flushes at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return FAILED
+    return UNREAD if error.errno == errno.EPIPE else FAILED
 
 
 def built_in() -> dict[str, str]:
@@ -133,10 +147,19 @@ def _run(argv: Sequence[str], stack: ExitStack) -> int:
     command: Any = import_module(known[name]) if name in known else _of_plugins(name, options, after, stack, known)
 
     def run() -> int:
-        result = command.run(parser_of(name, command).parse_args(after, options))
+        parser = parser_of(name, command)
+        result = command.run(_reader(parser, is_own=name in known)(after, options))
         return OK if result is None else int(result)
 
     return run() if name in known else _isolated(name, command, run)
+
+
+def _reader(parser: argparse.ArgumentParser, *, is_own: bool) -> Callable[..., argparse.Namespace]:
+    """Return what reads the words after a subcommand: options may stand between several of them. (A plugin's parser may be one
+    that can't do so; and it takes a while, which nobody with a single word needs.)
+    """
+    several = sum(not action.option_strings for action in parser._actions) > 1
+    return parser.parse_intermixed_args if is_own and several else parser.parse_args
 
 
 def parser_of(name: str, command: Any) -> argparse.ArgumentParser:
@@ -149,6 +172,8 @@ def parser_of(name: str, command: Any) -> argparse.ArgumentParser:
     )
     _common(parser, argparse.SUPPRESS)
     command.configure(parser)
+    if "exit code" not in (parser.epilog or "").lower():
+        parser.epilog = f"{parser.epilog or ''}\n{_CODES}"
     return parser
 
 
@@ -262,7 +287,9 @@ def open_crib(options: argparse.Namespace) -> Crib:
     """
     from pathlib import Path
 
+    from agent.cli.confirming import confirmed_config
     from agent.config import load_config
+    from agent.confirming import require_confirmed
     from agent.run import assemble, open_store
 
     cwd = getattr(options, "cwd", None)
@@ -273,6 +300,10 @@ def open_crib(options: argparse.Namespace) -> Crib:
     if file is not None and not file.exists():
         raise ToolcribError(f"--config: {file} does not exist; `toolcrib config set KEY VALUE --config {file}` begins it")
     config = load_config(file, profile=options.profile, project_dir=folder)
+    if getattr(options, "asks", True):
+        confirmed_config(config)
+    else:
+        require_confirmed(config)
     if getattr(options, "develop_toolcrib", False):
         config = replace(config, approval=replace(config.approval, develop_toolcrib=True))
     if getattr(options, "allow", ()) or getattr(options, "allow_file", ()):

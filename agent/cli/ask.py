@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, runtime_checkable
 
 from agent.cli.choosing import (
@@ -19,6 +19,7 @@ from agent.cli.choosing import (
     denied,
     key_row,
     legend,
+    letters_of,
     line_row,
     moved,
     number_of,
@@ -59,8 +60,11 @@ class KeyReader(LineReader, Protocol):
         """True where keys can be read now; a dumb terminal gives lines only."""
         ...
 
-    async def read_key(self, row: str) -> str:
+    async def read_key(self, row: str, letters: str = "", at_once: str = "") -> str:
         """Show ``row`` in the place of the row that was shown before, and return the next key.
+
+        ``letters`` are those that choose; a surface may take other characters for what they belong to, and see that a letter
+        stands alone first, unless it is one of ``at_once``, which permit nothing.
 
         A character stands for itself; else it is ``enter``, ``left``, ``right``, ``up`` or ``down``, or ``pasted`` for several at
         once, none of which counts; a key of another name is ignored. A key counts only if it was pressed after some quiet since
@@ -69,9 +73,9 @@ class KeyReader(LineReader, Protocol):
         ...
 
 
-def asker_for(terminal: LineReader | None) -> Asker:
-    """Make an asker for that terminal; without one it denies, and says what to do about it."""
-    return refuse if terminal is None else TerminalAsker(terminal)
+def asker_for(terminal: LineReader | None, interrupt: Callable[[], None] | None = None) -> Asker:
+    """Make an asker for that terminal, see TerminalAsker; without one it denies, and says what to do about it."""
+    return refuse if terminal is None else TerminalAsker(terminal, interrupt)
 
 
 class TerminalAsker:
@@ -79,8 +83,10 @@ class TerminalAsker:
     Ctrl-C mean no.
     """
 
-    def __init__(self, terminal: LineReader) -> None:
+    def __init__(self, terminal: LineReader, interrupt: Callable[[], None] | None = None) -> None:
+        """``interrupt`` is called for a Ctrl-C, to end the run that asks too."""
         self._terminal = terminal
+        self._interrupt = interrupt
         self._turn = asyncio.Lock()
         self._open = self._begun = self._all = 0
 
@@ -98,6 +104,8 @@ class TerminalAsker:
         except Ended:
             raise
         except KeyboardInterrupt:
+            if self._interrupt is not None:
+                self._interrupt()
             return answer_of(ticket, {"approved": False, "reason": "the person pressed Ctrl-C instead of answering"})
         finally:
             self._open -= 1
@@ -163,7 +171,7 @@ class _Approval:
             if said is None:
                 continue
             if said["approved"] and self._pages.unseen:
-                self._say([f"  not run: {self._pages.missing}; then answer again"])
+                self._say([f"  not run: a yes covers {self._pages.missing}; then answer again"])
                 continue
             if self._keys is not None:
                 self._say([f"  {said_in_words(said, self._covers)}"])
@@ -187,7 +195,8 @@ class _Approval:
         """Read keys until one answers. Enter confirms what the arrows reached since this began: nothing is chosen before."""
         at: int | None = None
         while True:
-            key = await keys.read_key(key_row(self._offers, at, keys.size[0], self._count))
+            row = key_row(self._offers, at, keys.size[0], self._count)
+            key = await keys.read_key(row, letters_of(self._offers), letters_of(self._offers, permit=False))
             if key in ("left", "up"):
                 at = moved(at, "left", len(self._offers))
             elif key in ("right", "down"):

@@ -8,11 +8,11 @@ from typing import Any
 
 from agent.cli.escape import one_line, tame
 from agent.cli.render import outcome, result_text, seconds_of, short_args
-from agent.cli.screen.cells import Row, chunks, row_width, shortened, width, words_of
+from agent.cli.screen.cells import Row, chunks, folded, row_width, shortened, width, words_of
 from toolcrib import ExecutedCall, ToolCall
 from toolcrib._dataclass import dataclass
 
-MOST_OUTPUT, MOST_DIFF, MOST_REASON = 6, 40, 4
+MOST_OUTPUT, MOST_DIFF, MOST_REASON = 6, 40, 6
 """Rows that are shown of an output, a diff and a reason; the rest by /show."""
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _STYLES: Mapping[str, str] = {"green": "ok", "red": "bad", "yellow": "warn"}
@@ -74,6 +74,12 @@ def _files_of(diff: str) -> list[str]:
     return [line[4:].removeprefix("b/") for line in diff.splitlines() if line.startswith("+++ ")]
 
 
+def call_words(call: ToolCall, emoji: str, limit: int) -> str:
+    """Return ``💻 terminal runs ls -la``, of at most about ``limit`` characters."""
+    verb = f"{_WORDS[call.name]} " if call.name in _WORDS else ""
+    return f"{emoji or '🔧'} {one_line(call.name, 40) or '?'} {verb}{one_line(about(call), limit)}".rstrip()
+
+
 _NARROW = 10
 """Cells below which nothing is said of what a call is about."""
 
@@ -86,7 +92,10 @@ def call_row(call: ToolCall, emoji: str, tail: Sequence[tuple[str, str]], column
     room = columns - row_width(((head, ""), *tail))
     if room < _NARROW:
         return ((shortened(head.rstrip(), columns - row_width((*tail,))), "strong"), *tail)
-    return ((head, "strong"), (word, "dim"), (shortened(about(call), max(room - width(word), 4)), ""), *tail)
+    subject = about(call)
+    if room - width(word) < min(width(subject), _NARROW):  # what it is about says more than the word
+        word = ""
+    return ((head, "strong"), (word, "dim"), (shortened(subject, room - width(word)), ""), *tail)
 
 
 def running_rows(call: ToolCall, emoji: str, seconds: float, output: Sequence[str], columns: int) -> list[Row]:
@@ -97,17 +106,21 @@ def running_rows(call: ToolCall, emoji: str, seconds: float, output: Sequence[st
     return [first, *((("    ", ""), (shortened(line, columns - 4), "dim")) for line in output)]
 
 
-def finished_rows(executed: ExecutedCall, emoji: str, seconds: float, number: int, columns: int, *, whole: bool) -> list[Row]:
-    """Return the rows that stay of a call. ``whole``: all of its result, as for a call that a person typed."""
+def finished_rows(
+    executed: ExecutedCall, emoji: str, number: int, columns: int, *, whole: bool, differs: str | None = None
+) -> list[Row]:
+    """Return the rows that stay of a call. ``whole``: all of its result, as for a call that a person typed. ``differs`` is the
+    diff of a file that it replaced.
+    """
     word, colour = outcome(executed)
     style = _STYLES.get(colour, "")
     if (code := _exit_code(executed)) and word == "ok":
         word, style = f"exit {code}", "warn"
-    tail = [(f"  {seconds_of(seconds)}", "dim"), (f"  {word}", style), *_where(executed), (f"  #{number}", "dim")]
+    tail = [(f"  {seconds_of(executed.duration)}", "dim"), (f"  {word}", style), *_where(executed), (f"  #{number}", "dim")]
     first = call_row(executed.call, emoji, tail, columns)
     if whole:
-        return [first, *_lines(result_text(executed), columns)]
-    return [first, *_what_matters(executed, number, columns)]
+        return [first, *_lines(result_text(executed), columns), *([] if differs is None else diff_rows(differs, columns))]
+    return [first, *_what_matters(executed, number, columns, differs)]
 
 
 def _exit_code(executed: ExecutedCall) -> int:
@@ -137,18 +150,18 @@ def _shown(value: Any) -> str:
     return f"\n  {text}".replace("\n", "\n  ") if "\n" in text else text
 
 
-def _what_matters(executed: ExecutedCall, number: int, columns: int) -> list[Row]:
+def _what_matters(executed: ExecutedCall, number: int, columns: int, differs: str | None) -> list[Row]:
     result, data = executed.result, executed.result.data
     if not result.is_success:
-        reason = " · ".join(filter(None, map(str.strip, result_text(executed).splitlines())))
-        rows = [(("  ", ""), *row) for row in words_of(reason, "bad", columns - 2)]
-        return _some(rows, MOST_REASON, number)
+        return _some(_reason(result_text(executed), columns), MOST_REASON, number)
     if isinstance(data, Mapping):
         if isinstance(diff := data.get("diff"), str) and diff:
             return _some(diff_rows(diff, columns), MOST_DIFF, number)
         if executed.call.name == "todo" and isinstance(todos := data.get("todos"), Sequence):
             return [row for todo in todos if isinstance(todo, Mapping) for row in _task(todo, columns)]
         if executed.call.name == "write_file" and isinstance(executed.call.args, Mapping):
+            if differs is not None:
+                return _some(diff_rows(differs, columns), MOST_DIFF, number) or [(("  nothing changed", "dim"),)]
             return _written(str(executed.call.args.get("content", "")), number, columns)
         if executed.call.name == "terminal":
             rows = _lines(result_text(executed).removesuffix("[exit code 0]"), columns - 2, "dim")
@@ -156,6 +169,13 @@ def _what_matters(executed: ExecutedCall, number: int, columns: int) -> list[Row
             more: list[Row] = [((f"  … {cut} more lines: /show {number}", "dim"),)] if cut > 0 else []
             return [*more, *((("  ", ""), *row) for row in rows[max(cut, 0) :])]
     return [((f"  {image}", "dim"),) for image in result.images]
+
+
+def _reason(text: str, columns: int) -> list[Row]:
+    """Return why a call came to nothing, and below it what it had printed, line by line."""
+    first, *more = [line for line in text.splitlines() if line.strip()] or [""]
+    rows = [*words_of(first.strip(), "bad", columns - 2), *_lines("\n".join(more), columns - 2, "dim")]
+    return [(("  ", ""), *row) for row in rows]
 
 
 def diff_rows(diff: str, columns: int) -> list[Row]:
@@ -188,4 +208,4 @@ def _some(rows: list[Row], most: int, number: int) -> list[Row]:
 
 
 def _lines(text: str, columns: int, style: str = "") -> list[Row]:
-    return [row for line in text.splitlines() for row in chunks(((line.expandtabs(4), style),) if line else (), columns)]
+    return [row for line in text.splitlines() for row in folded(((line.expandtabs(4), style),) if line else (), columns)]

@@ -148,26 +148,32 @@ def check_tools() -> Iterator[CheckFinding]:
 def check_assembled(config: Config, project_dir: Path) -> Iterator[CheckFinding]:
     from agent.cli.names import name_findings
     from agent.cli.storing import check_files
+    from agent.confirming import UnconfirmedConfig, unconfirmed
     from agent.run import assemble, open_store
     from toolcrib import registry
 
     before = len(registry.problems)
     damage = list(check_files(config))
     yield from damage
+    if changes := unconfirmed(config):
+        yield CheckFinding("wrong", str(UnconfirmedConfig(config, changes)), "toolcrib config confirm, at a terminal")
+        yield CheckFinding("note", "plugins, toolsets and approvals are not checked", "confirm the configuration first")
+        return
     with assemble(config=config, project_dir=project_dir, store=open_store(config, late=True)) as crib:
         if all(finding.level == "ok" for finding in damage):
             yield from _store(crib)
         run_async(crib.start())
         yield from _plugins(crib)
+        yield from check_added(crib)
         crib.registry.get_definitions()  # a slow check and a broken schema are seen when they are asked
         for problem in crib.registry.problems[before:]:
             yield CheckFinding("note", f"{problem.subject}: {problem.reason}", problem.fix)
         named = list(name_findings(crib))
         yield from named
         if all(finding.level != "wrong" for finding in named):
-            yield from _granted(crib)
+            yield from check_granted(crib)
         yield from _allowlist(crib)
-        yield from _smart(crib)
+        yield from check_smart(crib)
         yield from _guarded("the backends", lambda: _backends(crib, project_dir))
         yield from _guarded("the model", lambda: _model(crib))
 
@@ -184,15 +190,19 @@ async def _first(crib: Crib) -> None:
 
 
 def _plugins(crib: Crib) -> Iterator[CheckFinding]:
-    from agent.cli.app import built_in
-    from agent.cli.words import SLASH
-
     for info in crib.plugins:
         if info.error:
             fix = f"mend it, or take it out of plugins.enabled in {crib.config.path}"
             yield CheckFinding("wrong", f"plugin {info.name} ({info.source}): {info.error}", fix)
         elif info.loaded:
             yield CheckFinding("ok", f"plugin {' '.join(filter(None, (info.name, info.version)))} ({info.source})")
+
+
+def check_added(crib: Crib) -> Iterator[CheckFinding]:
+    """Find commands of plugins that nobody can reach."""
+    from agent.cli.app import built_in
+    from agent.cli.words import SLASH
+
     for name in crib.slash:
         if f"/{name}" in SLASH:
             fix = "rename the plugin's command"
@@ -204,7 +214,7 @@ def _plugins(crib: Crib) -> Iterator[CheckFinding]:
             )
 
 
-def _granted(crib: Crib) -> Iterator[CheckFinding]:
+def check_granted(crib: Crib) -> Iterator[CheckFinding]:
     """Find platforms and users that can open no session, beyond the names that they give."""
     for platform in sorted({"cli", *crib.config.platforms}):
         for user in ("", *sorted(crib.config.users)):
@@ -230,7 +240,7 @@ def _allowlist(crib: Crib) -> Iterator[CheckFinding]:
         )
 
 
-def _smart(crib: Crib) -> Iterator[CheckFinding]:
+def check_smart(crib: Crib) -> Iterator[CheckFinding]:
     if not crib.config.approval.smart.enabled:
         return
     from agent.smart import Auxiliary

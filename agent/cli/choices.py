@@ -25,6 +25,7 @@ PLACES: Mapping[tuple[str, str], str] = {
     ("plugins", "disable"): "plugins",
     ("sessions", "show"): "sessions",
     ("sessions", "export"): "sessions",
+    ("sessions", "fork"): "sessions",
     ("trace", ""): "sessions",
     ("memory", "edit"): "documents",
     ("config", "get"): "keys",

@@ -84,6 +84,11 @@ def key_row(offers: Sequence[Choice], chosen: int | None, columns: int, count: s
     return (begins + " ".join(short))[: max(columns - 1, 1)]
 
 
+def letters_of(offers: Sequence[Choice], *, permit: bool = True) -> str:
+    """Return the letters that choose; without ``permit`` those alone that agree to nothing."""
+    return "".join(one.letter for one in offers if permit or not one.scope)
+
+
 def _marked(text: str, is_chosen: bool) -> str:
     return f"[{text}]" if is_chosen else text
 

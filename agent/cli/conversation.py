@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
-from agent.cli.escape import one_line
-from agent.cli.faults import explained
+from agent.cli.escape import one_line, tame
+from agent.cli.faults import explained, kind_of
 from agent.cli.oneshot import Fan
 from agent.cli.parked import leave_open
 from agent.cli.refusing import refuse
@@ -19,7 +19,7 @@ from agent.events import ToolFinished, ToolStarted
 from agent.instructions import told
 from agent.models import ModelChoice, find_endpoint, own_choice
 from agent.protocols.command import parse_command
-from toolcrib import Image, ToolCall, ToolcribError
+from toolcrib import ContextTooLong, Image, ToolCall, ToolcribError
 
 if TYPE_CHECKING:
     from agent.cli.beside import Beside
@@ -89,8 +89,16 @@ class ChatOpening:
 class ItemReader(Protocol):
     """Shows items whole, all of it in other colours, and what was left unsent."""
 
+    def number_of(self, call_id: str) -> int | None:
+        """Return the number of the newest call of that id; None where it was not shown."""
+        ...
+
     async def show(self, number: int | None) -> None:
         """Show the item, the last one for None. Raises ToolcribError where there is none."""
+        ...
+
+    async def read(self, whole: str) -> None:
+        """Show a text, a long one in the pager."""
         ...
 
     def restore_draft(self) -> None:
@@ -132,6 +140,7 @@ class Conversation:
         self._session: Session | None = None
         self._tracer: Tracer | None = None
         self._told = ""
+        self._told_full = False
 
     # -- sessions ------------------------------------------------------------------------------------------------
 
@@ -146,9 +155,11 @@ class Conversation:
         """The model's name; empty where the person types the calls."""
         return "" if self._session is None else self._session.model
 
-    async def open(self, *, resume: str = "", latest: bool = False, backend: str = "", mode: str = "") -> None:
+    async def open(
+        self, *, resume: str = "", latest: bool = False, backend: str = "", mode: str = "", choice: ModelChoice | None = None
+    ) -> None:
         """Another session, and a provider for it; what was open is closed once that worked. Raises ToolcribError kinds."""
-        choice = self.named if resume or latest else self.choice
+        choice = choice or (self.named if resume or latest else self.choice)
         session = await self.opening.session(choice, resume=resume, latest=latest, backend=backend, mode=mode)
         try:
             await self._connect(session, choice)
@@ -223,7 +234,7 @@ class Conversation:
             return True
         call = parse_command(line, self.session.names) if self.model else None
         if call is not None and call.name in self.session.names:
-            await self._call(call)
+            await self.call(call)
         elif line:
             await self._run(line if not self.model else await self._with_files(line, line if typed is None else typed))
         return True
@@ -263,8 +274,8 @@ class Conversation:
             self.beside.clear()
         return line
 
-    async def _call(self, call: ToolCall) -> None:
-        """Make a call that the person typed. The model does not see it."""
+    async def call(self, call: ToolCall) -> None:
+        """Make a call of the person's. The model does not see it."""
         session = self.session
         session.scope.clear_interrupt()
         session.watch = self._view
@@ -316,7 +327,8 @@ class Conversation:
 
     async def _run(self, line: str) -> None:
         session, limits = self.session, self.opening.limits
-        manual = not self.model
+        manual, self._told_full = not self.model, False
+        await self._offer_room(line)
         if manual:  # a typed call takes two turns: the call, and the silence after it
             limits = replace(limits, max_turns=max(2, limits.max_turns), repeats=1_000, repairs=1_000, max_tokens=None)
         images = () if manual else tuple(self.images)
@@ -340,6 +352,7 @@ class Conversation:
             self._view.end()
             if result is not None and result.cost is not None:
                 self.cost = (self.cost or 0.0) + result.cost
+            await self._offer_room()
             if not manual and result is not None:
                 empty = result.stopped == "done" and not result.text.strip() and not result.images
                 self.failed = result.stopped == "parked"
@@ -347,10 +360,26 @@ class Conversation:
         if fan.broken is not None:
             raise fan.broken
 
+    async def _offer_room(self, text: str = "") -> None:
+        """Say how to go on, once the model can read no more than there is with ``text``; once a run."""
+        if self.model and not self._told_full:
+            from agent.cli.room import offer, room_left
+
+            if (full := await room_left(self.session, text)) is not None:
+                self._told_full = True
+                self.screen.note(offer(full))
+
     def _tell(self, error: ToolcribError) -> None:
         self.failed = True
         if self._tracer is not None:
             self._tracer.failed(error)
+        if isinstance(error, ContextTooLong):
+            from agent.cli.room import offer
+
+            self.screen.fault(f"✗ {kind_of(error)}: {tame(str(error))}")
+            if not self._told_full:
+                self.screen.note(offer("the model can read no more of this session"))
+            return
         self.screen.fault(f"✗ {explained(error)}")
         self.screen.note(KEPT)
 

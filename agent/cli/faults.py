@@ -19,6 +19,7 @@ from toolcrib import (
     StoreFailed,
     StreamBroken,
     ToolcribError,
+    ToolError,
 )
 
 _FIXES: tuple[tuple[type[ToolcribError], str], ...] = (
@@ -26,16 +27,19 @@ _FIXES: tuple[tuple[type[ToolcribError], str], ...] = (
     (RateLimited, "Wait a little, then say it again."),
     (Overloaded, "Say it again in a little while; the server's status page may say more."),
     (AuthFailed, "Put the right key into the variable that --api-key-env names."),
-    (ContextTooLong, "Begin a new session (/new in the chat), or take a model that reads more."),
+    (
+        ContextTooLong,
+        "Give it less, or take a model that reads more. `toolcrib sessions fork ID` begins a session with another one's end.",
+    ),
     (BadRequest, "Does the server have this model, and does the model take tools? /model in the chat shows what it has."),
-    (StreamBroken, "Say it again; what had come of the reply is not part of the conversation."),
+    (StreamBroken, "Say it again, or `go on`: the model knows what had come of its reply."),
     (NoProgress, "Say it in other words, or take another model."),
 )
 _SILENT = "The server took the request, so it runs and the address is right. Its log may say what it is busy with."
 """The fix where nothing of a reply came in time."""
 
 _PLAIN = ("ToolcribError", "ConfigError")
-"""Kinds whose names tell a person nothing: what they say is what was typed or configured wrong."""
+"""Kinds whose names tell a person nothing: what they say is what was typed or configured wrong. A ToolError names itself."""
 
 
 def kind_of(error: ToolcribError) -> str:
@@ -49,7 +53,7 @@ def kind_of(error: ToolcribError) -> str:
 def explained(error: ToolcribError) -> str:
     """The error and its fix, in one or two lines."""
     kind = kind_of(error)
-    text = tame(str(error)) if kind in _PLAIN else f"{kind}: {tame(str(error))}"
+    text = tame(str(error)) if kind in _PLAIN or isinstance(error, ToolError) else f"{kind}: {tame(str(error))}"
     if isinstance(error, RateLimited) and not error.retryable:
         return text  # no waiting mends it
     if isinstance(error, RateLimited | Overloaded) and error.retry_after is not None:

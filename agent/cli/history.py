@@ -9,6 +9,7 @@ from typing import Any
 
 from agent.cli.escape import one_line, tame
 from agent.cli.stories import heading
+from agent.providers._history import whole
 from toolcrib import ExecutedCall, ToolResult
 from toolcrib._store import AuditEntry, CallRecord, SessionInfo, Store
 from tools.dispatch.faces import as_json
@@ -49,8 +50,8 @@ def _turn(record: Mapping[str, Any], number: int, messages: int) -> Iterator[str
     calls = len(record.get("calls") or ())
     facts = [f"{messages} messages", f"{calls} calls", str(record.get("model") or ""), usage]
     yield tame(f"turn {number}: {', '.join(fact for fact in facts if fact)}")
-    if record["text"]:
-        yield f"  {one_line(str(record['text']), _PREVIEW)}"
+    if text := whole(record)["text"]:
+        yield f"  {one_line(str(text), _PREVIEW)}"
 
 
 def _call(name: str, args: Any, record: CallRecord | None, audit: Sequence[AuditEntry]) -> Iterator[str]:

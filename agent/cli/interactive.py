@@ -61,7 +61,7 @@ class InteractiveChat:
         self.keyboard = Keyboard(self, tty.write, history=history, completer=_late_completer(self), keys=keys, bound=bound)
         self.completer: Completer | None = None
         self._reader = ScreenReader(self)
-        self._asker = TerminalAsker(self._reader)
+        self._asker = TerminalAsker(self._reader, self.interrupted)
         self._asking = asyncio.Lock()
         self._conversation: Conversation | None = None
         self._queue: deque[str] = deque()
@@ -90,6 +90,7 @@ class InteractiveChat:
         try:
             async with self._asking:
                 self.view.end()
+                self._reader.begin()
                 return await self._asker(ticket, ctx)
         finally:
             self.view.asking(call_id, begins=False)
@@ -357,7 +358,7 @@ class InteractiveChat:
         parts += [session.mode.now] if session.mode.now != "default" else []
         steers = f", {self._steers} steers" if self._steers and self._conversation.model else ""
         working = f"Ctrl-C interrupts{steers}"
-        working = "Ctrl-C says no" if self._asking.locked() else working
+        working = "Ctrl-C says no and interrupts" if self._asking.locked() else working
         parts.append(working if self._working else "/help")
         return " · ".join(parts)
 
@@ -376,7 +377,14 @@ class InteractiveChat:
         if number not in items:
             known = f"from {min(items)} to {max(items)}" if items else "none yet"
             raise ToolcribError(f"there is no item {number}; there are items {known}")
-        whole = items[number].whole
+        await self.read(items[number].whole)
+
+    def number_of(self, call_id: str) -> int | None:
+        """Return the number of the newest call of that id; None where it was not shown."""
+        return self.view.numbers.get(call_id)
+
+    async def read(self, whole: str) -> None:
+        """Show a text, a long one in the pager."""
         if whole.count("\n") < _LONG or (pager := pager_of_person()) is None:
             self.view.screen.text(whole.rstrip("\n"))
             return

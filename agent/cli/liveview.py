@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agent.cli.calls import SPINNER, ShownItem, diff_rows, finished_rows, running_rows, whole_of
 from agent.cli.escape import one_line, tame
 from agent.cli.render import seconds_of
-from agent.cli.screen.cells import Row, chunks, width, words_of
+from agent.cli.screen.cells import Row, folded, shortened, width, words_of
 from agent.cli.screen.markdown import Markdown
 from agent.cli.view import CUT_SHORT, model_said
 from agent.events import (
@@ -37,6 +37,8 @@ _KEPT = 200
 """Items whose wholes are remembered."""
 _MOST_THOUGHT = 200_000
 _OUTPUT_ROWS = 5
+_LIVE_SHARE, _LEAST_LIVE = 4, 4
+"""Share of the screen's rows, and rows at least, that a text has live: made smaller, a screen holds what it breaks of them."""
 
 
 class _Running:
@@ -49,6 +51,7 @@ class _Running:
         self.asked = 0.0
         self.asking_since: float | None = None
         self.output: list[str] = []
+        self.differs: str | None = None
 
     def seconds(self, now: float) -> float:
         """Return how long it took by itself."""
@@ -81,7 +84,7 @@ class LiveScreen:
         """Print a text as it is."""
         rows: list[Row] = []
         for line in tame(text).split("\n"):
-            rows += chunks(((line.expandtabs(8), ""),) if line else (), self.width)
+            rows += folded(((line.expandtabs(8), ""),) if line else (), self.width)
         self._board.add(rows)
 
     def diff(self, text: str) -> None:
@@ -105,7 +108,7 @@ class LiveScreen:
         for line in tame(text).expandtabs(8).split("\n"):
             blanks = len(line) - len(line.lstrip(" "))
             if width(line) <= self.width or "  " in line.strip():  # columns stay columns
-                rows += chunks(((line, style),) if line else (), self.width)
+                rows += folded(((line, style),) if line else (), self.width)
                 continue
             margin: Row = ((line[:blanks], ""),) if blanks else ()
             rows += [(*margin, *row) for row in words_of(line, style, max(self.width - blanks, 8))]
@@ -120,11 +123,15 @@ class LiveView:
         self.screen = LiveScreen(board)
         self.brief = True
         self.items: dict[int, ShownItem] = {}
+        self.numbers: dict[str, int] = {}
+        """Number of the newest call of each id."""
         self._number = 0
         self._clock = clock
         self._text = Markdown(board.columns, laid_out=markdown)
         self._laid_out = markdown
         self._has_text = False
+        self._said = ""
+        """Text that is laid out with the next frame, for the screen as it is then."""
         self._plain = ""
         self._shows_thinking = thinking
         self._thought: deque[str] = deque()
@@ -133,6 +140,8 @@ class LiveView:
         self._running: dict[str, _Running] = {}
         self._waits_for = ""
         self._waits_since = 0.0
+        self._coming = 0
+        """Number of calls of the last reply that have not begun."""
         self.usage: dict[str, int] = {}
         """The server's count of tokens in the last turn."""
 
@@ -145,7 +154,7 @@ class LiveView:
             case TextDelta(text=text) if text:
                 self._end_thought()
                 self._waits("")
-                self._text.feed(text)
+                self._said += text
                 self._has_text = True
             case ThinkingDelta(text=text) if text:
                 self._think(text)
@@ -154,9 +163,11 @@ class LiveView:
             case ToolCallDelta(name=name):
                 self._end_thought()
                 self._waits(f"the model writes a call of {one_line(name, 40)}" if name else "the model writes a call")
-            case ToolStarted(call=call, emoji=emoji) if call.fault is None:
+            case ToolStarted(call=call, emoji=emoji):
+                self._coming -= 1
                 self.end()
-                self._running[call.id] = _Running(call, emoji, self._clock())
+                if call.fault is None:
+                    self._running[call.id] = _Running(call, emoji, self._clock())
             case ToolFinished(executed=executed, emoji=emoji):
                 self._finished(executed, emoji)
             case Retrying(attempt=attempt, seconds=seconds, reason=reason):
@@ -177,7 +188,8 @@ class LiveView:
                 self.end()
                 self.screen.note(str(image))
                 self.screen.draw(image)
-            case TurnFinished(finish=finish, usage=usage):
+            case TurnFinished(finish=finish, usage=usage, calls=calls):
+                self._coming = calls
                 self.end()
                 self.usage = dict(usage) or self.usage
                 if finish in CUT_SHORT:
@@ -196,6 +208,7 @@ class LiveView:
             self.screen.text(self._plain.rstrip("\n"))
             self._plain = ""
         if self._has_text:
+            self._read(self._board.columns)
             self._text.end()
             self._board.add(self._text.take())
             self._has_text = False
@@ -204,6 +217,7 @@ class LiveView:
         """End all that is live: a run is over."""
         self.end()
         self._running.clear()
+        self._coming = 0
         self._board.changed()
 
     def activity(self, event: ActivityEvent) -> None:
@@ -215,6 +229,8 @@ class LiveView:
         if event.activity_type == "terminal-output" and isinstance(text := content.get("text"), str):
             lines = [line for line in text.split("\n") if line.strip()]
             running.output = [tame(line).expandtabs(4) for line in lines[-_OUTPUT_ROWS:]]
+        elif event.activity_type == "file-difference" and isinstance(text := content.get("text"), str):
+            running.differs = text
         elif event.activity_type == "tool-call-progress":
             running.output = [_progress(content)]
         self._board.changed()
@@ -239,21 +255,31 @@ class LiveView:
 
     def rows(self, columns: int) -> list[Row]:
         """Return the live rows, once what became final was given to the board."""
-        if columns != self._text.columns:
-            self._text.resize(columns)
+        self._read(columns)
         live: list[Row] = []
         if self._has_text:
             final = self._text.take()
             if final:
                 self._board.add(final)
-            live += self._text.live()
+            live += self._text.live()[-max(self._board.rows // _LIVE_SHARE, _LEAST_LIVE) :]
         return [*live, *self._ticking(columns)]
+
+    def _read(self, columns: int) -> None:
+        """Lay out the text that has come."""
+        if columns != self._text.columns:
+            self._text.resize(columns)
+        said, self._said = self._said, ""
+        self._text.feed(said)
 
     def _ticking(self, columns: int) -> Iterator[Row]:
         now = self._clock()
         for running in self._running.values():
             if running.asking_since is None:
                 yield from running_rows(running.call, running.emoji, running.seconds(now), running.output, columns)
+        asks = any(running.asking_since is not None for running in self._running.values())
+        if self._running and self._coming > 0 and not asks:
+            more = f"{self._coming} more call{'' if self._coming == 1 else 's'}"
+            yield ((shortened(f"  {more} wait{'s' if self._coming == 1 else ''}: one runs after the other", columns), "dim"),)
         what = "the model is thinking" if self._thought_length else self._waits_for
         if what:
             seconds = now - (self._thinking_since if self._thought_length else self._waits_since)
@@ -266,14 +292,17 @@ class LiveView:
         self._number += 1
         self.items[self._number] = ShownItem(title, whole)
         self.items.pop(self._number - _KEPT, None)
+        if len(self.numbers) > 2 * _KEPT:
+            self.numbers = {call_id: number for call_id, number in self.numbers.items() if number in self.items}
         return self._number
 
     def _finished(self, executed: ExecutedCall, emoji: str) -> None:
         self.end()
         running = self._running.pop(executed.call.id, None)
-        seconds = max(executed.duration - (0.0 if running is None else running.asked), 0.0)
-        number = self.add_item(executed.call.name, whole_of(executed))
-        self._board.add(finished_rows(executed, emoji, seconds, number, self._board.columns, whole=not self.brief))
+        differs = None if running is None else running.differs
+        number = self.add_item(executed.call.name, whole_of(executed) + (f"\n{tame(differs)}" if differs else ""))
+        self.numbers[executed.call.id] = number
+        self._board.add(finished_rows(executed, emoji, number, self._board.columns, whole=not self.brief, differs=differs))
         for image in images_of(executed):
             self.screen.draw(image)
 

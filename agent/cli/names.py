@@ -5,13 +5,10 @@ file or a plugin brings.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.cli.finding import CheckFinding
-from agent.config import Config, load_config
 from toolcrib import ConfigError, ToolsetError
 
 if TYPE_CHECKING:
@@ -106,44 +103,3 @@ def _unknown_tools(crib: Crib) -> Iterator[CheckFinding]:
         meant = f"; did you mean {near!r}?" if near else ""
         text = f"{config.origin(key)}: {shown} names {name!r}, and there is no such tool{meant}"
         yield CheckFinding("note", text, f"mend {config.path}")
-
-
-def meaning_faults(config: Config, project_dir: Path) -> list[str]:
-    """Find settings that are well written and mean nothing, in every profile: names, and rules that fail their examples.
-
-    Enabled plugins are loaded where a name may be theirs, and not else.
-    """
-    faults = _faults(config, project_dir)
-    for name in config.profiles:
-        try:
-            faults += _faults(load_config(config.path, profile=name), project_dir) if name != config.profile else []
-        except ConfigError as error:
-            faults.append(str(error))
-    return list(dict.fromkeys(faults))
-
-
-def _faults(config: Config, project_dir: Path) -> list[str]:
-    from agent.cli.logs import shown_otherwise
-    from agent.plugins import discover
-    from agent.run import assemble
-    from agent.store.memory import MemoryStore
-
-    def found(config: Config) -> Iterator[str]:
-        with assemble(config=config, project_dir=project_dir, store=MemoryStore()) as crib:
-            unknown = [finding.text for finding in name_findings(crib)]
-            yield from unknown
-            if unknown:
-                yield from (f"the plugin {info.name!r} may bring it: {info.error}" for info in crib.plugins if info.error)
-
-    missing = [
-        f"{config.origin('plugins.enabled')}: plugins.enabled: {info.name!r}: {info.error}"
-        for info in (discover(config, project_dir) if config.plugins.enabled else ())
-        if info.source == "missing"
-    ]
-    try:
-        with shown_otherwise():
-            faults = list(found(replace(config, plugins=replace(config.plugins, enabled=()))))
-            faults = list(found(config)) if faults and config.plugins.enabled else faults
-    except ConfigError as error:
-        faults = [str(error)]
-    return missing + faults

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MODEL_HELP = """\
-the model:
+which model is asked:
   --base-url and --model, else OPENAI_BASE_URL and OPENAI_API_KEY, else `model` in the configuration; where none of them names a
   server, --model claude-... or gemini-... goes to its vendor if ANTHROPIC_API_KEY or GEMINI_API_KEY is set. OPENAI_API_KEY goes
   to OPENAI_BASE_URL alone; a key for another server is named by --api-key-env. A server found on this machine is never used

@@ -6,14 +6,24 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.escape import one_line, tame
-from agent.memory.files import MemoryFile, MemoryUnreadable
-from agent.memory.telling import told_of
 
 if TYPE_CHECKING:
+    from agent.cli.conversation import Conversation
     from agent.config import Config
+    from agent.memory.files import MemoryFile
     from tools.redact import Redactor
 
 NAMES = {"memory": "what the agent noted", "user": "about you", "project": "about this project"}
+
+
+async def show_memory(chat: Conversation, rest: str) -> None:
+    """Show what is remembered of whom the chat's session is for, and of its project."""
+    from agent.memory.files import MemoryFolder, project_of
+
+    session, crib = chat.session, chat.opening.crib
+    project = None if session.backend.is_remote else project_of(crib.project_dir, crib.project_dir)
+    folder = MemoryFolder(session.identity.principal, project)
+    chat.screen.text("\n".join(shown(folder.files(), session.config, session.scope.redactor)))
 
 
 def shown(files: Sequence[MemoryFile], config: Config, redactor: Redactor) -> list[str]:
@@ -27,6 +37,9 @@ def shown(files: Sequence[MemoryFile], config: Config, redactor: Redactor) -> li
 
 
 def _document(file: MemoryFile, limit: int, redactor: Redactor) -> Iterator[str]:
+    from agent.memory.files import MemoryUnreadable
+    from agent.memory.telling import told_of
+
     try:
         document = file.read()
     except MemoryUnreadable as error:

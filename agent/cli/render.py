@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TextIO
 from unicodedata import category, east_asian_width
 
@@ -152,18 +152,68 @@ class Screen:
         print(tame(text), end=end, flush=True)
 
 
-def table(rows: Sequence[Sequence[str]], *, out: TextIO | None = None) -> None:
-    """Columns padded to their widest cell; the last one is cut to the terminal's width, where there is one."""
+def table(
+    rows: Sequence[Sequence[str]],
+    *,
+    out: TextIO | None = None,
+    spare: Sequence[int] = (),
+    whole: Sequence[int] = (),
+    width: int = 0,
+) -> None:
+    """Print columns padded to their widest cell. On a terminal no line is wider than ``width`` (0: all of it).
+
+    Where it is narrow the ``spare`` columns are left out, the first of them first, then cells are cut, those of the ``whole``
+    columns last. The first column stays whole.
+    """
     if not rows:
         return
     stream = out or sys.stdout
     cells = [[tame(cell) for cell in row] for row in rows]
-    widths = [max(_width(row[column]) for row in cells) for column in range(len(cells[0]) - 1)]
-    room = max(20, shutil.get_terminal_size().columns - sum(widths) - 2 * len(widths)) if stream.isatty() else None
+    widths = [max(_width(row[column]) for row in cells) for column in range(len(cells[0]))]
+    shown = list(range(len(widths)))
+    if stream.isatty():
+        room, last = width or shutil.get_terminal_size().columns, {0, *whole}
+        for column in spare:
+            least = [widths[one] if one in last else min(widths[one], _READABLE) for one in shown]
+            if sum(least) + 2 * (len(shown) - 1) <= room:
+                break
+            shown.remove(column)
+        _fit(widths, shown, room, last)
     for row in cells:
-        padded = [cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=False)]
-        last = row[-1] if room is None or _width(row[-1]) <= room else f"{row[-1][: room - 1]}…"
-        print("  ".join([*padded, last]).rstrip(), file=stream)
+        fitted = [_cut(row[column], widths[column]) for column in shown]
+        padded = [cell + " " * (widths[column] - _width(cell)) for column, cell in zip(shown, fitted, strict=True)]
+        print("  ".join(padded).rstrip(), file=stream)
+
+
+_READABLE, _LEAST, _WRAPPED = 12, 4, 20
+"""Cells that a column keeps before a spare one is left out; at all; and the last one where the lines don't fit anyway."""
+
+
+def _fit(widths: list[int], shown: Sequence[int], room: int, last: Collection[int]) -> None:
+    """Narrow the widest columns until all of them fit, those of ``last`` once the others can be no narrower, and never the first.
+
+    Where that is not enough the terminal wraps, and only the last column is cut.
+    """
+    room -= 2 * (len(shown) - 1)
+    if widths[0] + sum(min(widths[column], _LEAST) for column in shown[1:]) > room:
+        widths[shown[-1]] = min(widths[shown[-1]], _WRAPPED) if len(shown) > 1 else widths[0]
+        return
+    while (excess := sum(widths[column] for column in shown) - room) > 0:
+        wide = [column for column in shown[1:] if widths[column] > _LEAST]
+        free = [column for column in wide if column not in last] or wide
+        widest = max(free, key=lambda column: widths[column])
+        following = max((widths[column] for column in free if column != widest), default=_LEAST)
+        widths[widest] -= min(excess, max(1, widths[widest] - max(following, _LEAST)))
+
+
+def _cut(text: str, room: int) -> str:
+    """Cut a text to so many cells, with a mark at its end."""
+    if _width(text) <= room:
+        return text
+    end = room - 1
+    while _width(text[:end]) > room - 1:
+        end -= 1
+    return f"{text[:end]}…"
 
 
 def _width(text: str) -> int:

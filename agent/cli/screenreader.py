@@ -1,4 +1,4 @@
-"""The chat's own screen, for questions: rows that stay above, the line that answers where the draft is."""
+"""The chat's own screen, for questions: rows that stay above, the line or the row of keys where the draft is."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ if TYPE_CHECKING:
 
 
 class ScreenReader:
-    """The screen, for questions: see agent.cli.ask.LineReader."""
+    """The screen, for questions: see agent.cli.ask.KeyReader."""
 
     def __init__(self, chat: InteractiveChat) -> None:
         self._chat = chat
-        self._shown = True
+        self._shown = self._is_new = True
         self.settles = False
         """True while a question waits for the person to stop typing."""
+
+    def begin(self) -> None:
+        """Begin a prompt: until it is quiet once, no key is meant for it."""
+        self._is_new = True
 
     @property
     def size(self) -> tuple[int, int]:
@@ -26,6 +30,20 @@ class ScreenReader:
     def show(self, text: str) -> None:
         self._shown = True
         self._chat.view.screen.text(text)
+
+    @property
+    def reads_keys(self) -> bool:
+        """True always: the chat's own screen is for terminals that can."""
+        return True
+
+    async def read_key(self, row: str, letters: str = "", at_once: str = "") -> str:
+        quiet, self._shown, self._is_new = self._is_new, False, False
+        self.settles = quiet
+        self._chat.board.changed()
+        try:
+            return await self._chat.keyboard.read_key(row, letters, at_once, quiet=quiet, settled=self._settled)
+        finally:
+            self.settles = False
 
     async def read_line(self, prompt: str) -> str:
         quiet, self._shown = self._shown, False

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from agent.cli.escape import exact, tame
 from agent.cli.faults import explained
+from agent.cli.remembered import show_memory
 from agent.cli.render import first_sentence, table
-from agent.cli.stories import exchanges, session_rows
+from agent.cli.stories import SPARE, conversation, exchanges, session_rows
 from agent.cli.words import words_of
 from toolcrib import ToolcribError
 from toolcrib._near import near
@@ -32,12 +33,13 @@ _KEYS = """\
 What you type while it works is queued; {steer} hands it to the model with its next results, {take_back} takes it back.
 {newline}, or a backslash before Enter begin another line; {edit} opens $EDITOR; {search} searches the history.
 {next_mode} switches the mode: default, confirm-edits, plan.
+A question takes a letter, or the arrows and Enter; what you go on typing stays yours. Ctrl-C says no to it and interrupts.
 Ctrl-C interrupts what runs and keeps the session. {complete} completes. /keys lists all keys.
 """
 _PLAIN_KEYS = """\
 Ctrl-C interrupts what runs and keeps the session. Tab completes.
 """
-_ALONE = ("/tools", "/cost", "/memory", "/new", "/sessions", "/env", "/keys")
+_ALONE = ("/tools", "/cost", "/memory", "/context", "/new", "/sessions", "/env", "/keys")
 """Commands without arguments: words behind them were meant for something, and would be lost."""
 _LAST = 3
 """Exchanges that are shown when a session is resumed."""
@@ -148,7 +150,7 @@ async def _theme(chat: Conversation, rest: str) -> None:
 
 async def _tools(chat: Conversation, rest: str) -> None:
     entries = [entry for entry in chat.opening.crib.registry.entries() if entry.name in chat.session.names]
-    table([(entry.emoji, f"@{entry.name}", first_sentence(entry.description)) for entry in entries])
+    table([(entry.emoji, f"@{entry.name}", first_sentence(entry.description)) for entry in entries], width=chat.screen.width)
 
 
 async def _model(chat: Conversation, rest: str) -> None:
@@ -202,10 +204,21 @@ async def _mode(chat: Conversation, rest: str) -> None:
 
     if rest:
         await chat.set_mode(rest)
-    table([("→" if mode == chat.session.mode.now else "", mode, words) for mode, words in MODES.items()])
+    table([("→" if mode == chat.session.mode.now else "", mode, words) for mode, words in MODES.items()], width=chat.screen.width)
 
 
 async def _show(chat: Conversation, rest: str) -> None:
+    if rest == "all":
+        info = await chat.session.info()
+        if info is None or not info.messages:
+            raise ToolcribError("nothing was said yet")
+        lines = conversation(info, await chat.session.records())
+        text = chat.session.scope.redactor.text("".join(f"{line}\n" for line in lines))
+        if chat.reader is None:
+            chat.screen.text(text.rstrip("\n"))
+        else:
+            await chat.reader.read(text)
+        return
     if chat.reader is None:
         raise ToolcribError("here everything is shown whole as it comes; /show is for the chat at a terminal")
     number = rest.removeprefix("#")
@@ -258,16 +271,6 @@ async def _cost(chat: Conversation, rest: str) -> None:
     chat.screen.text(told(total(await chat.opening.crib.store.usage.sums(session_id=chat.session.id))))
 
 
-async def _memory(chat: Conversation, rest: str) -> None:
-    from agent.cli.remembered import shown
-    from agent.memory.files import MemoryFolder, project_of
-
-    session, crib = chat.session, chat.opening.crib
-    project = None if session.backend.is_remote else project_of(crib.project_dir, crib.project_dir)
-    folder = MemoryFolder(session.identity.principal, project)
-    chat.screen.text("\n".join(shown(folder.files(), session.config, session.scope.redactor)))
-
-
 async def _new(chat: Conversation, rest: str) -> None:
     mode = chat.session.mode.now  # a mode is the person's, who has not switched it
     await chat.open(mode=mode)
@@ -275,10 +278,22 @@ async def _new(chat: Conversation, rest: str) -> None:
     chat.screen.note(f"a new session{told}; the last one is kept, /sessions lists it")
 
 
+async def _fork(chat: Conversation, rest: str) -> None:
+    from agent.cli.room import fork_chat
+
+    await fork_chat(chat, rest)
+
+
+async def _context(chat: Conversation, rest: str) -> None:
+    from agent.cli.room import show_context
+
+    await show_context(chat)
+
+
 async def _sessions(chat: Conversation, rest: str) -> None:
     found = await chat.opening.crib.store.sessions.list(10)
     if found:
-        table(session_rows(found, time.time()))
+        table(session_rows(found, time.time()), spare=SPARE, width=chat.screen.width)
     chat.screen.note("/resume ID continues one" if found else "nothing was said in any session yet")
 
 
@@ -308,8 +323,9 @@ async def _approvals(chat: Conversation, rest: str) -> None:
         return
     grants = await approvals.grants(chat.session.identity.session_id)
     waiting = await approvals.pending(chat.session.identity.session_id)
-    for found in (agreed.ticket_rows(waiting) if waiting else [], agreed.grant_rows(grants) if grants else []):
-        table(found)
+    width = chat.screen.width
+    table(agreed.ticket_rows(waiting) if waiting else [], spare=agreed.SPARE_OF_TICKETS, whole=(3,), width=width)
+    table(agreed.grant_rows(grants) if grants else [], spare=agreed.SPARE_OF_GRANTS, whole=(1,), width=width)
     if not grants and not waiting:
         chat.screen.note("nothing is granted in this session, and nothing waits for an answer")
 
@@ -318,6 +334,12 @@ async def _env(chat: Conversation, rest: str) -> None:
     backend, scope = chat.session.backend, chat.session.scope
     state = "its shell runs" if scope.opened is not None else "no command has run yet"
     chat.screen.text(f"commands run in {backend.name}: {backend.shown}\n  folder: {scope.cwd}\n  {state}")
+
+
+async def _init(chat: Conversation, rest: str) -> None:
+    from agent.cli.initing import init
+
+    await init(chat, rest)
 
 
 async def _export(chat: Conversation, rest: str) -> None:
@@ -335,10 +357,19 @@ async def _export(chat: Conversation, rest: str) -> None:
 
 async def show_last(chat: Conversation) -> None:
     """The end of what was said in the session, so that a person finds the thread again."""
-    info = await chat.session.info()
+    session = chat.session
+    info = await session.info()
     if info is not None:
-        chat.screen.note(f"session {info.id[:12]}, {info.messages} message{'' if info.messages == 1 else 's'}: {info.title}")
-    for line in exchanges(await chat.session.records(), _LAST):
+        count = f"{info.messages:,} message{'' if info.messages == 1 else 's'}"
+        chat.screen.note(f"session {info.id[:12]}, {count}: {tame(info.title)}")
+    above, records = await session.transcript.last_exchanges(_LAST)
+    if above:
+        more = f"{above:,} message{'' if above == 1 else 's'} above"
+        chat.screen.note(f"… {more}: /show all reads them, /export writes them into a file")
+    turn = await session.transcript.unanswered()
+    calls = [] if turn is None else [await session.store.ledger.get(session.id, call["id"]) for call in turn["calls"]]
+    known = {one.call.id: one for one in calls if one is not None}
+    for line in exchanges(records, session.emoji, known.get):
         chat.screen.note(line)
 
 
@@ -354,12 +385,15 @@ COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/undo": _undo,
     "/diff": _diff,
     "/cost": _cost,
-    "/memory": _memory,
+    "/memory": show_memory,
     "/show": _show,
     "/new": _new,
+    "/fork": _fork,
+    "/context": _context,
     "/sessions": _sessions,
     "/resume": _resume,
     "/approvals": _approvals,
     "/env": _env,
     "/export": _export,
+    "/init": _init,
 }

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from agent.cli.calls import call_words
 from agent.cli.escape import one_line, tame
 from agent.cli.images import recorded_labels
 from agent.cli.render import short_args
-from toolcrib._store import SessionInfo
+from agent.conversation.forking import PARENT, parent_of
+from agent.providers._history import whole
+from toolcrib import ToolCall, ToolCallStatus
+from toolcrib._store import CallRecord, SessionInfo
 
 ID_CHARS = 12
-_CLIP = 300
+_CLIP, _REASON = 300, 160
+_MOST_LINES = 30
+
+
+SPARE = (4, 3, 2)
+"""Columns of ``session_rows`` that a narrow terminal can do without: the folder, the model, the number of messages."""
 
 
 def session_rows(found: Sequence[SessionInfo], now: float) -> list[tuple[str, ...]]:
@@ -25,8 +35,14 @@ def session_rows(found: Sequence[SessionInfo], now: float) -> list[tuple[str, ..
         folder = _short(info.cwd)
         if (backend := info.place.get("name", "local")) != "local":
             folder = f"{backend}: {folder}"
-        rows.append((info.id[:ID_CHARS], ago(info.updated_at, now), str(info.messages), model, folder, info.title))
+        title = f"{info.title}{_fork(info)}"
+        rows.append((info.id[:ID_CHARS], ago(info.updated_at, now), str(info.messages), model, folder, title))
     return rows
+
+
+def _fork(info: SessionInfo) -> str:
+    parent = parent_of(info.place).get(PARENT, "")
+    return f" (fork of {tame(parent[:ID_CHARS])})" if parent else ""
 
 
 def ago(then: float, now: float) -> str:
@@ -38,24 +54,57 @@ def ago(then: float, now: float) -> str:
     return f"{datetime.fromtimestamp(then):%Y-%m-%d}"
 
 
-def exchanges(records: Sequence[Mapping[str, Any]], most: int) -> list[str]:
-    """The last ``most`` things that the person said, each with what was answered, one line each."""
-    starts = [place for place, record in enumerate(records) if record["role"] == "user"]
-    if not starts:
-        return []
-    return [line for record in records[starts[-most:][0] :] for line in _lines(record)]
+def exchanges(
+    records: Sequence[Mapping[str, Any]],
+    emoji: Callable[[str], str] = lambda name: "",
+    known: Callable[[str], CallRecord | None] = lambda call_id: None,
+) -> list[str]:
+    """Return lines of what was said and of the calls that were made, each with its outcome; of very many the last ones.
+
+    ``known`` is what the ledger has of a call, for those without a recorded result.
+    """
+    lines: list[str] = []
+    for place, record in enumerate(records):
+        lines += _said(record)
+        following = records[place + 1] if place + 1 < len(records) else {}
+        results = {result["call_id"]: result for result in following.get("results") or ()}
+        for call in record.get("calls") or ():
+            words = _ended(results[call["id"]]) if call["id"] in results else _unfinished(known(call["id"]))
+            doing = call_words(ToolCall(call["id"], call["name"], call["args"]), emoji(call["name"]), _CLIP)
+            lines.append(f"  {doing}  {words}".rstrip())
+    left_out = len(lines) - _MOST_LINES
+    return lines if left_out <= 0 else [f"  … {left_out} lines of it are not shown", *lines[left_out:]]
 
 
-def _lines(record: Mapping[str, Any]) -> Iterator[str]:
+def _said(record: Mapping[str, Any]) -> Iterator[str]:
     if record["role"] == "user":
         yield " ".join([f"> {one_line(str(record['text']), _CLIP)}", *recorded_labels(record)])
     elif record["role"] == "assistant":
-        if record["text"]:
-            yield f"  {one_line(str(record['text']), _CLIP)}"
+        if text := whole(record)["text"]:
+            yield f"  {one_line(str(text), _CLIP)}"
         yield from (f"  {label}" for label in recorded_labels(record))
-        names = [str(call["name"]) for call in record.get("calls") or ()]
-        if names:
-            yield f"  [{', '.join(names)}]"
+
+
+def _ended(result: Mapping[str, Any]) -> str:
+    """Say how a call ended: of one that failed the reason that the model read."""
+    if not result["is_error"]:
+        return "ok"
+    text = str(result["text"])
+    try:
+        data = json.loads(text)
+    except ValueError:
+        data = None
+    return f"failed: {one_line(str(data.get('error', text)) if isinstance(data, dict) else text, _REASON)}"
+
+
+def _unfinished(known: CallRecord | None) -> str:
+    """Say what is known of a call without a recorded result: its process ended, or it waits."""
+    if known is None or (known.status is not ToolCallStatus.SUSPENDED and not known.status.is_terminal):
+        began = known is not None and known.handler_started
+        return "interrupted; it may have run, or still run" if began else "interrupted before it ran"
+    if known.status is ToolCallStatus.SUSPENDED:
+        return "waits for an answer"
+    return known.status.value
 
 
 def _short(folder: str) -> str:
@@ -68,7 +117,7 @@ def heading(info: SessionInfo) -> list[str]:
     place = f", run in {info.place['name']} ({info.place['target']})" if info.place.get("target", "local") != "local" else ""
     began = datetime.fromtimestamp(info.created_at)
     return [
-        f"session {info.id}",
+        f"session {info.id}{_fork(info)}",
         tame(
             f"  {info.messages} message{'' if info.messages == 1 else 's'} on {info.platform}{model}, in {info.cwd or '?'}{place}"
         ),
@@ -80,6 +129,7 @@ def conversation(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> Ite
     """All of it, as text for a terminal."""
     yield from heading(info)
     for record in records:
+        record = whole(record)
         if record["role"] in ("user", "assistant") and (record["text"] or record.get("images")):
             yield f"\n{record['role']}:"
             yield from (f"  {tame(line)}" for line in str(record["text"]).splitlines())

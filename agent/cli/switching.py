@@ -92,7 +92,7 @@ def _no_such(found: Sequence[Offer], name: str, current: ModelTarget | None) -> 
     hint = f"did you mean {alike[0]!r}?" if alike else "/model lists what there is"
     provider = "PROVIDER" if current is None else current.provider
     words = f"the server does not list {name!r}" if len(found) == 1 else f"no configured server lists {name!r}"
-    return f"{words}; {hint} `/model {provider} {name}` takes it all the same"
+    return f"{words}; {hint.removesuffix('.')}. `/model {provider} {name}` takes it all the same"
 
 
 def _of_provider(chat: Conversation, provider: str, name: str) -> ModelChoice:

@@ -53,7 +53,7 @@ class Terminal:
         row, self._row = self._row, False
         return "\r\x1b[K" if row else ""
 
-    async def read_key(self, row: str) -> str:
+    async def read_key(self, row: str, letters: str = "", at_once: str = "") -> str:
         """Show the row and read one key; see KeyReader. A row that takes another's place needs no quiet before it."""
         from agent.cli.keypress import SingleKeys
 

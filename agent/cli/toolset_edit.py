@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from agent.cli.app import OK, open_crib
+from agent.cli.confirming import set_as_person, unset_as_person
 from agent.cli.effect import changes, everybody, granted
-from agent.config import Config, CustomToolset, load_config, set_value, unset_value
+from agent.config import Config, CustomToolset, load_config
 from toolcrib import ToolcribError
 from toolcrib._near import near
 
@@ -33,9 +34,9 @@ def edit(args: argparse.Namespace) -> int:
     if args.action == "delete":
         if used := list(_uses(before, args.name)):
             raise ToolcribError(f"{args.name} is in use: take it out of {', '.join(used)} first")
-        unset_value(args.config, key)
+        unset_as_person(args.config, key)
     else:
-        set_value(args.config, key, _definition(args, custom.get(args.name, CustomToolset()), known))
+        set_as_person(args.config, key, _definition(args, custom.get(args.name, CustomToolset()), known))
     return _told(before, args.config, project, args)
 
 
@@ -78,5 +79,9 @@ def _told(before: Config, file: Path | None, project: Path, args: argparse.Names
     done = {"create": "made", "edit": "changed", "delete": "taken out"}[args.action]
     print(f"{args.name}: {done}, in {after.path}")
     lines = list(changes(granted(before, project, who), granted(after, project, who)))
-    print("\n".join(["it changes:", *(f"  {line}" for line in lines)] if lines else ["nobody gets other tools by that"]))
+    print(
+        "\n".join(
+            ["it changes:", *(f"  {line}" for line in lines)] if lines else ["nobody gets other tools or approvals by that"]
+        )
+    )
     return OK

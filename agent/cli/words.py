@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from agent.crib import Crib
 
-AT_ONCE = frozenset({"/help", "/mode", "/show", "/cost", "/approvals", "/env", "/diff", "/tools", "/memory", "/keys", "/theme"})
+AT_ONCE = frozenset(
+    {"/help", "/mode", "/show", "/cost", "/context", "/approvals", "/env", "/diff", "/tools", "/memory", "/keys", "/theme"}
+)
 """Commands that are done while the model works; others wait for their turn."""
 SLASH = {
     "/help": "this",
@@ -23,14 +25,17 @@ SLASH = {
     "/undo": "undo the last turn's file changes; /undo call, the last call's; /undo redo makes them again",
     "/diff": "what tools changed in files in this session; /diff FILE, in one of them",
     "/cost": "tokens, cost and calls of this session; `toolcrib usage` has all of them",
-    "/show": "/show N prints whole what was shown in short, with #N behind it; /show alone, the last one",
+    "/show": "/show N prints whole what was shown in short, with #N behind it; /show alone, the last one; /show all, the session",
     "/memory": "what is remembered of you and of this project, with where it is from; `toolcrib memory` changes it",
     "/new": "begin a new session",
+    "/fork": "/fork [N] begins a session that takes over your last N messages and what followed; without N what fits well",
+    "/context": "what fills the model's context, and how much it can read",
     "/sessions": "the last sessions",
     "/resume": "/resume ID continues one",
     "/approvals": "what is granted here and what waits; /approvals revoke ID takes one back",
     "/env": "where commands run, and in which folder",
     "/export": "/export [FILE.md|.html|.json] writes the session into a file",
+    "/init": "draft an AGENTS.md of this project, or propose a better one; /init WISHES says what matters",
     "/quit": "leave (Ctrl-D does too)",
 }
 

@@ -36,6 +36,7 @@ from agent.config._schema import (
     UserConfig,
 )
 from agent.config._secrets import Secrets, read_secrets, secret, secrets_path
+from agent.config._sound import sound_part
 from agent.config._write import append_allowlist, edit_config, parse_value, preview, remove_allowlist, set_value, unset_value
 
 __all__ = [
@@ -84,6 +85,7 @@ __all__ = [
     "secret",
     "secrets_path",
     "set_value",
+    "sound_part",
     "state_dir",
     "unset_value",
     "value_at",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,10 +41,10 @@ def load_config(
     config = Config(path=file) if data is None else read_node(node, file)
     if chosen:
         if chosen not in config.profiles:
-            raise BrokenConfig(
-                [ConfigFault(file, 0, "profiles", _unknown(chosen, list(config.profiles), by_environment=profile is None))]
-            )
-        config = _with_profile(node, file, chosen)
+            raise unknown_profile(chosen, config, by_environment=profile is None)
+        config = with_profile(node, file, chosen)
+    if data is not None:
+        config = dataclasses.replace(config, digest=hashlib.sha256(data).hexdigest())
     if config.store.path is None and os.environ.get("TOOLCRIB_STATE"):
         config = dataclasses.replace(config, origins={**config.origins, "store.path": "environment TOOLCRIB_STATE"})
     if config.store.url is None and os.environ.get("TOOLCRIB_STORE_URL"):
@@ -51,13 +52,17 @@ def load_config(
     return config if project_dir is None else with_project(config, Path(project_dir))
 
 
-def _unknown(name: str, known: list[str], *, by_environment: bool) -> str:
+def unknown_profile(name: str, config: Config, *, by_environment: bool) -> BrokenConfig:
+    """Return the error for a profile that the configuration has not."""
+    known = list(config.profiles)
     alike = near(name, known)
     hint = f"did you mean {alike[0]!r}?" if alike else f"there are {', '.join(known)}" if known else "there are none in this file"
-    return f"there is no profile {name!r}{f' (from ${PROFILE})' if by_environment else ''}; {hint}"
+    text = f"there is no profile {name!r}{f' (from ${PROFILE})' if by_environment else ''}; {hint}"
+    return BrokenConfig([ConfigFault(config.path, 0, "profiles", text)])
 
 
-def _with_profile(node: Any, file: Path, name: str) -> Config:
+def with_profile(node: Any, file: Path, name: str) -> Config:
+    """Return what the file's nodes say under one of its profiles. Raises BrokenConfig."""
     profile = _child(_child(node, "profiles"), name)
     if profile is None or is_blank(profile):
         return dataclasses.replace(read_node(node, file), profile=name)

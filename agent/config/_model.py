@@ -82,6 +82,12 @@ class ModelConfig:
     max_output_tokens: int | None = setting(
         None, "Tokens that one reply may have. null leaves it to the server.", expect=f"{COUNT}, or null", check=at_least_one
     )
+    context_window: int | None = setting(
+        None,
+        "Tokens that the model reads in all, its reply included. null goes by what its server says.",
+        expect=f"{COUNT}, or null",
+        check=at_least_one,
+    )
     thinking: str = setting(
         "",
         "How much the model thinks before it answers: low, medium, high, or a number of tokens. Empty leaves it to the server.\n"

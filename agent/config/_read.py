@@ -225,7 +225,7 @@ class ConfigReader:
         """A configuration inside the configuration: read like it, of which only what it gives is kept."""
         outside, self.given, self._profile = self.given, {}, f"{key}."
         self.section(node, Config, key)
-        values = {name.removeprefix(self._profile): given.value for name, given in self.given.items()}
+        values = {name.removeprefix(self._profile): given.value for name, given in self.given.items() if name[-1] != "]"}
         self.given, self._profile = {**outside, **self.given}, ""
         return Profile(values)
 
@@ -246,6 +246,9 @@ class ConfigReader:
         outside, self.given = self.given, {}  # what stands in an item has no key of its own
         found = tuple(self._typed(item, hint, f"{key}[{index}]", "text") for index, item in enumerate(node.value))
         self.given = outside
+        if dataclasses.is_dataclass(hint):  # so that what is wrong with a rule is told with its own line
+            for index, item in enumerate(node.value):
+                self.given[f"{key}[{index}]"] = Given(None, item.start_mark.line + 1, laid=False)
         return found
 
     def _map(self, node: Any, hint: Any, key: str, expect: str) -> Any:

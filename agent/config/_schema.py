@@ -272,6 +272,7 @@ class Config:
     """All settings, checked. ``path`` is the file that they came from, which need not exist.
 
     ``profile`` is the name of the profile in force, or empty. ``notices`` are what the project's file says and may not.
+    ``digest`` is the SHA-256 of the file's bytes, in hexadecimal; empty where there is no file.
     """
 
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -348,6 +349,7 @@ class Config:
     path: Path = field(default_factory=config_path, compare=False, metadata=_INTERNAL)
     profile: str = field(default="", compare=False, metadata=_INTERNAL)
     notices: tuple[str, ...] = field(default=(), compare=False, metadata=_INTERNAL)
+    digest: str = field(default="", compare=False, metadata=_INTERNAL)
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False, metadata=_INTERNAL)
 
     @property

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from agent.conversation.asking import Emit, interruptible
 from agent.conversation.limits import RunLimits
+from agent.conversation.partial import left_over
 from agent.conversation.state import RunResult, RunState
 from agent.conversation.steps import Steps
 from agent.events import Event, ImageMade, SessionBusy
@@ -325,11 +326,8 @@ class Driver:
         return record is not None and await self._waits(RunState.of(record))
 
     async def _break_off(self, state: RunState) -> None:
-        """End a run whose process ended: what is known of its calls becomes their results."""
-        transcript = self._session.transcript
-        turn = await transcript.unanswered()
-        messages = [] if turn is None else [await transcript.missing_results(turn)]
-        await self._session.keep(state.ended("interrupted", state.text), messages)
+        """End a run whose process ended: what it said, or what is known of its calls, is recorded."""
+        await self._session.keep(state.ended("interrupted", state.text), await left_over(self._session, state))
 
     async def _answered_elsewhere(self, item: InboxItem) -> RunResult | Exception:
         """Return the outcome of a message that another process took from the inbox."""

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.backends import LOCAL, Location
+from agent.config import state_dir
 from agent.conversation import modes
+from agent.conversation.forking import parent_of
 from agent.conversation.session import Session
 from agent.handlers import TODOS, TodoStore, loop_handlers
 from agent.memory.handler import MemoryKeeper
@@ -67,7 +69,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     before = {} if old is None else old.place
     mode = modes.first_mode(here.config.approval.mode, before, wanted.mode)
     location = _location(here, wanted.backend, wanted.cwd, old)
-    place = {**_record(here, location), **modes.kept(mode, before, wanted.mode)}
+    place = {**_record(here, location), **modes.kept(mode, before, wanted.mode), **parent_of(before)}
     location = replace(location, backend=location.backend.fleeting) if wanted.once else location
     session_id = old.id if old is not None else wanted.named or secrets.token_hex(16)
     identity = RunIdentity(session_id, platform=wanted.platform, user=wanted.user, roles=tuple(wanted.roles))
@@ -143,6 +145,8 @@ def _give_prompt(here: Workspace, session: Session, location: Location) -> None:
 
 def _recalled(here: Workspace, session: Session, location: Location) -> str:
     """Return what a model is told of the memory of whom the session was opened for."""
+    if not (state_dir() / "memory").is_dir():  # before what reads it is loaded
+        return ""
     from agent.memory.telling import recalled
 
     folder = None if location.backend.is_remote else location.start

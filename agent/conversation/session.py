@@ -319,7 +319,7 @@ class Session:
         """Store a step of a run. One that is stored already stays as it is, and is returned as it was stored."""
         if await self.store.runs.commit(state.record(), messages=messages, taken=taken):
             self.transcript.count += len(messages)
-            if messages and messages[0]["role"] == "assistant":
+            if messages and messages[0]["role"] == "assistant" and "broken" not in messages[0]:
                 self.link.took(len(messages))
             return state
         known = await self.store.runs.get(state.id)

@@ -97,6 +97,8 @@ class RunState:
     """The kind and the words of the RunError that ended it."""
     finish: str = ""
     """Reason why the last reply ended, as ProviderTurn has it."""
+    said: str = ""
+    """Text of a reply that is still coming, as it was a second ago."""
 
     @property
     def turn_id(self) -> str:
@@ -115,7 +117,7 @@ class RunState:
 
     def next(self, **changes: Any) -> RunState:
         """Return the state after another step."""
-        return replace(self, step=self.step + 1, **changes)
+        return replace(self, step=self.step + 1, **{"said": "", **changes})
 
     def ended(self, stopped: Stopped, text: str = "", **changes: Any) -> RunState:
         """Return the state after its last step."""
@@ -163,6 +165,7 @@ class RunState:
             "data": self.data,
             "error": None if self.error is None else list(self.error),
             "finish": self.finish,
+            **({"said": self.said} if self.said else {}),
         }
 
     @classmethod

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from agent.conversation.asking import Emit, ask_model, interruptible, new_stream, text_id
 from agent.conversation.limits import AnswerUnfit, CostCapReached, MaxTurnsReached, NoProgress, RunError, Stopped, TokenCapReached
+from agent.conversation.partial import INTERRUPTED, UNREACHABLE, PartialReply
 from agent.conversation.state import CallState, RunState
 from agent.conversation.transcript import Record, begun_since, results_record, turn_record, user_record
 from agent.events import ImageMade, TicketOpened, ToolFinished, ToolStarted, TurnFinished, TurnStarted
 from agent.providers.abilities import prices_of, steer
-from toolcrib import ExecutedCall, Image, Principal, ProviderSession, ProviderTurn, ToolCall, ToolCallStatus
+from toolcrib import ExecutedCall, Image, Principal, ProviderError, ProviderSession, ProviderTurn, ToolCall, ToolCallStatus
 from toolcrib._store import InboxItem
 from tools.dispatch.batch import BatchCall, run_batch
 
@@ -89,13 +90,23 @@ class Steps:
         if state.schema is not None or held:
             # where there are tools, some servers would hold the calls to the schema too
             steer(provider, "none" if held else "auto", state.schema if held or not session.names else None)
+        partial = PartialReply(session, state, self._emit)
+        partial.begin()
         try:
-            turn = await ask_model(session, provider, stream, state.limits, self._emit)
+            turn = await ask_model(session, provider, stream, state.limits, partial)
+        except ProviderError:
+            await partial.end()
+            if partial.has_begun:
+                await self._keep(partial.state.next(), [partial.record(UNREACHABLE)])
+            raise
         finally:
+            await partial.end()
             if state.schema is not None or held:
                 steer(provider)
+        state = partial.state
         if turn is None:
-            return await self._keep(state.ended("interrupted", turn=number, finish=""))
+            ended = state.ended("interrupted", partial.text, turn=number, finish="")
+            return await self._keep(ended, [partial.record(INTERRUPTED)])
         return await self._answered(state, turn, provider, stream)
 
     async def _more_turns(self, state: RunState) -> int | None:

@@ -92,6 +92,8 @@ def result_of(executed: ExecutedCall) -> Record:
     """Return the record of a call's result."""
     call, result = executed.call, executed.result
     record = {"call_id": call.id, "name": call.name, "text": as_json(executed), "is_error": result.is_error}
+    if result.failure is not None and result.failure.kind == "Denied":
+        record["denied"] = True
     return {**record, **_with(images_of(executed))}
 
 
@@ -149,6 +151,20 @@ class Transcript:
                 yield record
             end = start
 
+    async def last_exchanges(self, most: int) -> tuple[int, list[Mapping[str, Any]]]:
+        """Return the records since the person spoke ``most`` messages ago, and how many records stand before them."""
+        found: list[Mapping[str, Any]] = []
+        spoken, begin = 0, 0
+        async for record in self.backwards():
+            found.append(record)
+            if record.get("role") == "user":
+                spoken, begin = spoken + 1, len(found)
+                if spoken == most:
+                    break
+        info = await self.info()
+        total = len(found) if info is None else info.messages
+        return total - begin, found[:begin][::-1]
+
     async def text_at(self, place: int) -> str:
         """Return the text of the record at ``place``, "" where there is none."""
         found = await self._store.sessions.messages(self.session_id, offset=place, limit=1)
@@ -161,10 +177,14 @@ class Transcript:
         return {}
 
     async def state(self) -> Mapping[str, Json]:
-        """Return the session's state as the last record of results carried it."""
+        """Return the session's state as the last record of results carried it. One that says how long its calls took, and no
+        state, had none: then the conversation is not read to its beginning.
+        """
         async for record in self.backwards():
             if "state" in record:
                 return dict(record["state"])
+            if any("seconds" in result for result in record.get("results") or ()):
+                return {}
         return {}
 
     async def talked_to(self) -> Mapping[str, Any]:

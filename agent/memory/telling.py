@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from agent.memory.document import MemoryDocument
-from agent.memory.files import MemoryFile, MemoryFolder, MemoryUnreadable, memory_root, project_of, remembers
+from agent.memory.files import MemoryFile, MemoryFolder, MemoryUnreadable, project_of, remembers
 from agent.memory.screening import why_not
 from toolcrib import Principal
 from toolcrib._dataclass import dataclass
@@ -55,7 +55,7 @@ def recalled(
     principal: Principal, folder: str | None, project_dir: Path, max_chars: int, redact: Callable[[str], str] = str
 ) -> str:
     """Return the part of the system prompt for a session of ``principal`` in ``folder``, None for a folder of another host."""
-    if not remembers(principal) or not memory_root().is_dir():
+    if not remembers(principal):
         return ""
     project = None if folder is None else project_of(Path(folder), project_dir)
     return tell(MemoryFolder(principal, project), max_chars, redact)

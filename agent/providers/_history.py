@@ -53,7 +53,7 @@ class History(ABC):
             elif role == "user":
                 self.user(record["text"], recorded(record))
             elif role == "assistant":
-                self._recorded_reply(record)
+                self._recorded_reply(whole(record))
             elif role == "results":
                 self.results(self._recorded_results(record), pictured_record(record))
 
@@ -79,6 +79,12 @@ class History(ABC):
     def _close_calls(self) -> None:
         if self._open:
             self.results(())
+
+
+def whole(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A reply that was broken off, with the reason behind its text as the model reads it; any other as it is."""
+    broken = record.get("broken")
+    return {**record, "text": "\n\n".join(filter(None, [record["text"], f"[{broken}]"]))} if broken else record
 
 
 def encode(value: Any) -> bytes:

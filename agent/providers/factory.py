@@ -324,8 +324,10 @@ def wire_of(name: str) -> str:
 def _from_plugin(
     name: str, endpoint: Endpoint, fields: Mapping[str, Any], environ: Mapping[str, str], plugins: Plugins
 ) -> ProviderSession:
+    from agent.providers._history import whole
     from agent.providers.plugin import PluginSession
 
+    fields = {**fields, "records": tuple(whole(record) for record in fields["records"])}
     key = read_key(endpoint, environ) or ""
     try:
         session: ProviderSession = plugins[name](base_url=endpoint.base_url, api_key=key, **fields)

@@ -18,7 +18,7 @@ HELP = """No model is connected, so I can't answer in words. You can call tools 
 
   toolcrib chat --base-url http://127.0.0.1:11434/v1 --model NAME     one on this machine
   OPENAI_API_KEY=... toolcrib chat --model NAME                       the vendor's
-  toolcrib config set model.base_url URL                              from now on
+  toolcrib config set model '{base_url: "http://...", name: NAME}'    from now on
 """
 
 

@@ -21,11 +21,13 @@ CANDIDATES = 5
 
 
 def title_of(message: Mapping[str, Json]) -> str | None:
-    """Return the title that a session gets by this message: the beginning of a user's text. None for any other message."""
+    """Return the title that a session gets by this message: the beginning of a user's text, of its first paragraph. None for any
+    other message. What is behind that is often data: what was piped in, a file.
+    """
     if message.get("role") != "user":
         return None
     text = message.get("text")
-    return " ".join(text[: 20 * TITLE_CHARS].split())[:TITLE_CHARS] if isinstance(text, str) else ""
+    return " ".join(text.lstrip()[: 20 * TITLE_CHARS].partition("\n\n")[0].split())[:TITLE_CHARS] if isinstance(text, str) else ""
 
 
 def ambiguous(prefix: str, ids: Sequence[str]) -> ToolcribError:

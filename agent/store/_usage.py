@@ -20,7 +20,11 @@ _INSERT = f"INSERT INTO usage (session_id, at, {', '.join(COLUMNS)}) VALUES (?, 
 
 
 def used(message: Mapping[str, Json]) -> Iterator[Used]:
-    """Give the rows of a message: a reply that a server gave, or results with the seconds that they took."""
+    """Give the rows of a message: a reply that a server gave, or results with the seconds that they took. What a fork took over
+    counts for the session that it was said in.
+    """
+    if message.get("forked"):
+        return
     at = message.get("at")
     day = time.strftime("%Y-%m-%d", time.localtime(at if isinstance(at, float) else None))
     if message.get("role") == "assistant" and (message.get("via") or message.get("usage")):

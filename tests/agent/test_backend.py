@@ -27,8 +27,9 @@ HERE = pytest.mark.xdist_group("bubblewrap")
 def crib_of(folder: Path, text: str) -> Crib:
     file = folder / "config.yaml"
     file.write_text(text)
-    (folder / "project").mkdir(exist_ok=True)
-    return assemble(config_file=file, project_dir=folder / "project")
+    project = folder / "project"
+    project.mkdir(exist_ok=True)
+    return assemble(config=load_config(file, project_dir=project), project_dir=project)
 
 
 def says(session: Any, command: str) -> str:

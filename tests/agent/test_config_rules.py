@@ -87,7 +87,7 @@ def test_a_rule_that_contradicts_itself_is_told_with_its_place(file: Path) -> No
     ):
         file.write_text(text.format(key, entry))
         with pytest.raises(ConfigError) as caught:
-            assemble(config_file=file)
+            assemble(config=load_config(file))
         assert str(caught.value).startswith(f"{file}:3: approval.{key}[0] (")
 
 

@@ -28,6 +28,8 @@ RECORDS: list[dict[str, Any]] = [
             {"call_id": "b", "name": "read_file", "text": json.dumps({"content": "```\nx\n```"}), "is_error": False},
         ],
     },
+    {"role": "assistant", "text": "", "calls": [{"id": "d", "name": "terminal", "args": {"command": "rm -r x"}}]},
+    {"role": "results", "results": [{"call_id": "d", "name": "terminal", "text": "{}", "is_error": True, "denied": True}]},
     {"role": "assistant", "text": "**No.** [more](javascript:alert(1))", "calls": [{"id": "c", "name": "todo", "args": {}}]},
 ]
 
@@ -38,6 +40,7 @@ def test_markdown_has_what_was_said_and_done() -> None:
     assert "qwen3" in text
     assert "## You\n\nIs it <script>alert(1)</script> done?\n" in text
     assert "**terminal** (failed)\n\n```\nmake test\n```\n\n```\n3 failed\n(exit code 1)\n```\n" in text
+    assert "**terminal** (denied)\n\n```\nrm -r x\n```" in text
     assert "**todo**\n\n```\n{}\n```\n\n```\n(no result was recorded)\n```\n" in text
 
 
@@ -71,7 +74,8 @@ def test_html_runs_nothing_that_was_said() -> None:
     assert not [name for name, value in values if name.startswith("on") or "javascript" in value]
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert "<strong>No.</strong>" in text
-    assert "<details class=failed><summary>terminal <code>make test</code></summary>" in text
+    assert "<details class=failed><summary>terminal (failed) <code>make test</code></summary>" in text
+    assert "<summary>terminal (denied) <code>rm -r x" in text
     assert "<pre>make test</pre><pre>3 failed\n(exit code 1)</pre></details>" in text
     assert not re.search(r"https?://", text)
 

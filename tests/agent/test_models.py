@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from agent.config import config_path
+from agent.config import config_path, load_config
+from agent.confirming import confirm
 from agent.conversation.limits import CostCapReached, RunLimits
 from agent.events import Event, Retrying
 from agent.models import ModelChoice, choose_provider, find_endpoint, open_provider
@@ -29,6 +30,7 @@ def configure(**settings: Any) -> None:
     path = config_path()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(settings))
+    confirm(load_config())
 
 
 @pytest.fixture

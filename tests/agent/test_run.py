@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent.config import config_path
+from agent.config import config_path, load_config
 from agent.run import Crib, assemble
 from toolcrib import Answer, ConfigError, SuspendTicket, ToolCall, ToolCallContext, ToolsetError
 from tools.dispatch.bridge import close_loop, run_async
@@ -126,7 +126,7 @@ def test_only_enabled_plugins_bring_tools_toolsets_gates_and_commands(project: P
     with assemble(project_dir=project) as crib:
         assert "forecast" not in crib.granted("cli")
     configure("plugins: {enabled: [weather]}\n")
-    with assemble(project_dir=project) as crib:
+    with assemble(config=load_config(), project_dir=project) as crib:
         assert crib.granted("cli")[-1] == "forecast"
         assert set(crib.granted("cli", enabled=["sky"])) == {"forecast", "todo"}
         assert list(crib.commands) == ["sky"]

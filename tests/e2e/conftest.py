@@ -1,10 +1,12 @@
-"""A person at a terminal: the installed program under pexpect, its screen kept by pyte."""
+"""A person at a terminal: the installed program under pexpect, its screen kept by pyte; or in tmux, which can be resized."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +21,8 @@ COMMAND = Path(sys.executable).with_name("toolcrib")
 PATIENCE = 60.0
 """Seconds that anything may take on a busy machine. Nothing here is fast or slow; it happens or it doesn't."""
 CURSOR_QUERY = b"\x1b[6n"
+VARIANT = "\ufe0f".encode()
+"""A mark that asks for an emoji's wide form; pyte drops what stands behind it."""
 
 
 class Person:
@@ -42,7 +46,7 @@ class Person:
             return True
         except pexpect.EOF:
             return False
-        self._stream.feed(data)
+        self._stream.feed(data.replace(VARIANT, b""))
         self.written += data
         for _ in range(data.count(CURSOR_QUERY)):
             self.process.send(f"\x1b[{self._screen.cursor.y + 1};{self._screen.cursor.x + 1}R")
@@ -58,6 +62,12 @@ class Person:
         row = max(number for number, line in enumerate(rows) if text in line)
         begin = rows[row].index(text)
         return {self._screen.buffer[row][column].fg for column in range(begin, begin + len(text.rstrip()))}
+
+    @property
+    def scrolled(self) -> str:
+        """What scrolled away, and the screen."""
+        lines = ["".join(row[x].data for x in range(self._screen.columns)) for row in self._screen.history.top]
+        return "\n".join([*(line.rstrip() for line in lines), self.text])
 
     def sees(self, pattern: str) -> str:
         """Wait for a regular expression on the screen, and return the whole screen."""
@@ -81,11 +91,19 @@ class Person:
         end = time.monotonic() + PATIENCE
         while re.search(row, self.text):
             assert time.monotonic() < end, f"{key!r} did not answer; the screen:\n{self.text}"
-            time.sleep(1)  # longer than the quiet that a key needs
-            self.process.send(key)
-            self.looks()
-            if not self.looks():
-                break
+            quiet = time.monotonic() + 1  # longer than the quiet that a key needs, and than it takes to be seen to stand alone
+            while time.monotonic() < quiet:
+                if not self.looks():
+                    return
+            if re.search(row, self.text):
+                self.process.send(key)
+
+    def denies(self, reason: str = "") -> None:
+        """Deny what the chat asks about."""
+        self.sees(r"d deny  \? help$")
+        self.process.send("d")
+        self.sees(r"why not \(Enter: no reason\) >$")
+        self.types(reason)
 
     def clears(self) -> None:
         """Look at an empty screen from here on, as after a long scroll. Only at a prompt."""
@@ -142,3 +160,53 @@ def chatting(sit_down: Any) -> Person:
     person: Person = sit_down("chat")
     person.at_prompt()
     return person
+
+
+class Tmux:
+    """A chat in a terminal multiplexer of its own."""
+
+    def __init__(self, folder: Path, command: list[str], cwd: Path, size: tuple[int, int]) -> None:
+        self.socket = str(folder / "tmux")
+        keep = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(("XDG_", "PYTHON", "HOME", "PATH"))]
+        self.run(
+            "-f", "/dev/null", "new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), "-c", str(cwd),
+            "env", *keep, "NO_COLOR=1", *command,
+        )  # fmt: skip
+
+    def run(self, *words: str) -> str:
+        command = ["tmux", "-S", self.socket, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+
+    def resize(self, columns: int, rows: int) -> None:
+        self.run("resize-window", "-x", str(columns), "-y", str(rows))
+
+    def all_of(self) -> str:
+        """Return the history and the screen, without blanks at the ends of lines."""
+        return re.sub(r" +$", "", self.run("capture-pane", "-p", "-J", "-S", "-"), flags=re.MULTILINE)
+
+    def is_alive(self) -> bool:
+        """Return True until the chat has ended, and its window with it."""
+        command = ["tmux", "-S", self.socket, "list-windows"]
+        return subprocess.run(command, capture_output=True, check=False, timeout=30).returncode == 0
+
+    def sees(self, pattern: str) -> str:
+        end = time.monotonic() + PATIENCE
+        while not re.search(pattern, text := self.all_of(), re.MULTILINE):
+            assert time.monotonic() < end, f"never saw {pattern!r}; the screen:\n{text}"
+            time.sleep(0.05)
+        return text
+
+
+@pytest.fixture
+def tmux(tmp_path: Path, project: Path) -> Iterator[Callable[..., Tmux]]:
+    if shutil.which("tmux") is None:
+        pytest.skip("tmux is not installed")
+    opened: list[Tmux] = []
+
+    def start(*command: str, size: tuple[int, int] = (80, 24)) -> Tmux:
+        opened.append(Tmux(tmp_path, [str(COMMAND), *command], project, size))
+        return opened[-1]
+
+    yield start
+    for one in opened:
+        subprocess.run(["tmux", "-S", one.socket, "kill-server"], capture_output=True, check=False)

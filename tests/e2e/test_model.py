@@ -125,7 +125,7 @@ def test_a_model_asks_and_the_person_agrees(talking: Any, server: ChatServer, pr
     (project / "build").mkdir()
     server.responses += [ChatServer.calls(("terminal", {"command": "rm -rf build"})), ChatServer.text("It is gone.")]
     talking.types("tidy up")
-    screen = talking.sees(r"\[o\]nce .*\[d\]eny")
+    screen = talking.sees(r"o once .*d deny")
     assert "│ rm -rf build" in screen
     talking.types("o")
     talking.sees(r"^It is gone\.$")
@@ -154,9 +154,9 @@ FAULTS = [
         "Wait 15 min, as it asks",
     ),
     (ChatServer.body({"error": {"message": "bad key"}}, 401), "AuthFailed", "--api-key-env"),
-    (ChatServer.body({"error": {"code": "context_length_exceeded"}}, 400), "ContextTooLong", "/new in the chat"),
+    (ChatServer.body({"error": {"code": "context_length_exceeded"}}, 400), "ContextTooLong", "/new       an empty session"),
     (Response(b"\x00\x01 garbage\n\n"), "StreamBroken", "no event stream"),
-    (ChatServer.text("cut off in the", cut=160), "StreamBroken", "not part of the conversation"),
+    (ChatServer.text("cut off in the", cut=160), "StreamBroken", "the model knows what had come"),
     (ChatServer.text("slow", pieces=FIRST_EVENT, pause=60), "StreamBroken", "sent nothing for"),
 ]
 
@@ -263,7 +263,8 @@ def test_a_killed_chat_goes_on(sit_down: Any, server: ChatServer, project: Path)
     server.responses += [ChatServer.text("You are Ada.")]
     again = sit_down("chat", *where, "--continue")
     screen = again.at_prompt()
-    for line in ("> I am Ada", "Hello Ada.", "> wait", "[terminal]"):
+    call = "💻 terminal runs echo $$ > pid; exec sleep 100  interrupted; it may have run, or still run"
+    for line in ("> I am Ada", "Hello Ada.", "> wait", call):
         assert line in screen
     again.types("who am I?")
     again.sees(r"^You are Ada\.$")
@@ -341,6 +342,6 @@ def test_a_reader_that_goes_away_ends_the_run(server: ChatServer, project: Path)
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command], cwd=project, capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.returncode == 1
+    assert done.returncode == 141
     assert "Traceback" not in done.stderr
     assert len(done.stdout.splitlines()) == 3

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +14,8 @@ import pytest
 from toolcrib.testing import ChatServer
 
 pytestmark = pytest.mark.e2e
-COMMAND = str(Path(sys.executable).with_name("toolcrib"))
+CHOICES_SHORT = r"^  v o .*d \?$"
+CHOICES = r"^  o once .*  d deny  \? help$"
 SLOW = {"command": "touch started; until [ -e go ]; do sleep 0.05; done; echo went"}
 
 
@@ -113,9 +110,11 @@ def test_what_is_typed_ahead_answers_no_question_and_stays(talking: Any, server:
     screen = talking.text
     assert "│ rm -rf build" in screen
     assert re.search(r"^> o{10,}$", screen, re.MULTILINE)
-    talking.sees(r"\[d\]eny  \? >$")
+    talking.sees(CHOICES)
     assert (project / "build").exists()
-    talking.types("n")
+    talking.process.send("d")
+    talking.sees("why not")
+    talking.types("not now")
     talking.sees(r"^Kept\.$")
     assert re.search(r"^> o{10,}$", talking.sees(r"/help\Z"), re.MULTILINE)
 
@@ -138,12 +137,13 @@ def test_alt_and_a_letter_answer_no_question(talking: Any, server: ChatServer, p
     (project / "build").mkdir()
     server.responses += [ChatServer.calls(("terminal", {"command": "rm -rf build"})), ChatServer.text("Kept.")]
     talking.types("tidy up")
-    talking.sees(r"\[d\]eny  \? >$")
-    assert "Alt-S" not in talking.sees(r"Ctrl-C says no")
-    talking.process.send("\x1bs\x18\x13\x1bo")
-    talking.types("")
-    talking.sees(r"\? >$")
-    talking.types("d no")
+    talking.sees(CHOICES)
+    assert "Alt-S" not in talking.sees(r"Ctrl-C says no and interrupts")
+    talking.process.send("\x1bs\x18\x13\x1bo\r")
+    talking.sees(CHOICES)
+    talking.process.send("d")
+    talking.sees(r"why not")
+    talking.types("no")
     talking.sees(r"^Kept\.$")
     assert (project / "build").exists()
 
@@ -307,9 +307,9 @@ def test_a_persons_time_is_not_the_calls(talking: Any, server: ChatServer, proje
     (project / "build").mkdir()
     server.responses += [ChatServer.calls(("terminal", {"command": "rm -rf build"})), ChatServer.text("Gone.")]
     talking.types("tidy up")
-    talking.sees(r"\[d\]eny  \? >$")
+    talking.sees(CHOICES)
     time.sleep(3)
-    talking.types("o")
+    talking.process.send("o")
     found = re.search(r"rm -rf build  ([\d.]+) (m?s)  ok", talking.sees(r"^Gone\.$"))
     assert found is not None
     assert found[2] == "ms" or float(found[1]) < 3
@@ -354,82 +354,81 @@ def test_a_dumb_terminal_gets_plain_lines(sit_down: Any, server: ChatServer) -> 
     assert re.search(r"^💻 terminal  echo hi  .*  ok$", screen, re.MULTILINE)
 
 
-# -- resize, which pyte does not do as terminals do ----------------------------------------------------------------------
-
-
-class Tmux:
-    """A chat in a terminal multiplexer of its own."""
-
-    def __init__(self, folder: Path, command: list[str], cwd: Path) -> None:
-        self.socket = str(folder / "tmux")
-        keep = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(("XDG_", "PYTHON", "HOME", "PATH"))]
-        self.run(
-            "-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", "-c", str(cwd), "env", *keep, "NO_COLOR=1", *command
-        )
-
-    def run(self, *words: str) -> str:
-        command = ["tmux", "-S", self.socket, *words]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
-
-    def all_of(self) -> str:
-        """Return the history and the screen, without blanks at the ends of lines."""
-        return re.sub(r" +$", "", self.run("capture-pane", "-p", "-J", "-S", "-"), flags=re.MULTILINE)
-
-    def is_alive(self) -> bool:
-        """Return True until the chat has ended, and its window with it."""
-        command = ["tmux", "-S", self.socket, "list-windows"]
-        return subprocess.run(command, capture_output=True, check=False, timeout=30).returncode == 0
-
-    def sees(self, pattern: str) -> str:
-        end = time.monotonic() + 60
-        while not re.search(pattern, text := self.all_of(), re.MULTILINE):
-            assert time.monotonic() < end, f"never saw {pattern!r}; the screen:\n{text}"
-            time.sleep(0.05)
-        return text
+# -- approvals -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def tmux(tmp_path: Path, project: Path) -> Iterator[Callable[..., Tmux]]:
-    if shutil.which("tmux") is None:
-        pytest.skip("tmux is not installed")
-    opened: list[Tmux] = []
-
-    def start(*command: str) -> Tmux:
-        opened.append(Tmux(tmp_path, [COMMAND, *command], project))
-        return opened[-1]
-
-    yield start
-    for one in opened:
-        subprocess.run(["tmux", "-S", one.socket, "kill-server"], capture_output=True, check=False)
+def asked(talking: Any, server: ChatServer, project: Path) -> Any:
+    """At the choices about a command that deletes a folder, for which the model waits."""
+    (project / "build").mkdir()
+    server.responses += [ChatServer.calls(("terminal", {"command": "rm -rf build"})), ChatServer.text("So be it.")]
+    talking.types("tidy up")
+    talking.sees(CHOICES)
+    return talking
 
 
-def test_a_resize_leaves_nothing_behind(tmux: Any, server: ChatServer, project: Path) -> None:
-    """At most one ghost row a resize, and no line of what was said lost or doubled."""
-    lines = [f"- line {number} of what the model has to say" for number in range(60)]
-    server.responses += [ChatServer.calls(("terminal", SLOW)), ChatServer.text("\n".join(lines), pieces=60, pause=0.03)]
-    screen = tmux("chat", "--base-url", server.base_url, "--model", "test-model")
-    screen.sees(r"/help")
-    screen.run("send-keys", "work", "Enter")
-    screen.sees(r"terminal runs")
-    screen.run("send-keys", "a draft that is kept")
-    widths = (60, 100, 50, 80)
-    for width in widths:
-        screen.run("resize-window", "-x", str(width), "-y", "24")
-        time.sleep(0.3)
-    (project / "go").touch()
-    screen.sees(r"line 5 of")
-    for width in widths:
-        screen.run("resize-window", "-x", str(width), "-y", "24")
-        time.sleep(0.2)
-    text = screen.sees(r"line 59 of(.*\n)*.*/help")
-    counts = [len(re.findall(rf"^• line {number} of what the model has to say$", text, re.MULTILINE)) for number in range(60)]
-    assert counts == [1] * 60
-    assert text.count("> work\n") == 1
-    assert text.count("> a draft that is kept\n") == 1
-    ghosts = [line for line in text.split("\n") if re.match(r"\S 💻|• line", line)]
-    assert len(ghosts) <= len(lines) + 2 * len(widths)
-    screen.run("send-keys", "C-u", "C-d")
-    end = time.monotonic() + 60
-    while screen.is_alive():
-        assert time.monotonic() < end, screen.all_of()
-        time.sleep(0.05)
+def test_text_that_goes_on_answers_nothing_and_is_kept(asked: Any, project: Path) -> None:
+    """Though its first letters are choices, and it began when the choices had stood there for a while."""
+    asked.process.send("only")
+    asked.sees(r"^> only$")
+    asked.process.send("\r o p s")
+    asked.sees(r"^> only o p s\n  o once")
+    asked.process.send("\x1b[200~ o\n o\x1b[201~")
+    asked.sees(r"^> only o p s o\n   o\n  o once")
+    assert (project / "build").exists()
+    asked.chooses("o")
+    asked.sees(r"^  approved: this call only.*\n(.*\n)*So be it\.$")
+    assert re.search(r"^> only o p s o\n   o$", asked.sees(r"/help\Z"), re.MULTILINE)
+    assert not (project / "build").exists()
+
+
+def test_the_arrows_and_enter_choose(asked: Any, project: Path) -> None:
+    asked.process.send("\x1b[C")
+    asked.sees(r"^  \[o once\]")
+    asked.process.send("\x1b[C")
+    asked.sees(r"^  o once  \[p this path\]")
+    asked.process.send("\r")
+    asked.sees(r"^  approved: fs\.recursive-delete, of ")
+    asked.sees(r"^So be it\.$")
+    assert not (project / "build").exists()
+
+
+def test_a_denial_takes_its_reason_on_the_same_line(asked: Any, server: ChatServer, project: Path) -> None:
+    asked.process.send("d")
+    asked.sees(r"^  why not \(Enter: no reason\) >$")
+    asked.types("I need the log")
+    asked.sees(r"^So be it\.$")
+    assert "I need the log" in server.requests[1]["messages"][-1]["content"]
+    assert (project / "build").exists()
+
+
+def test_ctrl_c_says_no_and_interrupts(asked: Any, server: ChatServer, project: Path) -> None:
+    asked.presses("c")
+    asked.sees(r"^interrupted; the session is kept$")
+    asked.at_prompt()
+    assert len(server.requests) == 1
+    assert (project / "build").exists()
+    asked.types("go on")
+    asked.sees(r"^So be it\.$")
+
+
+def test_a_small_screen_shows_all_that_a_yes_covers(sit_down: Any, server: ChatServer, project: Path) -> None:
+    command = "rm -rf " + " ".join(f"folder-{number}" for number in range(14))
+    server.responses += [ChatServer.calls(("terminal", {"command": command})), ChatServer.text("Kept.")]
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m", columns=40, rows=8)
+    person.at_prompt()
+    person.types("tidy up")
+    person.sees(r"^  ! \d+ more lines: v next page")
+    person.sees(CHOICES_SHORT)
+    person.process.send("V")
+    person.sees(r"^  ! that was all of it$")
+    person.sees(CHOICES_SHORT)
+    shown = "".join(person.scrolled.split())
+    assert all(f"folder-{number}" in shown for number in range(14))
+    assert "fs.recursive-delete" in shown
+    person.process.send("v")
+    person.sees(r"that was all of it; V shows it$")
+    person.process.send("d")
+    person.sees("why not")
+    person.types("")
+    person.sees(r"^Kept\.$")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from toolcrib import DeletesFile, Effect, Environment, EnvironmentFailed, WritesFile
 from toolcrib._dataclass import dataclass
+from tools.files.differing import NOWHERE, unified
 
 MOST_CHARS = 400_000
 """Characters of the old and the new content of a file up to which they are compared."""
-_MOST_PAIRS = 4_000_000
-"""Pairs of lines up to which the least difference is looked for; beyond, all between the first and the last other line differ."""
-_CONTEXT = 3
 _STANDS_FOR: Mapping[str, frozenset[str]] = {
     "write_file": frozenset({"path", "content"}),
     "patch": frozenset({"path", "old", "new", "old_string", "new_string", "replace_all", "diff"}),
@@ -53,7 +51,7 @@ async def differences(
         digest = hashlib.sha256(old.encode("utf-8", "surrogatepass")).hexdigest()
         digests[f"difference:{effect.path}"] = digest
         is_new = is_new and not old
-        texts.append(unified(effect.path, old, new))
+        texts.append(unified(old, new, effect.path if old else NOWHERE, effect.path if new else NOWHERE))
     text = "".join(texts)
     shown = redact(text)
     if is_new or _added(shown) != _added(text):
@@ -77,56 +75,3 @@ async def _held(environment: Environment, path: str) -> str | None:
 
 def _added(text: str) -> list[str]:
     return [line for line in text.split("\n") if line.startswith("+")]
-
-
-def unified(path: str, old: str, new: str) -> str:
-    """Return the unified diff of a file's content; "" where nothing differs. Time is bounded by the lengths."""
-    before, after = _lines(old), _lines(new)
-    same = _alike(before, after)
-    first = max(same - _CONTEXT, 0)
-    ends = _alike(before[same:][::-1], after[same:][::-1])
-    last = max(ends - _CONTEXT, 0)
-    a, b = before[first : len(before) - last], after[first : len(after) - last]
-    if before == after:
-        return ""
-    head = f"--- {path if old else '/dev/null'}\n+++ {path if new else '/dev/null'}\n"
-    return head + "".join(line for hunk in _hunks(a, b) for line in _written(hunk, a, b, first))
-
-
-def _lines(text: str) -> list[str]:
-    """Split at line feeds alone, as files are."""
-    lines = text.split("\n")
-    last = lines.pop()
-    return [f"{line}\n" for line in lines] + ([last] if last else [])
-
-
-def _alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """Count the lines at the beginning that both have."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-
-
-_Hunk = Sequence[tuple[str, int, int, int, int]]
-
-
-def _hunks(a: Sequence[str], b: Sequence[str]) -> Iterator[_Hunk]:
-    from difflib import SequenceMatcher
-
-    if len(a) * len(b) <= _MOST_PAIRS:
-        yield from SequenceMatcher(None, a, b).get_grouped_opcodes(_CONTEXT)
-    else:
-        yield [("replace", 0, len(a), 0, len(b))]
-
-
-def _written(hunk: _Hunk, a: Sequence[str], b: Sequence[str], first: int) -> Iterator[str]:
-    (_, a1, _, b1, _), (_, _, a2, _, b2) = hunk[0], hunk[-1]
-    yield f"@@ -{first + a1 + bool(a2 - a1)},{a2 - a1} +{first + b1 + bool(b2 - b1)},{b2 - b1} @@\n"
-    for kind, from_a, to_a, from_b, to_b in hunk:
-        if kind == "equal":
-            yield from (_ended(f" {line}") for line in a[from_a:to_a])
-            continue
-        yield from (_ended(f"-{line}") for line in a[from_a:to_a])
-        yield from (_ended(f"+{line}") for line in b[from_b:to_b])
-
-
-def _ended(line: str) -> str:
-    return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"

@@ -217,6 +217,16 @@ def tool_rules(entries: Sequence[Mapping[str, object]]) -> list[ToolRule]:
     return [_tool_rule(entry, f"approval.tools[{index}]") for index, entry in enumerate(entries)]
 
 
+def rule_faults(rules: Sequence[Mapping[str, object]], tools: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, int, str]]:
+    """Yield each entry that is no rule: approval.rules or approval.tools, its index there, and what is wrong with it."""
+    for key, entries, read in (("approval.rules", rules, _row), ("approval.tools", tools, _tool_rule)):
+        for index, entry in enumerate(entries):
+            try:
+                read(entry, f"{key}[{index}]")
+            except ConfigError as error:
+                yield key, index, str(error)
+
+
 def decide(rules: Sequence[ToolRule], name: str, args: Mapping[str, Json], paths: Sequence[str] = ()) -> ToolRule | None:
     """The rule that counts for this call: of those that match the strictest, the first of these; None where none matches."""
     matching = [rule for rule in rules if rule.match(name, args, paths)]

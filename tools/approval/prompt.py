@@ -20,7 +20,9 @@ from tools.judge.findings import visible
 BAR = "  │ "
 """Begins each line of quoted text."""
 WRAPPED = "  │↳"
-"""Begins what is left of a line that was broken, quoted or not."""
+"""Begins what is left of a quoted line that was broken."""
+CONTINUED = "  ↳"
+"""Begins what is left of a line of ours that was broken: it may name what others wrote, and none of that begins a row either."""
 MOST_PLAIN = 20_000
 """Characters of a call in the text that goes with its ticket; what is left out of a longer one is said."""
 _LEAST_CELLS = 16
@@ -154,15 +156,28 @@ def physical(lines: Iterable[PromptLine], columns: int) -> list[str]:
 
 
 def wrapped(line: PromptLine, columns: int) -> Iterator[str]:
-    """Break one line at the width; what is left of it begins with a bar of its own."""
-    text = str(line)
+    """Break one line at the width, before a blank where one is near; what is left of it begins with a mark of ours."""
+    text, mark = str(line), WRAPPED if line.quoted else CONTINUED
     room = max(columns - 1, _LEAST_CELLS)
     while True:
         end = _fits(text, room)
+        if end < len(text):
+            end = _before_blank(text, end)
         yield text[:end]
         if end >= len(text):
             return
-        text = WRAPPED + text[end:]
+        text = mark + text[end:]
+
+
+def _before_blank(text: str, end: int) -> int:
+    """Return where the last blanks before ``end`` begin, if that is in the last half; else ``end``.
+
+    All of these blanks go to the next row, where they can be seen.
+    """
+    blank = text.rfind(" ", 0, end + 1)
+    while blank > 0 and text[blank - 1] == " ":
+        blank -= 1
+    return blank if blank > len(WRAPPED) and blank * 2 >= end else end
 
 
 def _fits(text: str, room: int) -> int:
@@ -190,41 +205,52 @@ class PromptPages:
     """A prompt that is shown page by page. A yes covers all of its call, so ``unseen`` counts the lines nobody has seen yet."""
 
     def __init__(self, prompt: Prompt, columns: int, rows: int, *, everything: str = "v all") -> None:
-        """``rows`` is the screen's height: the call gets what reasons and answers leave of it. ``everything`` is what somebody
-        types to see all the rest.
+        """``rows`` is the screen's height, of which a page leaves what an answer takes. The reasons stand on the first page where
+        a part of the call has room beside them, else behind the call. ``everything`` is what somebody types to see all the rest.
         """
         self._everything = everything
-        self._call = physical(prompt.call, columns)
-        self._about = physical(prompt.about, columns)
+        self._columns = columns
+        call, about = physical(prompt.call, columns), physical(prompt.about, columns)
         self._page = max(rows - _FOR_ANSWERS, _LEAST_ROWS)
+        beside = len(about) + _LEAST_ROWS <= self._page
+        self._lines = call if beside else [*call, *about]
+        self._about = about if beside else []
         self._at = 0
-        self.is_long = len(self._call) > self._page
+        self.is_long = len(call) + len(about) > self._page
 
     @property
     def unseen(self) -> int:
-        """Lines of the call that were not shown yet."""
-        return len(self._call) - self._at
+        """Lines that a yes needs and that were not shown yet."""
+        return len(self._lines) - self._at
 
     def first(self) -> list[str]:
         """Return the first page: the call as far as there is room for it, and what is said about it."""
-        return [*self.next(), *self._about]
+        return [*self._take(self._page - len(self._about)), *self._about]
 
     def next(self, *, whole: bool = False) -> list[str]:
-        """Return the next page of the call, or all that is left; from the beginning again once all was seen."""
-        if not self.unseen:
-            self._at = 0
-        end = len(self._call) if whole else min(self._at + self._page, len(self._call))
-        shown, self._at = self._call[self._at : end], end
-        return [*shown, f"  ! {self.missing}" if self.unseen else _END] if self.is_long else shown
+        """Return the next page, or all that is left. Once all was seen that is said; all of it comes again if it is asked for."""
+        if self.unseen:
+            return self._take(len(self._lines) if whole else self._page)
+        return [*(self._lines if whole else ()), *self._note(f"that was all of it; {self._everything} shows it again")]
+
+    def _take(self, count: int) -> list[str]:
+        end = min(self._at + count, len(self._lines))
+        shown, self._at = self._lines[self._at : end], end
+        if not self.is_long:
+            return shown
+        return [*shown, *self._note(self.missing if self.unseen else _END)]
+
+    def _note(self, text: str) -> list[str]:
+        return physical([PromptLine(f"  ! {text}")], self._columns)
 
     @property
     def missing(self) -> str:
         """Say how much of it was not shown yet, and how to see it."""
-        many = "1 line" if self.unseen == 1 else f"{self.unseen:,} lines"
-        return f"{many} of what a yes covers not shown yet: v shows the next page, {self._everything} everything"
+        many = "1 more line" if self.unseen == 1 else f"{self.unseen:,} more lines"
+        return f"{many}: v next page, {self._everything} the rest"
 
 
-_FOR_ANSWERS = 8
-"""Rows that reasons and answers take."""
-_LEAST_ROWS = 10
-_END = "  ! that was all of it"
+_FOR_ANSWERS = 4
+"""Rows below a page: what is left to see, the choices, and the line below them."""
+_LEAST_ROWS = 3
+_END = "that was all of it"

@@ -61,6 +61,7 @@ async def run_handler(current: CallInProgress) -> ToolResult:
         return failed(name, Internal(f"{name} is run by the agent loop, and none is attached to this call"), inside=False)
     if current.plan.hooks.before:
         await observe(current, current.plan.hooks.before, current.call, current.ctx)
+    current.begun = True
     if scope.ledger is not None:
         await scope.ledger.handler_started(scope.identity.session_id, current.call.id)
     seconds = entry.timeout

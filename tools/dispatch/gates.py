@@ -199,6 +199,7 @@ async def _ask(current: CallInProgress, ticket: SuspendTicket) -> Answer | None:
     if scope.asker is None:
         return _no(ticket, NOBODY, f"{ticket.message}: this needs a person's answer, and nobody can be asked here")
     scope.asking.add(ticket.id)
+    begun = time.perf_counter()
     try:
         answer = await _asked(current, ticket)
     except TimeoutError:
@@ -209,6 +210,7 @@ async def _ask(current: CallInProgress, ticket: SuspendTicket) -> Answer | None:
         answer = _no(ticket, NOBODY, f"the question could not be asked: {type(error).__name__}: {error}")
     finally:
         scope.asking.discard(ticket.id)
+        current.started += time.perf_counter() - begun  # a person's time is not the call's
     if answer is None and scope.suspends:
         return None
     if not isinstance(answer, Answer):

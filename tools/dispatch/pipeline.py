@@ -67,6 +67,7 @@ class _Known:
 
 
 _INTERRUPTED = "interrupted; it may have done part of its work"
+_BEFORE = "interrupted before it began"
 
 
 class Dispatcher:
@@ -183,7 +184,7 @@ class Dispatcher:
             if current.scope.ledger is not None and not current.trial:
                 await current.open()
             if current.scope.cancelled:
-                raise Cancelled("interrupted before it began")
+                raise Cancelled(_BEFORE)
             if not current.prepared:
                 effects = self._prepare(current)
                 if effects is not None:
@@ -330,7 +331,7 @@ async def _cancelled(current: CallInProgress, error: asyncio.CancelledError) -> 
     if not current.scope.cancelled or task is None:
         await _gave_up(current)
         raise asyncio.CancelledError
-    text = "\n".join([_INTERRUPTED, *getattr(error, "__notes__", ())])
+    text = "\n".join([_INTERRUPTED if current.begun else _BEFORE, *getattr(error, "__notes__", ())])
     while True:
         while task.uncancel():
             pass

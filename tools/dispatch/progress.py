@@ -84,6 +84,8 @@ class CallInProgress:
     """True once the ledger has a record of it."""
     opening: bool = False
     """True while that is under way, and after it was broken off, when the record may be there all the same."""
+    begun: bool = False
+    """True once its handler may have done something."""
     parked: bool = False
     """True while that record says SUSPENDED, from before this object."""
     trial: bool = False

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from toolcrib import ExecutionFailed, InvalidArguments
-from toolcrib._regex import Regex
+from tools.files.differing import alike, unified
 from tools.files.placing import Fit, Ops, Placement, nearest, place, several
 from tools.files.text import line_end, split_lines
 from tools.files.unified import Hunk
@@ -14,7 +13,6 @@ from tools.files.unified import Hunk
 DIFF_CHARS = 20_000
 _DIFF_LINES = 4000
 _PLACES = 1000
-_HEADER = Regex(r"@@ -(\d+)(.*?) \+(\d+)(.*?) @@", re.DOTALL)
 
 
 def replace(text: str, old: str, new: str, *, every: bool) -> tuple[str, list[str]]:
@@ -130,31 +128,16 @@ def _insert(lines: list[str], at: int, added: Sequence[str]) -> Placement:
     return Placement(at, 0, new, Fit.EXACT)
 
 
-def first_difference(old: Sequence[str], new: Sequence[str]) -> int:
-    """The index of the first line that differs."""
-    for index, (ours, theirs) in enumerate(zip(old, new, strict=False)):
-        if ours != theirs:
-            return index
-    return min(len(old), len(new))
-
-
 def show(path: str, before: str, after: str) -> tuple[str, int]:
     """(a unified diff for people and models, bounded; the first line changed, from 1)."""
     old, new = split_lines(before), split_lines(after)
-    head = first_difference(old, new)
-    tail = min(first_difference(old[::-1], new[::-1]), len(old) - head, len(new) - head)
+    head = alike(old, new)
+    tail = min(alike(old[::-1], new[::-1]), len(old) - head, len(new) - head)
     start = max(head - 3, 0)
     ours, theirs = old[start : len(old) - max(tail - 3, 0)], new[start : len(new) - max(tail - 3, 0)]
     if len(ours) + len(theirs) > _DIFF_LINES:
         return f"{path}: {len(ours)} lines from line {head + 1} became {len(theirs)}; too many to show\n", head + 1
-    from difflib import unified_diff  # here: every start loads this module
-
-    rows: list[str] = []
-    for row in unified_diff(ours, theirs, f"a{path}", f"b{path}"):
-        if row.startswith("@@"):
-            row = _HEADER.sub(lambda m: f"@@ -{int(m[1]) + start}{m[2]} +{int(m[3]) + start}{m[4]} @@", row)
-        rows.append(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n")
-    text = "".join(rows)
+    text = unified(before, after, f"a{path}", f"b{path}")
     if len(text) > DIFF_CHARS:
         text = text[:DIFF_CHARS] + f"\n... [{len(text) - DIFF_CHARS} more characters of diff]\n"
     return text, head + 1

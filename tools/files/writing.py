@@ -5,11 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from toolcrib import Effect, InvalidArguments, ToolCallContext, ToolError, ToolResult, ToolStatus, WritesFile
+from toolcrib import (
+    Effect,
+    Environment,
+    EnvironmentFailed,
+    FileInfo,
+    InvalidArguments,
+    ToolCallContext,
+    ToolError,
+    ToolResult,
+    ToolStatus,
+    WritesFile,
+)
+from tools.files.changing import show
 from tools.files.kept import changing
 from tools.files.places import judged, resolve, told
 from tools.files.rewriting import rewrite
 from tools.files.text import Text, count_lines
+
+_MOST_COMPARED = 400_000
+"""Bytes of the old text up to which its difference from the new one is told."""
 
 
 async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
@@ -17,13 +32,17 @@ async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect
 
 
 async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
-    """``data``: {path, action: created|replaced, bytes, lines}. What was judged is what is written, and where."""
+    """``data``: {path, action: created|replaced, bytes, lines}. What was judged is what is written, and where.
+
+    What a replaced text differs in is shown to whoever watches, and is no part of the result: nobody asked to read the old one.
+    """
     effect = judged(ctx, WritesFile)
     path, content = effect.path, effect.content or ""
     data = Text("").encode(content)
     async with changing(ctx, [path]) as kept:
         with told(path):
             info = await ctx.environment.stat(path)
+        before = await _text_of(ctx.environment, path, info)
         if info is not None and info.kind != "file":
             raise InvalidArguments(f"path: {path} is {'a folder' if info.kind == 'dir' else 'no regular file'}; name a file")
         await kept.replaces(path, info, data)
@@ -34,6 +53,8 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         except ToolError:
             await kept.forget()
             raise
+    if before is not None:
+        ctx.report_activity("file-difference", {"text": show(path, before, content)[0]})
     note = "; ".join(each for each in (lost, kept.note) if each)
     said = {
         "path": path,
@@ -44,3 +65,13 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     }
     text = f"{said['action']} {path} ({said['lines']} lines, {said['bytes']} bytes)" + (f"; {note}" if note else "")
     return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, said, views={"model": text})
+
+
+async def _text_of(environment: Environment, path: str, info: FileInfo | None) -> str | None:
+    """Return what a file holds before it is replaced; None where there is none, or where it is no text or too long to compare."""
+    if info is None or info.kind != "file" or info.size > _MOST_COMPARED:
+        return None
+    try:
+        return (await environment.read_file(path, limit=_MOST_COMPARED + 1)).decode()
+    except (UnicodeDecodeError, OSError, EnvironmentFailed):
+        return None

@@ -42,7 +42,7 @@ def may_write(name: str, words: Words) -> str:
         return ""
     check = CHECKED.get(name)
     if check is None:
-        return "it is not known to write nothing"
+        return "toolcrib does not know whether it writes"
     if any(HOLE in word for word in words):
         return "a word of it is not known before it runs, and may be an option that writes"
     return check(words)
@@ -112,7 +112,7 @@ def _date(words: Words) -> str:
 
 
 def _alone(words: Words) -> str:
-    return "only without arguments it is known to write nothing" if words else ""
+    return "with arguments it may write" if words else ""
 
 
 def _printf(words: Words) -> str:

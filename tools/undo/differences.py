@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 from toolcrib import Environment, EnvironmentFailed
 from toolcrib._dataclass import dataclass
 from toolcrib._undo import ChangeStep, FileChange
+from tools.files.differing import NOWHERE, unified
 from tools.undo.keeper import UndoStore, holder_of, size_of
 
 MOST_BYTES = 2_000_000
 """Bytes of a file that are compared."""
-_NONE = "/dev/null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +61,9 @@ async def _compared(keeps: UndoStore, environment: Environment, change: FileChan
     if old is None or new is None:
         return FileDifference(path, why=f"binary; {size_of(len(before))} before, {size_of(len(after))} now")
     shown = path.lstrip("/")
-    names = _NONE if change.before is None else f"a/{shown}", _NONE if info is None else f"b/{shown}"
-    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), *names, lineterm="")
-    return FileDifference(path, tuple(lines) or (f"--- {names[0]}", f"+++ {names[1]}"))
+    names = NOWHERE if change.before is None else f"a/{shown}", NOWHERE if info is None else f"b/{shown}"
+    lines = unified(old, new, *names).removesuffix("\n").split("\n")
+    return FileDifference(path, tuple(filter(None, lines)) or (f"--- {names[0]}", f"+++ {names[1]}"))
 
 
 def _text(data: bytes) -> str | None:

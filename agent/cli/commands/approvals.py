@@ -49,7 +49,7 @@ _CHANGES = ("narrow", "revoke", "deny")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("action", nargs="?", choices=_ACTIONS)
+    parser.add_argument("action", nargs="?", choices=_ACTIONS, help="what to do; without it, what waits and every grant")
     parser.add_argument("id", metavar="ID", nargs="?", default="", help="the beginning of a grant's or ticket's id")
     parser.add_argument("detail", metavar="DETAIL", nargs="?", default="", help="narrow: the folder; deny: the reason")
     parser.add_argument("--session", metavar="ID", default="", help="only of this session (the beginning of its id)")
@@ -95,7 +95,13 @@ async def _act(crib: Crib, args: argparse.Namespace) -> None:
     approvals = Approvals(crib.store, crib.grants)
     match args.action:
         case "pending":
-            _show(args, await approvals.pending(session), agreed.ticket_rows, "no question waits for an answer")
+            _show(
+                args,
+                await approvals.pending(session),
+                agreed.ticket_rows,
+                "no question waits for an answer",
+                agreed.SPARE_OF_TICKETS,
+            )
         case "history":
             _show(args, await approvals.history(session, args.limit), agreed.entry_rows, "nothing was decided yet")
         case "show":
@@ -104,7 +110,7 @@ async def _act(crib: Crib, args: argparse.Namespace) -> None:
             if args.action is None and not args.json:
                 await _show_waiting(crib, await approvals.pending(session))
             none = "nothing is granted; a yes in chat may last longer than one call"
-            _show(args, await approvals.grants(session), agreed.grant_rows, none)
+            _show(args, await approvals.grants(session), agreed.grant_rows, none, agreed.SPARE_OF_GRANTS, whole=(1,))
             if waiting := crib.grants.unconfirmed():
                 print(f"toolcrib: {_unconfirmed(len(waiting))}; `toolcrib chat` asks you", file=sys.stderr)
         case _:
@@ -115,7 +121,8 @@ async def _show_waiting(crib: Crib, found: Sequence[TicketRecord]) -> None:
     from agent.cli.render import table
 
     if found:
-        table([["TICKET", "WHO", "ASKED", "EXPIRES", "SESSION", "WHAT"], *[await _waiting_row(crib, one) for one in found]])
+        rows = [["TICKET", "WHO", "ASKED", "EXPIRES", "SESSION", "WHAT"], *[await _waiting_row(crib, one) for one in found]]
+        table(rows, spare=(4, 3, 2, 1))
         print("\n`toolcrib approvals answer TICKET` answers one\n")
 
 
@@ -179,13 +186,15 @@ async def _whole(store: Store, prefix: str) -> str:
     return "\n".join(physical([*prompt.call, *prompt.about, *covers], columns_of(sys.stdout)))
 
 
-def _show(args: argparse.Namespace, found: Sequence[Any], rows: Any, none: str) -> None:
+def _show(
+    args: argparse.Namespace, found: Sequence[Any], rows: Any, none: str, spare: Sequence[int] = (), whole: Sequence[int] = ()
+) -> None:
     from agent.cli.render import table
 
     if args.json:
         print(json.dumps([_as_json(one) for one in found], ensure_ascii=False, indent=2))
     elif found:
-        table(rows(found))
+        table(rows(found), spare=spare, whole=whole)
     else:
         print(none)
 

@@ -30,8 +30,16 @@ What needs approval is asked on the terminal; it is denied where standard input 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("tool", metavar="TOOL", help="its name; `toolcrib tools` lists them")
-    parser.add_argument("args", metavar="ARGS", nargs="?", default="{}", help="a JSON object, - for stdin, or @FILE")
+    parser.add_argument(
+        "tool", metavar="TOOL", help="its name; `toolcrib tools` lists them, `toolcrib tools show TOOL` its arguments"
+    )
+    parser.add_argument(
+        "args",
+        metavar="ARGS",
+        nargs="?",
+        default="{}",
+        help="its arguments: a JSON object (default: {}), - to read it from stdin, or @FILE",
+    )
     add_place_option(parser)
     add_develop_option(parser)
     parser.add_argument("--plain", action="store_true", help="for people to read, instead of JSON")

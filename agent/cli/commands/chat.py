@@ -54,7 +54,8 @@ in the chat:
   !git status                      runs a command of yours, unasked, and shares its output; !!git status keeps it from the model
   what does @src/main.py do?       attaches a file, picture or folder; Tab completes its name
   /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /mode [NAME]  /undo [call|redo]  /diff [FILE]
-  /keys  /theme [NAME]  /show N  /cost  /memory  /new  /sessions  /resume ID  /export [FILE]  /approvals [revoke ID]  /env  /quit
+  /keys  /theme [NAME]  /show N  /cost  /memory  /context  /new  /fork [N]  /init  /sessions  /resume ID  /export [FILE]
+  /approvals [revoke ID]  /env  /quit
   What you type while it works is queued; Alt-S hands it to the model with its next results, Ctrl-C interrupts. A !command waits
   for its turn, too: it has the model's shell. /keys lists the keys.
 
@@ -146,7 +147,7 @@ def _conversation(args: argparse.Namespace, crib: Crib, live: InteractiveChat | 
     below = _Below(screen, Terminal(sys.stdout, lines_only=aloud)) if interactive else None
     opening = ChatOpening(
         crib,
-        live.ask if live is not None else asker_for(below or find_terminal()),
+        live.ask if live is not None else asker_for(below or find_terminal(), lambda: conversation.interrupt()),
         limits_of(crib.config, args, _TURNS),
         args.toolsets,
         args.disable,
@@ -157,9 +158,9 @@ def _conversation(args: argparse.Namespace, crib: Crib, live: InteractiveChat | 
         mode_of(args, crib.config),
         live,
     )
-    if live is not None:
-        return Conversation(opening, choice_of(args), live.view.screen, live.view)
-    return Conversation(opening, choice_of(args), screen)
+    shown = (screen,) if live is None else (live.view.screen, live.view)
+    conversation = Conversation(opening, choice_of(args), *shown)
+    return conversation
 
 
 class _Below:

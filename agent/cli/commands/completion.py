@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -16,34 +17,83 @@ install it:
   eval "$(toolcrib completion bash)"                                        in ~/.bashrc
   eval "$(toolcrib completion zsh)"                                         in ~/.zshrc, after compinit
   toolcrib completion fish > ~/.config/fish/completions/toolcrib.fish
+
+names for a script of yours, those that a shell need not quote:
+  toolcrib completion --names tools              what a session gets
+  toolcrib completion --names backends
 """
 _BASH = """\
 _toolcrib() {
-    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
-    local words valued kind=
-    case $command in
+    local line=${COMP_LINE:0:$COMP_POINT} valued=" %(valued)s "
+    local current=${line##*[[:space:]]} before= named= action= word= skip= offered= kind= at= count=0
+    for ((at = 1; at < COMP_CWORD; at++)); do  # bash makes words of their own of = and :
+        word=${COMP_WORDS[at]}
+        if [[ $word == [=:] ]]; then skip=1
+        elif [[ $skip ]]; then skip=
+        elif [[ $valued == *" $word "* ]]; then skip=1
+        elif [[ $word != -* ]]; then
+            ((++count))
+            if ((count == 1)); then named=$word; elif ((count == 2)); then action=$word; fi
+        fi
+    done
+    before=${line%%"$current"}
+    before=${before%%"${before##*[![:space:]]}"} before=${before##*[[:space:]]}
+    if [[ $current == --*=* ]]; then before=${current%%%%=*} current=${current#*=}; fi
+    case $before in
+%(options)s
+        *) if [[ $valued == *" $before "* ]]; then return
+           elif [[ $current == -* ]]; then
+               case $named in
 %(cases)s
-        *) words="%(options)s" valued=" --config --profile " ;;
-    esac
-    if ((COMP_CWORD == 1)); then words="%(commands)s %(options)s"
-    else
-        case $before in
-%(named)s
-            *) if [[ $valued == *" $before "* ]]; then words=
-               elif [[ $word != -* ]]; then
-                   case "$command:$((COMP_CWORD > 2 ? 1 : 0)):${COMP_WORDS[2]}" in
+                   *) offered="%(everywhere)s" ;;
+               esac
+           elif ((count == 0)); then offered="%(commands)s"
+           else
+               ((count > 1)) || case $named in
+%(actions)s
+               esac
+               case "$named:$action" in
 %(places)s
-                   esac
-               fi ;;
-        esac
-        [[ $kind ]] && words=$(toolcrib completion --names "$kind" 2>/dev/null)
+               esac
+           fi ;;
+    esac
+    [[ $kind ]] && offered+=" $(toolcrib completion --names "$kind" 2>/dev/null)"
+    COMPREPLY=($(compgen -W "$offered" -- "$current"))
+    if [[ ${ZSH_VERSION-} ]]; then  # which hands over, and wants back, the word as a whole
+        word=${line##*[[:space:]]}
+        [[ $word == --*=* ]] && COMPREPLY=("${COMPREPLY[@]/#/${word%%%%=*}=}")
+    elif [[ $current == *:* && $COMP_WORDBREAKS == *:* ]]; then
+        COMPREPLY=("${COMPREPLY[@]#"${current%%"${current##*:}"}"}")
     fi
-    COMPREPLY=($(compgen -W "$words" -- "$word"))
 }
 complete -o default -F _toolcrib toolcrib
 """
+_FISH = """\
+function __toolcrib_at --description 'Succeed behind exactly these words, or with --below behind these and any others'
+    set -l valued %(valued)s
+    set -l words
+    set -l skip 0
+    for word in (commandline -opc)[2..]
+        if test $skip = 1
+            set skip 0
+        else if contains -- $word $valued
+            set skip 1
+        else if not string match -q -- '-*' $word
+            set -a words $word
+        end
+    end
+    if test "$argv[1]" = --below
+        set -e argv[1]
+        test (count $words) -ge (count $argv); or return 1
+        test (count $argv) -gt 0; and set words $words[1..(count $argv)]
+    end
+    test "$words" = "$argv"
+end
+complete -c toolcrib -f
+"""
 _NAMES = "toolcrib completion --names"
 _ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
+_EVERYWHERE = ("--help", "--version", "--verbose", "--config", "--profile")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,37 +104,52 @@ class CompletionWords:
     options: tuple[str, ...]
     valued: tuple[str, ...]
     """Options with a value behind them: a file, a name, a number."""
+    help: str = ""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"), nargs="?")
-    parser.add_argument("--names", choices=sorted(KINDS), help="print the names of a kind, as the scripts ask for them")
+    parser.add_argument(
+        "shell", choices=("bash", "zsh", "fish"), nargs="?", help="the shell that is to complete toolcrib's words"
+    )
+    parser.add_argument(
+        "--names", metavar="KIND", choices=sorted(KINDS), help=f"print names, a line each: {', '.join(sorted(KINDS))}"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     if args.names:
+        args.asks = False  # the shell wants a name: nobody is there to answer anything
         print("\n".join(names_of(args.names, args)))
         return OK
     if not args.shell:
         raise ToolcribError("name the shell: toolcrib completion bash, zsh or fish")
     known = {name: _words(parser_of(name, import_module(module))) for name, module in sorted(built_in().items())}
     if args.shell == "fish":
-        print("\n".join(_fish(known)))
-        return OK
-    cases = "\n".join(
-        f'        {name}) words="{" ".join(one.actions + one.options)}" valued=" {" ".join(one.valued)} " ;;'
-        for name, one in known.items()
-    )
-    everywhere = "--help --config --profile --verbose --version"
-    named = "\n".join(f"            {option}) kind={kind} ;;" for option, kind in OPTIONS.items())
-    places = "\n".join(
-        f"                       {command}:{1 if action else 0}:{action or '*'}) kind={kind} ;;"
-        for (command, action), kind in PLACES.items()
-    )
-    script = _BASH % {"commands": " ".join(known), "options": everywhere, "cases": cases, "named": named, "places": places}
-    print((_ZSH if args.shell == "zsh" else "") + script, end="")
+        print(_fish(known), end="")
+    else:
+        print((_ZSH if args.shell == "zsh" else "") + _bash(known), end="")
     return OK
+
+
+def _bash(known: dict[str, CompletionWords]) -> str:
+    def rows(indent: int, cases: Iterable[str]) -> str:
+        return "\n".join(" " * indent + case for case in cases)
+
+    return _BASH % {
+        "valued": " ".join(_valued(known)),
+        "everywhere": " ".join(_EVERYWHERE),
+        "commands": " ".join(known),
+        "options": rows(8, (f"{option}) kind={kind} ;;" for option, kind in OPTIONS.items())),
+        "cases": rows(19, (f'{name}) offered="{" ".join(one.options)}" ;;' for name, one in known.items())),
+        "actions": rows(19, (f'{name}) offered="{" ".join(one.actions)}" ;;' for name, one in known.items() if one.actions)),
+        "places": rows(19, (f"{command}:{action or '*'}) kind={kind} ;;" for (command, action), kind in PLACES.items())),
+    }
+
+
+def _valued(known: dict[str, CompletionWords]) -> list[str]:
+    """Every option with a value behind it: none of them is without one in another command."""
+    return sorted({"--config", "--profile", *(option for words in known.values() for option in words.valued)})
 
 
 def _words(parser: argparse.ArgumentParser) -> CompletionWords:
@@ -97,20 +162,28 @@ def _words(parser: argparse.ArgumentParser) -> CompletionWords:
             actions += map(str, action.choices or ())
         options += named
         valued += named if action.nargs is None else []
-    return CompletionWords(tuple(actions), tuple(options), tuple(valued))
+    return CompletionWords(tuple(actions), tuple(options), tuple(valued), parser.description or "")
 
 
-def _fish(known: dict[str, CompletionWords]) -> list[str]:
-    lines = [f"complete -c toolcrib -f -n __fish_use_subcommand -a {name!r}" for name in known]
-    lines += ["complete -c toolcrib -n __fish_use_subcommand -l version"]
+def _fish(known: dict[str, CompletionWords]) -> str:
+    begin = "complete -c toolcrib"
+    lines = [f"{begin} -n __toolcrib_at -a {name} -d {_text(words.help)}" for name, words in known.items()]
+    lines += [f"{begin} -n __toolcrib_at -l {option[2:]}" for option in _EVERYWHERE if option not in _valued(known)]
     for name, words in known.items():
-        when = f"complete -c toolcrib -n '__fish_seen_subcommand_from {name}'"
-        lines += [f"{when} -a {word}" for word in words.actions]
-        lines += [f"{when} -l {option[2:]}{' -r' if option in words.valued else ''}" for option in words.options]
+        lines += [f"{begin} -n '__toolcrib_at {name}' -a {word}" for word in words.actions]
+        below = f"{begin} -n '__toolcrib_at --below {name}'"
+        valued = {option: " -rF" for option in words.valued if option not in OPTIONS}
+        lines += [f"{below} -l {option[2:]}{valued.get(option, '')}" for option in words.options if option not in OPTIONS]
+        if not words.actions and (name, "") not in PLACES:
+            lines.append(f"{below} -F")
     for (command, action), kind in PLACES.items():
-        seen = f"__fish_seen_subcommand_from {command}" + (f"; and __fish_seen_subcommand_from {action}" if action else "")
-        lines.append(f"complete -c toolcrib -f -n '{seen}' -a '({_NAMES} {kind} 2>/dev/null)'")
-    return [
-        *lines,
-        *(f"complete -c toolcrib -l {option[2:]} -x -a '({_NAMES} {kind} 2>/dev/null)'" for option, kind in OPTIONS.items()),
-    ]
+        lines.append(f"{begin} -n '__toolcrib_at --below {command} {action}' -a '({_NAMES} {kind} 2>/dev/null)'")
+    for option, kind in OPTIONS.items():
+        takers = " ".join(name for name, words in known.items() if option in words.valued)
+        when = "" if option == "--profile" else f" -n '__fish_seen_subcommand_from {takers}'"
+        lines.append(f"{begin}{when} -l {option[2:]} -x -a '({_NAMES} {kind} 2>/dev/null)'")
+    return _FISH % {"valued": " ".join(_valued(known))} + "\n".join(lines) + f"\n{begin} -l config -rF\n"
+
+
+def _text(words: str) -> str:
+    return "'" + words.replace("\\", "").replace("'", "\\'") + "'"

@@ -13,7 +13,7 @@ from agent.cli.app import FAILED, OK
 if TYPE_CHECKING:
     from agent.config import Config
 
-HELP = "Show the settings and where each comes from; get, set, unset, check."
+HELP = "Show the settings and where each comes from; get, set, unset, edit, check, confirm."
 _EPILOG = """\
 examples:
   toolcrib config show --origins
@@ -22,25 +22,28 @@ examples:
   toolcrib config set profiles.local.model.name qwen3
   toolcrib config unset tools.disabled                     back to the default
   toolcrib config check                                    every fault, each with file and line; exit code 1
-  $EDITOR "$(toolcrib config path)"
+  toolcrib config edit                                     your editor ($VISUAL, $EDITOR), then confirm and check
+  toolcrib config confirm                                  agree to what was changed in the file otherwise, at a terminal
 
 show and get tell what counts here: defaults, your file, its profile (--profile or $TOOLCRIB_PROFILE), then what the
 project's .toolcrib/config.yaml may narrow. set and unset change your own file. They ask nothing, so that scripts can use
-them; command_allowlist and plugins.trusted_projects are set at a terminal alone. A command that a model asks for sets
-nothing: the approval gate blocks it, and below a session that goes by this configuration it refuses by itself.
+them; command_allowlist and plugins.trusted_projects are set at a terminal alone. What loosens or redirects (approval, plugins,
+toolsets, platforms, backends, a model's server, the store) and was not set at a terminal counts after `config confirm` only, once
+toolcrib was started before. A command that a model asks for sets nothing: the approval gate blocks it, and below a session that
+goes by this configuration it refuses by itself.
 
 API keys do not belong here: put them into environment variables or into secrets.env beside the file (chmod 600).
 """
 _TRUST = (("command_allowlist",), ("plugins", "trusted_projects"))
 """Keys by which more is allowed than before, unasked: for a person at a terminal."""
-_ACTIONS = ("show", "get", "set", "unset", "path", "check")
+_ACTIONS = ("show", "get", "set", "unset", "path", "edit", "check", "confirm")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG + "\nkeys:\n" + _key_lines() + "\n"
-    # So that options may stand between the words, as in `config show --origins tools`.
-    parser.parse_args = parser.parse_intermixed_args  # type: ignore[method-assign]  # its overloads are the same
-    parser.add_argument("action", nargs="?", choices=_ACTIONS, default="show")
+    parser.add_argument(
+        "action", nargs="?", choices=_ACTIONS, default="show", help="what to do (default: show); the examples below show each"
+    )
     parser.add_argument("key", nargs="?", metavar="KEY", help="for get, set and unset; for show, only what is below it")
     parser.add_argument("value", nargs="?", metavar="VALUE", help="for set")
     parser.add_argument("--profile", metavar="NAME", help="as with this profile ('': with none); for show, get and check")
@@ -56,13 +59,14 @@ def run(args: argparse.Namespace) -> int:
         raise ToolcribError(f"an argument is missing: toolcrib config {args.action} {' '.join(needs).upper()}")
     if args.value is not None and args.action != "set":
         raise ToolcribError(f"`config {args.action}` takes no value; `toolcrib config set KEY VALUE` sets one")
-    if args.key is not None and args.action in ("path", "check"):
+    if args.key is not None and args.action in ("path", "edit", "check", "confirm"):
         raise ToolcribError(f"`config {args.action}` takes no key")
     if (args.origins or args.json) and args.action not in ("show", "get"):
         raise ToolcribError(f"`config {args.action}` takes neither --origins nor --json")
     if args.profile is not None and args.action in ("set", "unset"):
         raise ToolcribError(f"to change a profile, name its key: toolcrib config {args.action} profiles.NAME.KEY")
     actions = {"show": _show, "get": _get, "set": _set, "unset": _unset, "path": _path, "check": _check}
+    actions |= {"edit": _edit, "confirm": _confirm}
     return actions[args.action](args)
 
 
@@ -121,7 +125,8 @@ def _get(args: argparse.Namespace) -> int:
 
 
 def _set(args: argparse.Namespace) -> int:
-    from agent.config import find_key, parse_value, set_value
+    from agent.cli.confirming import set_as_person
+    from agent.config import find_key, parse_value
 
     parts, hint = find_key(args.key)
     value = parse_value(args.value, hint)
@@ -130,9 +135,9 @@ def _set(args: argparse.Namespace) -> int:
         from agent.cli.terminal import controlling_terminal
 
         with controlling_terminal(folders_of(_load(args))):  # nobody else gives grants and trust
-            set_value(args.config, parts, value)
+            set_as_person(args.config, parts, value)
     else:
-        set_value(args.config, parts, value)
+        set_as_person(args.config, parts, value)
     return _told(args, parts)
 
 
@@ -143,11 +148,12 @@ def _gives_trust(parts: tuple[str, ...]) -> bool:
 
 
 def _unset(args: argparse.Namespace) -> int:
-    from agent.config import NotSet, unset_value
+    from agent.cli.confirming import unset_as_person
+    from agent.config import NotSet
 
     parts = _parts(args.key)
     try:
-        unset_value(args.config, parts)
+        unset_as_person(args.config, parts)
     except NotSet as error:
         print(f"toolcrib: {error}", file=sys.stderr)
         return FAILED
@@ -160,7 +166,8 @@ def _told(args: argparse.Namespace, parts: tuple[str, ...]) -> int:
 
     try:
         config = _load(args)
-        _lines(config, _below(config, args.key), origins=True)
+        found = _below(config, args.key)  # of a section what is set, rather than every default beside it
+        _lines(config, [pair for pair in found if config.origin(pair[0]) != "default"] or found, origins=True)
     except NotSet:
         print(f"{'.'.join(parts)} is not set")
     except BrokenConfig as error:
@@ -176,39 +183,72 @@ def _path(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
+    from agent.cli.config_check import config_faults
     from agent.cli.escape import tame
-    from agent.config import BrokenConfig, config_path, load_config, read_secrets
-    from toolcrib import ConfigError
+    from agent.config import config_path
 
     file = config_path(args.config)
-    faults: list[str] = []
-    config: Config | None = None
-    for profile, project in ((args.profile, None), (args.profile, Path.cwd())):
-        try:
-            config = load_config(file, profile=profile, project_dir=project)
-        except BrokenConfig as error:
-            faults = [str(fault) for fault in error.faults]
-            break
-        except ConfigError as error:
-            faults = [str(error)]
-            break
-    try:
-        read_secrets(file.parent)
-    except ConfigError as error:
-        faults.append(str(error))
-    if config is not None and file.exists() and file.stat().st_mode & 0o022:
-        faults.append(f"others may write {file}: chmod go-w {file}")
+    config, faults = config_faults(file, args.profile, Path.cwd())
     if config is not None:
-        from agent.cli.names import meaning_faults
-
         _notices(config)
-        if not faults:
-            faults = meaning_faults(config, Path.cwd())
     for fault in faults:
-        print(tame(fault))
+        print("\n".join(map(tame, fault.splitlines())))
     if not faults:
         print(f"{file}: no faults" if file.exists() else f"{file}: no such file, so everything is at its default")
     return FAILED if faults else OK
+
+
+def _edit(args: argparse.Namespace) -> int:
+    """Open the person's editor on the file, check it, and ask for what loosens or redirects. For a person at a terminal."""
+    import os
+    import shlex
+    import subprocess
+
+    from agent.below import folders_of, refuse_below
+    from agent.cli.terminal import controlling_terminal
+    from agent.config import BrokenConfig, Config, config_path
+    from toolcrib import ToolcribError
+
+    file = config_path(args.config)
+    folders = folders_of(Config(path=file))
+    refuse_below(folders, "editing the configuration")
+    with controlling_terminal(folders):
+        pass  # there is one
+    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        code = subprocess.run([*editor, str(file)], check=False).returncode
+    except OSError as error:
+        raise ToolcribError(f"{editor[0]} can't be started: {error.strerror or error}; name your editor in $EDITOR") from None
+    if code:
+        raise ToolcribError(f"{editor[0]} ended with {code}; {file} is as it left it: toolcrib config check")
+    try:
+        if _confirm(args) != OK:  # first: plugins are loaded, and what they bring is known, once somebody agreed to them
+            return FAILED
+    except BrokenConfig:
+        pass  # the check tells all of it
+    code = _check(args)
+    if code != OK:
+        print("toolcrib: to mend it: toolcrib config edit", file=sys.stderr)
+    return code
+
+
+def _confirm(args: argparse.Namespace) -> int:
+    """Agree to what was changed in the file. For a person at a terminal."""
+    from agent.below import folders_of
+    from agent.cli.confirming import ask
+    from agent.cli.terminal import controlling_terminal
+    from agent.config import load_config
+    from agent.confirming import unconfirmed
+
+    config = load_config(args.config, profile="")
+    if not (changes := unconfirmed(config)):
+        print(f"{config.path}: nothing awaits your confirmation")
+        return OK
+    with controlling_terminal(folders_of(config)) as terminal:
+        agreed = ask(config, changes, terminal)
+    print(f"{config.path}: {'confirmed as it is now' if agreed else 'nothing is confirmed'}")
+    return OK if agreed else FAILED
 
 
 def _parts(key: str | None) -> tuple[str, ...]:

@@ -11,6 +11,10 @@ from toolcrib import ToolcribError
 
 HELP = "Check this installation and its configuration; each fault comes with its fix."
 _EPILOG = """\
+examples:
+  toolcrib doctor
+  toolcrib doctor --repair-store
+
 It works with a broken configuration too. The exit code is 1 where something is wrong, else 0; notes don't count.
 
 --repair-store saves all that can still be read of a damaged store, and takes from its backup what that has more, conversation by

@@ -46,7 +46,9 @@ _ACTIONS = ("list", "test", "shell", "stop", "prune")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("action", nargs="?", choices=_ACTIONS, default="list")
+    parser.add_argument(
+        "action", nargs="?", choices=_ACTIONS, default="list", help="what to do (default: list); the examples below show each"
+    )
     parser.add_argument("names", metavar="NAME", nargs="*", default=[], help="backends; for stop also sessions and containers")
     parser.add_argument(
         "--session", metavar="ID", default="", help="shell: the backend of this session (the beginning of its id)"
@@ -57,7 +59,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--yes", action="store_true", help="stop, prune: do not ask")
     parser.add_argument("--json", action="store_true", help="list, test, stop, prune: as JSON")
-    parser.add_argument("--names", dest="only_names", action="store_true", help="list: nothing but the names of the backends")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -79,9 +80,6 @@ def _list(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.render import table
     from tools.environments.leftovers import left_behind
 
-    if args.only_names:
-        print("\n".join(backend.name for backend in crib.backends.all()))
-        return OK
     found = look(crib)
     if args.json:
         print(json.dumps(as_json(crib.backends, found), ensure_ascii=False, indent=2))

@@ -31,8 +31,14 @@ A plugin runs with all your rights, so none is loaded until you name it in the c
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("action", nargs="?", choices=("list", "info", "new", "enable", "disable", "trust"), default="list")
-    parser.add_argument("name", nargs="?", help="the plugin, for info, new, enable and disable")
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("list", "info", "new", "enable", "disable", "trust"),
+        default="list",
+        help="what to do (default: list); the examples below show each",
+    )
+    parser.add_argument("name", metavar="NAME", nargs="?", help="the plugin, for info, new, enable and disable")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -111,7 +117,8 @@ def _named(found: Sequence[PluginInfo], name: str) -> PluginInfo:
         return info
     alike = near(canonical(name), known)
     meant = f"did you mean {known[alike[0]].name!r}?" if alike else f"there are: {', '.join(one.name for one in known.values())}"
-    raise ToolcribError(f"there is no plugin {name!r}; {meant if known else 'install it, or put it into the plugins folder'}")
+    meant = meant if known else f"install it by pip, or begin one of yours: toolcrib plugins new {name}"
+    raise ToolcribError(f"there is no plugin {name!r}; {meant}")
 
 
 def _new(args: argparse.Namespace) -> int:
@@ -164,7 +171,8 @@ def tool_gate(call):
 
 
 def _enable(args: argparse.Namespace) -> int:
-    from agent.config import load_config, set_value
+    from agent.cli.confirming import set_as_person
+    from agent.config import load_config
     from agent.plugins import canonical, discover
 
     config = load_config(args.config, profile="", project_dir=Path.cwd())
@@ -172,7 +180,7 @@ def _enable(args: argparse.Namespace) -> int:
     if any(canonical(one) == canonical(info.name) for one in config.plugins.enabled):
         print(f"{info.name}: enabled already, in {config.path}")
     else:
-        set_value(args.config, ("plugins", "enabled"), [*config.plugins.enabled, info.name])
+        set_as_person(args.config, ("plugins", "enabled"), [*config.plugins.enabled, info.name])
         print(f"{info.name}: enabled, in {config.path}; it runs with all your rights, from {info.where}")
     if not info.trusted:
         print("it belongs to this project, and is not trusted as it is now: read it, then `toolcrib plugins trust`")
@@ -181,7 +189,8 @@ def _enable(args: argparse.Namespace) -> int:
 
 def _disable(args: argparse.Namespace) -> int:
     """Take a plugin out of plugins.enabled, also one that is not there any more."""
-    from agent.config import load_config, set_value
+    from agent.cli.confirming import set_as_person
+    from agent.config import load_config
     from agent.plugins import canonical
 
     config = load_config(args.config, profile="")
@@ -189,7 +198,7 @@ def _disable(args: argparse.Namespace) -> int:
     left = [one for one in enabled if canonical(one) != canonical(args.name)]
     if len(left) == len(enabled):
         raise ToolcribError(f"{args.name!r} is not enabled (enabled: {', '.join(enabled) or 'none'})")
-    set_value(args.config, ("plugins", "enabled"), left)
+    set_as_person(args.config, ("plugins", "enabled"), left)
     print(f"{args.name}: disabled, in {config.path}; sessions that run keep it")
     return OK
 
@@ -197,13 +206,16 @@ def _disable(args: argparse.Namespace) -> int:
 def _trust(args: argparse.Namespace) -> int:
     """Trust the project's plugins as they are now. For a person at a terminal."""
     from agent.below import folders_of
+    from agent.cli.confirming import set_as_person
+    from agent.cli.logs import shown_otherwise
     from agent.cli.terminal import confirmed, controlling_terminal
-    from agent.config import load_config, set_value
+    from agent.config import load_config
     from agent.plugins import discover, project_digest
 
     config, root = load_config(args.config, profile="", project_dir=Path.cwd()), Path.cwd().resolve()
     digest = project_digest(root)
-    found = [info for info in discover(config, root) if info.source == "project"]
+    with shown_otherwise():
+        found = [info for info in discover(config, root) if info.source == "project"]
     if found and all(info.trusted for info in found):
         print(f"{root}: its plugins are trusted already, as they are now")
         return OK
@@ -216,6 +228,6 @@ def _trust(args: argparse.Namespace) -> int:
             return OK
         if project_digest(root) != digest:
             raise ToolcribError("they changed while you were asked: read them again")
-        set_value(args.config, ("plugins", "trusted_projects", str(root)), digest)
+        set_as_person(args.config, ("plugins", "trusted_projects", str(root)), digest)
     print(f"{root}: trusted as they are now, in {config.path}; any change in them takes that back")
     return OK

@@ -64,6 +64,7 @@ exit codes:
   6    --timeout ran out
   7    the run is parked: it waits for the answers that it lists
   130  interrupted (143 by SIGTERM)
+  141  what read its output has ended (| head): the run was interrupted, and its session is kept
 
 --json writes one JSON object a line: docs/events.md describes them.
 """

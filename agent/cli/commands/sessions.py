@@ -19,15 +19,19 @@ from toolcrib import ToolcribError
 if TYPE_CHECKING:
     from agent.crib import Crib
 
-HELP = "List the stored sessions; show one, export it as a document, forget old ones."
+HELP = "List the stored sessions and search them; show one, export it as a document, fork it, forget old ones."
 _EPILOG = """\
 examples:
   toolcrib sessions
   toolcrib sessions --here
+  toolcrib sessions search staging port            where both words stand
+  toolcrib sessions search '"bad gateway"' deplo*  a phrase, and a word that begins so; -word: where it does not stand
   toolcrib sessions show 4f1c
   toolcrib sessions export 4f1c > talk.md
   toolcrib sessions export 4f1c -o talk.html       or .md, .json
   toolcrib chat --resume 4f1c
+  toolcrib sessions fork 4f1c                      a new session with the end of that one, where its context is full
+  toolcrib sessions fork 4f1c --messages 2         with your last two messages and what followed them
   toolcrib sessions prune --older-than 90d    forgets those not used since: what was said, calls, who agreed, undo
 
 The beginning of an id is enough where only one session begins so. `toolcrib trace ID` tells what was done in one.
@@ -37,13 +41,25 @@ _LEASE_SECONDS = 10.0
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("action", nargs="?", choices=("list", "show", "export", "prune"), default="list")
-    parser.add_argument("id", metavar="ID", nargs="?", default="", help="the session, for show and export")
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("list", "search", "show", "export", "fork", "prune"),
+        default="list",
+        help="what to do (default: list); the examples below show each",
+    )
+    parser.add_argument(
+        "id", metavar="ID", nargs="?", default="", help="the session, for show, export and fork; what to search for"
+    )
+    parser.add_argument("words", metavar="WORD", nargs="*", help="search: more words that stand in the same message")
+    parser.add_argument("--best", action="store_true", help="search: the best first, not the newest")
+    parser.add_argument("--newer-than", metavar="AGE", type=age, help="search: only what was said since, such as 7d")
     parser.add_argument("--here", action="store_true", help="only those of this folder")
-    parser.add_argument("--limit", metavar="N", type=count, default=20, help="how many to list (default: 20)")
+    parser.add_argument("--limit", metavar="N", type=count, default=20, help="how many to list or find (default: 20)")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="export: into this file, in the form of its ending")
     parser.add_argument("--format", choices=("markdown", "html", "json"), help="export: the form (default: markdown)")
     parser.add_argument("--force", action="store_true", help="export: write over a file that is there")
+    parser.add_argument("--messages", metavar="N", type=count, help="fork: how many of your messages (default: what fits well)")
     parser.add_argument("--older-than", metavar="AGE", type=age, help="prune: those not used for so long, such as 90d")
     parser.add_argument("--yes", action="store_true", help="prune: do not ask")
     parser.add_argument("--json", action="store_true", help="as JSON")
@@ -52,8 +68,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from tools.dispatch.bridge import run_async
 
-    act = {"show": _show, "export": _export, "prune": _prune}.get(args.action, _list)
+    act = {"search": _search, "show": _show, "export": _export, "fork": _fork, "prune": _prune}.get(args.action, _list)
     with open_crib(args) as crib:
+        if args.words and args.action != "search":
+            raise ToolcribError(f"one id is enough: toolcrib sessions {args.action} {args.id}")
         if args.action == "prune":
             refuse_below(folders_of(crib.config), "forgetting sessions")
         return run_async(act(crib, args))
@@ -61,16 +79,23 @@ def run(args: argparse.Namespace) -> int:
 
 async def _list(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.render import table
-    from agent.cli.stories import session_rows
+    from agent.cli.stories import SPARE, session_rows
 
     cwd = str(crib.project_dir) if args.here else None
     found = await crib.store.sessions.list(args.limit, cwd=cwd)
     if args.json:
         print(json.dumps([asdict(info) for info in found], ensure_ascii=False, indent=2))
     elif found:
-        table(session_rows(found, time.time()))
+        table(session_rows(found, time.time()), spare=SPARE)
     else:
         print("no sessions yet; `toolcrib chat` begins one")
+    return OK
+
+
+async def _search(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.cli.searching import search
+
+    await search(crib, args)
     return OK
 
 
@@ -102,6 +127,25 @@ async def _export(crib: Crib, args: argparse.Namespace) -> int:
     else:
         write(args.output, export(info, records, args.format or form_of(args.output)), force=args.force)
         print(f"{args.output}: written", file=sys.stderr)
+    return OK
+
+
+async def _fork(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.cli.escape import one_line
+    from agent.conversation.forking import fork
+
+    if not args.id:
+        raise ToolcribError("say which: toolcrib sessions fork ID")
+    refuse_below(folders_of(crib.config), "beginning a session with another one's end")
+    info = await crib.find_session(args.id)
+    made = await fork(crib.store, info, args.messages, window=crib.config.model.context_window)
+    if args.json:
+        print(json.dumps({**asdict(made), "parent": info.id}, ensure_ascii=False))
+        return OK
+    print(made.id)
+    print(f"{made.records} of {info.messages} records; `toolcrib chat --resume {made.id[:12]}` continues it", file=sys.stderr)
+    if made.unanswered:
+        print(f"not answered, and left out: {one_line(made.unanswered, 300)}", file=sys.stderr)
     return OK
 
 

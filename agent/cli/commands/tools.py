@@ -30,12 +30,16 @@ enable and disable change `tools.disabled`, or with --platform that platform's `
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("action", nargs="?", choices=("list", "show", "enable", "disable"), default="list")
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("list", "show", "enable", "disable"),
+        default="list",
+        help="what to do (default: list); the examples below show each",
+    )
     parser.add_argument("wanted", metavar="NAME", nargs="*", help="the tool, for show; the tools, for enable and disable")
     parser.add_argument("--platform", help="as a session there sees them (default: cli); what to change, for enable and disable")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="as JSON: name, toolset, emoji, description, granted, reason")
-    form.add_argument("--names", action="store_true", help="names only, of those that a session gets")
+    parser.add_argument("--json", action="store_true", help="as JSON: name, toolset, emoji, description, granted, reason")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,8 +53,6 @@ def run(args: argparse.Namespace) -> int:
         lines = crib.explain(args.platform or "cli")
     if args.json:
         print(json.dumps([asdict(line) for line in lines], ensure_ascii=False, indent=2))
-    elif args.names:
-        print("\n".join(line.name for line in lines if line.granted))
     else:
         rows = [(line.emoji or "🔧", line.name, line.toolset, first_sentence(line.description)) for line in lines if line.granted]
         table(rows)
@@ -80,7 +82,8 @@ def _unknown(registry: ToolRegistry, name: str) -> str:
 
 def _switch(crib: Crib, args: argparse.Namespace) -> int:
     """Off means in the list of disabled tools; a name that no tool has any more can still be taken out of it."""
-    from agent.config import load_config, set_value
+    from agent.cli.confirming import set_as_person
+    from agent.config import load_config
 
     if not args.wanted:
         raise ToolcribError(f"name the tools: toolcrib tools {args.action} NAME...")
@@ -104,7 +107,7 @@ def _switch(crib: Crib, args: argparse.Namespace) -> int:
     if new == now:
         print(f"nothing to change: {'.'.join(key)} is {json.dumps(now)} in {config.path}")
     else:
-        set_value(config.path, key, new)
+        set_as_person(config.path, key, new)
         print(f"{'.'.join(key)}: {json.dumps(now)} -> {json.dumps(new)} in {config.path}")
     return _outcome(args, list(wanted))
 

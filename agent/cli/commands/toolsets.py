@@ -26,8 +26,10 @@ examples:
   toolcrib toolsets diff cli telegram --platforms
   toolcrib toolsets delete research
 
-resolve tells what each schema costs in every request, in tokens: an estimate, the characters of its JSON / 4. create, edit and
-delete change toolsets.custom in your configuration, and tell who gets other tools by that.
+resolve tells what each schema costs in every request, in tokens: an estimate, the characters of its JSON / 4; and how calls are
+approved: the mode, your rules that apply to these tools, what was granted for always (with --json as `approval`). diff shows what
+differs in that, too. create, edit and delete change toolsets.custom in your configuration, and tell who gets other tools or
+approvals by that.
 """
 _OWN = ("resolve", "create", "edit", "diff", "delete")
 _OPTIONS = {
@@ -49,10 +51,15 @@ _SHOWN = {"changed": "with"}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.parse_args = parser.parse_intermixed_args  # type: ignore[method-assign]  # its overloads are the same
-    parser.add_argument("action", nargs="?", choices=("list", "show", *_OWN), default="list")
-    parser.add_argument("name", nargs="?", help="the toolset; for diff the first")
-    parser.add_argument("other", nargs="?", help="with diff: the second")
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("list", "show", *_OWN),
+        default="list",
+        help="what to do (default: list); the examples below show each",
+    )
+    parser.add_argument("name", metavar="NAME", nargs="?", help="the toolset; for diff the first")
+    parser.add_argument("other", metavar="OTHER", nargs="?", help="with diff: the second")
     parser.add_argument("--platform", help="cli, gateway, telegram, api, cron or acp")
     parser.add_argument("--user", default="", help="with resolve: as the platform knows the user")
     parser.add_argument("--explain", action="store_true", help="with resolve: why the rest is missing")
@@ -106,14 +113,23 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _diff(crib: Crib, args: argparse.Namespace) -> None:
-    """Print what one has and the other has not, with their common tools."""
+    """Print what one has and the other has not, with their common tools, and what differs in how calls are approved."""
+    from agent.cli.effect import other_approval
+    from agent.cli.escape import tame
     from agent.cli.render import table
+    from agent.permissions import permissions_by, runs_commands
 
     both = [crib.granted(name) if args.platforms else crib.catalog.resolve(name) for name in (args.name, args.other)]
     rows = [("-", name, f"only in {args.name}") for name in both[0] if name not in both[1]]
     rows += [("+", name, f"only in {args.other}") for name in both[1] if name not in both[0]]
     rows += [(" ", name, "") for name in both[0] if name in both[1]]
     table(rows)
+    platforms = (args.name, args.other) if args.platforms else ("cli", "cli")
+    first, second = (
+        permissions_by(crib.config, platform, tools, runs_commands(crib.registry, tools)).lines()
+        for platform, tools in zip(platforms, both, strict=True)
+    )
+    print("\n".join(map(tame, other_approval(first, second))) or "calls of both are approved alike")
 
 
 def _list(crib: Crib) -> None:
@@ -160,8 +176,11 @@ def _platform(crib: Crib, platform: str) -> None:
 
 def _resolve(crib: Crib, args: argparse.Namespace) -> None:
     import json
+    from dataclasses import asdict
 
+    from agent.cli.escape import tame
     from agent.cli.render import table
+    from agent.permissions import permissions_of
 
     platform = args.platform or "cli"
     if args.changed:
@@ -169,6 +188,7 @@ def _resolve(crib: Crib, args: argparse.Namespace) -> None:
         return
     lines = crib.explain(platform, user=args.user)
     costs = {line.name: _tokens(crib, line.name) for line in lines if line.granted}
+    approval = permissions_of(crib.default, platform, list(costs), args.user)
     if args.json:
         tools = [
             {"name": line.name, "toolset": line.toolset, "granted": line.granted, "reason": line.reason}
@@ -176,6 +196,7 @@ def _resolve(crib: Crib, args: argparse.Namespace) -> None:
             for line in lines
         ]
         whole = {"platform": platform, "user": args.user, "tools": tools, "tokens": sum(costs.values()), "estimate": ESTIMATE}
+        whole["approval"] = asdict(approval)
         print(json.dumps(whole, ensure_ascii=False, indent=2))
         return
     who = f"{platform}, user {args.user}" if args.user else platform
@@ -190,6 +211,8 @@ def _resolve(crib: Crib, args: argparse.Namespace) -> None:
         table(missing)
     elif missing:
         print(f"{len(missing)} others are not granted; --explain says why")
+    print("its calls are approved so:")
+    print("\n".join(f"  {tame(line)}" for line in approval.lines()))
 
 
 def _would(crib: Crib, args: argparse.Namespace, platform: str) -> None:
@@ -207,7 +230,11 @@ def _would(crib: Crib, args: argparse.Namespace, platform: str) -> None:
     config = preview(args.config, values, project_dir=crib.project_dir)
     who = [(platform, args.user)] if args.platform or args.user else everybody(crib.config, config)
     lines = list(changes(granted(crib.config, crib.project_dir, who), granted(config, crib.project_dir, who)))
-    print("\n".join(["it would change:", *(f"  {line}" for line in lines)] if lines else ["nobody would get other tools"]))
+    print(
+        "\n".join(
+            ["it would change:", *(f"  {line}" for line in lines)] if lines else ["nobody would get other tools or approvals"]
+        )
+    )
 
 
 def _tokens(crib: Crib, name: str) -> int:

@@ -23,7 +23,13 @@ To see it as it happens: `--trace` with run and chat, or TOOLCRIB_TRACE=1.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("session", metavar="SESSION", nargs="?", default="", help="the beginning of its id")
+    parser.add_argument(
+        "session",
+        metavar="SESSION",
+        nargs="?",
+        default="",
+        help="the beginning of its id (default: the last session of this folder)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

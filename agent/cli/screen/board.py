@@ -15,6 +15,10 @@ from agent.cli.screen.painter import Painter
 FRAME = 1 / 30
 """Seconds between two frames. What a person types does not wait for it."""
 
+STILL = 0.3
+"""Seconds without another size until a screen that is being resized is painted: terminals tell of a size up to 0.25 s after they
+broke the rows for it, and a frame for the size before would land elsewhere."""
+
 
 class Parts(Protocol):
     """Live rows of the screen, asked for when a frame is painted."""
@@ -44,6 +48,8 @@ class Board:
         self._last = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._paused = True
+        self._size = painter.size
+        self._still_at = 0.0
 
     @property
     def columns(self) -> int:
@@ -54,6 +60,11 @@ class Board:
     def is_painting(self) -> bool:
         """True while the screen is the board's."""
         return not self._paused
+
+    @property
+    def rows(self) -> int:
+        """Rows of the screen."""
+        return self.painter.size[1]
 
     def begin(self) -> None:
         """Begin to paint. What was added before is shown first."""
@@ -66,7 +77,8 @@ class Board:
             return
         self._above = self._parts.above(self.columns)
         final, self._final = self._final, []
-        self.painter.paint(final, ())
+        while not self.painter.paint(final, ()):
+            continue
         self._stop()
 
     @contextmanager
@@ -96,7 +108,7 @@ class Board:
         """Show at once what was typed; all else as it was in the last frame."""
         if self._final:  # which goes with other live rows
             self.frame()
-        elif not self._paused:
+        elif not self._paused and not self._is_resized():
             self._paint()
 
     def frame(self) -> None:
@@ -104,7 +116,7 @@ class Board:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._paused:
+        if self._paused or self._is_resized():
             return
         self._last = self._clock()
         self._above = self._parts.above(self.columns)
@@ -120,8 +132,23 @@ class Board:
         columns = self.columns
         typed = self._parts.typed(columns)
         live = [*self._above, *typed.rows, *self._parts.below(columns)]
-        final, self._final = self._final, []
-        self.painter.paint(final, live, (len(self._above) + typed.cursor[0], typed.cursor[1]))
+        if self._is_resized():
+            return
+        if self.painter.paint(self._final, live, (len(self._above) + typed.cursor[0], typed.cursor[1])):
+            self._final = []
+        else:
+            self.frame()
+
+    def _is_resized(self) -> bool:
+        """Return True while the screen gets other sizes; a frame follows when it has kept one for a moment."""
+        now = self._clock()
+        if self.painter.size != self._size:
+            self._size, self._still_at = self.painter.size, now + STILL
+        if now >= self._still_at:
+            return False
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._still_at - now, self.frame)
+        return True
 
     def _stop(self) -> None:
         self._paused = True

@@ -101,6 +101,36 @@ def chunks(row: Iterable[Span], room: int) -> list[Row]:
     return rows
 
 
+def folded(row: Iterable[Span], room: int) -> list[Row]:
+    """Break a row at ``room`` cells: at a blank where there is one in the last half of it, which is left out then."""
+    spans = [*row]
+    line = "".join(text for text, _ in spans)
+    rows: list[Row] = []
+    begin = 0
+    while (part := cut(line[begin:], room)) != line[begin:]:
+        part = part or line[begin]  # wider than the room
+        end = begin + len(part)
+        blank = line.rfind(" ", begin, end + 1)
+        if blank > begin and width(line[begin:blank]) * 2 >= room:
+            rows.append(_between(spans, begin, blank))
+            begin = blank + 1
+        else:
+            rows.append(_between(spans, begin, end))
+            begin = end
+    return [*rows, _between(spans, begin, len(line))] if begin < len(line) or not rows else rows
+
+
+def _between(spans: Iterable[Span], begin: int, end: int) -> Row:
+    """Return what stands from ``begin`` to ``end`` of the spans' text."""
+    row: list[Span] = []
+    place = 0
+    for text, style in spans:
+        if part := text[max(begin - place, 0) : max(end - place, 0)]:
+            row.append((part, style))
+        place += len(text)
+    return tuple(row)
+
+
 def wrap(pieces: Iterable[Piece], room: int) -> list[tuple[Row, int]]:
     """Break text between words into rows of at most ``room`` cells, each with the source place that it begins at.
 

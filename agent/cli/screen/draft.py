@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.cli.escape import tame
-from agent.cli.screen.cells import Row, Span, chunks, row_width, width
+from agent.cli.screen.cells import Row, Span, chunks, folded, row_width, width
 from toolcrib._regex import Regex
 
 MANY_LINES, MANY_CHARACTERS = 8, 1_000
@@ -48,6 +48,9 @@ class DraftRows:
 
 def draft_rows(text: str, cursor: int, columns: int, *, prompt: str = "> ", style: str = "prompt") -> DraftRows:
     """Lay out a draft of any length behind its prompt. ``cursor`` is a place in ``text``."""
+    if text and width(prompt) * 2 > columns:  # no room beside it
+        below = draft_rows(text, cursor, columns, prompt="  ", style=style)
+        return DraftRows([((prompt, style),), *below.rows], (below.cursor[0] + 1, below.cursor[1]))
     margin: Row = ((prompt, style),)
     blank: Row = ((" " * width(prompt), ""),)
     room = max(columns - width(prompt), 4)
@@ -80,7 +83,7 @@ def said_rows(text: str, columns: int) -> list[Row]:
     for line in text.split("\n"):
         margin: Span = ("> " if not rows else "  ", "prompt")
         rows += [
-            (margin if number == 0 else ("  ", ""), *row) for number, row in enumerate(chunks(_shown(line, "said"), columns - 2))
+            (margin if number == 0 else ("  ", ""), *row) for number, row in enumerate(folded(_shown(line, "said"), columns - 2))
         ]
     return rows
 

@@ -14,6 +14,7 @@ from agent.cli.screen.bindings import bindings
 from agent.cli.screen.cells import Row, shortened
 from agent.cli.screen.draft import DraftRows, Pastes, draft_rows
 from agent.cli.screen.hands import Hands
+from agent.cli.screen.onekey import QUIET, OneKey, onekey_bindings
 
 if TYPE_CHECKING:
     from prompt_toolkit.application import Application
@@ -21,18 +22,17 @@ if TYPE_CHECKING:
     from prompt_toolkit.history import History
     from prompt_toolkit.input import Input
 
-QUIET = 0.7
-"""Seconds without a key until a question takes keys: what was typed before it was seen is no answer."""
 _COMPLETIONS = 6
 _PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
 
 
 class _Asked:
-    """A question that waits for a line."""
+    """A question that waits for a line, or for the key that ``choosing`` tells from text."""
 
-    def __init__(self, prompt: str, line: asyncio.Future[str | type[BaseException]]) -> None:
+    def __init__(self, prompt: str, line: asyncio.Future[str | type[BaseException]], choosing: OneKey | None) -> None:
         self.prompt = prompt
         self.line = line
+        self.choosing = choosing
 
 
 class Keyboard:
@@ -112,10 +112,37 @@ class Keyboard:
 
         Raises EOFError for Ctrl-D and KeyboardInterrupt for Ctrl-C.
         """
+        return await self._ask(prompt, None, quiet=quiet, settled=settled)
+
+    async def read_key(
+        self, row: str, letters: str, at_once: str, *, quiet: bool, settled: Callable[[], None] = lambda: None
+    ) -> str:
+        """Return the key that chooses, see OneKey, while ``row`` is shown; other text goes on to the draft. As ``read_line``."""
+        choosing = OneKey(letters, at_once, self._answered, self._typed)
+        try:
+            return await self._ask(row, choosing, quiet=quiet, settled=settled)
+        finally:
+            choosing.end()
+
+    @property
+    def choosing(self) -> OneKey | None:
+        """What takes the keys while one of them chooses."""
+        return None if self._asked is None else self._asked.choosing
+
+    def _typed(self, text: str) -> None:
+        self.draft.insert_text(text)
+        self._hands.changed(whole=False)
+
+    def rub_out(self) -> None:
+        """Backspace while a key chooses: the draft goes on."""
+        self.draft.delete_before_cursor()
+        self._hands.changed(whole=False)
+
+    async def _ask(self, prompt: str, choosing: OneKey | None, *, quiet: bool, settled: Callable[[], None]) -> str:
         if quiet:
             await self._quiet()
         settled()
-        asked = self._asked = _Asked(prompt, asyncio.get_running_loop().create_future())
+        asked = self._asked = _Asked(prompt, asyncio.get_running_loop().create_future(), choosing)
         self.answer.reset()
         self._app.layout.focus(self._windows[1])
         self._hands.changed(whole=True)
@@ -124,10 +151,13 @@ class Keyboard:
         finally:
             self._asked = None
             self._app.layout.focus(self._windows[0])
-            self._hands.changed(whole=True)
+            asyncio.get_running_loop().call_soon(self._shown_anew)  # the next row of keys, where one follows at once
         if isinstance(line, str):
             return line
         raise line
+
+    def _shown_anew(self) -> None:
+        self._hands.changed(whole=True)
 
     async def _quiet(self) -> None:
         begin = time.monotonic()
@@ -145,6 +175,13 @@ class Keyboard:
 
     def rows(self, columns: int) -> DraftRows:
         """Return the rows of the line that is typed in."""
+        if self.choosing is not None and self._asked is not None:
+            row = draft_rows("", 0, columns, prompt=self._asked.prompt, style="strong")
+            draft = draft_rows(self.draft.text, self.draft.cursor_position, columns)
+            if not self.draft.text:
+                return row
+            at = draft.cursor if self.choosing.is_typing else (len(draft.rows), row.cursor[1])
+            return DraftRows([*draft.rows, *row.rows], at)
         if self._asked is not None:
             return draft_rows(self.answer.text, self.answer.cursor_position, columns, prompt=self._asked.prompt, style="strong")
         if self._app.layout.is_searching:
@@ -178,6 +215,7 @@ class Keyboard:
     def _made(self, keys: Input | None, bound: Mapping[str, Sequence[str]]) -> tuple[Application[None], tuple[Any, Any]]:
         """Make the application that reads the keys, and its two windows, which nobody sees."""
         from prompt_toolkit.application import Application
+        from prompt_toolkit.key_binding import merge_key_bindings
         from prompt_toolkit.layout import HSplit, Layout, Window
         from prompt_toolkit.layout.controls import BufferControl, SearchBufferControl
         from prompt_toolkit.output import DummyOutput
@@ -201,7 +239,7 @@ class Keyboard:
         )
         app: Application[None] = KeysOnly(
             layout=Layout(HSplit([*windows, Window(search)]), focused_element=windows[0]),
-            key_bindings=bindings(outer, bound),
+            key_bindings=merge_key_bindings([bindings(outer, bound), onekey_bindings(outer)]),
             input=keys,
             output=DummyOutput(),
             enable_page_navigation_bindings=False,
@@ -231,7 +269,8 @@ class Keyboard:
 
     def newline(self) -> None:
         """Begin another line of the draft."""
-        (self.answer if self._asked is not None else self.draft).insert_text(" " if self._asked is not None else "\n")
+        if self.choosing is None:
+            (self.answer if self._asked is not None else self.draft).insert_text(" " if self._asked is not None else "\n")
 
     def steer(self) -> None:
         """Send the draft to what runs now."""

@@ -192,7 +192,7 @@ class TableBlock(Leaf):
         return other
 
 
-_SHOWN_OF_TABLE = 12
+_SHOWN_OF_TABLE = 4
 """Last rows of a table that are live."""
 
 

@@ -17,6 +17,7 @@ from toolcrib._regex import Regex
 
 _FENCE = Regex(r" {0,3}(`{3,}(?=[^`]*\Z)|~{3,})[ \t]*([^\s`]*)")
 _ITEM = Regex(r" {0,3}([-*+]|\d{1,9}[.)])(?:( +)(?=\S)|[ \t]*\Z)")
+_TASK = Regex(r"\[([ xX])\](?: |\Z)")
 _HEADING = Regex(r" {0,3}(#{1,6})(?:[ \t]+(.*))?\Z")
 _HEADING_END = Regex(r"(?:^|[ \t]+)#+[ \t]*\Z")
 _RULE = Regex(r" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})\Z")
@@ -149,7 +150,10 @@ class Markdown:
             return False
         _, rest = self._matched(line)
         while (found := _QUOTE.match(rest) or _ITEM.match(rest)) is not None:
+            is_item = _QUOTE.match(rest) is None
             rest = rest[found.end() :]
+            if is_item and (task := _TASK.match(rest)) is not None:
+                rest = rest[task.end() :]
         return _is_decided(rest) and not rest.startswith("    ") and not _begins_block(rest)
 
     def _open_line(self, line: str) -> None:
@@ -215,8 +219,11 @@ class Markdown:
                 indent = item.end(1) + (len(blanks) if len(blanks) <= 4 else 1)
                 depth = sum(1 for one in self._stack if one.indent)
                 bullet = bullet_of(item[1], depth)
-                self._stack.append(_Container(indent, ((bullet, "bullet"),), indent_of(bullet), item[1]))
                 rest = rest[indent:]
+                if (task := _TASK.match(rest)) is not None:
+                    bullet = f"{bullet if item[1][0].isdigit() else ''}{'☐' if task[1] == ' ' else '☑'} "
+                    rest = rest[task.end() :]
+                self._stack.append(_Container(indent, ((bullet, "bullet"),), indent_of(bullet), item[1]))
                 self._gap = self._gap and self._kind != "item"
             else:
                 break

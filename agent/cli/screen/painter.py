@@ -1,8 +1,10 @@
 """Painting: finished rows go to the scrollback once and are never touched again; below them the live rows, replaced in place.
 
 A frame is one write between the marks of a synchronized update. Rows are compared with what stands there: the same row is
-skipped, one that grew gets its end, any other is written anew and erased to its end. Nothing else is assumed of a terminal than
-that it keeps what was written, also when it is made narrower and breaks it.
+skipped, one that grew gets its end, any other is written anew. Nothing else is assumed of a terminal than that it keeps what was
+written, also when it is made narrower and breaks it: there a row counts as long as it ever was, though its end was erased since,
+so one that gets shorter is erased whole. A terminal may be smaller than it has told yet: finished rows may break then, live ones
+are cut, and the way down is by line feeds, which reach a next row wherever the screen ends.
 """
 
 from __future__ import annotations
@@ -10,15 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from unicodedata import category
 
-from agent.cli.screen.cells import Row, clip, row_width, varies, width
+from agent.cli.screen.cells import Row, clip, folded, plain, row_width, varies, width
 from agent.cli.screen.themes import Theme
 
 BEGIN, END = "\x1b[?2026h\x1b[?25l", "\x1b[?25h\x1b[?2026l"
 """Marks of a frame, within which the cursor is hidden. One that changes a single row needs none."""
 _UNBROKEN, _BROKEN = "\x1b[?7l", "\x1b[?7h"
-"""Within a frame no line is broken: a terminal may be narrower than it has told yet."""
+"""Around live rows: they are cut where the terminal is narrower than it has told yet."""
 _OFF = "\x1b[0m"
-_TO_END, _LINE = "\x1b[K", "\x1b[2K"
+_LINE, _BELOW = "\x1b[2K", "\x1b[999G\x1b[J"
+"""Erase the row; erase all rows below it (and its last column, which is never used)."""
 _LEAST = (8, 4)
 """Columns and rows below which a screen is taken to have these."""
 
@@ -60,29 +63,44 @@ class Painter:
         """Live rows that fit; more would scroll away and could not be replaced."""
         return self._now()[1] - 1
 
-    def paint(self, final: Sequence[Row], live: Sequence[Row], cursor: tuple[int, int] = (0, 0)) -> None:
-        """Add ``final`` rows to what stays, and show ``live`` below them. ``cursor`` is (row of ``live``, column)."""
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and rows of the screen, as they are now."""
+        return self._now()
+
+    def paint(self, final: Sequence[Row], live: Sequence[Row], cursor: tuple[int, int] = (0, 0)) -> bool:
+        """Add ``final`` rows to what stays, and show ``live`` below them. ``cursor`` is (row of ``live``, column).
+
+        What is too wide, since it was laid out for a wider screen, is broken where it stays, and cut where it is live.
+        Return False where the screen got another size meanwhile: then nothing was written.
+        """
+        state = self._columns, self._rows, self._live, self._at, self._column
         before = self._resized()
         was = self._at
-        if len(live) > self.height:
-            cut = len(live) - self.height
+        if len(live) > self._rows - 1:
+            cut = len(live) - (self._rows - 1)
             live, cursor = live[cut:], (max(cursor[0] - cut, 0), cursor[1])
         live = live or ((),)  # the cursor stands somewhere
         room = self._columns - 1
-        rows = [self._encoded(row, room) for row in (*final, *live)]
+        stays = [part for row in final for part in ((row,) if row_width(row) <= room else folded(row, room))]
+        rows = [self._encoded(row, room) for row in (*stays, *live)]
         out = [before]
-        self._change(rows, out)
-        self._live = list(rows[len(final) :])
-        self._at -= len(final)
+        self._change(rows, len(stays), out)
+        self._live = list(rows[len(stays) :])
+        self._at -= len(stays)
         row, column = min(cursor[0], len(self._live) - 1), min(cursor[1], room)
-        moved = (row, column) != (self._at, self._column)
-        if not any(out) and not moved:
-            return
-        self._go_to(row, out)
-        out.append(f"\x1b[{column + 1}G" if column else "\r")
+        if (row, column) != (self._at, self._column):
+            self._go_to(row, out)
+            out.append(f"\x1b[{column + 1}G" if column else "\r")
+        elif not any(out):
+            return True
         self._column = column
-        frame = f"{_UNBROKEN}{''.join(out)}{_BROKEN}"
-        self._write(frame if self._at == row == was and len(out) <= 3 else f"{BEGIN}{frame}{END}")
+        if self._now() != (self._columns, self._rows):
+            self._columns, self._rows, self._live, self._at, self._column = state
+            return False
+        frame = "".join(out)
+        self._write(frame if self._at == row == was and len(out) <= 5 else f"{BEGIN}{frame}{END}")
+        return True
 
     def leave(self) -> None:
         """Erase the live rows and stand where they began, for what others write."""
@@ -95,10 +113,12 @@ class Painter:
 
     # -- within a frame ------------------------------------------------------------------------------------------
 
-    def _change(self, rows: Sequence[_Painted], out: list[str]) -> None:
-        """Turn the live rows into ``rows``, the first of them into the first."""
-        old = self._live
+    def _change(self, rows: Sequence[_Painted], final: int, out: list[str]) -> None:
+        """Turn the live rows into ``rows``, the first of them into the first; ``final`` of them stay."""
+        old, begun = self._live, len(out)
         for number, row in enumerate(rows):
+            if number == final:
+                begun = len(out)
             there = old[number] if number < len(old) else None
             if there is not None and row.text == there.text:
                 continue
@@ -108,20 +128,20 @@ class Painter:
                 self._column = -1
                 continue
             self._go_to(number, out, len(old))
-            if number >= len(old):
-                out.append(row.text)
-            elif there is None:  # erased first: a line that the terminal broke would be joined with the next one when it is wider
-                out.append(f"\r{_LINE}{row.text}")
-            else:
-                out.append(f"\r{row.text}{_TO_END}")
+            # Erased first: a line that the terminal broke would be joined with the next one when it is wider.
+            out.append(row.text if number >= len(old) else f"\r{_LINE}{row.text}")
             self._column = -1
-        for number in range(len(rows), len(old)):
-            self._go_to(number, out)
-            out.append(f"\r{_LINE}")
+        if len(old) > len(rows):
+            self._go_to(len(rows) - 1, out)
+            out.append(_BELOW)
             self._column = -1
+        if len(out) > begun:
+            out[begun:] = (_UNBROKEN, *out[begun:], _BROKEN)
 
     def _difference(self, old: _Painted, new: _Painted) -> str:
         """Return what makes one row of the other; "" where it is better written anew."""
+        if new.cells < old.cells:
+            return ""
         if old.text and new.text.startswith(old.text):
             grown = new.text[len(old.text) :]
             return f"\x1b[{old.cells + 1}G{grown}" if _stands_alone(grown) else ""
@@ -133,16 +153,14 @@ class Painter:
         while behind < min(len(theirs), len(ours)) and theirs[-behind - 1] == ours[-behind - 1]:
             behind += 1
         middle = ours[: len(ours) - behind]
-        if behind and row_width(middle) == row_width(theirs[: len(theirs) - behind]):
-            erased = ""
-        elif before:
-            middle, erased = ours, _TO_END if new.cells < old.cells else ""
-        else:
-            return ""
+        if not behind or row_width(middle) != row_width(theirs[: len(theirs) - behind]):
+            if not before:
+                return ""
+            middle = ours
         text = self._text(middle)
         if (text and not _stands_alone(middle[0][0])) or (behind and not _stands_alone(new.row[-behind][0])):
             return ""
-        return f"\x1b[{row_width(before) + 1}G{text}{erased}"
+        return f"\x1b[{row_width(before) + 1}G{text}"
 
     def _go_to(self, number: int, out: list[str], there: int | None = None) -> None:
         """Move to a live row; one that is not ``there`` yet begins on a new line of the screen."""
@@ -154,7 +172,7 @@ class Painter:
         elif number < self._at:
             out.append(f"\x1b[{self._at - number}A")
         elif number > self._at:
-            out.append(f"\x1b[{number - self._at}B")
+            out.append("\r" + "\n" * (number - self._at))
         self._at = number
 
     def _encoded(self, row: Row, room: int) -> _Painted:
@@ -174,18 +192,32 @@ class Painter:
         columns, rows = self._now()
         if (columns, rows) == (self._columns, self._rows):
             return ""
-        old, self._columns, self._rows = self._columns, columns, rows
-        if columns == old or not self._live:
+        self._columns, self._rows = columns, rows
+        if not self._live:
             return ""
-        heights = [1 if row is None else max(1, -(-row.cells // columns)) for row in self._live]
-        above = min(sum(heights[: self._at]) + max(self._column, 0) // columns, rows - 1)
-        self._live = [None] * min(sum(heights), rows)
+        heights = [1 if row is None else _lines_of(row, columns) for row in self._live]
+        within = min(max(self._column, 0) // columns, heights[self._at] - 1)
+        above = min(sum(heights[: self._at]) + within, rows - 1)
+        self._live = [None] * sum(heights)
         self._at, self._column = 0, -1
         return f"\x1b[{above}A\r" if above else "\r"
 
     def _now(self) -> tuple[int, int]:
         columns, rows = self._size()
         return max(columns, _LEAST[0]), max(rows, _LEAST[1])
+
+
+def _lines_of(row: _Painted, columns: int) -> int:
+    """Return how many lines a terminal of that width makes of a row: no wide character is broken."""
+    if row.text.isascii():
+        return max(1, -(-row.cells // columns))
+    lines, used = 1, 0
+    for char in plain(row.row):
+        cells = width(char)
+        if used + cells > columns:
+            lines, used = lines + 1, 0
+        used += cells
+    return lines
 
 
 def _inert(text: str) -> str:

@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.cli.app import built_in
+from agent.cli.app import built_in, parser_of
+from toolcrib.testing import ChatServer
 
 COMMAND = str(Path(sys.executable).with_name("toolcrib"))
 ADDS_A_COMMAND = """
@@ -90,11 +92,12 @@ def test_a_broken_configuration_is_told_whole(run: Any, config: Callable[[str], 
 def test_another_configuration_file(run: Any, tmp_path: Path, after: bool) -> None:
     file = tmp_path / "other.yaml"
     file.write_text("tools: {disabled: [terminal]}\n")
-    option = ["--config", str(file)]
-    assert "terminal" in run("tools", "--names").out.split()
-    assert "terminal" not in run(*(["tools", "--names", *option] if after else [*option, "tools", "--names"])).out.split()
+    option, names = ["--config", str(file)], ["completion", "--names", "tools"]
+    words = [*names, *option] if after else [*option, *names]
+    assert "terminal" in run(*names).out.split()
+    assert "terminal" not in run(*words).out.split()
     file.unlink()
-    done = run(*(["tools", "--names", *option] if after else [*option, "tools", "--names"]))
+    done = run(*words)
     assert (done.code, done.out) == (2, "")  # what it would have switched off may not run
     assert f"--config: {file} does not exist" in done.err
     assert f"✗ --config: {file} does not exist" in run("doctor", *option).out
@@ -179,7 +182,33 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     assert process.stderr is not None
     assert process.stderr.read() == b""
     process.stderr.close()
-    assert process.wait(60) == 1
+    assert process.wait(60) == 141  # as a shell says of one that SIGPIPE ended
+
+
+@pytest.mark.parametrize("words", [["--json"], []], ids=["json", "text"])
+@pytest.mark.parametrize("merged", [False, True], ids=["stdout", "both"])
+def test_a_run_whose_reader_goes_away_is_interrupted_quietly(tmp_path: Path, words: list[str], merged: bool) -> None:
+    """As ``toolcrib run ... | head`` does; with ``2>&1`` too."""
+    calls = [ChatServer.calls(("terminal", {"command": f"echo {n}"}), text="Look. " * 50, ids=[f"c{n}"]) for n in range(30)]
+    with ChatServer(*calls) as server:
+        process = subprocess.Popen(
+            [COMMAND, "run", "go", "--no-stdin", "--base-url", server.base_url, "--model", "m", "--max-turns", "30", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if merged else subprocess.PIPE,
+            cwd=tmp_path,
+        )
+        assert process.stdout is not None
+        assert process.stdout.read(5)
+        process.stdout.close()
+        err = b""
+        if process.stderr is not None:
+            with process.stderr as stream:
+                err = stream.read()
+        assert process.wait(60) == 141
+        assert len(server.requests) < 30
+    assert b"Traceback" not in err
+    assert b"Error" not in err
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
@@ -197,3 +226,31 @@ def test_however_it_is_ended_what_it_started_ends_too(tmp_path: Path, sent: sign
     _, err = process.communicate(timeout=60)
     assert process.returncode == code, err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("name", sorted(built_in()))
+def test_each_help_explains_every_word_and_the_exit_codes(run: Any, name: str) -> None:
+    parser = parser_of(name, import_module(built_in()[name]))
+    assert [action.dest for action in parser._actions if not action.help] == []
+    done = run(name, "--help")
+    assert (done.code, done.err) == (0, "")
+    assert "exit code" in done.out.lower()
+    assert f"examples:\n  toolcrib {name}" in (parser.epilog or "") or name in ("run", "completion")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("call", "read_file", "--plain", '{"path": "/nothing"}'),
+        ("call", "--plain", "read_file", '{"path": "/nothing"}'),
+        ("sessions", "show", "--json", "zz"),
+        ("approvals", "answer", "--scope", "once", "zz"),
+        ("tools", "show", "--platform", "cli", "terminal"),
+        ("toolsets", "diff", "file", "--platforms", "safe"),
+        ("env", "test", "--json", "local"),
+        ("explain", "--json", "ls"),
+        ("run", "--json", "--timeout", "3", "hello", "--no-stdin"),
+    ],
+)
+def test_options_may_stand_between_the_words(run: Any, words: tuple[str, ...]) -> None:
+    assert "unrecognized arguments" not in run(*words).err

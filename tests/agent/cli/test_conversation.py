@@ -138,6 +138,7 @@ def test_another_model_goes_on_with_the_conversation(chat: Any) -> None:
     assert said(server.requests[1]) == ["first", "One.", "second"]
     assert "also there: other" in done.err
     assert "does not list 'wrong'" in done.err
+    assert "lists what there is `" not in done.err
 
 
 def test_whoever_typed_calls_meanwhile_comes_back_to_the_model_of_the_command_line(chat: Any) -> None:

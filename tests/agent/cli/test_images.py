@@ -157,5 +157,5 @@ def test_stored_images_are_told_of() -> None:
         {"role": "user", "text": "look", "images": [PNG.to_json()]},
         {"role": "assistant", "text": "", "images": [Image("image/gif", bytes(size)).to_json() for size in (1, 2, 3)]},
     ]
-    assert exchanges(records, 3) == ["> look [image/png, 512 B]", *(f"  [image/gif, {size} B]" for size in (1, 2, 3))]
+    assert exchanges(records) == ["> look [image/png, 512 B]", *(f"  [image/gif, {size} B]" for size in (1, 2, 3))]
     assert recorded_labels({"role": "user", "text": "x"}) == []

@@ -17,7 +17,9 @@ from typing import Any
 
 import pytest
 
+from agent.run import assemble
 from toolcrib.testing import ChatServer
+from tools.dispatch.bridge import run_async
 
 
 def until(condition: Callable[[], object], process: subprocess.Popen[bytes] | None = None) -> None:
@@ -75,6 +77,45 @@ def test_killed_while_a_command_runs(run: Any, tmp_path: Path, monkeypatch: pyte
     left = list(Path(tempfile.gettempdir()).glob(f"toolcrib-{process.pid}-*"))
     assert f"removed: {left[0]}" in run("env", "prune", "--yes").out
     assert not left[0].exists()
+
+
+def test_killed_while_a_command_runs_the_chat_says_which(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`chat --continue` has the call in words, as the chat shows it live, and that it may have run."""
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")
+    with ChatServer(ChatServer.calls(("terminal", {"command": "touch started; sleep 300"}))) as server:
+        argv = [sys.executable, "-c", "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))", "chat", "go"]
+        model, nothing = ("--base-url", server.base_url, "--model", "m"), subprocess.DEVNULL
+        with subprocess.Popen([*argv, *model], cwd=tmp_path, stdin=nothing, stdout=nothing, stderr=nothing) as process:
+            until((tmp_path / "started").exists, process)
+            process.send_signal(signal.SIGKILL)
+        until(lambda: not any(at_work(tmp_path)))
+        done = run("chat", "--continue", "--provider", "manual")
+    assert "  💻 terminal runs touch started; sleep 300  interrupted; it may have run, or still run\n" in done.err
+    assert "removed: " in run("env", "prune", "--yes").out
+
+
+def test_killed_while_the_model_speaks(run: Any, tmp_path: Path) -> None:
+    """What it had said a second before is in the next request, marked."""
+    speaks = ChatServer.text("word " * 60, piece=5, pieces=1_000, pause=0.15)
+    with ChatServer(speaks, ChatServer.text("I see")) as server, assemble(project_dir=tmp_path) as crib:
+        model = ("--base-url", server.base_url, "--model", "m")
+        argv = [sys.executable, "-c", "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))", "run", "go", *model]
+        nothing = subprocess.DEVNULL
+
+        def stored() -> bool:
+            last = run_async(crib.store.sessions.latest())
+            record = None if last is None else run_async(crib.store.runs.current(last.id))
+            return record is not None and "word" in record.state.get("said", "")
+
+        with subprocess.Popen(argv, cwd=tmp_path, stdin=nothing, stdout=nothing, stderr=nothing) as process:
+            until(stored, process)
+            process.send_signal(signal.SIGKILL)
+        done = run("run", "and now?", "--continue", *model)
+        assert (done.code, done.out) == (0, "I see\n")
+        told = server.requests[-1]["messages"]
+    assert [one["role"] for one in told] == ["system", "user", "assistant", "user"]
+    assert told[2]["content"].startswith("word ")
+    assert told[2]["content"].endswith("\n\n[broken off here, before it was whole]")
 
 
 DIES_AS_IT_TELLS = """

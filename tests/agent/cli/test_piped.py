@@ -60,6 +60,12 @@ def test_what_is_piped_in_stands_beside_the_task(start: Start) -> None:
     assert rest.endswith(f"<standard-input {mark}>\none\ntwo\n</standard-input {mark}>")
 
 
+def test_the_session_s_title_is_the_task(start: Start, run: Any) -> None:
+    with ChatServer(ChatServer.text("Two.")) as server:
+        start(server, "how many lines?").communicate(b"one\ntwo\n", timeout=60)
+    assert run("sessions").out.splitlines()[1].endswith("  how many lines?")
+
+
 def test_the_input_cannot_end_its_own_part(start: Start) -> None:
     """The mark depends on all of the input, and never occurs in it."""
     with ChatServer(ChatServer.text("A."), ChatServer.text("B.")) as server:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import unicodedata
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,14 +13,16 @@ from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
+from agent.cli.calls import call_row, finished_rows
 from agent.cli.complete import LineCompleter
 from agent.cli.escape import exact, one_line, tame
 from agent.cli.faults import explained
 from agent.cli.render import Screen, brief_line, call_line, first_sentence, result_text, short_args, table
+from agent.cli.screen.cells import plain, row_width
 from agent.cli.view import View
 from agent.events import TextDelta, ThinkingDelta, ToolFinished, ToolStarted, TurnStarted
 from model_tools import get_tool_definitions
-from toolcrib import ExecutedCall, RateLimited, ToolCall, ToolCallStatus, ToolResult, ToolStatus
+from toolcrib import ExecutedCall, InvalidArguments, RateLimited, ToolCall, ToolCallStatus, ToolResult, ToolStatus
 from tools.judge.characters import is_hidden, look_alikes, stacked
 
 
@@ -28,7 +31,7 @@ def test_exact_shows_every_character(text: str) -> None:
     shown = exact(text)
     assert all(char == "\n" or char.isprintable() for char in shown)
     assert exact(shown) == shown
-    plain = not any(is_hidden(char) for char in text.replace("\n", "")) and not look_alikes(text) and not stacked(text)
+    plain = not any(map(is_hidden, text)) and not look_alikes(text) and not stacked(text)
     assert (shown == text) or not plain
 
 
@@ -87,6 +90,37 @@ def test_tables_align_wide_characters() -> None:
     assert first_sentence("Do it.\nThen rest. Again") == "Do it"
 
 
+class Narrow(io.StringIO):
+    """A terminal of 40 columns."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(rows: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch, **how: Any) -> list[str]:
+    monkeypatch.setenv("COLUMNS", "40")
+    out = Narrow()
+    table(rows, out=out, **how)
+    return out.getvalue().splitlines()
+
+
+def test_tables_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No cell is wrapped in its middle: some columns are left out, then the widest cells are cut."""
+    rows = [("ID", "WHEN", "FOLDER", "TITLE"), ("4f1c2ab39d01", "12 min ago", "/home/me/a/long/folder", "夜" * 30)]
+    assert shown(rows, monkeypatch, spare=(2,)) == [
+        "ID            WHEN        TITLE",
+        "4f1c2ab39d01  12 min ago  夜夜夜夜夜夜…",
+    ]
+    assert all(len(line) <= 40 for line in shown(rows, monkeypatch))
+    wide = [("ID", "COVERS", "BY"), ("1", "fs.recursive-delete below /b", "somebody far")]
+    assert shown(wide, monkeypatch, whole=(1,))[1] == "1   fs.recursive-delete below /b  someb…"
+    tiny = [tuple("x" * 9 for _ in range(9))]
+    assert shown(tiny, monkeypatch) == ["  ".join(["x" * 9] * 9)], "it can't fit"
+    named = [("key: " + "0" * 60, "/tmp/a/file/that/says/so")]
+    assert shown(named, monkeypatch) == ["key: " + "0" * 60 + "  /tmp/a/file/that/sa…"]
+    assert shown([("a", "b" * 100)], monkeypatch) == ["a  " + "b" * 36 + "…"]
+
+
 def completions(text: str) -> list[str]:
     found: Iterable[Completion] = LineCompleter(get_tool_definitions()).get_completions(Document(text), CompleteEvent())
     return [one.text for one in found]
@@ -105,6 +139,25 @@ def test_a_reason_of_several_lines_stands_on_one_with_marks_between() -> None:
     denied = ToolResult.error("x", "x: rm -rf build\ndeletes folders\n\n  Ask a person.")
     line = brief_line(executed(denied, ToolCallStatus.FAILED), "💻")
     assert line.endswith("failed: x: rm -rf build · deletes folders · Ask a person.")
+
+
+def test_what_an_interrupted_command_had_printed_stands_on_lines() -> None:
+    text = "interrupted; it may have done part of its work\none two\nthree four\n" + "x" * 30
+    rows = finished_rows(executed(ToolResult.error("x", text), ToolCallStatus.CANCELLED), "💻", 1, 29, whole=False)
+    assert [plain(row) for row in rows[1:]] == [
+        *("  interrupted; it may have", "  done part of its work", "  one two", "  three four"),
+        *("  " + "x" * 27, "  xxx"),
+    ]
+
+
+def test_results_are_broken_between_words() -> None:
+    result = ToolResult.success("x", "a result with words that are longer than a row")
+    rows = finished_rows(executed(result), "💻", 1, 20, whole=True)
+    assert [plain(row) for row in rows[1:]] == ["a result with words", "that are longer than", "a row"]
+
+
+def test_an_error_names_its_kind_once() -> None:
+    assert explained(InvalidArguments("path: is missing")) == "Invalid arguments: path: is missing"
 
 
 def test_an_interrupt_is_told_once() -> None:
@@ -145,3 +198,11 @@ def test_arguments_in_a_few_words() -> None:
     assert len(short_args({"command": "x" * 200})) == 60
     assert short_args({}) == ""
     assert short_args(["odd"]) == "['odd']"
+
+
+@pytest.mark.parametrize("columns", range(20, 90))
+def test_the_line_of_a_call_fits_and_keeps_its_end(columns: int) -> None:
+    call = ToolCall("1", "write_file", {"path": "some/long/path/of/a/file.py", "content": ""})
+    row = call_row(call, "✍️", [("  1.2 s", ""), ("  ok", ""), ("  #4", "")], columns)
+    assert row_width(row) <= columns
+    assert plain(row).endswith("  1.2 s  ok  #4")

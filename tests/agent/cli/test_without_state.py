@@ -17,7 +17,7 @@ LOOKS = (
     ["plugins"],
     ["explain", "ls"],
     ["env", "list"],
-    ["env", "--names"],
+    ["completion", "--names", "backends"],
     ["parse", "hello"],
     ["config", "check"],
     ["config", "show"],

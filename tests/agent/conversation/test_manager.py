@@ -97,7 +97,7 @@ async def test_an_interrupt_ends_one_run_and_its_own_message_is_answered(house: 
         await manager.say("chat", "three", mode="interrupt")
         await house.until(lambda: len(house.came) == 3)
         assert session_id is not None
-        assert await house.texts(session_id) == ["one", "two", "re two", "three", "re three"]
+        assert await house.texts(session_id) == ["one", "", "two", "re two", "three", "re three"]  # "": what was interrupted
     assert house.came == ["", "re two", "re three"]
 
 

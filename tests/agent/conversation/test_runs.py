@@ -338,7 +338,7 @@ def test_a_cancelled_run_is_cancelled(crib: Crib) -> None:
             await task
         session.link.use(ScriptedSession("here"))
         assert (await session.ask("and now?")).text == "here"
-        assert [record["role"] for record in await session.records()] == ["user", "user", "assistant"]
+        assert [record["role"] for record in await session.records()] == ["user", "assistant", "user", "assistant"]
         await session.close()
 
     asyncio.run(go())

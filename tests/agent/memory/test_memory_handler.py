@@ -123,13 +123,13 @@ def test_plan_mode_keeps_nothing(state: Path, crib: Crib) -> None:
     assert not memory_file(state).exists()
 
 
-def test_it_is_switched_off(state: Path, config: Callable[[str], Path], tmp_path: Path) -> None:
-    for text in ("memory: {enabled: false}\n", "store: {enabled: false}\n"):
-        config(text)
-        with assemble(project_dir=tmp_path) as crib:
-            assert "memory" not in crib.granted()
-            reasons = {line.name: line.reason for line in crib.explain("cli")}
-            assert reasons["memory"] == "switched off in the configuration (memory.enabled, store.enabled)"
+@pytest.mark.parametrize("text", ["memory: {enabled: false}\n", "store: {enabled: false}\n"])
+def test_it_is_switched_off(state: Path, config: Callable[[str], Path], tmp_path: Path, text: str) -> None:
+    config(text)
+    with assemble(project_dir=tmp_path) as crib:
+        assert "memory" not in crib.granted()
+        reasons = {line.name: line.reason for line in crib.explain("cli")}
+        assert reasons["memory"] == "switched off in the configuration (memory.enabled, store.enabled)"
     close_loop()
 
 

@@ -284,6 +284,15 @@ async def talk(store: Store, session_id: str, text: str = "hi", **about: str) ->
     await store.sessions.append(session_id, {"role": "user", "text": text})
 
 
+async def test_a_title_ends_with_the_first_paragraph(make_store: MakeStore) -> None:
+    """What stands behind it is often data: what was piped in, a file."""
+    store = make_store(clock=Now())
+    await talk(store, "s", "\n\n summarise\nthis \n\nWhat stands between the two lines ...")
+    info = await store.sessions.get("s")
+    assert info is not None
+    assert info.title == "summarise this"
+
+
 async def test_a_session_is_described(make_store: MakeStore) -> None:
     now = Now()
     store = make_store(clock=now)

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from tests.tools.approval.conftest import PROJECT
 from toolcrib import DeletesFile, WritesFile
 from toolcrib.testing import FakeEnvironment
-from tools.approval.differences import MOST_CHARS, differences, unified
+from tools.approval.differences import MOST_CHARS, differences
 from tools.files.changing import apply_hunks
+from tools.files.differing import unified
 from tools.files.unified import parse_diff
 
 HOOK = f"{PROJECT}/.git/hooks/pre-commit"
@@ -23,7 +24,7 @@ HOOK = f"{PROJECT}/.git/hooks/pre-commit"
 
 @given(st.text("ab\r\n", max_size=60), st.text("ab\r\n", max_size=60))
 def test_the_difference_leads_from_the_old_text_to_the_new(old: str, new: str) -> None:
-    text = unified("/f", old, new)
+    text = unified(old, new, "/f", "/f")
     assert bool(text) == (old != new)
     if old and new and old != new:
         (file,) = parse_diff(text)
@@ -34,10 +35,10 @@ def test_a_difference_between_long_files_takes_no_time() -> None:
     old = "".join(f"{number % 7}\n" for number in range(60_000))
     new = "".join(f"{number % 5}\n" for number in range(60_000))
     began = time.process_time()
-    text = unified("/f", old, new)
+    text = unified(old, new, "/f", "/f")
     assert time.process_time() - began < 5
     assert text.count("\n-") + text.count("\n+") >= 100_000
-    assert len(unified("/f", old, old.replace("6\n", "x\n", 1)).splitlines()) == 11
+    assert len(unified(old, old.replace("6\n", "x\n", 1), "/f", "/f").splitlines()) == 11
 
 
 def of(effects: list[Any], files: dict[str, bytes], redact: Callable[[str], str] = str, name: str = "write_file") -> Any:
@@ -54,7 +55,7 @@ def test_what_cannot_be_compared_is_shown_as_it_is() -> None:
 
 def test_several_files_and_deleted_ones_are_one_difference() -> None:
     found = of([WritesFile("/a", "2\n"), DeletesFile("/b")], {"/a": b"1\n", "/b": b"x\n"}, name="patch")
-    assert found.text == "--- /a\n+++ /a\n@@ -1,1 +1,1 @@\n-1\n+2\n--- /b\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-x\n"
+    assert found.text == "--- /a\n+++ /a\n@@ -1 +1 @@\n-1\n+2\n--- /b\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"
     assert "diff" in found.stands_for
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from wcwidth import wcswidth
 
 from toolcrib import SuspendTicket, ToolCall
-from tools.approval.prompt import BAR, WRAPPED, Prompt, PromptPages, physical, prompt_of, worded
+from tools.approval.prompt import BAR, CONTINUED, WRAPPED, Prompt, PromptPages, physical, prompt_of, worded
 
 
 def ticket(name: str, args: dict[str, Any], **parameters: Any) -> SuspendTicket:
@@ -56,7 +56,7 @@ def test_every_physical_line_of_a_command_has_our_bar_and_fits(command: str, col
         assert line.startswith((BAR, WRAPPED)), line
         assert 0 <= wcswidth(line) < columns, line
     for line in physical(prompt.about, columns):
-        assert OURS.fullmatch(line) or line.startswith(WRAPPED), line
+        assert OURS.fullmatch(line) or line.startswith(CONTINUED), line
 
 
 @pytest.mark.parametrize("filler", [" ", "漢", "e\u0301", "\u0301", "…", "👍", "\u3164", "я"])
@@ -66,7 +66,7 @@ def test_padding_pushes_nothing_to_a_line_of_its_own(filler: str) -> None:
         for line in lines_of(of_command(command, text=f"{command}!"), 80):
             assert wcswidth(line) < 80
             assert not line.startswith("  o ")
-            assert line.startswith((BAR, WRAPPED)) or OURS.fullmatch(line)
+            assert line.startswith((BAR, WRAPPED, CONTINUED)) or OURS.fullmatch(line)
 
 
 def test_what_is_left_of_a_line_is_told_from_a_line() -> None:
@@ -125,14 +125,40 @@ def test_pages_show_all_of_a_long_call_once() -> None:
     pages = PromptPages(of_command(command), 80, 30)
     first = pages.first()
     assert first[:2] == ["terminal wants to run:", "  │ line 0"]
-    assert "  ! 79 lines of what a yes covers not shown yet: v shows the next page, v all everything" in first
+    assert "  ! 77 more lines: v next page, v all the rest" in first
     assert first[-1] == "  ! deletes folders (fs.recursive-delete)"
     seen = list(first)
     while pages.unseen:
         seen += pages.next()
     assert [line for line in seen if line.startswith(BAR)] == [f"{BAR}line {number}" for number in range(100)]
     assert seen[-1] == "  ! that was all of it"
+    assert pages.next() == ["  ! that was all of it; v all shows it again"]
+    assert pages.unseen == 0  # an answer counts, whatever is looked at once more
     assert len(pages.next(whole=True)) == 102
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(40, 8), (50, 10), (80, 12), (40, 60)])
+def test_a_page_and_the_choices_below_it_fit_a_small_screen(columns: int, rows: int) -> None:
+    """All that a yes needs is on one page or another, the reasons too, and each page stands above the choices."""
+    command = "rm -rf " + " ".join(f"folder-{number}" for number in range(20))
+    prompt = of_command(command, text="rm -rf " + "x" * 70)
+    pages = PromptPages(prompt, columns, rows)
+    shown = [pages.first()]
+    while pages.unseen:
+        shown.append(pages.next())
+    assert all(len(page) <= rows - 2 for page in shown)
+    notes = re.compile(r"  ! (\d+ more line|that was all)|  ↳ (all )?(the )?rest")
+    seen = [line for page in shown for line in page if not notes.match(line)]
+    assert sorted(seen) == sorted(physical([*prompt.call, *prompt.about], columns))
+    if len(shown) > 1:
+        assert shown[-1][-1] == "  ! that was all of it"
+
+
+def test_lines_are_broken_between_words() -> None:
+    """The blank begins the next row, where it can be seen; a word that is cut goes on without one."""
+    shown = lines_of(of_command("git commit --message 'nothing of this is cut'  --all", text="x" * 40 + " y"), 30)
+    assert shown[1:4] == ["  │ git commit --message", "  │↳ 'nothing of this is cut'", "  │↳  --all"]
+    assert shown[-2:] == ["      as: xxxxxxxxxxxxxxxxxxx", "  ↳xxxxxxxxxxxxxxxxxxxxx y"]
 
 
 def test_the_plain_text_says_how_much_it_leaves_out() -> None:

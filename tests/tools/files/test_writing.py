@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib import ExecutionFailed, InvalidArguments, WritesFile
+from toolcrib import ActivityEvent, ExecutionFailed, InvalidArguments, WritesFile
 
 
 def test_created_then_replaced(call, tmp_path: Path) -> None:
@@ -74,3 +74,21 @@ def test_folders_and_lone_surrogates_are_refused(call, tmp_path: Path) -> None:
     (tmp_path / "f").touch()
     with pytest.raises((InvalidArguments, ExecutionFailed), match=r"not a folder|Not a directory"):
         call("write_file", path="f/g", content="x")
+
+
+def test_what_it_replaced_is_shown_and_told_to_nobody_else(call, tmp_path: Path) -> None:
+    """The old text may be one that the model never read: its difference is for whoever watches."""
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    seen: list[ActivityEvent] = []
+
+    class Watches:
+        def emit(self, event: ActivityEvent) -> None:
+            seen.append(event)
+
+    call.scope.activity_sink = Watches()
+    result = call("write_file", path="a.txt", content="one\n2\n")
+    (event,) = seen
+    assert event.activity_type == "file-difference"
+    assert event.content["text"].endswith("@@ -1,2 +1,2 @@\n one\n-two\n+2\n")
+    assert "diff" not in result.data
+    assert "two" not in str(result.to_json())

@@ -50,6 +50,7 @@ _VERBS = frozenset(
         "update",
         "write",
         "approve",
+        "confirm",
         "use",
     ]
 )
@@ -152,6 +153,7 @@ RULES = (
         "changes toolcrib's own settings or approvals, or takes changes back; only a person may",
         yes=(
             "toolcrib config set approval off",
+            "toolcrib config confirm",
             "toolcrib plugins enable x",
             "toolcrib plugins new x",
             "toolcrib toolsets create x --tools terminal",
@@ -184,7 +186,7 @@ RULES = (
         "python",
         text(
             r"^(?:-[a-zA-Z]\S* )*-m ?(?:agent|toolcrib)(?:\.cli)?(?:[. ].*)?(?<= )(?:set|unset|edit|reset|enable|install|add"
-            r"|trust|approve|grant|allow|yolo)(?: |$)"
+            r"|trust|approve|confirm|grant|allow|yolo)(?: |$)"
         ),
         "changes toolcrib's own settings or approvals; only a person may",
         yes="python -m agent.cli config set approval off",

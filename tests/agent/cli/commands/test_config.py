@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -196,7 +197,7 @@ def test_check_knows_the_places_of_enabled_plugins(run: Any, config: Any) -> Non
     done = run("config", "check")
     assert done.code == 1
     assert f"{file}:1: terminal.backend: there is no backend 'moon'" in done.out
-    assert "the plugin 'moon' may bring it: there is no such plugin" in done.out
+    assert f"{file}:3: plugins.enabled: 'moon': there is no such plugin" in done.out
     (file.parent / "plugins").mkdir()
     (file.parent / "plugins" / "moon.py").write_text(ADDS_A_PLACE)
     done = run("config", "check")
@@ -205,63 +206,109 @@ def test_check_knows_the_places_of_enabled_plugins(run: Any, config: Any) -> Non
     assert "there is no backend 'moon'" in run("config", "check").out
 
 
-def test_check_loads_no_plugin_without_need(run: Any, config: Any) -> None:
-    file = config("plugins: {enabled: [loud]}\n")
+def test_check_loads_plugins_as_a_session_would_and_none_that_nobody_agreed_to(run: Any, config: Any) -> None:
+    file = config("plugins: {enabled: [loud, bad]}\n")
     (file.parent / "plugins").mkdir()
     (file.parent / "plugins" / "loud.py").write_text("print('loaded')\n" + ADDS_A_PLACE)
-    assert run("config", "check").out == f"{file}: no faults\n"
+    (file.parent / "plugins" / "bad.py").write_text("import no_such_module\n")
+    done = run("config", "check")
+    assert done.out.startswith(f"{file}:1: plugins.enabled: 'bad': ")
+    assert ("no_such_module" in done.out, "loaded" in done.err) == (True, True)
+    run("call", "read_file", '{"path": "/etc/hostname"}')
+    file.write_text("terminal: {backend: moon}\nplugins: {enabled: [loud]}\n")
+    done = run("config", "check")
+    assert "nobody confirmed what loosens or redirects in it" in done.out
+    assert "plugins are not loaded before that is mended or confirmed" in done.out
+    assert "loaded" not in done.err
 
 
-def test_check_tries_rules_on_their_examples(run: Any, config: Any) -> None:
-    file = config("approval:\n  rules:\n    - {key: a.b, level: ask, command: deployctl, why: x, example: [ls]}\n")
+EVERYTHING = """\
+tools: {timeout: soon, disabled: [terminl]}
+tols: 3
+model:
+  provider: gemin
+  protocol: hermess
+terminal:
+  backend: dokcer
+  cwd: /no/such/folder
+toolsets:
+  enabled: [codin]
+  custom:
+    coding: {tools: [patch]}
+    mine: {tools: [patch], incldues: [x]}
+    ours: {tools: [ptch]}
+platforms:
+  telegrm: {disabled_tools: [patch]}
+  cron: {enabled_toolsets: file}
+approval:
+  smart: {enabled: true, provider: nope}
+  rules:
+    - {key: a.b, level: ask, command: deployctl, why: x, example: [ls]}
+    - {key: a.c, level: never, command: x, why: x, example: [x]}
+    - {key: a.d, level: ask, command: deployctl, why: x, example: [rm]}
+  tools:
+    - {tool: x, decision: ask, why: y, args: {p: "re:("}}
+environments:
+  containers: {clean: {project: none}}
+plugins:
+  enabled: [nowhere]
+command_allowlist:
+  - sudo make me
+profiles:
+  far: {terminal: {backend: moon}, run: {max_tokens: none}}
+"""
+
+
+def test_check_tells_all_faults_at_once(run: Any, config: Any, tmp_path: Path) -> None:
+    file = config(EVERYTHING)
+    (tmp_path / ".toolcrib").mkdir()
+    (tmp_path / ".toolcrib" / "config.yaml").write_text("tools: {timeout: -1}\n")
     done = run("config", "check")
     assert done.code == 1
-    assert done.out.startswith(f"{file}:2: approval.rules[0] (a.b): example: ")
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["get"], "config get KEY"),
-        (["set", "a"], "config set KEY VALUE"),
-        (["get", "a", "b"], "takes no value"),
-        (["path", "a"], "takes no key"),
-        (["check", "--json"], "takes neither"),
-        (["set", "max_turns", "3", "--profile", "p"], "profiles.NAME.KEY"),
-        (["shw"], "invalid choice"),
-    ],
-)
-def test_a_wrong_command_line_is_told(run: Any, words: list[str], told: str) -> None:
-    done = run("config", *words)
-    assert done.code == 2
-    assert told in done.err
-
-
-def test_help_names_the_keys(run: Any) -> None:
-    out = run("config", "--help").out
-    assert "model.base_url" in out
-    assert "users.*.disabled_tools" in out
-
-
-def test_check_finds_every_name_that_a_session_would_stumble_on(run: Any, config: Any) -> None:
-    file = config(
-        "toolsets:\n"
-        "  enabled: [codin]\n"
-        "  custom: {mine: {tools: [red_file], includes: [todo]}, ours: {includes: [fil]}}\n"
-        "platforms: {telegrm: {disabled_tools: [terminal]}, cron: {enabled_toolsets: [safee]}}\n"
-        "users: {bob: {disabled_toolsets: [cdoing], disabled_tools: [terminl]}}\n"
-        "plugins: {enabled: [nope]}\n"
-    )
-    done = run("config", "check")
-    assert done.code == 1
-    for said in (
-        f"{file}:2: toolsets.enabled: unknown toolset 'codin'; did you mean 'coding'?",
-        f"{file}:3: toolsets.custom.mine.tools names 'red_file', and there is no such tool; did you mean 'read_file'?",
-        f"{file}:3: toolsets.custom.ours: unknown toolset 'fil'",
-        f"{file}:4: platforms: unknown platform 'telegrm'; known: ",
-        f"{file}:4: platforms.cron.enabled_toolsets: unknown toolset 'safee'; did you mean 'safe'?",
-        f"{file}:5: users.bob.disabled_toolsets: unknown toolset 'cdoing'; did you mean 'coding'?",
-        f"{file}:5: users.bob.disabled_tools names 'terminl', and there is no such tool; did you mean 'terminal'?",
-        f"{file}:6: plugins.enabled: 'nope': there is no such plugin; install it, or take it out of plugins.enabled",
+    for line, said in (
+        (1, "tools.timeout: expected a number of seconds above 0, got text"),
+        (1, "tools.disabled names 'terminl', and there is no such tool; did you mean 'terminal'?"),
+        (2, "tols: unknown key; did you mean tools?"),
+        (4, "model.provider: there is no provider 'gemin'"),
+        (5, "model.protocol: there is no text protocol 'hermess'"),
+        (7, "terminal.backend: there is no backend 'dokcer'; did you mean 'docker'?"),
+        (8, "terminal.cwd: expected a folder that is there; /no/such/folder is none"),
+        (10, "toolsets.enabled: unknown toolset 'codin'; did you mean 'coding'?"),
+        (12, "toolsets.custom: toolset 'coding' (config.yaml): the name is taken by a built-in; choose another"),
+        (13, "toolsets.custom.mine.incldues: unknown key; did you mean toolsets.custom.mine.includes?"),
+        (14, "toolsets.custom.ours.tools names 'ptch', and there is no such tool; did you mean 'patch'?"),
+        (16, "platforms: unknown platform 'telegrm'; known: "),
+        (17, "platforms.cron.enabled_toolsets: expected a list of names, or null, got text"),
+        (19, "approval.smart.provider: there is no provider 'nope'"),
+        (21, "approval.rules[0] (a.b): example: expected a command that the rule matches"),
+        (23, "approval.rules[2] (a.d): example: expected a command that the rule matches"),
+        (22, "approval.rules[1].level: expected one of allow, ask, ask-once, block"),
+        (25, "approval.tools[0] (x): args.p: expected a regular expression"),
+        (27, "environments.containers.clean: the backend 'clean' is unavailable: set environments.containers.clean.image"),
+        (29, "plugins.enabled: 'nowhere': there is no such plugin"),
+        (31, "command_allowlist: 'sudo make me' does not count: "),
+        (33, "profiles.far.run.max_tokens: expected a whole number of 1 or more, or null, got text"),
+        (33, "terminal.backend: there is no backend 'moon'"),
     ):
-        assert said in done.out
+        wanted = said.replace("config.yaml", str(file))
+        told = [one for one in done.out.splitlines() if f"{file}:{line}: " in one and wanted in one]
+        assert told, f"not told: {file}:{line}: {said}\n{done.out}"
+    lines = [int(found[1]) for found in re.finditer(rf"^{re.escape(str(file))}:(\d+):", done.out, re.MULTILINE)]
+    assert lines == sorted(lines)
+    assert f"{tmp_path}/.toolcrib/config.yaml:1: tools.timeout: expected a number of seconds above 0" in done.out
+
+
+def test_what_doctor_finds_wrong_in_a_file_check_finds_too(run: Any, config: Any) -> None:
+    form = ["tols: 3\n", "  cwd: /no/such/folder\n", "timeout: soon, ", ", incldues: [x]", ", run: {max_tokens: none}"]
+    form.append("  cron: {enabled_toolsets: file}\n")
+    rules = EVERYTHING.partition("  rules:\n")[2].partition("environments:")[0]
+    text = EVERYTHING.replace(f"  rules:\n{rules}", "").replace("    coding: {tools: [patch]}\n", "")
+    for part in form:
+        text = text.replace(part, "")
+    config(text)
+    wrong = [line[2:] for line in run("doctor").out.splitlines() if line.startswith("✗ ")]
+    checked = run("config", "check").out
+    assert len(wrong) >= 8
+    for line in wrong:
+        parts = (line, line.partition(": ")[2], line.partition(" does not count")[0])
+        assert any(part and part in checked for part in parts), f"not told: {line}\n{checked}"

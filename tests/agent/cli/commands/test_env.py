@@ -90,7 +90,7 @@ def test_what_there_is_by_default(run: Any) -> None:
     assert (done.code, done.err) == (0, "")
     assert "*  local" in done.out
     assert "not configured: set environments.docker.image" in done.out
-    assert run("env", "--names").out.split() == ["local", "bubblewrap", "docker", "ssh"]
+    assert run("completion", "--names", "backends").out.split() == ["local", "bubblewrap", "docker", "ssh"]
     told = json.loads(run("env", "--json").out)
     assert [(one["name"], one["default"], one["configured"]) for one in told["places"]] == [
         ("local", True, True), ("bubblewrap", False, True), ("docker", False, False), ("ssh", False, False)
@@ -169,7 +169,7 @@ def test_a_plugins_place(run: Any, user_plugin: Any, tmp_path: Path) -> None:
     """003-29"""
     hook = "@hookimpl\ndef register_environment(add):\n    add('mars', open_local)\n"
     user_plugin("mars", f"from toolcrib import hookimpl\nfrom tools.environments.local import open_local\n{hook}")
-    assert run("env", "--names").out.split()[-1] == "mars"
+    assert run("completion", "--names", "backends").out.split()[-1] == "mars"
     assert "a plugin's" in run("env").out
     done = run("env", "test", "mars")
     assert done.code == 0, done.out
@@ -219,7 +219,8 @@ def test_places_are_completed(run: Any, config: Any, python: str) -> None:
     config("environments: {hosts: {gpu: {host: h}}}")
     script = run("completion", "bash").out
     ours = f"toolcrib() {{ {python} -c 'import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))' \"$@\"; }}"
-    line = f"{ours}; COMP_WORDS=(toolcrib chat --backend g); COMP_CWORD=3; _toolcrib; echo ${{COMPREPLY[@]}}"
+    typed = "COMP_LINE='toolcrib chat --backend g'; COMP_POINT=${#COMP_LINE}; COMP_WORDS=($COMP_LINE); COMP_CWORD=3"
+    line = f"{ours}; {typed}; _toolcrib; echo ${{COMPREPLY[@]}}"
     done = subprocess.run(["bash", "-c", f"{script}\n{line}"], capture_output=True, text=True, check=True)
     assert done.stdout == "gpu\n"
 

@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from agent.catalog import Cache
 from toolcrib.testing import ChatServer
 
 NEEDS_A_KEY = """
@@ -33,7 +26,7 @@ def test_tools_are_listed_with_their_reasons(run: Any, user_plugin: Any) -> None
     assert "💻  terminal        terminal        Run a bash command\n" in available
     assert "weather" not in available
     assert "set WEATHER_KEY" in missing
-    assert "weather" not in run("tools", "--names").out
+    assert "weather" not in run("completion", "--names", "tools").out
 
 
 def test_tools_as_json(run: Any, user_plugin: Any) -> None:
@@ -95,68 +88,6 @@ def test_an_untrusted_project_plugin_shows_how_to_trust_it(run: Any, tmp_path: P
     done = run("plugins")
     assert "not trusted" in done.out
     assert "trusted_projects" in done.out
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts(run: Any, shell: str) -> None:
-    done = run("completion", shell)
-    assert done.code == 0
-    for word in ("doctor", "toolsets", "platform"):
-        assert word in done.out
-
-
-_PROBE = 'COMP_WORDS=(toolcrib {words}); COMP_CWORD={at}; _toolcrib; printf "%s\\n" "${{COMPREPLY[@]}}"'
-
-
-def _completed(script: str, words: str, at: int, folder: Path) -> list[str]:
-    """Return what bash offers, with a `toolcrib` that is this one."""
-    path = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    code = f"{script}\n{_PROBE.format(words=words, at=at)}"
-    run = ["bash", "--norc", "-c", code]
-    return subprocess.run(run, capture_output=True, text=True, check=True, timeout=60, env=path, cwd=folder).stdout.split()
-
-
-def test_the_bash_completion_completes(run: Any, config: Any, tmp_path: Path) -> None:
-    config("profiles: {fast: {}}\ntoolsets: {custom: {reading: {tools: [read_file]}}}\n")
-    with ChatServer(ChatServer.text("Yes.")) as server:
-        assert run("run", "--base-url", server.base_url, "--model", "m", "Hello?").code == 0
-    session = json.loads(run("sessions", "--json").out)[0]["id"]
-    script = run("completion", "bash").out
-    for words, at, expected in [
-        ("do", 1, ["doctor"]),
-        ("tools --pl", 2, ["--platform"]),
-        ("completion z", 2, ["zsh"]),
-        ("undo --red", 2, ["--redo"]),
-        ("run --sa", 2, ["--save-images"]),
-        ("models --pro", 2, ["--profile", "--probe"]),
-        ("chat --cwd ''", 3, []),
-        ("call ter", 2, ["terminal"]),
-        ("tools show pa", 3, ["patch"]),
-        ("toolsets edit rea", 3, ["reading"]),
-        ("config get tools.dis", 3, ["tools.disabled"]),
-        ("env test lo", 3, ["local"]),
-        ("chat --backend lo", 3, ["local"]),
-        ("chat --profile fa", 3, ["fast"]),
-        ("toolsets resolve --platform tele", 4, ["telegram"]),
-        (f"sessions show {session[:4]}", 3, [session[:12]]),
-        (f"run --resume {session[:4]}", 3, [session[:12]]),
-    ]:
-        assert _completed(script, words, at, tmp_path) == expected, words
-
-
-def test_what_a_server_calls_a_model_is_not_run_by_the_shell(run: Any, tmp_path: Path) -> None:
-    mark = tmp_path / "ran"
-    models = [{"name": name, "context": None, "tools": None} for name in ("good:7b", f"$(touch {mark})", "`id`", "a b")]
-    cache = Cache()
-    cache.path.parent.mkdir(parents=True, exist_ok=True)
-    cache.path.write_text(json.dumps({"x": {"at": time.time(), "models": models}}))
-    assert run("completion", "--names", "models").out == "good:7b\n"
-    assert _completed(run("completion", "bash").out, "chat --model ''", 3, tmp_path) == ["good:7b"]
-    assert not mark.exists()
-
-
-def test_completion_needs_a_shell(run: Any) -> None:
-    assert "name the shell: toolcrib completion bash, zsh or fish" in run("completion").err
 
 
 def test_a_session_is_exported(run: Any, tmp_path: Path) -> None:

@@ -6,16 +6,19 @@ import json
 from typing import Any
 
 
-def test_a_tool_is_switched_off_and_on_again(run: Any, config: Any) -> None:
+def test_a_tool_is_switched_off_and_on_again(run: Any, config: Any, agree: Any) -> None:
     file = config("# mine\ntools:\n  timeout: 60 # short\n")
     done = run("tools", "disable", "terminal", "patch")
     assert done.code == 0
     assert 'tools.disabled: [] -> ["terminal", "patch"]' in done.out
     assert "terminal on cli: off: switched off in the configuration" in done.out
-    assert "terminal" not in run("tools", "--names").out.split()
+    assert "terminal" not in run("completion", "--names", "tools").out.split()
     assert "nothing to change" in run("tools", "disable", "terminal").out
+    enabled = run("tools", "enable", "terminal")
+    assert "it counts once it is confirmed, at a terminal: toolcrib config confirm" in enabled.err
+    agree()
     assert "terminal on cli: on" in run("tools", "enable", "terminal").out
-    assert "terminal" in run("tools", "--names").out.split()
+    assert "terminal" in run("completion", "--names", "tools").out.split()
     for comment in ("# mine", "# short"):
         assert comment in file.read_text()
 
@@ -28,25 +31,30 @@ def test_a_mistyped_tool_that_stays_on_is_told(run: Any, config: Any) -> None:
     ]
 
 
-def test_on_one_platform(run: Any) -> None:
+def test_on_one_platform(run: Any, agree: Any) -> None:
     done = run("tools", "disable", "terminal", "--platform", "telegram")
     assert "platforms.telegram.disabled_tools" in done.out
     assert "terminal on telegram: off" in done.out
-    assert "terminal" in run("tools", "--names").out.split()
-    assert "terminal" not in run("tools", "--names", "--platform", "telegram").out.split()
+    assert "terminal" in run("completion", "--names", "tools").out.split()
+    granted = {one["name"]: one["granted"] for one in json.loads(run("tools", "--json", "--platform", "telegram").out)}
+    assert not granted["terminal"]
     run("tools", "disable", "terminal")
+    run("tools", "enable", "terminal", "--platform", "telegram")
+    agree()
     done = run("tools", "enable", "terminal", "--platform", "telegram")
     assert "terminal on telegram: off: switched off" in done.out
 
 
-def test_a_wrong_switch_changes_nothing(run: Any, config: Any) -> None:
+def test_a_wrong_switch_changes_nothing(run: Any, config: Any, agree: Any) -> None:
     file = config("tools: {disabled: [gone]}\n")
     before = file.read_text()
     assert "did you mean 'terminal'?" in run("tools", "disable", "termnal").err
     assert "unknown platform 'fax'" in run("tools", "disable", "terminal", "--platform", "fax").err
     assert "name the tools" in run("tools", "enable").err
     assert file.read_text() == before
-    assert "no such tool is registered" in run("tools", "enable", "gone").out
+    assert 'tools.disabled: ["gone"] -> []' in run("tools", "enable", "gone").out
+    agree()
+    assert "gone" not in run("tools").out
     config("profiles: {work: {}}\n")
     assert "profiles.work.tools.disabled" in run("tools", "disable", "terminal", "--profile", "work").err
 

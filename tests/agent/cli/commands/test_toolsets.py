@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent.config import load_config
+from agent.run import assemble
+from toolcrib._store import Grant
+from tools.dispatch.bridge import run_async
 
 
-def test_one_is_made_changed_compared_and_taken_out(run: Any, config: Any) -> None:
+def test_one_is_made_changed_compared_and_taken_out(run: Any, config: Any, agree: Any) -> None:
     file = config("# mine\ntools:\n  timeout: 60  # long\n")
     done = run(
         "toolsets", "create", "research", "--tools", "read_file,search_files", "--include", "todo", "--description", "Looks"
     )
-    assert (done.code, done.out) == (0, f"research: made, in {file}\nnobody gets other tools by that\n")
+    assert (done.code, done.out) == (0, f"research: made, in {file}\nnobody gets other tools or approvals by that\n")
+    agree()
     assert run("toolsets", "edit", "research", "--add", "patch", "--drop", "search_files", "--description", "Edits").code == 0
     custom = load_config().toolsets.custom["research"]
     assert (custom.description, custom.tools, custom.includes) == ("Edits", ("read_file", "patch"), ("todo",))
     assert "60  # long" in file.read_text()
+    agree()
     rows = run("toolsets", "diff", "coding", "research").out.splitlines()
     assert [row.split()[:2] for row in rows if row[0] in "+-"] == [
         ["-", "terminal"],
@@ -28,8 +35,10 @@ def test_one_is_made_changed_compared_and_taken_out(run: Any, config: Any) -> No
         ["-", "session_search"],
         ["-", "clarify"],
     ]
+    agree()
     assert run("toolsets", "edit", "research", "--exclude", "todo", "--add", "todo").code == 0
     assert load_config().toolsets.custom["research"].tools == ("read_file", "patch", "todo")
+    agree()
     assert run("toolsets", "delete", "research").code == 0
     assert load_config().toolsets.custom == {}
 
@@ -79,7 +88,7 @@ def test_what_a_change_would_do_is_told_and_not_done(run: Any, config: Any) -> N
         "session_search",
     }
     assert "(no session can be opened: unknown toolset 'gone'" in one
-    assert run("toolsets", "resolve", "--with", "display.color=never").out == "nobody would get other tools\n"
+    assert run("toolsets", "resolve", "--with", "display.color=never").out == "nobody would get other tools or approvals\n"
     assert file.read_text() == before
 
 
@@ -110,3 +119,69 @@ def test_what_can_not_be_done_names_the_fix(run: Any, config: Any, words: tuple[
     assert done.code == 2
     assert said in done.err
     assert file.read_text() == before
+
+
+RULES = """\
+approval:
+  mode: confirm-edits
+  smart: {enabled: true, model: small}
+  rules:
+    - {key: deploy.production, level: ask-once, command: deployctl, sub: release, operands: prod.*, why: customers see it,
+       example: [deployctl release prod-1]}
+  tools:
+    - {tool: write_*, args: {path: "**/migrations/**"}, decision: deny, why: written by hand}
+    - {tool: mcp_*, decision: ask, why: not here}
+platforms: {telegram: {enabled_toolsets: [file], smart_approval: false}}
+"""
+
+
+def test_it_tells_how_calls_would_be_approved(run: Any, config: Any) -> None:
+    config(RULES)
+    told = run("toolsets", "resolve").out.partition("its calls are approved so:\n")[2].splitlines()
+    assert told == [
+        "  mode confirm-edits: every edit, and every command that may write, is asked about",
+        "  smart approval: small may agree first",
+        "  asks every time: deployctl release with operands like prod.* (deploy.production)  (customers see it)",
+        "  is refused: calls of write_* with path: **/migrations/**  (written by hand)",
+    ]
+    whole = json.loads(run("toolsets", "resolve", "--platform", "telegram", "--user", "7", "--json").out)["approval"]
+    assert (whole["mode"], whole["smart"], whole["grants"]) == ("confirm-edits", "", [])
+    assert whole["rules"] == [
+        {
+            "key": "write_*",
+            "decision": "deny",
+            "about": "calls of write_* with path: **/migrations/**",
+            "why": "written by hand",
+            "tools": ["write_file"],
+        }
+    ]
+
+
+def test_grants_for_always_of_each_are_told(run: Any, config: Any, tmp_path: Path) -> None:
+    config("command_allowlist:\n  - {argv: [make, clean], cwd: /srv, version: 1}\n")
+    with assemble(config=load_config(), project_dir=tmp_path) as crib:
+        crib.grants.confirm()
+        theirs = Grant("1" * 32, "always", "fs.delete", "/srv", argv=("rm", "-r", "x"), principal="telegram:7")
+        run_async(crib.store.grants.add(theirs))
+
+    def granted(*words: str) -> list[str]:
+        return [line for line in run("toolsets", "resolve", *words).out.splitlines() if line.startswith("  granted")]
+
+    assert granted() == ["  granted for always: `make clean` in /srv"]
+    assert granted("--platform", "telegram", "--user", "7") == ["  granted for always: `rm -r x` in /srv"]
+    assert granted("--platform", "telegram", "--user", "8") == []
+
+
+def test_what_a_change_does_to_approvals_is_told(run: Any, config: Any) -> None:
+    config(RULES)
+    told = run("toolsets", "resolve", "--platform", "telegram", "--with", "approval.mode=plan", "--with", "approval.tools=[]").out
+    assert told.splitlines() == [
+        "it would change:",
+        "  telegram: - approval: mode confirm-edits: every edit, and every command that may write, is asked about",
+        "  telegram: - approval: is refused: calls of write_* with path: **/migrations/**  (written by hand)",
+        "  telegram: + approval: mode plan: edits, and commands that may write, are refused",
+    ]
+    rows = run("toolsets", "diff", "cli", "telegram", "--platforms").out.splitlines()
+    assert "- approval: smart approval: small may agree first" in rows
+    assert "+ approval: smart approval: off" in rows
+    assert run("toolsets", "diff", "file", "file").out.endswith("calls of both are approved alike\n")

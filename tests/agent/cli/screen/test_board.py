@@ -14,7 +14,7 @@ from agent.cli.screen.draft import DraftRows, Pastes, draft_rows, said_rows
 from agent.cli.screen.markdown import Markdown
 from agent.cli.screen.painter import BEGIN, END, Painter
 from agent.cli.screen.themes import Theme
-from agent.events import TextDelta, ToolFinished, ToolStarted
+from agent.events import TextDelta, ToolFinished, ToolStarted, TurnFinished
 from toolcrib import ActivityEvent, ExecutedCall, ToolCall, ToolCallStatus, ToolResult
 
 SIZE = (60, 20)
@@ -145,3 +145,18 @@ def test_pastes() -> None:
         *("[pasted 20 lines]", "[pasted 20 lines #2]", "[pasted 20 lines]"),
     ]
     assert pastes.expand("x [pasted 20 lines #2] [pasted 9 lines]") == f"x {second} [pasted 9 lines]"
+
+
+def test_calls_that_wait_for_their_turn_are_told_of() -> None:
+    """Commands of one reply run one after the other; who watches is told that more will come."""
+    scene = Scene()
+    calls = [ToolCall(f"c{number}", "terminal", {"command": f"sleep {number}"}) for number in range(3)]
+    scene.view(TurnFinished(1, "", len(calls)))
+    seen = []
+    for call in calls:
+        scene.view(ToolStarted(call, ""))
+        seen.append([plain(row).strip() for row in scene.view.rows(60) if "runs after the other" in plain(row)])
+        scene.view(ToolFinished(ExecutedCall(call, ToolResult.success("terminal", "ok"), ToolCallStatus.SUCCEEDED), ""))
+    assert seen == [["2 more calls wait: one runs after the other"], ["1 more call waits: one runs after the other"], []]
+    scene.view(ToolStarted(ToolCall("by-hand", "terminal", {}), ""))
+    assert not any("after the other" in plain(row) for row in scene.view.rows(60))

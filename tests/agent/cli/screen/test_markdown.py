@@ -25,6 +25,10 @@ Hello **world**, a [link](http://example.org/x) and `code`.
 
    of the second
 
+- [ ] open
+- [x] done
+- [] neither
+
 ```python
 def f():
     return "`"
@@ -58,6 +62,9 @@ Hello world, a link (http://example.org/x) and code.
 2. second
 
    of the second
+☐ open
+☑ done
+• [] neither
 
   def f():
       return "`"

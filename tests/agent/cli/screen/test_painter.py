@@ -59,7 +59,7 @@ def test_final_rows_stand_once_and_in_order_above_the_live_ones(steps: list[tupl
     glass, twin = Glass(), Glass(rows=120)
     final: list[Row] = []
     for number, (finished, live) in enumerate(steps):
-        marked = [row(f"{number}.{place} {text}") for place, text in enumerate(finished)]
+        marked = [row(f"{number}.{place} {text[:15]}") for place, text in enumerate(finished)]
         rows = [row(f"live {text}", "dim") for text in live] + [row("> typed")]
         final += marked
         glass.painter.paint(marked, rows, (len(rows) - 1, 2))
@@ -124,7 +124,7 @@ def test_a_row_of_emoji_that_terminals_measure_differently_is_written_whole() ->
 def test_no_row_reaches_the_last_column() -> None:
     glass = Glass(columns=20)
     glass.painter.paint([row("x" * 50)], [row("漢" * 30)])
-    assert glass.lines == ["x" * 19, glass.lines[1]]
+    assert glass.lines == ["x" * 19, "x" * 19, "x" * 12, "漢" * 9]  # what stays is broken, what is live is cut
     assert len(glass.screen.display) == 10
 
 
@@ -149,7 +149,46 @@ def test_narrowing_moves_up_over_the_rows_that_the_terminal_broke() -> None:
     glass.size = (20, 10)
     glass.painter.paint([], [row("x" * 19), row("> ")], (1, 2))
     assert "\x1b[4A" in glass.frames[-1]
-    assert glass.frames[-1].count("\x1b[2K") == 5  # so that no terminal joins them when it is wider again
+    assert glass.frames[-1].count("\x1b[2K") == 2  # so that no terminal joins them when it is wider again
+    assert "\x1b[J" in glass.frames[-1]  # the three that are left over
+
+
+def test_a_row_that_gets_shorter_is_erased_whole() -> None:
+    """Some terminals count what was ever written in a row when they break it, though its end was erased."""
+    glass = Glass()
+    glass.painter.paint([], [(("⠋ ", "bullet"), ("a call that runs", "")), row("> a draft")], (1, 9))
+    glass.painter.paint([], [(("⠋ ", "bullet"), ("a call", "")), row("> a")], (1, 3))
+    assert glass.frames[-1].count("\x1b[2K") == 2
+    assert "\x1b[K" not in glass.frames[-1]
+
+
+def test_wide_characters_are_not_broken_in_two() -> None:
+    """A terminal of 5 columns has room for two of them in a line."""
+    glass = Glass(columns=40)
+    glass.painter.paint([], [row("漢" * 12), row("> ")], (1, 2))
+    glass.size = (9, 10)
+    glass.painter.paint([], [row("> ")], (0, 2))
+    assert "\x1b[3A" in glass.frames[-1]
+
+
+def test_a_frame_for_a_size_that_is_gone_is_not_written() -> None:
+    glass = Glass()
+    glass.painter.paint([row("a")], [row("> ")], (0, 2))
+    sizes = iter(2 * [(40, 10)])
+    painter = Painter(glass._wrote, lambda: next(sizes, (30, 8)), Theme("dark"))
+    assert not painter.paint([row("b")], [row("> ")])
+    assert len(glass.frames) == 1
+    assert painter.paint([row("b")], [row("> ")])
+    assert len(glass.frames) == 2
+
+
+def test_a_smaller_screen_keeps_the_rows_that_it_has_room_for() -> None:
+    glass = Glass(rows=10)
+    glass.painter.paint([row("stays")], [row(f"live {number}") for number in range(8)], (7, 6))
+    glass.size = (40, 5)
+    glass.screen.resize(5, 40)
+    glass.painter.paint([], [row("live 0"), row("> ")], (1, 2))
+    assert "\x1b[4A" in glass.frames[-1]  # no further than its top
 
 
 def test_every_theme_can_be_chosen() -> None:

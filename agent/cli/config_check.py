@@ -1,0 +1,207 @@
+"""Every fault of the configuration at once: of its form, of what it names, and of what only a session would stumble on."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.config import Config, config_path, read_secrets, sound_part
+from toolcrib import ConfigError, ToolcribError
+
+if TYPE_CHECKING:
+    from agent.run import Crib
+
+
+def config_faults(file: Path | None, profile: str | None, project_dir: Path) -> tuple[Config | None, list[str]]:
+    """Return what of the configuration is sound, and each fault with its file, line and key.
+
+    Of a file with faults the rest is looked at too. Enabled plugins are loaded where a person agreed to the file as it is.
+    """
+    config, wrong = sound_part(file, profile=profile, project_dir=project_dir)
+    faults = [str(fault) for fault in wrong]
+    path = config_path(file)
+    try:
+        read_secrets(path.parent)
+    except ConfigError as error:
+        faults.append(str(error))
+    if path.exists() and path.stat().st_mode & 0o022:
+        faults.append(f"others may write {path}: chmod go-w {path}")
+    if config is not None:
+        faults += _unconfirmed(config) if not wrong else ()
+        gone = frozenset(fault.key.partition("]")[0] for fault in wrong)
+        for name in ("", *config.profiles):
+            other = config if name in ("", config.profile) else sound_part(file, profile=name, project_dir=project_dir)[0]
+            faults += [] if other is None else _meant(other, project_dir, gone)
+    return config, sorted(dict.fromkeys(faults), key=lambda fault: _line(fault, path))
+
+
+def _line(fault: str, path: Path) -> float:
+    """Return the file's line that a fault is about; what is about no line comes last."""
+    number = fault.partition(f"{path}:")[2].partition(":")[0]
+    return float(number) if number.isdecimal() and not fault.startswith(f"{path} ") else float("inf")
+
+
+def _unconfirmed(config: Config) -> Iterator[str]:
+    from agent.confirming import UnconfirmedConfig, unconfirmed
+
+    try:
+        if changes := unconfirmed(config, keep=False):
+            yield str(UnconfirmedConfig(config, changes))
+    except ConfigError as error:
+        yield str(error)
+
+
+def _meant(config: Config, project_dir: Path, gone: Collection[str]) -> Iterator[str]:
+    """Find what is well written and can't be done. ``gone`` are the items of lists that are left out, as ``approval.rules[3``."""
+    from agent.cli.logs import shown_otherwise
+
+    with shown_otherwise(), contextlib.redirect_stdout(sys.stderr):  # a plugin may print when it is loaded
+        config, faults = _rules(config, gone)
+        yield from faults
+        config, faults = _names_of_backends(config)
+        yield from faults
+        yield from _plain(config, project_dir)
+        config, faults = _toolsets(config)
+        yield from faults
+        yield from _assembled(config, project_dir, is_whole=not gone)
+
+
+def _rules(config: Config, gone: Collection[str]) -> tuple[Config, list[str]]:
+    """(the configuration with the rules that are some, what is wrong with the others)"""
+    from tools.approval.operator_rules import rule_faults
+
+    approval = config.approval
+    found = list(rule_faults([asdict(one) for one in approval.rules], [asdict(one) for one in approval.tools]))
+    bad = {(key, index) for key, index, _text in found}
+    rules = tuple(one for at, one in enumerate(approval.rules) if ("approval.rules", at) not in bad)
+    tools = tuple(one for at, one in enumerate(approval.tools) if ("approval.tools", at) not in bad)
+    left = replace(config, approval=replace(approval, rules=rules, tools=tools))
+    return left, [_of_item(config, key, index, text, gone) for key, index, text in found]
+
+
+def _of_item(config: Config, key: str, index: int, text: str, gone: Collection[str]) -> str:
+    """Word a fault of a list's item with its own line, and its number in the file, where items before it are left out."""
+    number = index
+    for at in range(index + len(gone)):
+        number += at <= number and f"{key}[{at}" in gone
+    where = config.origins.get(f"{key}[{number if f'{key}[{number}]' in config.origins else index}]", config.origin(key))
+    return f"{where}: {text.replace(f'{key}[{index}]', f'{key}[{number}]', 1)}"
+
+
+def _names_of_backends(config: Config) -> tuple[Config, list[str]]:
+    from agent.backends import Backends
+
+    try:
+        Backends(config, ())
+    except ConfigError as error:
+        return replace(config, environments=type(config.environments)()), [str(error)]
+    return config, []
+
+
+def _toolsets(config: Config) -> tuple[Config, list[str]]:
+    """(the configuration with the toolsets of its own that can be added, what is wrong with the others)"""
+    from toolcrib import ToolRegistry, ToolsetError
+    from toolsets import ToolsetCatalog
+
+    faults, kept, catalog = [], {}, ToolsetCatalog(ToolRegistry())
+    for name, bundle in config.toolsets.custom.items():
+        try:
+            catalog.add(name, asdict(bundle), source=str(config.path))
+            kept[name] = bundle
+        except ToolsetError as error:
+            faults.append(f"{config.origin(f'toolsets.custom.{name}')}: toolsets.custom: {error}")
+    return replace(config, toolsets=replace(config.toolsets, custom=kept)), faults
+
+
+def _plain(config: Config, project_dir: Path) -> Iterator[str]:
+    """Find what needs neither tools nor plugins to be seen."""
+    from agent.allowlist import entry_faults
+    from agent.run import open_store
+
+    cwd = config.terminal.cwd
+    if cwd is not None and not Path(cwd).expanduser().is_dir():
+        yield f"{config.origin('terminal.cwd')}: terminal.cwd: expected a folder that is there; {cwd} is none"
+    if config.model.protocol:
+        from agent.protocols import find_protocol
+
+        try:
+            find_protocol(config.model.protocol)
+        except ConfigError as error:
+            yield f"{config.origin('model.protocol')}: model.protocol: {error}"
+    for fault in entry_faults(config, str(project_dir)):
+        at = config.command_allowlist.index(fault.entry)
+        where = config.origins.get(f"command_allowlist[{at}]", config.origin("command_allowlist"))
+        yield f"{where}: command_allowlist: {fault.entry.shown!r} does not count: {fault.reason}"
+    try:
+        open_store(config, late=True)
+    except ToolcribError as error:
+        yield f"{config.origin('store')}: store: {error}"
+
+
+def _assembled(config: Config, project_dir: Path, *, is_whole: bool) -> Iterator[str]:
+    from agent.confirming import unconfirmed
+    from agent.plugins import discover
+    from agent.run import assemble
+    from agent.store.memory import MemoryStore
+
+    without = replace(config, plugins=replace(config.plugins, enabled=()))
+    if not is_whole:  # permanent grants are read from the file itself
+        config, without = (replace(one, path=one.path.with_name(".sound.yaml")) for one in (config, without))
+    try:
+        loads = bool(config.plugins.enabled) and is_whole and not unconfirmed(config, keep=False)
+        with assemble(config=config if loads else without, project_dir=project_dir, store=MemoryStore()) as crib:
+            yield from _in_use(crib)
+        if config.plugins.enabled and not loads:
+            missing = (info for info in discover(config, project_dir) if info.source == "missing")
+            yield from (f"{_plugins_key(config)}: {info.name!r}: {info.error}" for info in missing)
+            yield "plugins are not loaded before that is mended or confirmed, and what they bring counts as unknown"
+    except ToolcribError as error:
+        yield str(error)
+
+
+def _plugins_key(config: Config) -> str:
+    return f"{config.origin('plugins.enabled')}: plugins.enabled"
+
+
+def _in_use(crib: Crib) -> Iterator[str]:
+    """Find what a session would stumble on."""
+    from agent.cli.checks import check_added, check_granted, check_smart
+    from agent.cli.names import name_findings
+
+    config = crib.config
+    where = _plugins_key(config)
+    yield from (f"{where}: {info.name!r}: {info.error}" for info in crib.plugins if info.error)
+    yield from (f"{where}: {finding.text}" for finding in check_added(crib))
+    named = [finding.text for finding in name_findings(crib)]
+    yield from named
+    if not named:
+        yield from (finding.text for finding in check_granted(crib) if finding.level == "wrong")
+    for finding in check_smart(crib):
+        what = finding.text.removeprefix("approval.smart: ")
+        if finding.level == "wrong" and not any(what in one for one in named):
+            yield f"{config.origin('approval.smart')}: approval.smart: {what}"
+    yield from _unset_backends(crib)
+    yield from _model(crib)
+
+
+def _unset_backends(crib: Crib) -> Iterator[str]:
+    """Find backends that somebody set up without what they can't be without."""
+    for backend in crib.backends.configured():
+        if backend.missing:
+            key = backend.key if backend.name != crib.config.terminal.backend else "terminal.backend"
+            yield f"{crib.config.origin(key)}: {key}: the backend {backend.name!r} is unavailable: set {backend.missing}"
+
+
+def _model(crib: Crib) -> Iterator[str]:
+    from agent.models import ModelChoice, choose_provider
+
+    config = crib.config
+    try:
+        choose_provider(config, ModelChoice())
+    except ConfigError as error:
+        text = str(error)
+        yield text if text.startswith(str(config.path)) else f"{config.origin('model')}: model: {text}"

@@ -1,0 +1,90 @@
+"""Agreement of a person to what config.yaml loosens or redirects: asked for at a terminal, and given by commands that set it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolcrib import ToolcribError
+
+if TYPE_CHECKING:
+    from agent.config import Config
+
+
+def confirmed_config(config: Config) -> Config:
+    """Return the configuration, once a person agreed to it: shows what changed and asks, where there is a terminal.
+
+    Raises UnconfirmedConfig where nobody agrees, and ConfigError where that can't be read or kept.
+    """
+    from agent.confirming import UnconfirmedConfig, unconfirmed
+
+    changes = unconfirmed(config)
+    if changes and not _agrees(config, changes):
+        raise UnconfirmedConfig(config, changes)
+    return config
+
+
+def _agrees(config: Config, changes: Sequence[Any]) -> bool:
+    """Ask; False where the answer is no, or nobody is there."""
+    from agent.below import folders_of
+    from agent.cli.terminal import controlling_terminal
+
+    try:
+        with controlling_terminal(folders_of(config)) as terminal:
+            return ask(config, changes, terminal)
+    except ToolcribError:
+        return False
+
+
+def ask(config: Config, changes: Sequence[Any], terminal: Any) -> bool:
+    """Show what changed and ask; a yes is kept. Raises ConfigError where it can't be."""
+    from agent.cli.escape import exact
+    from agent.cli.terminal import confirmed
+    from agent.confirming import confirm
+    from tools.approval.prompt import PromptLine, physical
+
+    terminal.show(f"{config.path} was changed. What loosens or redirects counts once you agree:")
+    lines = [PromptLine(f"  {exact(line)}") for change in changes for line in change.lines()]
+    terminal.show("\n".join(physical(lines, terminal.size[0])))
+    if not confirmed(terminal, "Did you, or somebody you trust, change this, and shall it count?"):
+        return False
+    confirm(config)
+    return True
+
+
+def set_as_person(path: Path | None, parts: Sequence[str], value: Any) -> Config:
+    """Set a key of the file; see agent.config.set_value. At a terminal it is agreed to by that."""
+    from agent.config import set_value
+
+    config = set_value(path, parts, value)
+    _agreed(path, parts)
+    return config
+
+
+def unset_as_person(path: Path | None, parts: Sequence[str]) -> None:
+    """Take a key out of the file; as ``set_as_person``."""
+    from agent.config import unset_value
+
+    unset_value(path, parts)
+    _agreed(path, parts)
+
+
+def _agreed(path: Path | None, parts: Sequence[str]) -> None:
+    from agent.below import folders_of
+    from agent.cli.terminal import controlling_terminal
+    from agent.config import load_config
+    from agent.confirming import agreed_by_setting, is_watched, unconfirmed
+
+    if not is_watched(parts):
+        return
+    config = load_config(path, profile="")
+    try:
+        with controlling_terminal(folders_of(config)):
+            agreed_by_setting(path, parts)
+            return
+    except ToolcribError:
+        pass
+    if unconfirmed(config, keep=False):
+        print("toolcrib: it counts once it is confirmed, at a terminal: toolcrib config confirm", file=sys.stderr)

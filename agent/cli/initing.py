@@ -1,0 +1,79 @@
+"""``/init``: a draft of the project's AGENTS.md, by the model or by what its files say."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.cli.escape import tame
+from agent.drafting import ProjectFacts, draft, existing, look_at, missing, request
+from agent.instructions import NAMES, project_root
+from toolcrib import ToolCall, ToolcribError
+
+if TYPE_CHECKING:
+    from agent.cli.conversation import Conversation
+
+
+async def init(chat: Conversation, wishes: str) -> None:
+    """Draft the file, or propose improvements of the one that is there. Raises ToolcribError."""
+    session = chat.session
+    if session.backend.is_remote:
+        if not chat.model:
+            raise ToolcribError(
+                f"the project is on another host ({session.backend.name}): connect a model, which looks at it there"
+            )
+        await chat.say(request(NAMES[0], ProjectFacts(""), is_there=None, wishes=wishes))
+        return
+    path, shown, is_there = _file(session.scope.cwd, chat.opening.crib.project_dir)
+    facts = look_at(path.parent)
+    if chat.model:
+        await chat.say(request(shown, facts, is_there=is_there, wishes=wishes))
+    elif is_there:
+        _propose(chat, path, missing(facts, _read(path)))
+    else:
+        await _write(chat, shown, draft(facts))
+    if not is_there and _is_there_now(path):
+        chat.screen.note(f"{tame(shown)}: the next session is told it; /new begins one")
+
+
+def _file(cwd: str, project_dir: Path) -> tuple[Path, str, bool]:
+    """Return the project's file of instructions, as it is named in the folder of the commands, and whether it is there."""
+    folder = Path(os.path.realpath(cwd))
+    root = project_root(folder, Path(os.path.realpath(project_dir)))
+    there = existing(root)
+    path = there or root / NAMES[0]
+    return path, path.name if root == folder else str(path), there is not None
+
+
+def _is_there_now(path: Path) -> bool:
+    return path.is_file()
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", errors="replace")
+    except OSError as error:
+        raise ToolcribError(f"{path} can't be read: {error.strerror or error}") from None
+
+
+async def _write(chat: Conversation, shown: str, text: str) -> None:
+    """Write the draft by an ordinary call of the person's, which passes the gate as any."""
+    if "write_file" not in chat.session.names:
+        chat.screen.text(text)
+        chat.screen.note(f"a draft of {tame(shown)}; write_file is not granted here, so write it yourself")
+        return
+    await chat.call(ToolCall(ToolCall.new_id(), "write_file", {"path": shown, "content": text}))
+
+
+def _propose(chat: Conversation, path: Path, lacking: str) -> None:
+    if not lacking:
+        chat.screen.note(f"{tame(path.name)} is there, and names every command that the build files have; a model could say more")
+        return
+    from difflib import unified_diff
+
+    before = _read(path)
+    after = f"{before.rstrip()}\n\n## Build and test\n\n{lacking}"
+    lines = unified_diff(before.splitlines(), after.splitlines(), path.name, path.name, lineterm="")
+    chat.screen.note(f"{tame(path.name)} is there, and was left as it is. It does not name these commands:")
+    chat.screen.diff("\n".join(lines))

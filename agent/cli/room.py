@@ -1,0 +1,109 @@
+"""The room in a model's context, in words: what fills it, and how to go on where it is full."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from agent.cli.escape import one_line
+from agent.cli.stories import ID_CHARS
+from agent.context import BYTES_A_TOKEN, ContextUse, measure, tokens_of, used_now, window_of
+from toolcrib import ToolcribError
+
+if TYPE_CHECKING:
+    from agent.cli.conversation import Conversation, ItemReader
+    from agent.conversation.forking import Forked
+    from agent.conversation.session import Session
+
+_OFFER = """\
+{full}. The session is kept. To go on:
+  /fork [N]  a session with its end
+  /new       an empty session
+  /export    a file with all of it
+  /model     a model that reads more"""
+"""Lines of less than 40 columns: a narrow terminal would wrap them in the middle of a word."""
+
+
+def offer(full: str) -> str:
+    """Say what a person can do about a full context."""
+    return _OFFER.format(full=full)
+
+
+async def room_left(session: Session, text: str = "") -> str | None:
+    """Return what says that the context is full, with ``text`` that is about to be said; None where it is not, as far as is
+    known. Asks no server.
+    """
+    window = (await window_of(session)).tokens
+    if window is None:
+        return None
+    used, more = await used_now(session), tokens_of(text)
+    if used.tokens + more < window:
+        return None
+    about = "about " if used.counted is None or used.since or more else ""
+    return f"the context is full: {about}{used.tokens + more:,} of {window:,} tokens"
+
+
+def context_lines(used: ContextUse, model: str, reader: ItemReader | None) -> list[str]:
+    """Return the answer of /context, in lines of less than 40 columns where nothing in them is long by itself."""
+    width = max((len(part.name) for part in used.parts), default=0)
+    digits = len(f"{used.estimated:,}")
+    lines = [f"estimated, at {BYTES_A_TOKEN} bytes a token:"]
+    for part in used.parts:
+        counted = f"  {part.count:,}" if part.count > 1 or part.detail else ""
+        detail = f": {one_line(part.detail, 200)}" if part.detail else ""
+        lines.append(f"  {part.name:<{width}}  {part.tokens:>{digits},}{counted}{detail}")
+    lines.append(f"  {'in all':<{width}}  {used.estimated:>{digits},}")
+    lines += _counted(used, model)
+    if used.largest:
+        lines.append("largest results:")
+    for one in used.largest:
+        number = None if reader is None else reader.number_of(one.call_id)
+        shown = f"  #{number}" if number is not None else ""
+        lines.append(f"  {one_line(one.name, 30):<{width}}  {one.tokens:>{digits},}{shown}")
+    return lines
+
+
+def _counted(used: ContextUse, model: str) -> list[str]:
+    if not model:
+        return ["no model is connected: none of it is sent"]
+    lines = [f"the server's last count: {'none yet' if used.counted is None else f'{used.counted:,}'}"]
+    lines += [f"estimated since then: {used.since:,}"] if used.since else []
+    window = used.window
+    if window.tokens is None:
+        return [*lines, "window: not known; to set it:", "  model.context_window"]
+    lines += [f"window: {window.tokens:,} ({window.source})", f"used: {used.tokens * 100 // window.tokens} %"]
+    return [*lines, *(offer("The context is full").splitlines() if used.is_full else ())]
+
+
+async def show_context(chat: Conversation) -> None:
+    """Show what fills the context; the server may be asked how much its model reads."""
+    used = await measure(chat.session, asks=True)
+    chat.screen.text("\n".join(context_lines(used, chat.model, chat.reader)))
+
+
+async def fork_chat(chat: Conversation, count: str) -> None:
+    """Go on in a session that takes over the last ``count`` messages, "" for what fits. Raises ToolcribError."""
+    from agent.conversation.forking import fork
+
+    if count and (not count.isdecimal() or not int(count)):
+        raise ToolcribError("write /fork, or /fork N: a new session with your last N messages and what followed them")
+    info = await chat.session.info()
+    if info is None or not info.messages:
+        raise ToolcribError("nothing was said yet; /new begins another session")
+    window = await window_of(chat.session)
+    made = await fork(chat.session.store, info, int(count) if count else None, window=window.tokens)
+    await chat.open(resume=made.id, mode=chat.session.mode.now, choice=chat.choice)
+    for line in _forked(made, info.id):
+        chat.screen.note(line)
+
+
+def _forked(made: Forked, parent: str) -> Sequence[str]:
+    """Say what a fork took over, and what it left behind."""
+    said = f"your last {made.messages} messages" if made.messages != 1 else "your last message"
+    lines = [
+        f"a new session with {said} and what followed; the old one is kept: /resume {parent[:ID_CHARS]}",
+        "grants and what /undo knows stay with the old one",
+    ]
+    if made.unanswered:
+        lines.append(f"not answered, and left out; say it again: {one_line(made.unanswered, 300)}")
+    return lines

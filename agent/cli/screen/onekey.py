@@ -1,0 +1,101 @@
+"""One key that chooses, told from text that somebody goes on typing: a letter of it is no answer, and none of it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from prompt_toolkit.key_binding import KeyPressEvent
+
+    from agent.cli.screen.keyboard import Keyboard
+
+QUIET = 0.7
+"""Seconds without a key until a question takes keys: what was typed before it was seen is no answer."""
+ALONE = 0.3
+"""Seconds in which no other character follows a letter that answers."""
+_NAMED = ("enter", "left", "right", "up", "down")
+
+
+class OneKey:
+    """``letters`` choose, those of ``at_once`` without waiting for what follows. ``answered`` is called with the key that chose,
+    a letter as it was pressed, or ``enter``, ``left``, ``right``, ``up``, ``down``; ``typed`` with text that is no choice.
+    """
+
+    def __init__(self, letters: str, at_once: str, answered: Callable[[str], None], typed: Callable[[str], None]) -> None:
+        self._letters = letters
+        self._at_once = at_once
+        self._answered = answered
+        self._typed = typed
+        self._held = ""
+        self._timer: asyncio.TimerHandle | None = None
+        self._typing_until = 0.0
+        self._has_answered = False
+
+    @property
+    def is_typing(self) -> bool:
+        """True while what is typed is text."""
+        return time.monotonic() < self._typing_until
+
+    def pressed(self, key: str) -> None:
+        """Take a character, or a named key."""
+        if key in _NAMED:
+            if (held := self._release()) or not self.is_typing:
+                self._answer(held or key)
+        elif self._has_answered or self.is_typing or self._held or key.lower() not in self._letters.lower():
+            self.text(key)
+        elif key.lower() in self._at_once:
+            self._answer(key)
+        else:
+            self._held = key
+            self._timer = asyncio.get_running_loop().call_later(ALONE, self._alone)
+
+    def text(self, text: str) -> None:
+        """Take text, and for a moment all that follows too."""
+        self._typing_until = time.monotonic() + QUIET
+        self._typed(self._release() + text)
+
+    def end(self) -> None:
+        """Take no more; a letter that waits is text."""
+        if held := self._release():
+            self._typed(held)
+
+    def _alone(self) -> None:
+        self._answer(self._release())
+
+    def _answer(self, key: str) -> None:
+        if not self._has_answered:
+            self._has_answered = True
+            self._answered(key)
+
+    def _release(self) -> str:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        held, self._held = self._held, ""
+        return held
+
+
+def onekey_bindings(keyboard: Keyboard) -> Any:
+    """Make the bindings that go before all others while one key chooses."""
+    from prompt_toolkit.filters import Condition
+    from prompt_toolkit.key_binding import KeyBindings
+    from prompt_toolkit.keys import Keys
+
+    bindings = KeyBindings()
+    choosing = Condition(lambda: keyboard.choosing is not None)
+
+    def add(key: Any, act: Callable[[OneKey, str], None]) -> None:
+        @bindings.add(key, filter=choosing)
+        def _pressed(event: KeyPressEvent) -> None:
+            if keyboard.choosing is not None:
+                act(keyboard.choosing, event.data)
+
+    for name in _NAMED:
+        add(name, lambda one, _, name=name: one.pressed(name))  # type: ignore[misc]  # a default that binds the name
+    add(Keys.Any, lambda one, data: one.pressed(data))
+    add(Keys.BracketedPaste, lambda one, data: one.text(keyboard.pastes.collapse(data)))
+    add("backspace", lambda one, _: keyboard.rub_out())
+    return bindings

@@ -1,0 +1,64 @@
+"""``toolcrib sessions search``: what was found, in words."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from agent.cli.escape import one_line, tame
+from agent.cli.stories import ID_CHARS, ago
+from toolcrib import ToolcribError
+from toolcrib._search import SearchFilter, SearchHit
+
+if TYPE_CHECKING:
+    from agent.crib import Crib
+
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[22m"
+
+
+async def search(crib: Crib, args: argparse.Namespace) -> None:
+    """Print the messages in which all the words stand. Raises ToolcribError where there is no word, and StoreFailed."""
+    words = [args.id, *args.words]
+    query = " ".join(f'"{word}"' if " " in word and '"' not in word else word for word in words).strip()
+    if not query:
+        raise ToolcribError("say what for: toolcrib sessions search WORD ...")
+    where = SearchFilter(
+        cwd=str(crib.project_dir) if args.here else None,
+        since=None if args.newer_than is None else time.time() - args.newer_than,
+    )
+    hits = await crib.store.search.find(query, where, order="best" if args.best else "newest", limit=args.limit)
+    if args.json:
+        print(json.dumps([asdict(hit) for hit in hits], ensure_ascii=False, indent=2))
+    elif hits:
+        print("\n".join(_lines(hits)))
+    else:
+        print("nothing found")
+
+
+def _lines(hits: Sequence[SearchHit]) -> Iterator[str]:
+    """A line for each session, and below it what was found there."""
+    bold = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    now, last = time.time(), ""
+    for hit in hits:
+        if hit.session_id != last:
+            last = hit.session_id
+            yield f"{tame(last[:ID_CHARS])}  {ago(hit.at, now)}  {one_line(hit.title, 80)}"
+        yield f"  {hit.seq:>4} {_ROLES.get(hit.role, hit.role)}: {_marked(hit) if bold else tame(hit.snippet)}"
+
+
+_ROLES = {"user": "you", "assistant": "model", "results": "tool"}
+
+
+def _marked(hit: SearchHit) -> str:
+    """The snippet with what was searched for in bold."""
+    parts, at = [], 0
+    for start, end in hit.marks:
+        parts += [tame(hit.snippet[at:start]), _BOLD, tame(hit.snippet[start:end]), _PLAIN]
+        at = end
+    return "".join([*parts, tame(hit.snippet[at:])])

@@ -1,0 +1,106 @@
+"""A fork: a new session that takes over the last part of another one."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agent.conversation.transcript import Record, Transcript
+from toolcrib import ToolcribError
+from toolcrib._dataclass import dataclass
+from toolcrib._store import SessionInfo, Store
+
+PARENT = "parent"
+"""The key of a fork's origin in what the store keeps of where and how a session runs."""
+_SHARE = 4
+"""A fork takes over at most this part of a context, where nobody says how much."""
+_AT_LEAST = 8_000
+"""Tokens that it may take over where it is not known how much the model reads."""
+
+
+def parent_of(place: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the entry of ``SessionInfo.place`` that names the session which this one is a fork of; empty for none."""
+    return {PARENT: place[PARENT]} if PARENT in place else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """``id`` is that of the new session, which has ``messages`` of the person's in ``records`` of its transcript.
+
+    ``unanswered`` is the message that the old one ended with, which was left out: it is to be said again. "" for none.
+    """
+
+    id: str
+    messages: int
+    records: int
+    unanswered: str = ""
+
+
+async def fork(store: Store, info: SessionInfo, count: int | None = None, *, window: int | None = None) -> Forked:
+    """Begin a session with the last ``count`` messages of a person and all that followed them; what was granted stays behind.
+
+    Without ``count`` it is as many as fit into a quarter of ``window`` tokens, or of the conversation (of a short one: all) where
+    that is not known; of one message that is longer itself the last turns. Raises ToolcribError where nothing was said and
+    answered, and StoreFailed.
+    """
+    transcript = Transcript(store, info.id)
+    whole = [record async for record in transcript.backwards()][::-1]
+    records, unanswered = _ended(whole)
+    if not records:
+        raise ToolcribError("nothing was said and answered yet that a new session could take over; /new begins one")
+    taken = _counted(records, count) if count is not None else _fitting(records, window)
+    session_id = secrets.token_hex(16)
+    place = {**info.place, PARENT: info.id}
+    await store.sessions.create(
+        session_id, platform=info.platform, user=info.user, model=info.model, cwd=info.cwd, place=place, via=info.via
+    )
+    await store.sessions.append_many(session_id, [_copy(record) for record in taken])
+    said = [record for record in taken if record["role"] == "user"]
+    return Forked(session_id, len(said), len(taken), unanswered)
+
+
+def _ended(records: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], str]:
+    """Return the records up to the last that needs nothing after it, and what the person said behind that."""
+    end, unanswered = len(records), ""
+    while end and (records[end - 1]["role"] != "assistant" or records[end - 1].get("calls")):
+        if records[end - 1]["role"] == "results":
+            break  # the model may go on with them
+        if records[end - 1]["role"] == "user":
+            unanswered = unanswered or str(records[end - 1]["text"])
+        end -= 1
+    return records[:end], unanswered
+
+
+def _counted(records: Sequence[Mapping[str, Any]], count: int) -> Sequence[Mapping[str, Any]]:
+    starts = _starts(records)
+    return records[starts[-count] if count < len(starts) else 0 :]
+
+
+def _fitting(records: Sequence[Mapping[str, Any]], window: int | None) -> Sequence[Mapping[str, Any]]:
+    from agent.context import tokens_of_record
+
+    sizes = [tokens_of_record(record) for record in records]
+    room = max(sum(sizes) // _SHARE, _AT_LEAST) if window is None else window // _SHARE
+    starts = _starts(records)
+    fitting = [start for start in starts if sum(sizes[start:]) <= room]
+    if fitting or not starts:
+        return records[fitting[0] :] if fitting else records
+    last = starts[-1]  # too long by itself: what was asked, and the last turns about it
+    room -= sizes[last]
+    turns = [place for place in range(last + 1, len(records)) if records[place]["role"] == "assistant"]
+    begin = next((place for place in turns if sum(sizes[place:]) <= room), turns[-1] if turns else last + 1)
+    return [records[last], *records[begin:]]
+
+
+def _starts(records: Sequence[Mapping[str, Any]]) -> list[int]:
+    return [place for place, record in enumerate(records) if record["role"] == "user"]
+
+
+def _copy(record: Mapping[str, Any]) -> Record:
+    """A record as the fork has it: its tokens were counted, and no server knows the new conversation by an old reply's id."""
+    copied = {**record, "forked": True}
+    native = record.get("native")
+    if isinstance(native, Mapping) and native.get("wire") == "responses" and isinstance(native.get("message"), Mapping):
+        copied["native"] = {**native, "message": {**native["message"], "id": ""}}
+    return copied

@@ -1,0 +1,137 @@
+"""``toolcrib completion``: what bash, zsh and fish complete, typed there by a person."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+from agent.catalog import Cache
+from agent.config import load_config, state_dir
+from toolcrib._testing_server import ChatServer
+
+STARTS = {
+    "bash": ["bash", "--norc", "--noprofile", "-i"],
+    "zsh": ["zsh", "-f", "-i"],
+    "fish": ["fish", "--no-config", "-i"],
+}
+SETS_UP = {
+    "bash": "bind 'set enable-bracketed-paste off'; eval \"$(toolcrib completion bash)\"",
+    "zsh": 'autoload -U compinit; compinit -u -D; eval "$(toolcrib completion zsh)"',
+    "fish": "toolcrib completion fish | source",
+}
+Types = Callable[[str], str]
+SHELLS = pytest.mark.parametrize("shell", [pytest.param(shell, marks=pytest.mark.full) for shell in STARTS])
+
+
+@pytest.fixture
+def types(shell: str, tmp_path: Path) -> Iterator[Types]:
+    """Type a line, press the tabulator, and return what stands in the line then."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} not found: apt-get install {shell}")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "TERM": "xterm", "HISTFILE": "/dev/null"}
+    process = pexpect.spawn(
+        STARTS[shell][0], STARTS[shell][1:], cwd=str(tmp_path), env=env, timeout=20, encoding="utf-8", dimensions=(30, 200)
+    )
+    process.send(f"{SETS_UP[shell]}; echo re''ady\r")
+    process.expect(r"[\r\n](?:\x1b[^\r\n]*)?ready")
+
+    def typed(line: str) -> str:
+        process.send(f"{line}\t\x01printf '<<%s>>' \x05 END\r")  # at the line's begin, so that it is shown and not run
+        process.expect(r"((?:<<[^<>]*>>)+)<<END>>")
+        return " ".join(re.findall("<<([^<>]*)>>", process.match[1]))
+
+    yield typed
+    process.close(force=True)
+
+
+@SHELLS
+def test_words_and_names_are_completed(run: Any, config: Any, shell: str, types: Types) -> None:
+    config("profiles: {fast: {}}\ntoolsets: {custom: {reading: {tools: [read_file]}}}\n")
+    with ChatServer(ChatServer.text("Yes.")) as server:
+        assert run("run", "--base-url", server.base_url, "--model", "m", "Hello?").code == 0
+    session = json.loads(run("sessions", "--json").out)[0]["id"]
+    for begun, whole in [
+        ("do", "doctor"),
+        ("--vers", "--version"),
+        ("tools dis", "tools disable"),
+        ("tools --pl", "tools --platform"),
+        ("tools show --js", "tools show --json"),
+        ("completion z", "completion zsh"),
+        ("undo --red", "undo --redo"),
+        ("call ter", "call terminal"),
+        ("tools show pa", "tools show patch"),
+        ("tools disable patch wri", "tools disable patch write_file"),
+        ("toolsets edit rea", "toolsets edit reading"),
+        ("config get tools.dis", "config get tools.disabled"),
+        ("env test lo", "env test local"),
+        ("chat --backend lo", "chat --backend local"),
+        ("chat --backend=lo", "chat --backend=local"),
+        ("chat --profile fa", "chat --profile fast"),
+        ("--profile fast tools sho", "--profile fast tools show"),
+        ("--profile fast tools show pa", "--profile fast tools show patch"),
+        ("toolsets resolve --platform tele", "toolsets resolve --platform telegram"),
+        ("tools --platform telegram dis", "tools --platform telegram disable"),
+        (f"sessions show {session[:4]}", f"sessions show {session[:12]}"),
+        (f"run --resume {session[:4]}", f"run --resume {session[:12]}"),
+        ("nonsense --plat", "nonsense --plat"),
+    ]:
+        assert types(f"toolcrib {begun}") == f"toolcrib {whole}"
+
+
+@SHELLS
+def test_files_are_completed_where_they_are_wanted(shell: str, types: Types, tmp_path: Path) -> None:
+    (tmp_path / "picture.png").touch()
+    (tmp_path / "dogs.txt").touch()
+    assert types("toolcrib run --image pic") == "toolcrib run --image picture.png"
+    assert types("toolcrib run dog") == "toolcrib run dogs.txt"
+    assert types("toolcrib do") == "toolcrib doctor"
+
+
+@SHELLS
+def test_what_a_server_calls_a_model_is_not_run_by_the_shell(run: Any, shell: str, types: Types, tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    models = [{"name": name, "context": None, "tools": None} for name in ("good:7b", f"$(touch {mark})", "`id`", "a b")]
+    cache = Cache()
+    cache.path.parent.mkdir(parents=True, exist_ok=True)
+    cache.path.write_text(json.dumps({"x": {"at": time.time(), "models": models}}))
+    assert run("completion", "--names", "models").out == "good:7b\n"
+    assert types("toolcrib chat --model go") == "toolcrib chat --model good:7b"
+    assert types("toolcrib chat --model good:") == "toolcrib chat --model good:7b"
+    assert not mark.exists()
+
+
+@SHELLS
+def test_a_configuration_that_nobody_confirmed_asks_nothing_there(run: Any, shell: str, types: Types) -> None:
+    file = load_config().path
+    file.parent.mkdir(parents=True)
+    state_dir().mkdir(parents=True)
+    (state_dir() / "models.json").write_text("{}")
+    file.write_text("terminal: {pass_env: [EDITOR]}\n")
+    assert types("toolcrib call termin") == "toolcrib call termin"
+    assert types("toolcrib doct") == "toolcrib doctor"
+    assert "nobody confirmed" in run("completion", "--names", "tools").err
+
+
+def test_names_are_for_scripts_too(run: Any) -> None:
+    """One way to list names: what a session gets, and the backends."""
+    assert "terminal" in run("completion", "--names", "tools").out.split()
+    assert run("completion", "--names", "backends").out.split() == ["local", "bubblewrap", "docker", "ssh"]
+    assert run("completion", "--names", "platforms").out.split() == ["acp", "api", "cli", "cron", "gateway", "telegram"]
+    for words in (("tools", "--names"), ("env", "--names")):
+        assert "unrecognized arguments: --names" in run(*words).err
+
+
+def test_completion_needs_a_shell(run: Any) -> None:
+    assert "name the shell: toolcrib completion bash, zsh or fish" in run("completion").err
+    assert re.search(r"invalid choice: 'csh'", run("completion", "csh").err)

@@ -1,0 +1,47 @@
+"""A key that chooses, among text that somebody types."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agent.cli.screen.onekey import ALONE, OneKey
+
+
+def pressed(*keys: str, letters: str = "osd?", at_once: str = "d?") -> tuple[list[str], str]:
+    """Return what was answered, and what was taken for text; a key ``""`` is a pause."""
+    answered: list[str] = []
+    typed: list[str] = []
+
+    async def press() -> None:
+        one = OneKey(letters, at_once, answered.append, typed.append)
+        for key in keys:
+            if key:
+                one.pressed(key)
+            else:
+                await asyncio.sleep(2 * ALONE)
+        one.end()
+
+    asyncio.run(press())
+    return answered, "".join(typed)
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        (["o", ""], (["o"], "")),
+        (["O", ""], (["O"], "")),
+        (["d"], (["d"], "")),
+        (["o"], ([], "o")),  # it ended before anybody knew whether more follows
+        (["o", "n", "", "l", "y"], ([], "only")),
+        (["n", "o", "enter"], ([], "no")),
+        (["o", "o", ""], ([], "oo")),
+        (["o", "enter"], (["o"], "")),
+        (["enter"], (["enter"], "")),
+        (["right", "o"], (["right"], "o")),
+        (["d", "o", ""], (["d"], "o")),
+    ],
+)
+def test_a_letter_answers_where_it_stands_alone(keys: list[str], expected: tuple[list[str], str]) -> None:
+    assert pressed(*keys) == expected

@@ -1,0 +1,147 @@
+"""What config.yaml loosens or redirects is shown at a start, and counts once a person agreed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+from agent.config import load_config, state_dir
+from agent.confirming import unconfirmed
+
+COMMAND = Path(sys.executable).with_name("toolcrib")
+RULE = "# mine\napproval:\n  tools:\n    - {tool: terminal, decision: allow, why: '\x1b[2Jquick'}\n"
+
+
+@pytest.fixture
+def file() -> Path:
+    """A configuration's place, where toolcrib was started before."""
+    path = load_config().path
+    path.parent.mkdir(parents=True)
+    state_dir().mkdir(parents=True)
+    (state_dir() / "models.json").touch()
+    return path
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Any:
+    def start(*args: str) -> Any:
+        return pexpect.spawn(str(COMMAND), [*args], cwd=str(tmp_path), timeout=60, encoding="utf-8", dimensions=(30, 120))
+
+    return start
+
+
+def _ends(process: Any) -> int | None:
+    process.expect(pexpect.EOF)
+    process.close()
+    return process.exitstatus  # type: ignore[no-any-return]  # pexpect has no types
+
+
+def _alone(*args: str, cwd: Path) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [str(COMMAND), *args],
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_start_shows_what_changed_and_asks_once(file: Path, person: Any) -> None:
+    file.write_text(RULE.replace("\x1b", "\\x1b").replace("'", '"'))
+    asked = person("call", "terminal", '{"command": "echo it runs"}')
+    asked.expect("config.yaml was changed. What loosens or redirects counts once you agree:")
+    asked.expect(r'\+ approval.tools: \{"tool": "terminal"')
+    assert "\x1b[2J" not in asked.before + asked.after
+    asked.expect("Type yes or no:")
+    asked.sendline("no")
+    asked.expect("nothing runs until you confirm it, at a terminal: toolcrib config confirm")
+    assert _ends(asked) == 2
+    again = person("tools")
+    again.expect("Type yes or no:")
+    again.sendline("yes")
+    again.expect("terminal")
+    assert _ends(again) == 0
+    assert _ends(person("tools")) == 0
+
+
+def test_without_a_terminal_it_is_not_obeyed_and_the_fix_is_named(file: Path, person: Any, tmp_path: Path) -> None:
+    file.write_text("plugins: {enabled: [mine]}\n")
+    (file.parent / "plugins").mkdir()
+    (file.parent / "plugins" / "mine.py").write_text("from pathlib import Path\nPath('ran').touch()\n")
+    for words in (("call", "terminal", '{"command": "true"}'), ("run", "x"), ("plugins",), ("chat",), ("doctor",), ("nonsense",)):
+        code, out, err = _alone(*words, cwd=tmp_path)
+        assert code in (1, 2)
+        assert '+ plugins.enabled: ["mine"]' in out + err
+        assert "at a terminal: toolcrib config confirm" in out + err
+    code, out, err = _alone("config", "confirm", cwd=tmp_path)
+    assert (code, out) == (2, "")
+    assert "this is for a person at a terminal, and there is none here" in err
+    assert not (tmp_path / "ran").exists()
+    agrees = person("config", "confirm")
+    agrees.expect('plugins.enabled: .*"mine".*Type yes or no:')
+    agrees.sendline("yes")
+    agrees.expect("confirmed as it is now")
+    assert _ends(agrees) == 0
+    assert _alone("config", "confirm", cwd=tmp_path)[1] == f"{file}: nothing awaits your confirmation\n"
+    _alone("plugins", cwd=tmp_path)
+    assert (tmp_path / "ran").exists()
+
+
+def test_what_is_set_at_a_terminal_counts_at_once(file: Path, person: Any, tmp_path: Path) -> None:
+    assert _ends(person("config", "set", "terminal.pass_env", "[EDITOR]")) == 0
+    assert unconfirmed(load_config()) == ()
+    assert _ends(person("config", "unset", "terminal.pass_env")) == 0
+    assert unconfirmed(load_config()) == ()
+    code, _out, err = _alone("config", "set", "terminal.pass_env", "[PAGER]", cwd=tmp_path)
+    assert (code, "it counts once it is confirmed, at a terminal: toolcrib config confirm" in err) == (0, True)
+    assert _alone("tools", cwd=tmp_path)[0] == 2
+    assert _ends(person("config", "set", "tools.disabled", "[patch]")) == 0
+    assert _alone("tools", cwd=tmp_path)[0] == 2
+    assert "counts once" not in _alone("config", "set", "display.thinking", "true", cwd=tmp_path)[2]
+
+
+def test_an_edit_is_confirmed_and_checked(file: Path, person: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def edits(text: str) -> Any:
+        (tmp_path / "new.yaml").write_text(text)
+        monkeypatch.setenv("EDITOR", f"cp {tmp_path}/new.yaml")
+        return person("config", "edit")
+
+    edited = edits("terminal: {pass_env: [EDITOR]}\n")
+    edited.expect('pass_env: .*"EDITOR".*Type yes or no:')
+    edited.sendline("yes")
+    edited.expect("confirmed as it is now.*no faults")
+    assert _ends(edited) == 0
+    edited = edits("terminal: {pass_env: [EDITOR]}\ntools: {timeout: 5}\n")
+    edited.expect("nothing awaits your confirmation.*no faults")
+    assert _ends(edited) == 0
+    edited = edits("tols: {timeout: 5}\n")
+    edited.expect("config.yaml:1: tols: unknown key.*to mend it: toolcrib config edit")
+    assert _ends(edited) == 1
+    monkeypatch.setenv("EDITOR", "no-such-editor")
+    edited = person("config", "edit")
+    edited.expect("no-such-editor can't be started: .*name your editor in .EDITOR")
+    assert _ends(edited) == 2
+    assert "this is for a person at a terminal" in _alone("config", "edit", cwd=tmp_path)[2]
+
+
+def test_a_new_installation_is_provisioned_without_a_terminal(tmp_path: Path) -> None:
+    assert _alone("config", "set", "terminal.pass_env", "[PAGER]", cwd=tmp_path)[2] == ""
+    assert _alone("config", "set", "tools.disabled", "[patch]", cwd=tmp_path)[2] == ""
+    assert _alone("call", "read_file", '{"path": "/etc/hostname"}', cwd=tmp_path)[0] == 0
+    assert _alone("config", "unset", "tools.disabled", cwd=tmp_path)[0] == 0
+    assert _alone("call", "read_file", '{"path": "/etc/hostname"}', cwd=tmp_path)[0] == 2
+
+
+def test_a_session_s_command_confirms_nothing(file: Path, tmp_path: Path) -> None:
+    for command in ("toolcrib config confirm", "toolcrib config edit", "script -qc 'toolcrib config confirm' /dev/null"):
+        code, out, _err = _alone("call", "terminal", f'{{"command": "{command}"}}', "--plain", cwd=tmp_path)
+        assert code != 0
+        assert out.startswith("Refused")

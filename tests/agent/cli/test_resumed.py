@@ -1,0 +1,93 @@
+"""A session that is resumed in the chat: its last turns, what became of its calls, and how to see the rest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.cli.stories import exchanges
+from agent.conversation.transcript import Transcript
+from agent.run import assemble
+from agent.store.memory import MemoryStore
+from tools.dispatch.bridge import run_async
+
+
+def exchange(number: int) -> list[dict[str, Any]]:
+    call = {"id": f"c{number}", "name": "terminal", "args": {"command": f"make part{number}"}}
+    error = number % 2
+    text = json.dumps({"error": "no such target"} if error else {"output": "made"})
+    return [
+        {"role": "user", "text": f"make part {number}"},
+        {"role": "assistant", "text": "", "calls": [call], "usage": {}},
+        {"role": "results", "results": [{"call_id": f"c{number}", "name": "terminal", "text": text, "is_error": bool(error)}]},
+        {"role": "assistant", "text": f"part {number} is made", "calls": [], "usage": {}},
+    ]
+
+
+def stored(project: Path, records: list[dict[str, Any]]) -> str:
+    async def store() -> str:
+        async with assemble(project_dir=project) as crib:
+            session = await crib.open()
+            await crib.store.sessions.append_many(session.id, records)
+            await session.close()
+            return session.id
+
+    return run_async(store())
+
+
+def test_the_last_turns_are_shown_and_how_many_stand_above(run: Any, tmp_path: Path) -> None:
+    stored(tmp_path, [one for number in range(300) for one in exchange(number)])
+    shown = run("chat", "--continue", "--provider", "manual").err.splitlines()
+    assert shown[0].endswith("1,200 messages: make part 0")
+    assert shown[1] == "… 1,188 messages above: /show all reads them, /export writes them into a file"
+    assert shown[2:] == [
+        *("> make part 297", "  💻 terminal runs make part297  failed: no such target", "  part 297 is made"),
+        *("> make part 298", "  💻 terminal runs make part298  ok", "  part 298 is made"),
+        *("> make part 299", "  💻 terminal runs make part299  failed: no such target", "  part 299 is made"),
+    ]
+
+
+def test_a_short_session_is_shown_whole(run: Any, tmp_path: Path) -> None:
+    stored(tmp_path, exchange(0))
+    assert "above" not in run("chat", "--continue", "--provider", "manual").err
+
+
+def test_all_of_it_can_be_read_in_the_chat(run: Any, tmp_path: Path) -> None:
+    stored(tmp_path, [one for number in range(5) for one in exchange(number)])
+    done = run("chat", "--continue", "--provider", "manual", stdin=b"/show all\n")
+    assert "  make part 0\n" in done.out
+    assert "-> terminal  make part0\n" in done.out
+    assert "  part 4 is made\n" in done.out
+    assert "nothing was said yet" in run("chat", "--provider", "manual", stdin=b"/show all\n").err
+
+
+def test_one_exchange_of_very_many_calls_does_not_fill_the_screen() -> None:
+    records = [one for number in range(100) for one in exchange(number)[1:]]
+    lines = exchanges([{"role": "user", "text": "go"}, *records])
+    assert len(lines) == 31
+    assert lines[0] == "  … 171 lines of it are not shown"
+
+
+async def test_the_state_is_not_looked_for_beyond_results_that_had_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long session is not read whole before its first prompt."""
+    store = MemoryStore()
+    await store.sessions.create("s", platform="cli", user="")
+    results = {"role": "results", "results": [{"call_id": "c", "name": "x", "text": "{}", "is_error": False, "seconds": 0.1}]}
+    await store.sessions.append_many("s", [{"role": "user", "text": "go"}] * 1000 + [results])
+    read: list[int] = []
+    messages = store.sessions.messages
+
+    async def counted(session_id: str, **how: Any) -> Any:
+        found = await messages(session_id, **how)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(store.sessions, "messages", counted)
+    transcript = Transcript(store, "s")
+    assert await transcript.state() == {}
+    above, found = await transcript.last_exchanges(3)
+    assert (above, len(found)) == (997, 4)
+    assert sum(read) < 200

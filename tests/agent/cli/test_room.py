@@ -1,0 +1,117 @@
+"""A full context in the chat and in a run: what fills it, and how to go on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib.testing import ChatServer
+
+TOO_LONG = ChatServer.body({"error": {"message": "maximum context length is 100 tokens", "code": "context_length_exceeded"}}, 400)
+
+
+@pytest.fixture
+def chat(run: Any) -> Any:
+    def start(server: ChatServer, *lines: str) -> Any:
+        typed = "".join(f"{line}\n" for line in lines).encode()
+        return run("chat", "--base-url", server.base_url, "--model", "m", stdin=typed)
+
+    return start
+
+
+def said(request: Any) -> list[str]:
+    return [message["content"] for message in request["messages"] if message["role"] != "system"]
+
+
+def test_a_refusal_for_length_is_no_dead_end(chat: Any, run: Any) -> None:
+    """It says how to go on, and /fork does: with the last messages, without the refused one."""
+    answers = [ChatServer.text(f"answer {n}") for n in range(3)]
+    with ChatServer(*answers, TOO_LONG, ChatServer.text("fits")) as server:
+        done = chat(server, "one", "two", "three", "four", "/fork 2", "four again")
+    assert "✗ ContextTooLong: " in done.err
+    for way in ("/fork [N]", "/new", "/export", "/model"):
+        assert way in done.err
+    assert "a new session with your last 2 messages and what followed; the old one is kept: /resume " in done.err
+    assert "not answered, and left out; say it again: four\n" in done.err
+    assert said(server.requests[-1]) == ["two", "answer 1", "three", "answer 2", "four again"]
+    listed = run("sessions").out
+    assert " (fork of " in listed
+    assert len(listed.splitlines()) == 3
+
+
+def test_a_context_that_the_server_s_count_fills_is_told_at_once(chat: Any, config: Any) -> None:
+    config("model: {context_window: 5000}\n")
+    message = {"role": "assistant", "content": "hello"}
+    usage = {"prompt_tokens": 5000, "completion_tokens": 5, "total_tokens": 5005}
+    with ChatServer(ChatServer.body({"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage})) as server:
+        done = chat(server, "hi")
+    assert "the context is full: 5,005 of 5,000 tokens. The session is kept. To go on:\n  /fork [N]" in done.err
+
+
+def test_a_message_that_fills_it_is_told_before_it_is_sent(chat: Any, config: Any) -> None:
+    """Some servers cut what is too long without a word. It is told once a run, also where the server refuses."""
+    config("model: {context_window: 3000}\n")
+    with ChatServer(ChatServer.text("hello"), TOO_LONG) as server:
+        done = chat(server, "hi", "word " * 3000)
+    assert done.err.count("the context is full: about 3,7") == 1
+    assert done.err.count("To go on:") == 1
+    assert done.err.index("the context is full") < done.err.index("ContextTooLong")
+
+
+def test_a_context_with_room_is_not_spoken_of(chat: Any, config: Any) -> None:
+    config("model: {context_window: 100000}\n")
+    with ChatServer(ChatServer.text("hello")) as server:
+        assert "context" not in chat(server, "hi").err
+
+
+def test_a_run_names_the_fix(run: Any) -> None:
+    with ChatServer(TOO_LONG) as server:
+        done = run("run", "go", "--base-url", server.base_url, "--model", "m", "--no-stdin")
+    assert done.code == 1
+    assert "says that the conversation is too long for the model" in done.err
+    assert "`toolcrib sessions fork ID` begins a session with another one's end" in done.err
+
+
+def test_sessions_fork(run: Any, chat: Any) -> None:
+    with ChatServer(*[ChatServer.text(f"answer {n}") for n in range(4)]) as server:
+        chat(server, "one", "two")
+        parent = json.loads(run("sessions", "--json").out)[0]["id"]
+        made = run("sessions", "fork", parent[:8], "--messages", "1")
+        assert made.code == 0
+        assert f"2 of 4 records; `toolcrib chat --resume {made.out[:12]}` continues it" in made.err
+        run("run", "three", "--resume", made.out.strip(), "--no-stdin")
+        assert said(server.requests[-1]) == ["two", "answer 1", "three"]
+        told = json.loads(run("sessions", "fork", parent, "--json").out)
+    assert (told["parent"], told["messages"]) == (parent, 2)
+    assert f"session {made.out.strip()} (fork of {parent[:12]})" in run("sessions", "show", made.out.strip()).out
+    assert run("sessions", "fork").code == 2
+
+
+@pytest.mark.parametrize("line", ["/fork 0", "/fork some", "/fork -1"])
+def test_a_wrong_number_is_told(chat: Any, line: str) -> None:
+    with ChatServer(ChatServer.text("hello")) as server:
+        assert "✗ write /fork, or /fork N" in chat(server, "hi", line).err
+
+
+def test_context_says_what_fills_it(chat: Any, tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("Be brief.")
+    rows = {"object": "list", "data": [{"id": "m", "object": "model", "context_length": 100_000}]}
+    calls = ChatServer.calls(("read_file", {"path": "AGENTS.md"}))
+    with ChatServer(calls, ChatServer.text("hello"), answers={"/v1/models": rows}) as server:
+        done = chat(server, "/context", "hi", "/context")
+    before, after = done.out.split("hello\n")
+    assert before.startswith("estimated, at 4 bytes a token:\n  system prompt ")
+    assert "the server's last count: none yet\nwindow: 100,000 (its server says so)\nused: " in before
+    assert "  instruction files " in after
+    assert ": AGENTS.md\n" in after
+    assert "the server's last count: 1" in after
+    assert "largest results:\n  read_file " in after
+    assert all(len(line) < 72 for line in done.out.splitlines())
+
+
+def test_context_without_a_model(run: Any) -> None:
+    done = run("chat", "--provider", "manual", stdin=b"/context\n")
+    assert "no model is connected: none of it is sent\n" in done.out

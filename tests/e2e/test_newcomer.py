@@ -1,0 +1,55 @@
+"""The newcomer's way: a fresh clone, and one command for each step, none of which needs the source."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pexpect
+import pytest
+
+pytestmark = pytest.mark.e2e
+OFFLINE = re.compile("No matching distribution|Could not find a version|Connection|Temporary failure", re.IGNORECASE)
+
+
+def test_every_step_works_from_a_fresh_clone(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which("git") is None or not (root / ".git").exists():
+        pytest.skip("no git, or no clone")
+    monkeypatch.setenv("PYTHON", sys.executable)
+    person = pexpect.spawn(
+        str(root / "scripts" / "newcomer"), [], cwd=str(tmp_path), timeout=300, encoding="utf-8", dimensions=(50, 200)
+    )
+    met = person.expect(["Type yes or no:", "stumbled at: ", pexpect.EOF])
+    shown = str(person.before)
+    if met == 0:
+        person.sendline("yes")
+        met = person.expect([pexpect.TIMEOUT, "stumbled at: ", pexpect.EOF])
+        shown += str(person.before)
+    if met == 1:
+        rest = person.read()
+        if rest.startswith("install") and OFFLINE.search(shown):
+            pytest.skip("pip can't reach its registry")
+        pytest.fail(f"{shown}stumbled at: {rest}")
+    person.close()
+    assert person.exitstatus == 0, shown
+    assert "newcomer: every step worked" in shown
+    assert "Traceback" not in shown
+    assert not re.search(r"^toolcrib: (error|warning)", shown, re.MULTILINE), shown
+
+
+def test_it_says_that_it_needs_a_terminal(root: Path) -> None:
+    command = [str(root / "scripts" / "newcomer")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, start_new_session=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "this needs a terminal" in done.stderr
+
+
+def test_the_readme_says_the_same_commands(root: Path) -> None:
+    script, readme = ((root / name).read_text("utf-8") for name in ("scripts/newcomer", "README.md"))
+    calls = ("doctor", "call read_file", "config set model", "run", "plugins new mine", "call mine", "plugins enable hello")
+    for words in (f"toolcrib {call} " for call in (*calls, "plugins trust")):
+        assert words.strip() in script
+        assert words.strip() in readme
