@@ -50,7 +50,7 @@ _ACTIONS = ("show", "edit", "forget", "export")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("action", nargs="?", choices=_ACTIONS, default="show")
+    parser.add_argument("action", nargs="?", choices=_ACTIONS, default="show", help="what to do (default: show)")
     words = "forget: a text that the notes have; edit: memory (the default), user or project"
     parser.add_argument("text", metavar="TEXT", nargs="?", default="", help=words)
     words = "of the person who comes by this chat platform (default: you, who come by none)"
