@@ -82,9 +82,13 @@ async def sessions_with(store: Store, principal: Principal, notes: Sequence[Memo
     return [info for info in found if info is not None]
 
 
-def exports_with(notes: Sequence[MemoryNote]) -> Sequence[Path]:
-    """Return the files that sessions or memory were exported into, and that hold a note."""
-    return [path for path in exports() if _holds(path, notes)]
+def files_with(folder: MemoryFolder, notes: Sequence[MemoryNote]) -> Sequence[Path]:
+    """Return the files that hold a note: those that sessions or memory were exported into, and what an editor or a process that
+    was killed left beside the documents.
+    """
+    documents = {file.path for file in folder.every_file()}
+    left = [path for path in sorted(folder.path.rglob("*")) if path not in documents and not path.is_symlink()]
+    return [path for path in (*exports(), *left) if _holds(path, notes)]
 
 
 def _holds(path: Path, notes: Sequence[MemoryNote]) -> bool:

@@ -210,17 +210,17 @@ async def _forget(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) ->
     told = await unsay(crib.store, notes)
     sessions = f", and taken out of what {len(told)} session{'' if len(told) == 1 else 's'} were told" if told else ""
     print(f"forgotten: {len(notes)} note{'' if len(notes) == 1 else 's'}{sessions}")
-    return await _copies(crib, folder.principal, notes, args)
+    return await _copies(crib, folder, notes, args)
 
 
-async def _copies(crib: Crib, principal: Principal, notes: Sequence[MemoryNote], args: argparse.Namespace) -> int:
+async def _copies(crib: Crib, folder: MemoryFolder, notes: Sequence[MemoryNote], args: argparse.Namespace) -> int:
     """Name what still holds the notes, and delete it where the person wants that."""
     from agent.cli.escape import tame
     from agent.cli.storing import kept_damaged
     from agent.cli.terminal import confirm_by_word, is_interactive
-    from agent.memory.forgetting import exports_with, sessions_with
+    from agent.memory.forgetting import files_with, sessions_with
 
-    sessions, files = await sessions_with(crib.store, principal, notes), exports_with(notes)
+    sessions, files = await sessions_with(crib.store, folder.principal, notes), files_with(folder, notes)
     if kept := kept_damaged(crib.config):
         print("not looked into: damaged files that repairs of the store have kept; remove them yourself")
         print("\n".join(f"  {tame(str(path))}" for path in kept))

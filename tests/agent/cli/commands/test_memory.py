@@ -187,6 +187,17 @@ def test_copies_are_deleted_when_the_person_wants_it(
     assert b"apricots" not in kept
 
 
+def test_what_an_editor_or_a_killed_process_left_is_named(run: Any) -> None:
+    folder = keep("Tabs, not blanks.")
+    left = [folder.path / "editing" / "7-MEMORY.markdown", folder.path / ".MEMORY.markdown.x1"]
+    left[0].parent.mkdir()
+    for path in left:
+        path.write_text("- Tabs, not\n  blanks.\n")
+    done = run("memory", "forget", "tabs", "--yes", "--copies")
+    assert (done.code, done.out.splitlines()[-1]) == (0, "deleted: 0 sessions, 2 files")
+    assert not any(path.exists() for path in left)
+
+
 def test_a_no_keeps_the_notes(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = keep("Tabs.")
     monkeypatch.setattr("agent.cli.terminal.is_interactive", lambda: True)
