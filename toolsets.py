@@ -26,7 +26,7 @@ class Toolset:
     includes: tuple[str, ...] = ()
 
 
-_WORK = ("terminal", "file", "todo", "session_search")
+_WORK = ("terminal", "file", "todo", "memory", "session_search")
 
 TOOLSETS: Mapping[str, Toolset] = MappingProxyType(
     {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import json
 import os
@@ -11,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from agent.config import state_dir
 from agent.providers._history import whole
 from toolcrib import ToolcribError
 from toolcrib._regex import Regex
@@ -41,7 +43,10 @@ def _json(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def write(path: Path, text: str, *, force: bool = False) -> None:
-    """Write a document for its owner alone. Raises ToolcribError where it can't be, or is there already, unless ``force``."""
+    """Write a document for its owner alone, and note that it is there, for who looks for copies of something.
+
+    Raises ToolcribError where it can't be, or is there already, unless ``force``.
+    """
     path = path.expanduser()
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if force else os.O_EXCL)
@@ -51,6 +56,28 @@ def write(path: Path, text: str, *, force: bool = False) -> None:
         raise ToolcribError(f"{path} is there already: name another file, or say --force") from None
     except OSError as error:
         raise ToolcribError(f"{path} can't be written: {error.strerror or error}") from None
+    with contextlib.suppress(OSError):  # as where there is no state
+        _list_of_exports().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        with open(os.open(_list_of_exports(), flags, 0o600), "a", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
+            file.write(json.dumps(os.path.abspath(path)) + "\n")  # noqa: PTH100 - a link stays one
+
+
+def exports() -> Sequence[Path]:
+    """Return the files that something was exported into and that are still there, as far as it was noted."""
+    try:
+        lines = _list_of_exports().read_text("utf-8").splitlines()
+    except (OSError, ValueError):
+        return []
+    found: dict[Path, None] = {}
+    for line in lines:
+        with contextlib.suppress(ValueError, TypeError):
+            found[Path(json.loads(line))] = None
+    return [path for path in found if os.path.lexists(path)]
+
+
+def _list_of_exports() -> Path:
+    return state_dir() / "exports.jsonl"
 
 
 def form_of(path: Path) -> Format:

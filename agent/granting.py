@@ -49,7 +49,9 @@ class Granting:
         lines = []
         for entry in self._tools.entries():
             reason = reasons[entry.name]
-            if entry.name in switched_off:
+            if entry.name in self._off():
+                reason = "switched off in the configuration (memory.enabled, store.enabled)"
+            elif entry.name in switched_off:
                 reason = "switched off in the configuration (disabled tools)"
             elif entry.name in narrowed:
                 reason = f"not for the user {user!r} (users.{user} in the configuration)"
@@ -76,7 +78,11 @@ class Granting:
 
     def _switched_off(self, platform: str) -> set[str]:
         here = self._config.platforms.get(platform)
-        return {*self._config.tools.disabled, *(here.disabled_tools if here else ())}
+        return {*self._config.tools.disabled, *(here.disabled_tools if here else ()), *self._off()}
+
+    def _off(self) -> Sequence[str]:
+        """Return the tools that would have nothing to work with."""
+        return () if self._config.remembers else ("memory",)
 
     def _preset(self, platform: str) -> list[str]:
         """A preset also grants what enabled plugins registered: the person enabled them for that."""

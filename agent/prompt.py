@@ -46,21 +46,26 @@ class Surroundings:
     """Facts that a session's model is told of the machine and the project, as they were when the session began.
 
     ``text`` is the part of the system prompt, ``files`` are the project's instructions in it, without their texts. ``basis`` is
-    what they were looked up for: a session that goes on elsewhere is told anew.
+    what they were looked up for: a session that goes on elsewhere is told anew. ``memory`` is the part with the notes of the
+    principal with the key ``whose``.
     """
 
     text: str = ""
     files: Sequence[InstructionFile] = ()
     basis: str = ""
+    memory: str = ""
+    whose: str = ""
 
     def to_json(self) -> dict[str, Json]:
         """Return all of it as JSON, for the store."""
-        return {"text": self.text, "files": [file.to_json() for file in self.files], "basis": self.basis}
+        files: list[Json] = [file.to_json() for file in self.files]
+        return {"text": self.text, "files": files, "basis": self.basis, "memory": self.memory, "whose": self.whose}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> Surroundings:
         """Read what ``to_json`` made. Raises KeyError and TypeError for anything else."""
-        return cls(str(data["text"]), tuple(InstructionFile.from_json(file) for file in data["files"]), str(data["basis"]))
+        files = tuple(InstructionFile.from_json(file) for file in data["files"])
+        return cls(str(data["text"]), files, str(data["basis"]), str(data.get("memory", "")), str(data.get("whose", "")))
 
 
 def basis_of(location: Location, project_dir: Path, *, instructions: bool) -> str:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_STORE_ENDS = ("", "-wal", "-shm", "-backup", "-backup-before", "-repaired")
+_STORE_ENDS = ("", "-wal", "-shm", "-backup", "-backup-before", "-repaired", "-search", "-search-wal", "-search-shm")
 """Endings of the store's file and of those beside it."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from toolcrib._forgetting import Forgetting
 from toolcrib._processes import LeaseStore, Signals
 from toolcrib._records import (
     NO_ENTRIES,
@@ -290,7 +291,7 @@ class OriginStore(Protocol):
         """Add these bits to what is known of each path, and set what it is a copy of ("": of nothing)."""
 
 
-class Store(Protocol):
+class Store(Forgetting, Protocol):
     """The whole store. Its methods raise StoreFailed where the store can't be read or written.
 
     Writes of a fenced view raise LeaseLost where its lease was taken by another.
@@ -372,16 +373,6 @@ class Store(Protocol):
 
         For who holds the lease, through a fenced view: then nobody else is at work on them. Their results say whether they may
         have run. Calls that are SUSPENDED are left alone: their tickets may yet be answered.
-        """
-        ...
-
-    async def old(self, before: float) -> int:
-        """Return the number of sessions that ``prune`` would delete."""
-        ...
-
-    async def prune(self, before: float) -> int:
-        """Forget the sessions that were last used before that time (Unix seconds) and have no call under way and no run that has
-        not ended, with their messages, calls, audit and grants but permanent ones. How many they were.
         """
         ...
 

@@ -31,6 +31,7 @@ _WORDS: Mapping[str, str] = {
     "todo": "plans",
     "clarify": "asks",
     "you": "run",
+    "memory": "notes",
     "session_search": "looks back for",
 }
 _SUBJECTS: Mapping[str, tuple[str, ...]] = {
@@ -41,6 +42,7 @@ _SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "patch": ("path",),
     "search_files": ("pattern", "path"),
     "clarify": ("question",),
+    "memory": ("content", "old_text"),
     "session_search": ("query", "session"),
 }
 """The arguments that say what a call is about."""

@@ -27,6 +27,7 @@ PLACES: Mapping[tuple[str, str], str] = {
     ("sessions", "export"): "sessions",
     ("sessions", "fork"): "sessions",
     ("trace", ""): "sessions",
+    ("memory", "edit"): "documents",
     ("config", "get"): "keys",
     ("config", "set"): "keys",
     ("config", "unset"): "keys",
@@ -45,6 +46,7 @@ OPTIONS: Mapping[str, str] = {
     "--platform": "platforms",
     "--toolsets": "toolsets",
     "--include": "toolsets",
+    "--of": "people",
 }
 """Option -> the kind of its value."""
 _MOST = 50
@@ -113,6 +115,19 @@ def _profiles(args: argparse.Namespace) -> Iterable[str]:
     return load_config(args.config, profile="").profiles
 
 
+def _documents(args: argparse.Namespace) -> Iterable[str]:
+    from agent.cli.remembered import NAMES
+
+    return NAMES
+
+
+def _people(args: argparse.Namespace) -> Iterable[str]:
+    """People who come by a chat platform and of whom something is remembered."""
+    from agent.memory.files import everyone
+
+    return [one.key for one in everyone() if one.key]
+
+
 def _keys(args: argparse.Namespace) -> Iterable[str]:
     from agent.config import all_keys
 
@@ -121,9 +136,11 @@ def _keys(args: argparse.Namespace) -> Iterable[str]:
 
 KINDS: Mapping[str, Callable[[argparse.Namespace], Iterable[str]]] = {
     "backends": _backends,
+    "documents": _documents,
     "keys": _keys,
     "models": _models,
     "modes": _modes,
+    "people": _people,
     "platforms": _platforms,
     "plugins": _plugins,
     "profiles": _profiles,

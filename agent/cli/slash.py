@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.cli.escape import exact, tame
 from agent.cli.faults import explained
+from agent.cli.remembered import show_memory
 from agent.cli.render import first_sentence, table
 from agent.cli.stories import SPARE, conversation, exchanges, session_rows
 from agent.cli.words import words_of
@@ -38,7 +39,7 @@ Ctrl-C interrupts what runs and keeps the session. {complete} completes. /keys l
 _PLAIN_KEYS = """\
 Ctrl-C interrupts what runs and keeps the session. Tab completes.
 """
-_ALONE = ("/tools", "/cost", "/context", "/new", "/sessions", "/env", "/keys")
+_ALONE = ("/tools", "/cost", "/memory", "/context", "/new", "/sessions", "/env", "/keys")
 """Commands without arguments: words behind them were meant for something, and would be lost."""
 _LAST = 3
 """Exchanges that are shown when a session is resumed."""
@@ -384,6 +385,7 @@ COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/undo": _undo,
     "/diff": _diff,
     "/cost": _cost,
+    "/memory": show_memory,
     "/show": _show,
     "/new": _new,
     "/fork": _fork,

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from agent.crib import Crib
 
-AT_ONCE = frozenset({"/help", "/mode", "/show", "/cost", "/context", "/approvals", "/env", "/diff", "/tools", "/keys", "/theme"})
+AT_ONCE = frozenset(
+    {"/help", "/mode", "/show", "/cost", "/context", "/approvals", "/env", "/diff", "/tools", "/memory", "/keys", "/theme"}
+)
 """Commands that are done while the model works; others wait for their turn."""
 SLASH = {
     "/help": "this",
@@ -24,6 +26,7 @@ SLASH = {
     "/diff": "what tools changed in files in this session; /diff FILE, in one of them",
     "/cost": "tokens, cost and calls of this session; `toolcrib usage` has all of them",
     "/show": "/show N prints whole what was shown in short, with #N behind it; /show alone, the last one; /show all, the session",
+    "/memory": "what is remembered of you and of this project, with where it is from; `toolcrib memory` changes it",
     "/new": "begin a new session",
     "/fork": "/fork [N] begins a session that takes over your last N messages and what followed; without N what fits well",
     "/context": "what fills the model's context, and how much it can read",

@@ -216,6 +216,23 @@ class StoreConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryConfig:
+    """Notes that the agent keeps for later sessions, in files that `toolcrib memory` shows and edits"""
+
+    enabled: bool = setting(
+        True,
+        "Whether models may keep notes and are told them. With store.enabled: false nothing is kept.",
+        expect="true or false",
+    )
+    max_chars: int = setting(
+        4_000,
+        "Characters of each document that a model is told: its notes, those about you, and those about the project.",
+        expect="a whole number of 200 or more",
+        check=lambda value: value >= 200,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class UndoConfig:
     """Earlier contents of files that tools replaced or deleted, for `toolcrib undo` and /undo"""
 

@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent.config._environments import EnvironmentsConfig
-from agent.config._model import COUNT, DisplayConfig, ModelConfig, RetryConfig, RunConfig, SmartConfig, StoreConfig, UndoConfig
+from agent.config._model import (
+    COUNT,
+    DisplayConfig,
+    MemoryConfig,
+    ModelConfig,
+    RetryConfig,
+    RunConfig,
+    SmartConfig,
+    StoreConfig,
+    UndoConfig,
+)
 from agent.config._paths import config_path, expanded, state_dir
 from agent.config._rules import RULES_DOC, TOOLS_DOC, OperatorRule, OperatorToolRule
 from agent.config._setting import (
@@ -296,6 +306,7 @@ class Config:
     environments: EnvironmentsConfig = field(default_factory=EnvironmentsConfig)
     approval: ApprovalConfig = field(default_factory=ApprovalConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
+    memory: MemoryConfig = field(default_factory=MemoryConfig)
     undo: UndoConfig = field(default_factory=UndoConfig)
     display: DisplayConfig = field(default_factory=DisplayConfig)
     profiles: Mapping[str, Profile] = setting(
@@ -350,6 +361,11 @@ class Config:
     def store_path(self) -> Path:
         """Return the database's absolute path; it need not exist."""
         return expanded(self.store.path, "store.path") if self.store.path else state_dir() / "toolcrib.db"
+
+    @property
+    def remembers(self) -> bool:
+        """Whether models keep notes for later sessions."""
+        return self.memory.enabled and self.store.enabled
 
     @property
     def store_url(self) -> str | None:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.backends import LOCAL, Location
+from agent.config import state_dir
 from agent.conversation import modes
 from agent.conversation.forking import parent_of
 from agent.conversation.session import Session
 from agent.handlers import TODOS, TodoStore, loop_handlers
+from agent.memory.handler import MemoryKeeper
 from agent.searching import SessionSearch
 from agent.store._owner import new_owner
 from toolcrib import EventSink, Principal, RunIdentity, ToolcribError
 from toolcrib._dataclass import dataclass
-from toolcrib._store import Fence, SessionInfo
+from toolcrib._store import Fence, SessionInfo, Store
 from toolcrib._types import Handler
 from tools.dispatch.scope import Asker
 
@@ -77,7 +79,6 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     asker = wanted.asker
     if asker is not None or not wanted.suspends:  # a model's silence would be a no, and nothing would be parked
         asker = here.behind_model(asker, wanted.platform, lambda event: session.watch(event))
-    search = SessionSearch(store, session_id, wanted.principal, location.start)
     scope = here.scope(
         identity,
         names,
@@ -86,7 +87,11 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         asker=asker,
         suspends=wanted.suspends,
         sink=wanted.sink,
-        handlers={**loop_handlers(todos), "session_search": search.handle, **wanted.handlers},
+        handlers={
+            **loop_handlers(todos),
+            **_recalling(here, session_id, wanted, location, store, lambda text: session.scope.redactor.text(text)),
+            **wanted.handlers,
+        },
     )
     session = Session(
         scope,
@@ -117,6 +122,16 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     return session
 
 
+def _recalling(
+    here: Workspace, session_id: str, wanted: Opening, location: Location, store: Store, redact: Callable[[str], str]
+) -> Mapping[str, Handler]:
+    """Return the handlers of the tools that reach beyond the session's own conversation."""
+    folder = None if location.backend.is_remote else location.start
+    memory = MemoryKeeper(session_id, folder, here.project_dir, here.config.memory.max_chars, redact)
+    search = SessionSearch(store, session_id, wanted.principal, location.start)
+    return {"memory": memory.handle, "session_search": search.handle}
+
+
 def _give_prompt(here: Workspace, session: Session, location: Location) -> None:
     """Say what the session's model is to be told of where it is; it is looked up when a model is first asked."""
     from agent.prompt import basis_of, look_around
@@ -124,6 +139,19 @@ def _give_prompt(here: Workspace, session: Session, location: Location) -> None:
     wanted, redact = here.config.instructions.enabled, session.scope.redactor.text
     session.prompt.basis = basis_of(location, here.project_dir, instructions=wanted)
     session.prompt.look = lambda: look_around(location, here.project_dir, instructions=wanted, redact=redact)
+    if here.config.remembers:
+        session.prompt.recall = lambda: _recalled(here, session, location)
+
+
+def _recalled(here: Workspace, session: Session, location: Location) -> str:
+    """Return what a model is told of the memory of whom the session was opened for."""
+    if not (state_dir() / "memory").is_dir():  # before what reads it is loaded
+        return ""
+    from agent.memory.telling import recalled
+
+    folder = None if location.backend.is_remote else location.start
+    limit, redact = here.config.memory.max_chars, session.scope.redactor.text
+    return recalled(session.opened_for.principal, folder, here.project_dir, limit, redact)
 
 
 def _asked(here: Workspace, wanted: Opening) -> Mapping[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.prompt import Surroundings, system_prompt
@@ -15,19 +16,22 @@ _log = logging.getLogger(__name__)
 
 
 class SessionPrompt:
-    """``look`` looks the surroundings up, for ``basis``; without it there are none."""
+    """``look`` looks the surroundings up, for ``basis``; without it there are none. ``recall`` reads the memory of whom the
+    session was opened for, None where nothing is remembered: a session that goes on is then not told either what it once was.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._settled: Surroundings | None = None
         self._cwd = ""
         self.look: Callable[[], Surroundings] = Surroundings
+        self.recall: Callable[[], str] | None = None
         self.basis = ""
 
     @property
     def surroundings(self) -> Surroundings:
         """The surroundings as they were when the session began; looked up now where ``settle`` was not awaited yet."""
-        return self.look() if self._settled is None else self._settled
+        return self._look() if self._settled is None else self._settled
 
     async def settle(self) -> Surroundings:
         """Take what the session was told when it began, or look it up and keep it. Raises StoreFailed and LeaseLost."""
@@ -46,11 +50,36 @@ class SessionPrompt:
         return kept if kept.basis == self.basis else None
 
     async def _looked_up(self) -> Surroundings:
-        found = self.look()
+        found = self._look()
         await self._session.store.sessions.update(self._session.id, prompt=found.to_json())
         return found
 
+    def _look(self) -> Surroundings:
+        return replace(self.look(), memory=self._recall(), whose=self._session.opened_for.principal.key)
+
+    def _recall(self) -> str:
+        return "" if self.recall is None else self.recall()
+
+    async def recall_anew(self) -> None:
+        """Read the memory again, and keep what is told of it from here on: for who begins the prompt anew, as a compression does.
+
+        Raises StoreFailed and LeaseLost.
+        """
+        settled = await self.settle()
+        memory = self._recall()
+        if memory != settled.memory:
+            settled = replace(settled, memory=memory)
+            await self._session.store.sessions.update(self._session.id, prompt=settled.to_json())
+            self._settled = settled
+            self._session.link.renew()
+
     def text(self, instructions: str = "") -> str:
-        """Return what a model is told first. Raises EnvironmentFailed where the folder of its commands can't be known."""
+        """Return what a model is told first. Raises EnvironmentFailed where the folder of its commands can't be known.
+
+        A run for another principal, as in a room of several people, is told nothing of what is remembered of the session's own.
+        """
         self._cwd = self._cwd or self._session.scope.cwd
-        return system_prompt(self._cwd, instructions, self._session.backend.told, self.surroundings.text)
+        known = self.surroundings
+        theirs = self.recall is not None and known.whose == self._session.identity.principal.key
+        memory = known.memory if theirs else ""
+        return system_prompt(self._cwd, instructions, self._session.backend.told, known.text + memory)

@@ -31,6 +31,10 @@ class MemoryChanges(MemoryMember):
             ]
             self._steps[:] = [step for step in steps if step.changes or step.kind != "call"]
 
+    def forget_sessions(self, session_ids: Collection[str]) -> None:
+        """Forget the steps of these sessions. For who holds the lock."""
+        self._steps[:] = [step for step in self._steps if step.session_id not in session_ids]
+
     async def steps(self, session_id: str) -> Sequence[ChangeStep]:
         """All of a session, oldest first."""
         with self._reading:

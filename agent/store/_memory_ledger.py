@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from agent.store._memory_room import MemoryMember, Room
@@ -86,6 +86,18 @@ class MemoryLedger(MemoryMember):
                     ended.append(record)
             return ended
 
+    def at_work(self, session_id: str) -> bool:
+        """Return whether a call of the session has not ended."""
+        with self._reading:
+            return any(record.session_id == session_id and not record.status.is_terminal for record in self._calls)
+
+    def forget_sessions(self, session_ids: Collection[str]) -> None:
+        """Forget the calls of these sessions. The others keep their numbers. For who holds the lock."""
+        for number, record in enumerate(self._calls):
+            if record.session_id in session_ids:
+                self._calls[number] = CallRecord(ToolCall("", "", {}), "", _S.CANCELLED)
+                self._newest.pop((record.session_id, record.call.id), None)
+
     def newest(self, session_id: str, call_id: str) -> int | None:
         """The number of the newest call of that id, in the order of opening."""
         with self._reading:
@@ -129,6 +141,14 @@ class MemoryTickets(MemoryMember):
                 self._decisions[record.answer.decision_id] = record.ticket.id
             if record.ticket.call is not None:
                 self._calls[record.ticket.id] = self._newest(record.session_id, record.ticket.call.id)
+
+    def forget_sessions(self, session_ids: Collection[str]) -> None:
+        """Forget the tickets of these sessions. For who holds the lock."""
+        for name in [name for name, record in self._tickets.items() if record.session_id in session_ids]:
+            del self._tickets[name]
+            self._calls.pop(name, None)
+        for decision in [decision for decision, name in self._decisions.items() if name not in self._tickets]:
+            del self._decisions[decision]
 
     async def get(self, ticket_id: str) -> TicketRecord | None:
         with self._reading:
@@ -203,3 +223,7 @@ class MemoryAudit(MemoryMember):
         """Return entries in order: all, or those of one session."""
         with self._reading:
             return [entry for entry in self._entries if session_id is None or entry.session_id == session_id]
+
+    def forget_sessions(self, session_ids: Collection[str]) -> None:
+        """Forget the entries of these sessions. For who holds the lock."""
+        self._entries[:] = [entry for entry in self._entries if entry.session_id not in session_ids]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 from agent.store._memory_room import MemoryMember, Room
 from agent.store._memory_usage import MemoryUsage
-from agent.store._shared import CANDIDATES, ambiguous, received, title_of
+from agent.store._shared import CANDIDATES, ambiguous, received, rewritten, title_of
 from toolcrib._frozen import freeze
 from toolcrib._records import NO_ENTRIES
 from toolcrib._store import InboxItem, RunRecord, SessionInfo
@@ -125,6 +126,27 @@ class MemorySessions(MemoryMember):
         self.usage.add(session_id, kept)
         self._touch(replace(info, title=title, messages=info.messages + len(kept)))
 
+    def has(self, session_id: str) -> bool:
+        """Return whether the session was created."""
+        return session_id in self._infos
+
+    def forget_sessions(self, session_ids: Collection[str]) -> None:
+        """Forget these sessions and their messages. For who holds the lock."""
+        for name in session_ids:
+            for kept in (self._infos, self._messages, self._prompts):
+                kept.pop(name, None)
+        self._order[:] = [said for said in self._order if said[0] not in session_ids]
+        self.usage.forget_sessions(session_ids)
+
+    def rewrite_prompts(self, text: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]) -> Sequence[str]:
+        """See toolcrib._store.Store.rewrite_prompts."""
+        said = json.dumps(text)[1:-1]
+        with self._room.lock:
+            found = [(name, json.dumps(dict(prompt), default=dict)) for name, prompt in self._prompts.items()]
+            changed = dict(rewritten([one for one in found if said in one[1]], rewrite))
+            self._prompts.update({str(name): freeze(json.loads(prompt)) for name, prompt in changed.items()})
+        return list(map(str, changed))
+
     def said(self) -> Sequence[tuple[SessionInfo, int, float, Mapping[str, Json]]]:
         """Return every message with its session, its place there and its time, the newest first."""
         with self._reading:
@@ -166,6 +188,10 @@ class MemoryInbox(MemoryMember):
                 if item is not None:
                     self._keys.discard((item.session_id, item.key))
 
+    def forget_sessions(self, session_ids: Collection[str]) -> None:
+        """Forget the keys of these sessions, for which nothing waits. For who holds the lock."""
+        self._keys.difference_update([key for key in self._keys if key[0] in session_ids])
+
     def sessions(self) -> set[str]:
         """Return the ids of sessions that something waits for."""
         with self._reading:
@@ -205,6 +231,16 @@ class MemoryRuns(MemoryMember):
             runs = reversed(self._runs.values())
             return next((run for run in runs if run.session_id == session_id and run.status != "ended"), None)
 
+    def at_work(self, session_id: str) -> bool:
+        """Return whether a run of the session has not ended."""
+        with self._reading:
+            return any(run.session_id == session_id and run.status != "ended" for run in self._runs.values())
+
+    def forget_sessions(self, session_ids: Collection[str]) -> None:
+        """Forget the runs of these sessions. For who holds the lock."""
+        for name in [name for name, run in self._runs.items() if run.session_id in session_ids]:
+            del self._runs[name]
+
     async def parked(self, limit: int = 1_000, offset: int = 0) -> Sequence[RunRecord]:
         with self._reading:
             parked = [run for run in self._runs.values() if run.status == "parked"]
@@ -237,3 +273,9 @@ class MemoryOrigins(MemoryMember):
             for path in (*origins, *copies):
                 known[path] = known.get(path, 0) | origins.get(path, 0)
             self._copies.setdefault(session_id, {}).update(copies)
+
+    def forget_sessions(self, session_ids: Collection[str]) -> None:
+        """Forget the origins of files of these sessions. For who holds the lock."""
+        for name in session_ids:
+            self._bits.pop(name, None)
+            self._copies.pop(name, None)

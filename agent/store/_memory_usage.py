@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from agent.store._memory_room import MemoryMember, Room
@@ -19,6 +19,10 @@ class MemoryUsage(MemoryMember):
     def add(self, session_id: str, messages: Sequence[Mapping[str, Json]]) -> None:
         """Note the usage of messages. For who holds the lock."""
         self._rows += [(session_id, self._room.clock(), row) for message in messages for row in used(message)]
+
+    def forget_sessions(self, session_ids: Collection[str]) -> None:
+        """Forget the usage of these sessions. For who holds the lock."""
+        self._rows[:] = [row for row in self._rows if row[0] not in session_ids]
 
     async def sums(self, *, since: float = 0.0, session_id: str | None = None) -> Sequence[UsageSum]:
         with self._reading:

@@ -1,27 +1,31 @@
-"""Forgetting old sessions, with all that was kept of them."""
+"""Forgetting sessions, with all that was kept of them, and what their prompts say."""
 
 from __future__ import annotations
 
+import json
 import logging
 import sqlite3
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from agent.store._codec import plain
+from agent.store._codec import plain, text
 from agent.store._database import Database
-from agent.store._shared import Clock
+from agent.store._shared import Clock, rewritten
 from agent.store._tickets import EXPIRE
 from toolcrib import StoreFailed
+from toolcrib._types import Json
 
 if TYPE_CHECKING:
     from agent.store.search.sqlite import SqliteSearch
 
 _log = logging.getLogger(__name__)
-_OLD = (
-    "updated_at < ? AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.session_id = sessions.id"
+_IDLE = (
+    "NOT EXISTS (SELECT 1 FROM calls WHERE calls.session_id = sessions.id"
     " AND calls.status IN ('new', 'running', 'suspended', 'resuming'))"
     " AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.session_id = sessions.id AND runs.status <> 'ended')"
     " AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.session_id = sessions.id AND NOT inbox.taken)"
 )
+_OLD = f"updated_at < ? AND {_IDLE}"
 _GONE = "session_id NOT IN (SELECT id FROM sessions)"
 _REST = (
     f"DELETE FROM calls WHERE ended_at < ? AND {_GONE}",  # noqa: S608 - ours
@@ -29,7 +33,6 @@ _REST = (
     f"DELETE FROM audit WHERE at < ? AND {_GONE}",  # noqa: S608 - ours
     f"DELETE FROM steps WHERE at < ? AND {_GONE} AND row < (SELECT max(row) FROM steps)",  # noqa: S608 - see SqliteChanges.prune
 )
-
 
 _THEIRS = (
     "DELETE FROM sessions WHERE id = ?",
@@ -40,6 +43,15 @@ _THEIRS = (
     "DELETE FROM usage WHERE session_id = ?",
 )
 """A lease stays: its token must not begin again."""
+_ALL_THEIRS = (
+    *_THEIRS,
+    "DELETE FROM calls WHERE session_id = ?",
+    "DELETE FROM tickets WHERE session_id = ?",
+    "DELETE FROM audit WHERE session_id = ?",
+    "DELETE FROM steps WHERE session_id = ? AND row < (SELECT max(row) FROM steps)",
+    "UPDATE steps SET session_id = '', call_id = '', tool = '', changes = '[]', told = 1 WHERE session_id = ?",
+)
+"""Of the steps the newest row stays, empty: the next number is counted from it."""
 
 
 async def count_old(database: Database, before: float) -> int:
@@ -58,18 +70,63 @@ async def prune(database: Database, search: SqliteSearch, clock: Clock, before: 
             connection.execute(statement, (before,))
         return len(old)
 
-    def shrink(connection: sqlite3.Connection) -> None:
-        connection.execute("VACUUM")  # else the file stays as large, and has what was deleted
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
     old = [plain(found) for (found,) in await database.rows(f"SELECT id FROM sessions WHERE {_OLD}", (before,))]  # noqa: S608 - ours
     await search.forget(old)
     forgotten = await database.write(forget)
     await search.forgotten(old)
+    await _free(database)
+    return forgotten
+
+
+async def delete(database: Database, search: SqliteSearch, clock: Clock, session_ids: Collection[str]) -> Sequence[str]:
+    """See toolcrib._store.Store.delete."""
+    sql = f"SELECT id FROM sessions WHERE id = ? AND {_IDLE}"  # noqa: S608 - ours
+
+    def idle(connection: sqlite3.Connection) -> list[str]:
+        return [name for name in dict.fromkeys(session_ids) if connection.execute(sql, (text(name),)).fetchone() is not None]
+
+    def forget(connection: sqlite3.Connection) -> list[str]:
+        connection.execute(EXPIRE, (clock(),))
+        found = idle(connection)
+        for statement in _ALL_THEIRS:
+            connection.executemany(statement, [(text(name),) for name in found])
+        return found
+
+    await search.forget(session_ids)
+    deleted = await database.write(forget)
+    await search.forgotten(session_ids)
+    if deleted:
+        await _free(database)
+    return deleted
+
+
+async def rewrite_prompts(
+    database: Database, said: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]
+) -> Sequence[str]:
+    """See toolcrib._store.Store.rewrite_prompts."""
+
+    def work(connection: sqlite3.Connection) -> list[str]:
+        found = connection.execute("SELECT id, prompt FROM sessions WHERE instr(prompt, ?)", (json.dumps(said)[1:-1],)).fetchall()
+        changed = list(rewritten(found, rewrite))
+        connection.executemany("UPDATE sessions SET prompt = ? WHERE id = ?", [(prompt, name) for name, prompt in changed])
+        return [plain(name) for name, _ in changed]
+
+    rewrote = await database.write(work)
+    if rewrote:
+        await _free(database)
+    return rewrote
+
+
+async def _free(database: Database) -> None:
+    """Overwrite what was deleted, and remove the copies that still have it."""
+
+    def shrink(connection: sqlite3.Connection) -> None:
+        connection.execute("VACUUM")  # else the file stays as large, and has what was deleted
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
     if database.backups is not None:
         database.backups.forget()
     try:
         await database.alone(shrink)
     except StoreFailed as error:
         _log.warning("what was deleted still takes its room: %s", error)
-    return forgotten

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from toolcrib import LeaseLost, ToolCallStatus, ToolcribError, ToolResult
 from toolcrib._frozen import freeze
 from toolcrib._store import InboxItem, Lease, TicketState
 from toolcrib._types import Failure, Json
 
+T = TypeVar("T")
 Clock = Callable[[], float]
 """Unix time in seconds."""
 
@@ -71,3 +74,14 @@ def check_settling(state: TicketState) -> None:
     """Raise ValueError for a state that settles nothing."""
     if state == "pending":
         raise ValueError("a ticket is settled as approved, denied or expired")
+
+
+def rewritten(
+    prompts: Iterable[tuple[T, str]], rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]
+) -> Iterator[tuple[T, str]]:
+    """Yield (id, prompt) for the prompts that ``rewrite`` makes others."""
+    for name, stored in prompts:
+        before = json.loads(stored)
+        after = dict(rewrite(before))
+        if after != before:
+            yield name, json.dumps(after)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent.store._memory_changes import MemoryChanges
@@ -15,6 +15,7 @@ from agent.store._memory_sessions import MemoryInbox, MemoryOrigins, MemoryRuns,
 from agent.store._memory_usage import MemoryUsage
 from agent.store._shared import Clock
 from toolcrib._store import CallRecord, Fence, Grant, GrantStore
+from toolcrib._types import Json
 
 if TYPE_CHECKING:
     from agent.store.search.memory import MemorySearch
@@ -162,6 +163,28 @@ class MemoryStore:
     async def prune(self, before: float) -> int:
         """Delete nothing: everything is deleted with the process."""
         return 0
+
+    async def delete(self, session_ids: Collection[str]) -> Sequence[str]:
+        """See toolcrib._store.Store.delete."""
+        grants = [grant for name in session_ids for grant in await self._grants.all(name) if grant.scope != "always"]
+        with self._room.lock:
+            known = [name for name in dict.fromkeys(session_ids) if self._sessions.has(name)]
+            deleted = [name for name in known if not self._is_at_work(name)]
+            for member in (self._ledger, self._tickets, self._audit, self._changes, self._runs, self._inbox, self._origins):
+                member.forget_sessions(deleted)
+            self._sessions.forget_sessions(deleted)
+        for grant in grants:
+            if grant.session_id in deleted:
+                await self._grants.revoke(grant.id)
+        return deleted
+
+    def _is_at_work(self, session_id: str) -> bool:
+        waits = session_id in self._inbox.sessions()
+        return waits or self._ledger.at_work(session_id) or self._runs.at_work(session_id)
+
+    async def rewrite_prompts(self, text: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]) -> Sequence[str]:
+        """See toolcrib._store.Store.rewrite_prompts."""
+        return self._sessions.rewrite_prompts(text, rewrite)
 
     def close(self) -> None:
         """Do nothing: nothing is open."""

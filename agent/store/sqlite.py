@@ -8,7 +8,7 @@ times the cost.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from agent.store._file import Synchronous
 from agent.store._grants import SqliteAudit, SqliteGrants
 from agent.store._leases import SqliteLeases
 from agent.store._ledger import SqliteLedger
-from agent.store._pruning import count_old, prune
+from agent.store._pruning import count_old, delete, prune, rewrite_prompts
 from agent.store._runs import SqliteInbox, SqliteOrigins, SqliteRuns
 from agent.store._sessions import SqliteSessions
 from agent.store._shared import Clock
@@ -29,6 +29,7 @@ from agent.store._signals import SocketSignals
 from agent.store._tickets import SqliteTickets
 from agent.store._usage import SqliteUsage
 from toolcrib._store import CallRecord, Fence
+from toolcrib._types import Json
 
 if TYPE_CHECKING:
     from agent.store.search.sqlite import SqliteSearch
@@ -138,6 +139,14 @@ class SqliteView:
     async def prune(self, before: float) -> int:
         """See toolcrib._store.Store.prune. A session to which something was said that no run has taken stays too."""
         return await prune(self._database, self.search, self._clock, before)
+
+    async def delete(self, session_ids: Collection[str]) -> Sequence[str]:
+        """See toolcrib._store.Store.delete."""
+        return await delete(self._database, self.search, self._clock, session_ids)
+
+    async def rewrite_prompts(self, text: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]) -> Sequence[str]:
+        """See toolcrib._store.Store.rewrite_prompts."""
+        return await rewrite_prompts(self._database, text, rewrite)
 
     def close(self) -> None:
         """Does nothing: the store that this is a view of is closed by whoever opened it."""

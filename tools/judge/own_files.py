@@ -108,15 +108,15 @@ def _led(act: Act, one: Value, forms: Sequence[Value], basis: Basis) -> list[str
 
 def _reaches_own(act: Act, one: Value, forms: Sequence[Value], led: Sequence[str], basis: Basis) -> bool:
     reads = act.name in _READS
-    if reads and not act.redirects and one.text.endswith(READABLE):
-        return False
     if any(is_protected(there, basis.protected) and not (reads and there.endswith(READABLE)) for there in led):
         return True
+    if reads and not act.redirects and one.text.endswith(READABLE):
+        return False
     where = places(act, basis.home)
     for form in forms:
         wild = is_wild(act, form)
         plain = "/" not in form.text and form.text[:1] not in (".", "~", "*") and not wild
-        if plain and act.name not in TAKES and not any("toolcrib" in cwd for cwd in act.cwds):
+        if plain and act.name not in TAKES and not _works_inside(act, basis):
             continue
         for path in spelled(form, where, basis.home):
             if is_protected(path, basis.protected):
@@ -126,6 +126,11 @@ def _reaches_own(act: Act, one: Value, forms: Sequence[Value], led: Sequence[str
             if _is_taken(act, path, basis):
                 return True
     return False
+
+
+def _works_inside(act: Act, basis: Basis) -> bool:
+    """Return whether a plain name may be a file of ours there."""
+    return any("toolcrib" in cwd or any(map(cwd.startswith, basis.protected)) for cwd in act.cwds)
 
 
 def _is_taken(act: Act, path: str, basis: Basis) -> bool:

@@ -25,6 +25,9 @@ from tools.judge.shell import ShellSyntaxError, ShellTooComplex, parse, tree
 TALKS_ONLY = frozenset({"todo", "clarify", "session_search"})
 """Tools of ours of the kind ``other`` that change nothing outside of the conversation."""
 
+KEEPS = {"memory": "memory changes what later sessions are told"}
+"""Tools of ours that change something that lasts, though no file or command of the person's."""
+
 _NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2"})
 _NETWORK = ("/dev/tcp/", "/dev/udp/")
 _SYSTEM = ("/bin/", "/usr/bin/", "/usr/local/bin/")
@@ -46,7 +49,7 @@ def may_act(entry: ToolEntry, effects: Sequence[Effect], *, setting: Setting, fi
     if not effects:
         if entry.kind == "read" or (entry.kind == "other" and entry.name in TALKS_ONLY):
             return ""
-        return f"{entry.name} does not say what it does"
+        return KEEPS.get(entry.name) or f"{entry.name} does not say what it does"
     if entry.kind not in ("read", "execute"):
         return f"{entry.name} changes files" if entry.kind == "edit" else f"{entry.name} may change something"
     for effect in effects:

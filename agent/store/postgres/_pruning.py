@@ -1,28 +1,40 @@
-"""Forgetting old sessions, with all that was kept of them. A lease stays: its token must not begin again."""
+"""Forgetting sessions, with all of theirs, and what prompts say. A lease stays: its token must not begin again."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from agent.store._shared import rewritten
 from agent.store.postgres._database import PostgresDatabase
-from agent.store.postgres._text import Values
+from agent.store.postgres._text import Values, from_text, to_text
 from agent.store.postgres._tickets import LASTS
+from toolcrib._types import Json
 
 if TYPE_CHECKING:
     from agent.store.postgres._pool import Connection
 
-_OLD = (
-    "updated_at < %(before)s AND NOT EXISTS (SELECT FROM calls WHERE calls.session_id = sessions.id"
+_IDLE = (
+    "NOT EXISTS (SELECT FROM calls WHERE calls.session_id = sessions.id"
     " AND calls.status IN ('new', 'running', 'suspended', 'resuming'))"
     " AND NOT EXISTS (SELECT FROM runs WHERE runs.session_id = sessions.id AND runs.status <> 'ended')"
     " AND NOT EXISTS (SELECT FROM inbox WHERE inbox.session_id = sessions.id AND NOT inbox.taken)"
 )
+_OLD = f"updated_at < %(before)s AND {_IDLE}"
 _THEIRS = (
     "DELETE FROM grants WHERE session_id = ANY(%(old)s) AND scope <> 'always'",
     "DELETE FROM runs WHERE session_id = ANY(%(old)s)",
     "DELETE FROM inbox WHERE session_id = ANY(%(old)s)",
     "DELETE FROM origins WHERE session_id = ANY(%(old)s)",
     "DELETE FROM usage WHERE session_id = ANY(%(old)s)",
+)
+_ALL_THEIRS = (
+    *_THEIRS,
+    "DELETE FROM calls WHERE session_id = ANY(%(old)s)",
+    "DELETE FROM tickets WHERE session_id = ANY(%(old)s)",
+    "DELETE FROM audit WHERE session_id = ANY(%(old)s)",
+    "DELETE FROM steps WHERE session_id = ANY(%(old)s)",
 )
 _GONE = "NOT EXISTS (SELECT FROM sessions WHERE sessions.id = session_id)"
 _REST = (
@@ -51,3 +63,34 @@ async def prune(database: PostgresDatabase, before: float) -> int:
         return len(old)
 
     return await database.transact(None, forget, patient=True)
+
+
+async def delete(database: PostgresDatabase, session_ids: Collection[str]) -> Sequence[str]:
+    """See toolcrib._store.Store.delete."""
+    wanted = [to_text(name) for name in dict.fromkeys(session_ids)]
+
+    async def forget(connection: Connection) -> list[str]:
+        sql = f"DELETE FROM sessions WHERE id = ANY(%(wanted)s) AND {_IDLE} RETURNING id"  # noqa: S608 - ours
+        found = await connection.execute(sql, {"wanted": wanted})
+        deleted = [row[0] for row in await found.fetchall()]
+        for statement in _ALL_THEIRS:
+            await connection.execute(statement, {"old": deleted})
+        return [name for name in dict.fromkeys(session_ids) if to_text(name) in deleted]
+
+    return await database.transact(None, forget, patient=True)
+
+
+async def rewrite_prompts(
+    database: PostgresDatabase, said: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]
+) -> Sequence[str]:
+    """See toolcrib._store.Store.rewrite_prompts."""
+
+    async def work(connection: Connection) -> list[str]:
+        sql = "SELECT id, prompt FROM sessions WHERE strpos(prompt, %(said)s) > 0 FOR UPDATE"
+        found = await (await connection.execute(sql, {"said": json.dumps(said)[1:-1]})).fetchall()
+        changed = list(rewritten([(row[0], row[1]) for row in found], rewrite))
+        for name, prompt in changed:
+            await connection.execute("UPDATE sessions SET prompt = %(prompt)s WHERE id = %(id)s", {"prompt": prompt, "id": name})
+        return [from_text(name) for name, _ in changed]
+
+    return await database.transact(None, work, patient=True)

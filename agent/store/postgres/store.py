@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent.store._shared import Clock
@@ -11,7 +11,7 @@ from agent.store.postgres._database import CONNECTIONS, PostgresDatabase
 from agent.store.postgres._grants import PostgresAudit, PostgresGrants
 from agent.store.postgres._leases import PostgresLeases
 from agent.store.postgres._ledger import PostgresLedger
-from agent.store.postgres._pruning import count_old, prune
+from agent.store.postgres._pruning import count_old, delete, prune, rewrite_prompts
 from agent.store.postgres._runs import PostgresInbox, PostgresOrigins, PostgresRuns
 from agent.store.postgres._sessions import PostgresSessions
 from agent.store.postgres._signals import PostgresSignals
@@ -19,6 +19,7 @@ from agent.store.postgres._tickets import PostgresTickets
 from agent.store.postgres._usage import PostgresUsage
 from agent.store.postgres.address import Address, require_psycopg
 from toolcrib._store import CallRecord, Fence
+from toolcrib._types import Json
 
 if TYPE_CHECKING:
     from agent.store.postgres._search import PostgresSearch
@@ -114,6 +115,14 @@ class _View:
     async def prune(self, before: float) -> int:
         """See toolcrib._store.Store.prune."""
         return await prune(self._database, before)
+
+    async def delete(self, session_ids: Collection[str]) -> Sequence[str]:
+        """See toolcrib._store.Store.delete."""
+        return await delete(self._database, session_ids)
+
+    async def rewrite_prompts(self, text: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]) -> Sequence[str]:
+        """See toolcrib._store.Store.rewrite_prompts."""
+        return await rewrite_prompts(self._database, text, rewrite)
 
 
 class FencedView(_View):

@@ -71,6 +71,7 @@ _GRANTS = frozenset(
         "init",
         "login",
         "undo",
+        "memory",  # also what it shows: another principal's session must not read it
     ]
 )
 _VALUED = frozenset({"--profile", "--platform", "--project"})
@@ -121,7 +122,7 @@ def _has_terminal(view: ActView) -> bool:
 
 
 _OWN_CODE = Regex(
-    r"agent\.(?:allowlist|approvals|cli|config|conversation|crib|granting|grants|process|run|store|undo|workspace)(?:\.|$)"
+    r"agent\.(?:allowlist|approvals|cli|config|conversation|crib|granting|grants|memory|process|run|store|undo|workspace)(?:\.|$)"
     r"|toolcrib\.(?!\*)|tools\.approval(?:\.|$)"
 )
 """Imported names that can be nobody else's, or only by a rare chance, and by which approvals and settings can be changed."""
@@ -163,6 +164,8 @@ RULES = (
             "toolcrib grants add x",
             "toolcrib undo --turn 3",
             "toolcrib sessions prune --older-than 1d",
+            "toolcrib memory forget x --yes",
+            "toolcrib memory",
             "toolcrib approvals answer 81aa --scope once",
         ),
         no=(

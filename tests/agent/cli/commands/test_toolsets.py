@@ -31,6 +31,7 @@ def test_one_is_made_changed_compared_and_taken_out(run: Any, config: Any, agree
         ["-", "terminal"],
         ["-", "write_file"],
         ["-", "search_files"],
+        ["-", "memory"],
         ["-", "session_search"],
         ["-", "clarify"],
     ]
@@ -76,7 +77,16 @@ def test_what_a_change_would_do_is_told_and_not_done(run: Any, config: Any) -> N
     assert _taken(eve, "cli, user eve") == {"read_file", "write_file", "patch", "search_files"}
     assert "(not for the user 'eve' (users.eve in the configuration))" in eve
     one = run("toolsets", "resolve", "--platform", "api", "--with", "toolsets.enabled=[gone]").out
-    assert _taken(one, "api") == {"terminal", "read_file", "write_file", "patch", "search_files", "todo", "session_search"}
+    assert _taken(one, "api") == {
+        "terminal",
+        "read_file",
+        "write_file",
+        "patch",
+        "search_files",
+        "todo",
+        "memory",
+        "session_search",
+    }
     assert "(no session can be opened: unknown toolset 'gone'" in one
     assert run("toolsets", "resolve", "--with", "display.color=never").out == "nobody would get other tools or approvals\n"
     assert file.read_text() == before

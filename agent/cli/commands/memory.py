@@ -1,0 +1,260 @@
+"""``toolcrib memory``: what the agent remembers of a person, for that person to see, change and take out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.below import folders_of, refuse_below
+from agent.cli.app import FAILED, OK, open_crib
+from toolcrib import Principal, ToolcribError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent.crib import Crib
+    from agent.memory.document import MemoryNote
+    from agent.memory.files import MemoryFile, MemoryFolder
+    from toolcrib._store import SessionInfo
+
+HELP = "What the agent remembers of you: show, edit, forget or export it."
+_EPILOG = """\
+examples:
+  toolcrib memory                        what is remembered of you, and of the project of this folder
+  toolcrib memory show --all             and of every project
+  toolcrib memory edit                   the agent's notes, in $VISUAL or $EDITOR; also: edit user, edit project
+  toolcrib memory forget apricots        takes out the notes with that text, and looks for copies of them
+  toolcrib memory forget apricots --yes --copies        unasked, with the sessions and exports that hold them
+  toolcrib memory export -o memory.md    all of it in one file; --json for programs
+  toolcrib memory --of telegram:12345    of a person who comes by a chat platform
+
+A model notes something with the tool `memory`; a session is told the notes that were there when it began. They are Markdown
+files in the state folder (mode 0600): one for the agent's notes, one about the person, one for each project; `show` names them.
+A note is a list item, and ends with a comment that says when and in which session it was made. You may edit the files as you
+like. No tool reads or writes them but `memory`. What reads like an instruction that was smuggled in, or holds a secret, is not
+kept, and a line of that kind that got into a file is not told to models: `show` says which. memory.enabled and memory.max_chars
+are in the configuration.
+
+forget takes the notes out of the files, and out of what earlier sessions were told of them, with free pages and backups of the
+store. A running session has been told already: end it. Then it names the sessions in whose messages the words of a note stand,
+and files that were exported, and offers to delete them.
+
+exit codes: 0 done, 1 there is no such note, a document can't be read, or the answer was no, 2 a wrong command line.
+"""
+_ACTIONS = ("show", "edit", "forget", "export")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EPILOG
+    parser.add_argument("action", nargs="?", choices=_ACTIONS, default="show", help="what to do (default: show)")
+    words = "forget: a text that the notes have; edit: memory (the default), user or project"
+    parser.add_argument("text", metavar="TEXT", nargs="?", default="", help=words)
+    words = "of the person who comes by this chat platform (default: you, who come by none)"
+    parser.add_argument("--of", metavar="PLATFORM:USER", default="", help=words)
+    parser.add_argument("--all", action="store_true", help="show: the documents of all projects")
+    parser.add_argument("--yes", action="store_true", help="forget: do not ask whether to forget the notes")
+    parser.add_argument("--copies", action="store_true", help="forget: delete the sessions and exports that hold them, unasked")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="export: into this file")
+    parser.add_argument("--force", action="store_true", help="export: write over a file that is there")
+    parser.add_argument("--json", action="store_true", help="show, export: as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from tools.dispatch.bridge import run_async
+
+    with open_crib(args) as crib:
+        folder = _folder(crib, args.of)
+        if args.text and args.action in ("show", "export"):
+            raise ToolcribError(f"{args.action} takes no TEXT; `toolcrib memory forget TEXT` forgets the notes that have it")
+        refuse_below(folders_of(crib.config), "looking into or changing what is remembered")
+        if args.action == "edit":
+            return _edit(crib, folder, args.text or "memory")
+        if args.action == "forget":
+            return run_async(_forget(crib, folder, args))
+        return (_export if args.action == "export" else _show)(crib, folder, args)
+
+
+def _folder(crib: Crib, of: str) -> MemoryFolder:
+    from agent.memory.files import MemoryFolder, everyone, project_of
+
+    principal = Principal()
+    if of:
+        platform, colon, user = of.partition(":")
+        principal = Principal(platform, user)
+        known = [one.key for one in everyone() if one.key]
+        if not colon or principal.key not in known:
+            others = f"of these something is: {', '.join(known)}" if known else "nor of anybody else who comes by a platform"
+            raise ToolcribError(f"nothing is remembered of {of!r}; {others}")
+    return MemoryFolder(principal, project_of(crib.project_dir, crib.project_dir))
+
+
+def _files(folder: MemoryFolder, *, every: bool) -> Sequence[MemoryFile]:
+    here = list(folder.files())
+    known = {file.path for file in here}
+    return [*here, *(file for file in folder.every_file() if every and file.path not in known)]
+
+
+def _show(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) -> int:
+    from agent.cli.remembered import as_json, shown
+
+    files = _files(folder, every=args.all)
+    if args.json:
+        print(json.dumps([as_json(file) for file in files], ensure_ascii=False, indent=2))
+        return OK
+    lines = shown(files, crib.config, crib.redactor())
+    print("\n".join(lines))
+    return FAILED if any(line.startswith("✗") for line in lines) else OK
+
+
+def _export(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) -> int:
+    from agent.cli.remembered import as_json
+    from agent.exporting import write
+
+    files = [file for file in _files(folder, every=True) if file.read().parts and file.read().size]
+    if args.json:
+        text = json.dumps([as_json(file) for file in files], ensure_ascii=False, indent=2) + "\n"
+    else:
+        text = "\n".join(file.read().text() for file in files)
+    if args.output is None:
+        print(text, end="")
+        return OK
+    write(args.output, text, force=args.force)
+    print(f"{args.output}: written", file=sys.stderr)
+    return OK
+
+
+# -- edit --------------------------------------------------------------------------------------------------------------
+
+
+def _edit(crib: Crib, folder: MemoryFolder, target: str) -> int:
+    from agent.cli.remembered import NAMES, shown
+    from agent.cli.terminal import is_interactive
+
+    if target not in NAMES:
+        raise ToolcribError(f"there is no document {target!r}; name one of {', '.join(NAMES)}")
+    if not is_interactive():
+        raise ToolcribError(
+            "an editor needs a terminal; the files can be edited as they are: `toolcrib memory --json` names them"
+        )
+    file = folder.file(target)
+    before = file.raw()
+    draft = _draft(folder, file, before)
+    kept = f"what you wrote is in {draft}"
+    if not _edited(draft):
+        raise ToolcribError(f"the editor failed, and nothing was changed; {kept}. Set $VISUAL or $EDITOR to another one")
+    with folder.held():
+        if file.raw() != before:
+            raise ToolcribError(f"{file.path} was changed meanwhile, and is left as it is; {kept}")
+        after = draft.read_bytes()
+        try:
+            text = after.decode("utf-8")
+        except UnicodeDecodeError:
+            raise ToolcribError(f"that is no text in UTF-8, and nothing was changed; {kept}") from None
+        if after != before:
+            folder.write(file, text)
+    draft.unlink()
+    print("\n".join(shown([file], crib.config, crib.redactor())) if after != before else "nothing was changed")
+    return OK
+
+
+def _draft(folder: MemoryFolder, file: MemoryFile, before: bytes) -> Path:
+    """Write a copy for the editor, beside the document, where no tool reads it either."""
+    with folder.held():
+        draft = folder.path / "editing" / f"{os.getpid()}-{file.path.name}"
+        draft.parent.mkdir(mode=0o700, exist_ok=True)
+        draft.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(draft, flags, 0o600), "wb") as opened:  # noqa: PTH123 - a descriptor
+            opened.write(before or f"# {file.title}\n\n- \n".encode())
+    return draft
+
+
+def _edited(draft: Path) -> bool:
+    import shlex
+    import subprocess
+
+    words = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    try:
+        return subprocess.run([*words, str(draft)], check=False).returncode == 0
+    except OSError:
+        return False
+
+
+# -- forget ------------------------------------------------------------------------------------------------------------
+
+
+async def _forget(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) -> int:
+    from agent.cli.escape import tame
+    from agent.cli.terminal import confirm_by_word, is_interactive
+    from agent.memory.forgetting import notes_with, remove, unsay
+
+    if not args.text.strip():
+        raise ToolcribError("say what: toolcrib memory forget TEXT, with a text that the notes have")
+    found = notes_with(folder, args.text)
+    if not found:
+        print("there is no note with that text; `toolcrib memory show --all` lists all")
+        return FAILED
+    print("\n".join(f"- {tame(note.short)}" for _, note in found))
+    question = f"Forget {'this note' if len(found) == 1 else f'these {len(found)} notes'} for good?"
+    if not args.yes:
+        if not is_interactive():
+            raise ToolcribError(f"{question} Nobody can be asked here: add --yes")
+        if not confirm_by_word(question):
+            return FAILED
+    remove(folder, found)
+    notes = [note for _, note in found]
+    told = await unsay(crib.store, notes)
+    sessions = f", and taken out of what {len(told)} session{'' if len(told) == 1 else 's'} were told" if told else ""
+    print(f"forgotten: {len(notes)} note{'' if len(notes) == 1 else 's'}{sessions}")
+    return await _copies(crib, folder, notes, args)
+
+
+async def _copies(crib: Crib, folder: MemoryFolder, notes: Sequence[MemoryNote], args: argparse.Namespace) -> int:
+    """Name what still holds the notes, and delete it where the person wants that."""
+    from agent.cli.escape import tame
+    from agent.cli.storing import kept_damaged
+    from agent.cli.terminal import confirm_by_word, is_interactive
+    from agent.memory.forgetting import files_with, sessions_with
+
+    sessions, files = await sessions_with(crib.store, folder.principal, notes), files_with(folder, notes)
+    if kept := kept_damaged(crib.config):
+        print("not looked into: damaged files that repairs of the store have kept; remove them yourself")
+        print("\n".join(f"  {tame(str(path))}" for path in kept))
+    if not sessions and not files:
+        print("no session says it, and no exported file that is known")
+        return OK
+    print("still held by:")
+    for info in sessions:
+        print(f"  session {info.id[:12]}: {tame(info.title)}")
+    for path in files:
+        print(f"  {tame(str(path))}")
+    if not args.copies and not is_interactive():
+        print("they stay; --copies deletes them")
+        return OK
+    if not args.copies and not confirm_by_word("Delete these too, for good? What else was said there is lost."):
+        return OK
+    return await _delete(crib, sessions, files)
+
+
+async def _delete(crib: Crib, sessions: Sequence[SessionInfo], files: Sequence[Path]) -> int:
+    from agent.cli.escape import tame
+
+    failed = []
+    deleted = await crib.store.delete([info.id for info in sessions])
+    left = [info.id[:12] for info in sessions if info.id not in deleted]
+    failed += [f"session {name} stays: it is at work, or something waits for it" for name in left]
+    gone = 0
+    for path in files:
+        try:
+            path.unlink()
+            gone += 1
+        except OSError as error:
+            failed.append(f"{path} stays: {error.strerror or error}")
+    print(f"deleted: {len(deleted)} session{'' if len(deleted) == 1 else 's'}, {gone} file{'' if gone == 1 else 's'}")
+    for line in failed:
+        print(tame(line), file=sys.stderr)
+    return FAILED if failed else OK

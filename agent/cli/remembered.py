@@ -1,0 +1,67 @@
+"""Memory in words for people: `toolcrib memory` and /memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agent.cli.escape import one_line, tame
+
+if TYPE_CHECKING:
+    from agent.cli.conversation import Conversation
+    from agent.config import Config
+    from agent.memory.files import MemoryFile
+    from tools.redact import Redactor
+
+NAMES = {"memory": "what the agent noted", "user": "about you", "project": "about this project"}
+
+
+async def show_memory(chat: Conversation, rest: str) -> None:
+    """Show what is remembered of whom the chat's session is for, and of its project."""
+    from agent.memory.files import MemoryFolder, project_of
+
+    session, crib = chat.session, chat.opening.crib
+    project = None if session.backend.is_remote else project_of(crib.project_dir, crib.project_dir)
+    folder = MemoryFolder(session.identity.principal, project)
+    chat.screen.text("\n".join(shown(folder.files(), session.config, session.scope.redactor)))
+
+
+def shown(files: Sequence[MemoryFile], config: Config, redactor: Redactor) -> list[str]:
+    """Return the lines: each document with its notes, where they are from, how full it is, and what models are not told."""
+    lines = [line for file in files for line in _document(file, config.memory.max_chars, redactor)]
+    if not lines:
+        lines = ["nothing is remembered yet: the model notes what it will need again, or `toolcrib memory edit` does"]
+    if not config.remembers:
+        lines.append("It is switched off: no model is told it or adds to it (memory.enabled, store.enabled)")
+    return lines
+
+
+def _document(file: MemoryFile, limit: int, redactor: Redactor) -> Iterator[str]:
+    from agent.memory.files import MemoryUnreadable
+    from agent.memory.telling import told_of
+
+    try:
+        document = file.read()
+    except MemoryUnreadable as error:
+        yield f"✗ {tame(str(error))}"
+        return
+    if not document.size:
+        return
+    name = NAMES[file.target] if file.title else f"about the project of {file.path.name}"
+    yield f"{name} ({document.size:,} of {limit:,} characters): {tame(str(file.path))}"
+    for part in document.parts:
+        if part.note is not None:
+            text = tame("\n    ".join(redactor.text(part.note.text).splitlines()))
+            source = ", ".join(filter(None, (part.note.date, part.note.session and f"session {part.note.session}")))
+            yield f"  - {text}{f'  ({tame(source)})' if source else ''}"
+        elif part.raw.strip() and not part.raw.startswith("# "):
+            yield f"    {tame(redactor.text(part.raw.strip()))}"
+    for left in told_of(document, limit, redactor.text)[1]:
+        yield f"  ✗ models are not told {one_line(redactor.text(left.text), 60)!r}: {left.why}"
+
+
+def as_json(file: MemoryFile) -> dict[str, Any]:
+    """Return a document for programs. Raises MemoryUnreadable."""
+    document = file.read()
+    notes = [{"text": note.text, "date": note.date, "session": note.session} for note in document.notes]
+    return {"target": file.target, "path": str(file.path), "characters": document.size, "notes": notes}

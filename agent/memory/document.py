@@ -1,0 +1,136 @@
+"""A memory document: Markdown whose list items are notes, each with the date and the session that it comes from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+from toolcrib._dataclass import dataclass
+from toolcrib._regex import Regex
+
+_SOURCE = Regex(r"[ \t]*<!-- (?P<date>\d{4}-\d\d-\d\d)(?: (?P<session>[^\s<>]{1,64}))? -->[ \t]*\Z")
+_ITEM = Regex(r"[-*][ \t]+(?=\S)")
+_CONTINUED = Regex(r"(?: {2,}|\t)(?=\S)")
+_SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryNote:
+    """A note. ``date`` (2026-01-31) and ``session`` (the beginning of its id) say where it comes from, "" where unknown."""
+
+    text: str
+    date: str = ""
+    session: str = ""
+
+    @property
+    def short(self) -> str:
+        """The note on one line, cut where it is long."""
+        line = " ".join(self.text.split())
+        return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+
+    def written(self) -> str:
+        """Return the note as a list item, with its source in a comment."""
+        source = " ".join(filter(None, (self.date, self.session)))
+        indented = "\n  ".join(self.text.splitlines())
+        return f"- {indented} <!-- {source} -->" if self.date else f"- {indented}"
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPart:
+    """Lines of a document as they stand there: a note, or whatever a person wrote between notes."""
+
+    raw: str
+    note: MemoryNote | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryDocument:
+    """A document's parts in order. Changing it gives another one; parts that are not changed keep their bytes."""
+
+    parts: Sequence[DocumentPart] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> MemoryDocument:
+        """Read a document. Every text is one: a line that is no list item stands between notes."""
+        return cls(tuple(_parts(text.split("\n"))))
+
+    @property
+    def notes(self) -> Sequence[MemoryNote]:
+        """The notes, in order."""
+        return [part.note for part in self.parts if part.note is not None]
+
+    @property
+    def size(self) -> int:
+        """The number of characters that count: of notes and other lines, without sources, title and blank lines."""
+        return sum(len(part.note.text if part.note is not None else _said(part.raw)) for part in self.parts)
+
+    def text(self) -> str:
+        """Return the document as it is written, with a line break at the end."""
+        whole = "\n".join(part.raw for part in self.parts).rstrip("\n")
+        return f"{whole}\n" if whole else ""
+
+    def holding(self, text: str) -> Sequence[MemoryNote]:
+        """Return the notes in which a text stands; a note that is the text and nothing else alone."""
+        found = [note for note in self.notes if text in note.text]
+        return [note for note in found if note.text == text][:1] or found
+
+    def with_note(self, note: MemoryNote, title: str) -> MemoryDocument:
+        """Return it with one more note at the end; a document without anything begins with ``title``."""
+        parts = list(self.parts)
+        while parts and not parts[-1].raw.strip():
+            parts.pop()
+        if not parts:
+            parts.append(DocumentPart(f"# {title}"))
+        if parts[-1].note is None:
+            parts.append(DocumentPart(""))
+        return MemoryDocument((*parts, DocumentPart(note.written(), note)))
+
+    def replacing(self, old: MemoryNote, new: MemoryNote | None) -> MemoryDocument:
+        """Return it with another note in the place of one, or without that note."""
+        at = next(number for number, part in enumerate(self.parts) if part.note is old)
+        put = () if new is None else (DocumentPart(new.written(), new),)
+        return MemoryDocument((*self.parts[:at], *put, *self.parts[at + 1 :]))
+
+    def without(self, notes: Iterable[MemoryNote]) -> MemoryDocument:
+        """Return it without these notes."""
+        gone = {id(note) for note in notes}
+        return MemoryDocument(tuple(part for part in self.parts if part.note is None or id(part.note) not in gone))
+
+
+def note_of(text: str, session: str = "") -> MemoryNote:
+    """Return a note that is made today. Blank lines and blanks at the ends are left out: they would end it."""
+    lines = [line.strip() for line in text.strip().splitlines()]
+    return MemoryNote("\n".join(filter(None, lines)), time.strftime("%Y-%m-%d"), session)
+
+
+def _parts(lines: Sequence[str]) -> Iterator[DocumentPart]:
+    item: list[str] = []
+    for line in lines:
+        if item and _CONTINUED.match(line):
+            item.append(line)
+            continue
+        if item:
+            yield _item(item)
+            item = []
+        if _ITEM.match(line):
+            item = [line]
+        else:
+            yield DocumentPart(line)
+    if item:
+        yield _item(item)
+
+
+def _item(lines: Sequence[str]) -> DocumentPart:
+    raw = "\n".join(lines)
+    match = _ITEM.match(lines[0])
+    assert match is not None  # noqa: S101 - whoever gathered the lines looked
+    told = "\n".join([lines[0][match.end() :], *(line.strip() for line in lines[1:])])
+    source = _SOURCE.search(told)
+    if source is None:
+        return DocumentPart(raw, MemoryNote(told.strip()))
+    return DocumentPart(raw, MemoryNote(told[: source.start()].strip(), source["date"], source["session"] or ""))
+
+
+def _said(line: str) -> str:
+    """Return what a line between notes says; "" for the title."""
+    return "" if line.startswith("# ") else line.strip()

@@ -1,0 +1,108 @@
+"""Forgetting a note: in its document, in what sessions were told of it, and in the copies that a person is offered to delete."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from agent.exporting import exports
+from agent.memory.document import MemoryNote
+from agent.memory.files import MemoryFile, MemoryFolder
+from toolcrib import Principal
+from toolcrib._search import SearchFilter, SearchRefused
+from toolcrib._store import SessionInfo, Store
+from toolcrib._types import Json
+
+FoundNote: TypeAlias = tuple[MemoryFile, MemoryNote]
+_MOST = 1_000
+"""Messages that are looked at for copies of one note."""
+_LARGEST = 64 * 1024 * 1024
+"""Bytes of an export that is read."""
+
+
+def notes_with(folder: MemoryFolder, text: str) -> Sequence[FoundNote]:
+    """Return the principal's notes in which a text stands, in whatever case, of all projects. Raises MemoryUnreadable."""
+    wanted = " ".join(text.casefold().split())
+    return [
+        (file, note)
+        for file in folder.every_file()
+        for note in file.read().notes
+        if wanted in " ".join(note.text.casefold().split())
+    ]
+
+
+def remove(folder: MemoryFolder, found: Sequence[FoundNote]) -> None:
+    """Remove notes from their documents. Raises MemoryUnreadable, and ToolcribError where a file can't be written."""
+    with folder.held():
+        for path in dict.fromkeys(file.path for file, _ in found):
+            file = next(file for file, _ in found if file.path == path)
+            gone = {note for where, note in found if where.path == path}
+            document = file.read()
+            left = document.without(note for note in document.notes if note in gone)
+            folder.write(file, left.text())
+
+
+async def unsay(store: Store, notes: Sequence[MemoryNote]) -> Sequence[str]:
+    """Take notes out of what sessions were told of the memory. Return the sessions' ids. Raises StoreFailed."""
+    changed: list[str] = []
+    for note in notes:
+        told = "- " + "\n  ".join(note.text.splitlines())
+
+        def without(prompt: Mapping[str, Json], told: str = told) -> Mapping[str, Json]:
+            return {**prompt, "memory": "".join(_unsaid(str(prompt.get("memory", "")), told))}
+
+        changed += await store.rewrite_prompts(told, without)
+    return list(dict.fromkeys(changed))
+
+
+def _unsaid(memory: str, told: str) -> Iterator[str]:
+    """Yield the parts of a text around an item, which goes with its date up to the end of its line."""
+    before, found, after = memory.partition(told)
+    yield before
+    if found:
+        _, _, rest = after.partition("\n")
+        yield from _unsaid(rest, told)
+
+
+async def sessions_with(store: Store, principal: Principal, notes: Sequence[MemoryNote]) -> Sequence[SessionInfo]:
+    """Return the principal's sessions in whose messages the words of a note stand, one behind the other. Raises StoreFailed."""
+    ids: dict[str, None] = {}
+    where = SearchFilter(principal=principal)
+    for note in notes:
+        words = " ".join(note.text.replace('"', " ").split())
+        try:
+            hits = await store.search.find(f'"{words}"', where, order="newest", limit=_MOST)
+        except SearchRefused:
+            continue
+        ids.update(dict.fromkeys(hit.session_id for hit in hits))
+    found = [await store.sessions.get(name) for name in ids]
+    return [info for info in found if info is not None]
+
+
+def files_with(folder: MemoryFolder, notes: Sequence[MemoryNote]) -> Sequence[Path]:
+    """Return the files that hold a note: those that sessions or memory were exported into, and what an editor or a process that
+    was killed left beside the documents.
+    """
+    documents = {file.path for file in folder.every_file()}
+    left = [path for path in sorted(folder.path.rglob("*")) if path not in documents and not path.is_symlink()]
+    return [path for path in (*exports(), *left) if _holds(path, notes)]
+
+
+def _holds(path: Path, notes: Sequence[MemoryNote]) -> bool:
+    try:
+        if not path.is_file() or path.stat().st_size > _LARGEST:
+            return False
+        text = " ".join(path.read_text("utf-8", errors="replace").split())
+    except OSError:
+        return False
+    return any(form in text for note in notes for form in _forms(" ".join(note.text.split())))
+
+
+def _forms(text: str) -> Iterator[str]:
+    """Yield the text as documents write it: plain, as JSON or twice so, and each of them as HTML."""
+    for _ in range(3):
+        yield from (text, html.escape(text), html.escape(text, quote=False))
+        text = json.dumps(text, ensure_ascii=False)[1:-1]

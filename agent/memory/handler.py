@@ -1,0 +1,110 @@
+"""The handler of ``memory``: what a session's model may note of the person whom it serves, and of the project."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolcrib import ExecutionFailed, InvalidArguments, ToolCallContext, ToolcribError, ToolError, ToolResult, ToolStatus
+from toolcrib._dataclass import dataclass
+
+if TYPE_CHECKING:
+    from agent.memory.document import MemoryDocument, MemoryNote
+
+_LISTED = 40
+"""Notes that an error lists."""
+_SESSION_CHARS = 12
+
+
+@dataclass(slots=True)
+class MemoryKeeper:
+    """``folder`` is where the session works, ``project_dir`` its workspace. ``redact`` takes known secrets out of a text;
+    ``max_chars`` is how much one document may hold.
+    """
+
+    session_id: str
+    folder: str | None
+    project_dir: Path
+    max_chars: int
+    redact: Callable[[str], str] = str
+
+    def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
+        """``data``: {target, done, notes: N, used, limit}: how full the document is now, in characters.
+
+        Raises InvalidArguments, which names the notes that may have been meant, and ExecutionFailed where nothing can be kept.
+        """
+        from agent.memory.files import MemoryFolder, project_of, remembers
+
+        principal = ctx.run_identity.principal
+        if not remembers(principal):
+            raise ExecutionFailed("nothing is remembered of somebody without a name: others have none here either")
+        project = None if self.folder is None else project_of(Path(self.folder), self.project_dir)
+        where = MemoryFolder(principal, project)
+        work, done = self._work(args)
+        try:
+            file = where.file(args["target"])
+            after = where.change(file, lambda document: work(document, file.title))
+        except ToolError:
+            raise
+        except ToolcribError as error:
+            raise ExecutionFailed(str(error)) from error
+        data = {"target": args["target"], "done": done, "notes": len(after.notes), "used": after.size, "limit": self.max_chars}
+        person = f"{done}: {_shown(args)} ({after.size:,} of {self.max_chars:,} characters)"
+        return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"person": person})
+
+    def _work(self, args: dict[str, Any]) -> tuple[Callable[[MemoryDocument, str], MemoryDocument], str]:
+        from agent.memory.document import note_of
+
+        action, old = args["action"], args.get("old_text", "").strip()
+        if action != "add" and not old:
+            raise InvalidArguments(f"old_text: say which note to {action}, by a part of it that no other has")
+        if action == "remove":
+            return lambda document, _: document.replacing(_found(document, old), None), "removed"
+        note = note_of(args.get("content", ""), self.session_id[:_SESSION_CHARS])
+        if not note.text:
+            raise InvalidArguments("content: say what to note")
+        self._screen(note.text)
+        if action == "add":
+            return lambda document, title: self._added(document, note, title), "added"
+        return lambda document, _: self._fitting(document.replacing(_found(document, old), note), document), "replaced"
+
+    def _screen(self, text: str) -> None:
+        from agent.memory.screening import why_not
+
+        if why := why_not(text, self.redact):
+            raise InvalidArguments(f"content: it is not kept: {why}")
+
+    def _added(self, document: MemoryDocument, note: MemoryNote, title: str) -> MemoryDocument:
+        if any(known.text == note.text for known in document.notes):
+            return document
+        return self._fitting(document.with_note(note, title), document)
+
+    def _fitting(self, after: MemoryDocument, before: MemoryDocument) -> MemoryDocument:
+        if after.size > self.max_chars and after.size > before.size:
+            raise InvalidArguments(
+                f"content: the document would have {after.size:,} characters, and {self.max_chars:,} are its limit: remove or"
+                f" shorten notes first, or put several into one. It has:\n{_list(before.notes)}"
+            )
+        return after
+
+
+def _found(document: MemoryDocument, text: str) -> MemoryNote:
+    found = document.holding(text)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InvalidArguments(f"old_text: it stands in {len(found)} notes; take more of one:\n{_list(found)}")
+    if not document.notes:
+        raise InvalidArguments("old_text: this document has no notes")
+    raise InvalidArguments(f"old_text: it stands in no note. There are:\n{_list(document.notes)}")
+
+
+def _list(notes: Sequence[MemoryNote]) -> str:
+    more = [f"and {len(notes) - _LISTED} more"] if len(notes) > _LISTED else []
+    return "\n".join([*(f"- {note.short}" for note in notes[:_LISTED]), *more])
+
+
+def _shown(args: dict[str, Any]) -> str:
+    text = " ".join((args.get("content") or args.get("old_text") or "").split())
+    return f"{args['target']}: {text}"

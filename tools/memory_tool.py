@@ -1,0 +1,46 @@
+"""The schema of ``memory``. Its handler belongs to the agent loop: agent/memory/handler.py."""
+
+from __future__ import annotations
+
+from tools.registry import registry
+
+TARGETS = ("memory", "user", "project")
+
+registry.register(
+    name="memory",
+    toolset="memory",
+    schema={
+        "description": (
+            "Keep short notes that later sessions with this person begin with. Note what will matter again and can't be looked"
+            " up: corrections, preferences, how things are done here. No progress of a task (todo), secrets or text of others."
+            " This session's prompt stays as it is; the notes are kept at once."
+        ),
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "action": {"type": "string", "enum": ["add", "replace", "remove"]},
+                "target": {
+                    "type": "string",
+                    "enum": list(TARGETS),
+                    "description": "memory: your own notes. user: who the person is and what they prefer. project: what holds in"
+                    " this project only.",
+                },
+                "content": {
+                    "type": "string",
+                    "maxLength": 1000,
+                    "description": "For add and replace: the note, as short as can be understood without this conversation.",
+                },
+                "old_text": {
+                    "type": "string",
+                    "maxLength": 1000,
+                    "description": "For replace and remove: a part of the note that no other note has.",
+                },
+            },
+            "required": ["action", "target"],
+            "additionalProperties": False,
+        },
+    },
+    handler=None,
+    kind="other",
+    emoji="🧠",
+)
