@@ -107,14 +107,15 @@ def test_a_call_without_an_id_gets_one_that_stays(start: Start, tmp_path: Path) 
 
 
 def test_an_error_inside_a_good_answer_is_an_error(start: Start) -> None:
-    """X-4: with the text that had come, which does not enter the conversation."""
+    """X-4: with the text that had come, which the conversation keeps as broken off."""
     broken = ChatServer.stream(delta(content="So far"), {"error": {"message": "out of memory", "code": 500}}, done=False)
     agent, server = start(broken, ChatServer.text("Well."))
     with pytest.raises(ProviderError, match="out of memory") as caught:
         agent.ask("one")
     assert caught.value.text == "So far"
     assert agent.ask("two").text == "Well."
-    assert [message["content"] for message in server.requests[1]["messages"][1:]] == ["one", "two"]
+    kept = "So far\n\n[the connection to the model ended here]"
+    assert [message["content"] for message in server.requests[1]["messages"][1:]] == ["one", kept, "two"]
 
 
 @pytest.mark.parametrize("finish", ["stop", "", None, "tool_calls", "function_call"])

@@ -56,7 +56,7 @@ def test_the_screen_is_measured(root: Path) -> None:
     assert done.returncode in (0, 1), done.stderr
     assert done.stderr == ""
     names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
-    shown = ("first_prompt", "echo", "first_token", "first_token_p95", "bytes", "render", "program")
+    shown = ("first_prompt", "resume", "echo", "first_token", "first_token_p95", "bytes", "render", "program")
     assert names == [f"face.{name}" for name in shown]
 
 
@@ -234,8 +234,10 @@ def test_the_store_is_measured_beside_another_process(root: Path) -> None:
     assert done.returncode in (0, 1), done.stderr
     names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
     assert names[:4] == ["store.append", "store.append_rate", "store.append_alone", "store.blocking"]
-    if names[4:]:
-        assert names[4:] == ["store.append_postgres", "store.blocking_postgres"]
+    large = ["store.size", "store.start", "store.search_rare", "store.search_newest", "store.search_ranked"]
+    assert names[4:9] == large
+    if names[9:]:
+        assert names[9:] == ["store.append_postgres", "store.blocking_postgres"]
         assert done.stderr == ""
     else:
         assert "the figures of PostgreSQL are left out" in done.stderr
