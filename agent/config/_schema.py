@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent.config._environments import EnvironmentsConfig
-from agent.config._model import COUNT, DisplayConfig, ModelConfig, RetryConfig, RunConfig, SmartConfig, StoreConfig, UndoConfig
+from agent.config._model import (
+    COUNT,
+    CompressionConfig,
+    DisplayConfig,
+    ModelConfig,
+    RetryConfig,
+    RunConfig,
+    SmartConfig,
+    StoreConfig,
+    UndoConfig,
+)
 from agent.config._paths import config_path, expanded, state_dir
 from agent.config._rules import RULES_DOC, TOOLS_DOC, OperatorRule, OperatorToolRule
 from agent.config._setting import (
@@ -266,6 +276,7 @@ class Config:
     """
 
     model: ModelConfig = field(default_factory=ModelConfig)
+    compression: CompressionConfig = field(default_factory=CompressionConfig)
     run: RunConfig = field(default_factory=RunConfig)
     retry: RetryConfig = field(default_factory=RetryConfig)
     toolsets: ToolsetsConfig = field(default_factory=ToolsetsConfig)
