@@ -34,8 +34,8 @@ class SessionSearch:
 
     async def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         """``data``: {hits: [{session, title, place, role, when, text, before?, after?}]} for a query, the newest or best first;
-        {session, title, messages: [{place, role, when, text}]} around a place; {session, title, place, role, page, pages, text} of
-        one message. Raises InvalidArguments.
+        {session, title, messages: [{place, role, when, text}]} around a place; {session, title, place, role, page, pages, text}
+        of one message. Raises InvalidArguments.
         """
         session = await self._named(args["session"]) if args.get("session") else None
         if args.get("around") is not None:

@@ -22,8 +22,9 @@ ROLE = "compressed"
 SHORT = 400
 """Characters of a result that is never shortened: the note in its place would take as much."""
 ID_CHARS = 12
+MOST_FILES = 12
 _MESSAGE_CHARS = 24_000
-"""Characters that are kept of a message of the person's from before; the window bounds it further, see ``Cut.message``."""
+"""Characters that are kept of a message of the person's from before; ``CompressionCut.message`` may bound it further."""
 _FILE_TOOLS = frozenset({"read_file", "write_file", "patch"})
 _GOES_ON = "I have read the summary, and go on from there."
 _SUMMARY = """\
@@ -41,7 +42,7 @@ _LAST = "[What the person said last, message {place}:]\n\n{text}"
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class CompressionCut:
     """Places of a compression: the summary stands for the records before ``until``. ``first`` is that of the first message of
     the person, ``asked`` that of their last before ``until`` where none follows; None for none.
 
@@ -62,7 +63,7 @@ class Cut:
         return {**given, "most": self.most, "message": self.message}
 
     @classmethod
-    def of(cls, record: Record) -> Cut:
+    def of(cls, record: Record) -> CompressionCut:
         """Read a record of a compression. Raises KeyError, TypeError and ValueError for one that is broken."""
         given = record["cut"]
         numbers = {name: None if given.get(name) is None else int(given[name]) for name in ("first", "asked", "most")}
@@ -73,7 +74,7 @@ def told(mark: int, read: Reading, session_id: str) -> Iterator[Record]:
     """Yield what a model reads of a session whose last compression is recorded at the place ``mark``."""
     record = next(iter(read(mark, mark + 1)), None)
     try:
-        cut = Cut.of(record) if record is not None and record.get("role") == ROLE else None
+        cut = CompressionCut.of(record) if record is not None and record.get("role") == ROLE else None
     except (KeyError, TypeError, ValueError):
         cut = None
     if record is None or cut is None or not 0 <= cut.until <= mark:
@@ -82,7 +83,7 @@ def told(mark: int, read: Reading, session_id: str) -> Iterator[Record]:
     yield from shown(record, cut, mark, read, session_id)
 
 
-def shown(record: Record, cut: Cut, mark: int, read: Reading, session_id: str) -> Iterator[Record]:
+def shown(record: Record, cut: CompressionCut, mark: int, read: Reading, session_id: str) -> Iterator[Record]:
     """Yield what a model reads with this record of a compression at ``mark``."""
     searches = bool(record.get("search"))
     opens = record.get("text") or cut.until
@@ -98,7 +99,7 @@ def shown(record: Record, cut: Cut, mark: int, read: Reading, session_id: str) -
     yield from (one for one in read(mark + 1, None) if one.get("role") != ROLE)
 
 
-def _opening(record: Record, cut: Cut, read: Reading, session_id: str) -> Record:
+def _opening(record: Record, cut: CompressionCut, read: Reading, session_id: str) -> Record:
     parts, images = [], []
     if cut.first is not None:
         first = next(iter(read(cut.first, cut.first + 1)), {})
@@ -113,11 +114,11 @@ def _opening(record: Record, cut: Cut, read: Reading, session_id: str) -> Record
     return {**opening, "images": images} if images else opening
 
 
-def _head(text: str, cut: Cut) -> str:
+def _head(text: str, cut: CompressionCut) -> str:
     return text if len(text) <= cut.message else f"{text[: cut.message]}\n[... {len(text) - cut.message:,} more characters]"
 
 
-def summary_text(record: Record, cut: Cut, session_id: str) -> str:
+def summary_text(record: Record, cut: CompressionCut, session_id: str) -> str:
     """Return a summary as the model reads it: marked as text of a model, with the todo list and the files of that time."""
     kept = record.get("kept") or {}
     parts = [str(record.get("text", ""))]
@@ -143,7 +144,7 @@ def taken_over(record: Record) -> dict[str, Any]:
     return taken
 
 
-def _shortened(record: Record, place: int, cut: Cut, session_id: str) -> Record:
+def _shortened(record: Record, place: int, cut: CompressionCut, session_id: str) -> Record:
     most = 0 if place < cut.short else cut.most
     if record.get("role") != "results" or most is None:
         return record
@@ -165,7 +166,7 @@ def _short_result(result: Record, place: int, most: int, session_id: str) -> Rec
     return {**without, "text": encode({**beginning, "left_out": said}).decode()}
 
 
-def last_files(records: Sequence[Record], most: int = 12) -> list[str]:
+def last_files(records: Sequence[Record]) -> list[str]:
     """Return the files that calls in these records named last, the last one first: what the model had open."""
     found: dict[str, None] = {}
     for record in reversed(records):
@@ -174,6 +175,6 @@ def last_files(records: Sequence[Record], most: int = 12) -> list[str]:
             path = args.get("path") if isinstance(args, Mapping) else None
             if isinstance(path, str) and path and call.get("name") in _FILE_TOOLS:
                 found.setdefault(path[:300])
-            if len(found) == most:
+            if len(found) == MOST_FILES:
                 return list(found)
     return list(found)

@@ -12,11 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from agent.context import BYTES_A_TOKEN, ContextUse, tokens_of, tokens_of_record
-from agent.conversation.compressed import ROLE, Cut, last_files, shown
+from agent.conversation.compressed import MOST_FILES, ROLE, CompressionCut, last_files, shown
 from agent.conversation.transcript import Record
 from agent.prices import Prices
 from agent.providers.abilities import prices_of
 from agent.summarising import NotSummarised, Summariser, told_of
+from toolcrib import TokenPrices
 from toolcrib._dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -91,37 +92,46 @@ async def compress(session: Session, used: ContextUse, why: Why) -> Compression 
     if not middle:
         cut = _only_shorter(talk, cut)
     before = str(talk.last.get("text", ""))
-    about: dict[str, Any] = {}
-    usage: Mapping[str, int] = {}
-    text, cost = before, 0.0
-    if middle:
-        summary = await summariser.summarise(list(map(told_of, middle)), before=before, window=window, words=words)
-        replaced = tokens_of(before) + sum(map(tokens_of_record, middle))
-        if tokens_of(summary.text) >= replaced:
-            raise NotSummarised("the model's summary is longer than what it was to replace")
-        text, usage = summary.text, summary.usage
-        prices = _prices(session)
-        cost = prices.cost(usage) if prices is not None and usage else 0.0
-        about = {"model": summary.model, "via": dict(summary.via), "usage": dict(usage), **({"cost": cost} if prices else {})}
     record: Record = {
         "role": ROLE,
-        "text": text,
+        "text": before,
         "cut": cut.to_json(),
         "why": why,
         "search": "session_search" in session.names,
-        "kept": {"todos": list(session.scope.state.get("todos") or ()), "files": last_files([one for _, one in talk.records])},
+        "kept": {"todos": list(session.scope.state.get("todos") or ()), "files": _files(talk)},
         "at": time.time(),
-        **about,
     }
-    tokens = sum(tokens_of_record(one) for one in shown(record, cut, talk.count, talk.read, session.id))
-    after = int((fixed + tokens) * share)
-    if why == "threshold" and used.tokens - after < window * _GAIN:
+    least = window * _GAIN if why == "threshold" else 1
+    if _won(session, talk, record, talked) * share < least:  # with no more summary than there is: none can win that then
         return None
-    record |= {"before": used.tokens, "after": after}
-    return Compression(record, used.tokens, after, usage, cost)
+    usage: Mapping[str, int] = {}
+    cost = 0.0
+    if middle:
+        summary = await summariser.summarise(list(map(told_of, middle)), before=before, window=window, words=words)
+        usage, prices = summary.usage, _prices(session)
+        cost = prices.cost(usage) if prices is not None and usage else 0.0
+        record |= {"text": summary.text, "model": summary.model, "via": dict(summary.via), "usage": dict(usage)}
+        record |= {"cost": cost} if prices is not None else {}
+    won = _won(session, talk, record, talked) * share
+    if won < least:
+        raise NotSummarised("the model's summary is as long as what it was to replace")
+    after = max(used.tokens - int(won), 0)
+    return Compression(record | {"before": used.tokens, "after": after}, used.tokens, after, usage, cost)
 
 
-def _prices(session: Session) -> Any:
+def _won(session: Session, talk: _Conversation, record: Record, talked: int) -> int:
+    """Return by how many tokens ``record`` makes the conversation shorter than the ``talked`` ones that it has now."""
+    return talked - sum(map(tokens_of_record, shown(record, CompressionCut.of(record), talk.count, talk.read, session.id)))
+
+
+def _files(talk: _Conversation) -> list[str]:
+    """Return the files that were worked on last, those of the compression before among them."""
+    kept = talk.last.get("kept")
+    earlier = kept.get("files") or () if isinstance(kept, Mapping) else ()
+    return list(dict.fromkeys([*last_files([one for _, one in talk.records]), *earlier]))[:MOST_FILES]
+
+
+def _prices(session: Session) -> TokenPrices | None:
     provider = session.link.provider
     if session.config.compression.model or session.config.compression.base_url:
         return None  # what that model costs nobody says
@@ -136,7 +146,7 @@ async def _read(session: Session) -> _Conversation:
     if mark is not None:
         last = (await store.messages(session.id, offset=mark, limit=1))[0]
         try:
-            cut = Cut.of(last)
+            cut = CompressionCut.of(last)
         except (KeyError, TypeError, ValueError):
             last = {}
         else:
@@ -152,14 +162,16 @@ async def _read(session: Session) -> _Conversation:
 def _told(session: Session, talk: _Conversation) -> Iterable[Mapping[str, Any]]:
     if not talk.last:
         return [record for _, record in talk.records]
-    return shown(talk.last, Cut.of(talk.last), talk.count, talk.read, session.id)
+    return shown(talk.last, CompressionCut.of(talk.last), talk.count, talk.read, session.id)
 
 
 # -- where to cut ------------------------------------------------------------------------------------------------------
 
 
-def _cut(talk: _Conversation, room: int, window: int) -> Cut | None:
-    """Return the places of the cut: as many turns at the end as ``room`` tokens take, the last one always; None for no cut."""
+def _cut(talk: _Conversation, room: int, window: int) -> CompressionCut | None:
+    """Return the places of the cut: as many turns at the end as ``room`` tokens take, the last one always, and half of them at
+    most, so that there is something to summarise; None for no cut.
+    """
     records = talk.records
     starts = [number for number, (_, record) in enumerate(records) if record.get("role") != "results"]
     if not starts:
@@ -172,7 +184,7 @@ def _cut(talk: _Conversation, room: int, window: int) -> Cut | None:
     begin, size = starts[-1], _sizes(records[starts[-1] :])
     most = None if size <= room else _fitting(records[begin:], room)
     if most is None:
-        for start in reversed(starts[:-1]):
+        for start in reversed(starts[len(starts) // 2 : -1]):
             if start >= whole and size + _sizes(records[start:begin]) > room // 2:
                 whole = begin  # the rest of the room is for many turns with a line of each result
             more = _sizes(records[start:begin], short=start < whole)
@@ -181,12 +193,12 @@ def _cut(talk: _Conversation, room: int, window: int) -> Cut | None:
             begin, size = start, size + more
     if begin == starts[0] and most is None and not any(_size(one) > _size(one, short=True) for _, one in records[:whole]):
         return None
-    until = records[begin][0] if begin else (Cut.of(talk.last).until if talk.last else 0)
+    until = records[begin][0] if begin else (CompressionCut.of(talk.last).until if talk.last else 0)
     kept_user = any(record.get("role") == "user" for _, record in records[begin:])
     spoken = [place for place, record in records[:begin] if record.get("role") == "user"]
     asked = None if kept_user else spoken[-1] if spoken else _earlier(talk)
     opened = until > 0
-    return Cut(
+    return CompressionCut(
         until,
         records[max(whole, begin)][0],
         first if opened and first is not None and first < until else None,
@@ -196,14 +208,14 @@ def _cut(talk: _Conversation, room: int, window: int) -> Cut | None:
     )
 
 
-def _only_shorter(talk: _Conversation, cut: Cut) -> Cut:
+def _only_shorter(talk: _Conversation, cut: CompressionCut) -> CompressionCut:
     """Return the cut of the compression before, with results as short as ``cut`` has them."""
-    last = Cut.of(talk.last) if talk.last else Cut(0, 0)
+    last = CompressionCut.of(talk.last) if talk.last else CompressionCut(0, 0)
     return replace(last, short=cut.short, most=cut.most)
 
 
 def _earlier(talk: _Conversation) -> int | None:
-    return Cut.of(talk.last).asked if talk.last else None
+    return CompressionCut.of(talk.last).asked if talk.last else None
 
 
 def _sizes(records: Sequence[tuple[int, Mapping[str, Any]]], *, short: bool = False) -> int:

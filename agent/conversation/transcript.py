@@ -234,6 +234,8 @@ class Transcript:
         if info is not None and info.via:
             return info.via
         async for record in self.backwards():
+            if record.get("role") == ROLE:  # its model may be another one
+                continue
             unknown = {} if record.get("role") == "assistant" else {"fallback": True}
             via: Mapping[str, Any] = record.get("via", unknown)
             if not via.get("fallback"):

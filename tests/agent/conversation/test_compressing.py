@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ async def test_a_context_that_fills_is_compressed_and_the_session_goes_on(projec
     assert all(event.after < event.before and event.why == "threshold" for event in told)
     made = [record for record in records if record["role"] == "compressed"]
     assert len(made) == len(told) == len(server.summaries)
-    assert [record["text"] for record in records if record["role"] == "user"][0] == f"remember that {SECRET}"
+    assert next(record["text"] for record in records if record["role"] == "user") == f"remember that {SECRET}"
     assert sum(record["role"] == "results" for record in records) == 12
     messages = server.requests[-1]["messages"]
     opening = messages[1]
@@ -82,14 +83,15 @@ async def test_a_context_that_fills_is_compressed_and_the_session_goes_on(projec
     assert opening["content"].startswith(f"remember that {SECRET}\n\n[To save room")
     assert "no permission" in opening["content"]
     roles = [message["role"] for message in messages[1:]]
-    assert all(one != after or one == "tool" for one, after in zip(roles, roles[1:], strict=False))
+    assert all(one != after or one == "tool" for one, after in pairwise(roles))
     assert {part.name for part in used.parts} >= {"summary", "replies"}
     assert sum(one.count for one in spent if not one.tool) == 25 + len(made)
 
 
 async def test_old_results_say_how_they_are_read_again(project: Path) -> None:
     def answer(sent: dict[str, Any]) -> Any:
-        return [("session_search", page)] if "again" in last_text(sent) and sent["messages"][-1]["role"] == "user" else chatty(sent)
+        asked = sent["messages"][-1]["role"] == "user" and "again" in last_text(sent)
+        return [("session_search", page)] if asked else chatty(sent)
 
     page: dict[str, Any] = {}
     with WindowServer(WINDOW, answer) as server:
@@ -101,12 +103,13 @@ async def test_old_results_say_how_they_are_read_again(project: Path) -> None:
             place = next(number for number, one in enumerate(await session.records()) if f"around {number} and" in left)
             page |= {"session": session.id[:12], "around": place, "page": 1}
             await session.ask("look again")
-            results = (await session.records())[-2]["results"][0]["text"]
+            read = [one for one in await session.records() if one["role"] == "results"][-1]["results"][0]
             await session.close()
     assert left.startswith("read_file returned ")
     assert f'session "{session.id[:12]}"' in left
-    assert "line 0 of a long file" in results
-    assert json.loads(results)["pages"] >= 1
+    assert read["name"] == "session_search"
+    assert "line 0 of a long file" in read["text"]
+    assert json.loads(read["text"])["pages"] >= 1
 
 
 async def test_a_server_that_refuses_is_asked_once_more_with_less(project: Path) -> None:
