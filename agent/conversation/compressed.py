@@ -166,6 +166,15 @@ def _short_result(result: Record, place: int, most: int, session_id: str) -> Rec
     return {**without, "text": encode({**beginning, "left_out": said}).decode()}
 
 
+def compression_words(record: Record) -> str:
+    """Return what happened by a record of a compression, in words; the summary itself is not among them."""
+    return f"context compressed, {_number(record.get('before'))} → about {_number(record.get('after'))} tokens"
+
+
+def _number(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else "?"
+
+
 def last_files(records: Sequence[Record]) -> list[str]:
     """Return the files that calls in these records named last, the last one first: what the model had open."""
     found: dict[str, None] = {}
