@@ -26,7 +26,7 @@ SLASH = {
     "/show": "/show N prints whole what was shown in short, with #N behind it; /show alone, the last one; /show all, the session",
     "/new": "begin a new session",
     "/fork": "/fork [N] begins a session that takes over your last N messages and what followed; without N what fits well",
-    "/compress": "summarise the middle of this session now, so that the model can read on; all of it is kept and can be searched",
+    "/compress": "summarise the middle of this session now; nothing is lost",
     "/context": "what fills the model's context, and how much it can read",
     "/sessions": "the last sessions",
     "/resume": "/resume ID continues one",
