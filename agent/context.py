@@ -95,6 +95,7 @@ def tokens_of_record(record: Mapping[str, Any]) -> int:
 
 class _Sums:
     def __init__(self) -> None:
+        self.opening = ContextPart("summary")
         self.said = ContextPart("your messages")
         self.replies = ContextPart("replies")
         self.calls = ContextPart("calls")
@@ -105,7 +106,7 @@ class _Sums:
         self.since = 0
 
     def parts(self) -> list[ContextPart]:
-        return [part for part in (self.said, self.replies, self.calls, self.results, self.images) if part.count]
+        return [part for part in (self.opening, self.said, self.replies, self.calls, self.results, self.images) if part.count]
 
     def add(self, record: Mapping[str, Any]) -> _Sums:
         before = sum(part.tokens for part in self.parts())
@@ -116,7 +117,8 @@ class _Sums:
                 self.large.append(LargeResult(str(result.get("call_id", "")), str(result.get("name", "")), tokens))
                 self._pictured(result)
         else:
-            _count(self.replies if role == "assistant" else self.said, str(record.get("text", "")))
+            said = self.opening if record.get("opens") else self.replies if role == "assistant" else self.said
+            _count(said, str(record.get("text", "")))
             for call in record.get("calls") or ():
                 _count(self.calls, str(call["name"]) + json.dumps(call["args"], ensure_ascii=False, default=str))
             self._pictured(record)
@@ -153,7 +155,7 @@ async def measure(session: Session, *, asks: bool = False) -> ContextUse:
     from tools.dispatch.threads import in_daemon_thread
 
     sums = _Sums()
-    await in_daemon_thread(lambda: _all(sums, session.transcript.pages()))
+    await in_daemon_thread(lambda: _all(sums, session.transcript.told()))
     parts = [*_told_first(session), *sums.parts()] if session.model else sums.parts()
     return ContextUse(parts, sums.largest(), sums.counted, sums.since, await window_of(session, asks=asks))
 
@@ -164,6 +166,8 @@ async def used_now(session: Session) -> ContextUse:
     """
     later: list[Mapping[str, Any]] = []
     async for record in session.transcript.backwards():
+        if record.get("role") == "compressed":  # nothing was counted since
+            return await measure(session)
         later.append(record)
         if record.get("usage") and not record.get("forked"):
             break

@@ -123,6 +123,24 @@ class SessionBusy:
     session_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class ContextCompressed:
+    """The middle of the conversation was summarised, so that the model can read on. ``before`` and ``after`` are tokens, the
+    latter estimated; ``why`` is ``threshold`` (nearly full), ``refused`` (the server took no more), or ``asked`` (by a person).
+    """
+
+    before: int
+    after: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class CompressionFailed:
+    """The context is nearly full and could not be compressed; the run goes on as it was."""
+
+    reason: str
+
+
 Event: TypeAlias = (
     TurnStarted
     | TextDelta
@@ -137,4 +155,6 @@ Event: TypeAlias = (
     | TicketOpened
     | TicketReminder
     | SessionBusy
+    | ContextCompressed
+    | CompressionFailed
 )

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from agent.config import state_dir
+from agent.conversation.compressed import ROLE as COMPRESSED
+from agent.conversation.compressed import compression_words
 from agent.providers._history import whole
 from toolcrib import ToolcribError
 from toolcrib._regex import Regex
@@ -23,6 +25,7 @@ SUFFIXES: Mapping[str, Format] = {".md": "markdown", ".markdown": "markdown", ".
 VERSION = 1
 """Version of the JSON; within one, keys are only added."""
 
+_TITLES = {"user": "You", "assistant": "The model"}
 _TICKS = Regex(r"`{3,}")
 _STYLE = """\
 :root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}
@@ -121,6 +124,10 @@ def _parts(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[
     yield from (("call", {**call, "text": None, "state": ""}) for call in waiting)
 
 
+def _compressed(record: Mapping[str, Any]) -> str:
+    return f"{compression_words(record)}; the model's summary"
+
+
 def _images(record: Mapping[str, Any]) -> list[str]:
     return [f"[image: {one.get('media_type', 'unknown')}]" for one in record.get("images") or ()]
 
@@ -159,8 +166,8 @@ def _markdown(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> str:
             blocks += [f"**{_escaped(str(part['name']))}**{sign}", _fenced(_arguments(part)), _fenced(_result(part))]
         else:
             said = str(part["text"]).strip("\n")
-            title = "## You" if kind == "user" else "## The model" if kind == "assistant" else f"## {kind}"
-            blocks += [title, *([said] if said else []), *_images(part)]
+            title = _TITLES.get(kind) or (_compressed(part) if kind == COMPRESSED else kind)
+            blocks += [f"## {title}", *([said] if said else []), *_images(part)]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -194,6 +201,8 @@ def _html(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> str:
             )
         else:
             said = render(str(part["text"])) + "".join(f"<p>{html.escape(image)}</p>" for image in _images(part))
+            if kind == COMPRESSED:
+                said = f"<details><summary>{html.escape(_compressed(part))}</summary>{said}</details>"
             body.append(f'<div class="{"user" if kind == "user" else "model"}">{said}</div>')
     head = f'<!doctype html>\n<html><head><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style></head>\n<body>\n'
     return head + "\n".join(body) + "\n</body></html>\n"

@@ -159,7 +159,7 @@ class _Opener:
         if target.endpoint is not None:
             await session.prompt.settle()
         if target.endpoint is None or target.provider not in PROVIDERS:
-            records = await session.records() if session.transcript.count else ()
+            records = await in_daemon_thread(lambda: list(session.transcript.told())) if session.transcript.count else ()
             provider = open_session(target, self._conversation(target, records), self.environ, plugins=plugins)
         else:
             target, provider = await self._over_http(target, target.endpoint)
@@ -211,7 +211,7 @@ class _Opener:
                 chosen = await choose_calling(target, model.protocol, self.environ)
                 target = chosen.target
             conversation = replace(
-                self._conversation(target, self.session.transcript.pages()),
+                self._conversation(target, self.session.transcript.told()),
                 protocol=chosen.protocol,
                 opens_thinking=chosen.opens_thinking,
             )

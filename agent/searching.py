@@ -15,6 +15,7 @@ from toolcrib._types import Json
 _ID_CHARS = 12
 _NEIGHBOUR_CHARS = 200
 _READ_CHARS = 2_000
+_PAGE_CHARS = 8_000
 _AROUND = 4
 """Messages that are read before a place, and behind it."""
 _MOST = 8
@@ -33,13 +34,18 @@ class SessionSearch:
 
     async def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         """``data``: {hits: [{session, title, place, role, when, text, before?, after?}]} for a query, the newest or best first;
-        {session, title, messages: [{place, role, when, text}]} around a place. Raises InvalidArguments.
+        {session, title, messages: [{place, role, when, text}]} around a place; {session, title, place, role, page, pages, text}
+        of one message. Raises InvalidArguments.
         """
         session = await self._named(args["session"]) if args.get("session") else None
         if args.get("around") is not None:
             if session is None:
                 raise InvalidArguments("around: say which session, by the id that a hit has")
+            if args.get("page") is not None:
+                return ToolResult.success(ctx.tool_name, await self._page(session, args["around"], args["page"]))
             return ToolResult.success(ctx.tool_name, await self._around(session, args["around"]))
+        if args.get("page") is not None:
+            raise InvalidArguments("page: say of which message, by session and around")
         if not args.get("query"):
             raise InvalidArguments("query: say which words to search for, or name a session and a place around which to read")
         limit = args.get("limit", _MOST)
@@ -95,8 +101,7 @@ class SessionSearch:
         }
 
     async def _around(self, session: SessionInfo, place: int) -> dict[str, Json]:
-        if place >= session.messages:
-            raise InvalidArguments(f"around: the session has the messages 0 to {session.messages - 1}")
+        _check_place(session, place)
         begin = max(0, place - _AROUND)
         records = await self.store.sessions.messages(session.id, offset=begin, limit=place + _AROUND + 1 - begin)
         read = [
@@ -105,8 +110,27 @@ class SessionSearch:
         ]
         return {**self._which(session.id, session.title), "messages": read}
 
+    async def _page(self, session: SessionInfo, place: int, page: int) -> dict[str, Json]:
+        from agent.store.search.words import texts_of
+
+        _check_place(session, place)
+        (record,) = await self.store.sessions.messages(session.id, offset=place, limit=1)
+        text = "\n".join(texts_of(record))
+        pages = max(1, -(-len(text) // _PAGE_CHARS))
+        if page > pages:
+            raise InvalidArguments(f"page: the message has the pages 1 to {pages}")
+        about = {"place": place, "role": str(record.get("role", "")), "page": page, "pages": pages}
+        part = text[(page - 1) * _PAGE_CHARS : page * _PAGE_CHARS]
+        return {**self._which(session.id, session.title), **about, "text": part}
+
     def _which(self, session_id: str, title: str) -> dict[str, Json]:
         return {"session": session_id[:_ID_CHARS], "title": "this session" if session_id == self.session_id else title}
+
+
+def _check_place(session: SessionInfo, place: int) -> None:
+    """Raises InvalidArguments."""
+    if place >= session.messages:
+        raise InvalidArguments(f"around: the session has the messages 0 to {session.messages - 1}")
 
 
 def _said(record: Mapping[str, Any], most: int) -> str:

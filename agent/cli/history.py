@@ -9,6 +9,8 @@ from typing import Any
 
 from agent.cli.escape import one_line, tame
 from agent.cli.stories import heading
+from agent.conversation.compressed import ROLE as COMPRESSED
+from agent.conversation.compressed import compression_words
 from agent.providers._history import whole
 from toolcrib import ExecutedCall, ToolResult
 from toolcrib._store import AuditEntry, CallRecord, SessionInfo, Store
@@ -37,6 +39,8 @@ def _lines(records: Sequence[Mapping[str, Any]], known: Sequence[CallRecord], au
                 yield from _call(call["name"], call["args"], found.popleft() if found else None, audit)
         elif record["role"] in ("user", "system"):
             yield f"{record['role']}: {one_line(str(record['text']), _PREVIEW)}"
+        elif record["role"] == COMPRESSED:
+            yield compression_words(record)
         messages += len(record["results"]) if record["role"] == "results" else 1
     left = [one for unmatched in calls.values() for one in unmatched]
     if left:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 from agent.cli.faults import kind_of
 from agent.cli.view import CUT_SHORT
 from agent.events import (
+    CompressionFailed,
+    ContextCompressed,
     Event,
     ImageMade,
     ModelAnswered,
@@ -78,10 +80,19 @@ class JsonLines:
                 self.write("model_answered", id=call.id, name=call.name, model=model, approved=approved, why=why)
             case ToolFinished(executed=executed):
                 self._finished(executed)
-            case SessionBusy(session_id=session):
-                self.write("session_busy", session=session)
             case Retrying(attempt=attempt, seconds=seconds, reason=reason):
                 self.write("retrying", attempt=attempt, seconds=round(seconds, 3), reason=reason)
+            case _:
+                self._rare(event)
+
+    def _rare(self, event: Event) -> None:
+        match event:
+            case SessionBusy(session_id=session):
+                self.write("session_busy", session=session)
+            case ContextCompressed(before=before, after=after, why=why):
+                self.write("context_compressed", before=before, after=after, why=why)
+            case CompressionFailed(reason=reason):
+                self.write("warning", kind="not_compressed", message=reason)
 
     def error(self, error: ToolcribError) -> None:
         self.write("error", kind=kind_of(error), message=str(error))

@@ -12,8 +12,10 @@ from agent.cli.escape import one_line, tame
 from agent.cli.render import seconds_of
 from agent.cli.screen.cells import Row, folded, shortened, width, words_of
 from agent.cli.screen.markdown import Markdown
-from agent.cli.view import CUT_SHORT, model_said
+from agent.cli.view import CUT_SHORT, compression_said, model_said
 from agent.events import (
+    CompressionFailed,
+    ContextCompressed,
     Event,
     ImageMade,
     ModelAnswered,
@@ -194,6 +196,9 @@ class LiveView:
                 self.usage = dict(usage) or self.usage
                 if finish in CUT_SHORT:
                     self.screen.note(CUT_SHORT[finish])
+            case ContextCompressed() | CompressionFailed():
+                self.end()
+                self.screen.note(compression_said(event))
             case SessionBusy():
                 self.end()
                 self.screen.note("another process is at work on this session; this waits until it is done")

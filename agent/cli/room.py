@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent.cli.escape import one_line
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _OFFER = """\
 {full}. The session is kept. To go on:
+  /compress  its middle summarised
   /fork [N]  a session with its end
   /new       an empty session
   /export    a file with all of it
@@ -31,12 +32,12 @@ def offer(full: str) -> str:
 
 async def room_left(session: Session, text: str = "") -> str | None:
     """Return what says that the context is full, with ``text`` that is about to be said; None where it is not, as far as is
-    known. Asks no server.
+    known, or the session makes room for the text by itself. Asks no server.
     """
-    window = (await window_of(session)).tokens
-    if window is None:
+    window, more = (await window_of(session)).tokens, tokens_of(text)
+    if window is None or (text and session.config.compression.enabled and more < window // 2):
         return None
-    used, more = await used_now(session), tokens_of(text)
+    used = await used_now(session)
     if used.tokens + more < window:
         return None
     about = "about " if used.counted is None or used.since or more else ""
@@ -75,10 +76,20 @@ def _counted(used: ContextUse, model: str) -> list[str]:
     return [*lines, *(offer("The context is full").splitlines() if used.is_full else ())]
 
 
-async def show_context(chat: Conversation) -> None:
+async def show_context(chat: Conversation, rest: str) -> None:
     """Show what fills the context; the server may be asked how much its model reads."""
     used = await measure(chat.session, asks=True)
     chat.screen.text("\n".join(context_lines(used, chat.model, chat.reader)))
+
+
+async def compress_chat(chat: Conversation, rest: str) -> None:
+    """Have the middle of the session summarised now. Raises ToolcribError."""
+    from agent.conversation.room import compress_now
+
+    if rest:
+        raise ToolcribError("write /compress alone: the middle of the session is summarised, and what you said last stays")
+    chat.screen.note("a model summarises the session; Ctrl-C ends that, and all stays as it was")
+    chat.show(await compress_now(chat.session))
 
 
 async def fork_chat(chat: Conversation, count: str) -> None:
@@ -107,3 +118,10 @@ def _forked(made: Forked, parent: str) -> Sequence[str]:
     if made.unanswered:
         lines.append(f"not answered, and left out; say it again: {one_line(made.unanswered, 300)}")
     return lines
+
+
+COMMANDS: Mapping[str, Callable[[Conversation, str], Awaitable[None]]] = {
+    "/fork": fork_chat,
+    "/compress": compress_chat,
+    "/context": show_context,
+}

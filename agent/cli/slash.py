@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
@@ -278,16 +279,10 @@ async def _new(chat: Conversation, rest: str) -> None:
     chat.screen.note(f"a new session{told}; the last one is kept, /sessions lists it")
 
 
-async def _fork(chat: Conversation, rest: str) -> None:
-    from agent.cli.room import fork_chat
+async def _room(chat: Conversation, rest: str, command: str) -> None:
+    from agent.cli.room import COMMANDS
 
-    await fork_chat(chat, rest)
-
-
-async def _context(chat: Conversation, rest: str) -> None:
-    from agent.cli.room import show_context
-
-    await show_context(chat)
+    await COMMANDS[command](chat, rest)
 
 
 async def _sessions(chat: Conversation, rest: str) -> None:
@@ -388,8 +383,7 @@ COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/memory": show_memory,
     "/show": _show,
     "/new": _new,
-    "/fork": _fork,
-    "/context": _context,
+    **{name: partial(_room, command=name) for name in ("/fork", "/compress", "/context")},
     "/sessions": _sessions,
     "/resume": _resume,
     "/approvals": _approvals,

@@ -13,6 +13,8 @@ from agent.cli.calls import call_words
 from agent.cli.escape import one_line, tame
 from agent.cli.images import recorded_labels
 from agent.cli.render import short_args
+from agent.conversation.compressed import ROLE as COMPRESSED
+from agent.conversation.compressed import compression_words
 from agent.conversation.forking import PARENT, parent_of
 from agent.providers._history import whole
 from toolcrib import ToolCall, ToolCallStatus
@@ -83,6 +85,8 @@ def _said(record: Mapping[str, Any]) -> Iterator[str]:
         if text := whole(record)["text"]:
             yield f"  {one_line(str(text), _CLIP)}"
         yield from (f"  {label}" for label in recorded_labels(record))
+    elif record["role"] == COMPRESSED:
+        yield f"  — {compression_words(record)}"
 
 
 def _ended(result: Mapping[str, Any]) -> str:
@@ -134,6 +138,9 @@ def conversation(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> Ite
             yield f"\n{record['role']}:"
             yield from (f"  {tame(line)}" for line in str(record["text"]).splitlines())
             yield from (f"  {label}" for label in recorded_labels(record))
+        if record["role"] == COMPRESSED:
+            yield f"\n{compression_words(record)}; the model's summary:"
+            yield from (f"  {tame(line)}" for line in str(record["text"]).splitlines())
         for call in record.get("calls") or ():
             yield f"  -> {tame(str(call['name']))}  {short_args(call['args'], 100)}"
         for result in record.get("results") or ():

@@ -10,6 +10,8 @@ from agent.cli.escape import one_line, tame
 from agent.cli.render import Screen
 from agent.cli.terminal import is_terminal
 from agent.events import (
+    CompressionFailed,
+    ContextCompressed,
     Event,
     ImageMade,
     ModelAnswered,
@@ -89,6 +91,14 @@ class View:
                 self._turn_ended(event)
             case TurnStarted() if self.screen.words:
                 self.screen.note("the model is at work")
+            case _:
+                self._rare(event)
+
+    def _rare(self, event: Event) -> None:
+        match event:
+            case ContextCompressed() | CompressionFailed():
+                self.end()
+                self.screen.note(compression_said(event))
             case SessionBusy():
                 self.end()
                 self.screen.note("another process is at work on this session; this waits until it is done")
@@ -145,3 +155,11 @@ def model_said(event: ModelAnswered) -> str:
     """Word a decision of the approval.smart model in one line."""
     model, name, why = one_line(event.model, 60) or "the model", one_line(event.call.name, 60), one_line(event.why)
     return f"{model} agreed to {name}: {why}" if event.approved else f"{model} leaves {name} to a person: {why}"
+
+
+def compression_said(event: ContextCompressed | CompressionFailed) -> str:
+    """Word a compression, or why there is none, in one line."""
+    if isinstance(event, CompressionFailed):
+        return f"the context is nearly full, and was not compressed: {one_line(event.reason)}; /fork or /new go on elsewhere"
+    refused = "the server took no more: " if event.why == "refused" else ""
+    return f"{refused}context compressed, {event.before:,} → about {event.after:,} tokens; all of it is kept and can be searched"

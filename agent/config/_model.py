@@ -174,6 +174,39 @@ class SmartConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class CompressionConfig:
+    """A context that fills: the middle of the conversation is summarised, and the session goes on"""
+
+    enabled: bool = setting(
+        True,
+        "Whether that happens by itself. false leaves it to /compress in the chat. Nothing that is stored is lost by it:\n"
+        "session_search finds it, and a fork has it whole.",
+        expect="true or false",
+    )
+    threshold: float = setting(
+        0.8,
+        "The part of model.context_window (or of what the server says) from which on it happens, before the next request. A\n"
+        "server that refuses a conversation as too long has it happen once, whatever stands here.",
+        expect="a number from 0.3 to 0.95",
+        check=lambda value: 0.3 <= value <= 0.95,
+    )
+    model: str = setting("", "The model that writes the summary. Empty takes the one that answers in the session.", expect="text")
+    provider: str = setting("", "As model.provider.", expect="the name of a provider")
+    base_url: str = setting(
+        "",
+        "Where its server is; it reads what it summarises. Empty takes that of model.",
+        expect="an address that begins with http:// or https://",
+        check=is_base_url,
+    )
+    api_key_env: str = setting(
+        "", "Where the key for base_url is.", expect="the name of an environment variable in capitals", check=is_env_name
+    )
+    summary_timeout: float = setting(
+        300.0, "Seconds that it has for a summary; after that all stays as it was.", expect=SECONDS, check=above_zero
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class RetryConfig:
     """Asking a model server again, when that may help"""
 

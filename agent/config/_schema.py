@@ -15,6 +15,7 @@ from typing import Any, Literal
 from agent.config._environments import EnvironmentsConfig
 from agent.config._model import (
     COUNT,
+    CompressionConfig,
     DisplayConfig,
     MemoryConfig,
     ModelConfig,
@@ -276,6 +277,7 @@ class Config:
     """
 
     model: ModelConfig = field(default_factory=ModelConfig)
+    compression: CompressionConfig = field(default_factory=CompressionConfig)
     run: RunConfig = field(default_factory=RunConfig)
     retry: RetryConfig = field(default_factory=RetryConfig)
     toolsets: ToolsetsConfig = field(default_factory=ToolsetsConfig)

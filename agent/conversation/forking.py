@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agent.conversation.compressed import ROLE, taken_over
 from agent.conversation.transcript import Record, Transcript
 from toolcrib import ToolcribError
 from toolcrib._dataclass import dataclass
@@ -45,7 +46,7 @@ async def fork(store: Store, info: SessionInfo, count: int | None = None, *, win
     answered, and StoreFailed.
     """
     transcript = Transcript(store, info.id)
-    whole = [record async for record in transcript.backwards()][::-1]
+    whole = [record async for record in transcript.backwards() if record["role"] != ROLE][::-1]  # the fork has the originals
     records, unanswered = _ended(whole)
     if not records:
         raise ToolcribError("nothing was said and answered yet that a new session could take over; /new begins one")
@@ -98,9 +99,5 @@ def _starts(records: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def _copy(record: Mapping[str, Any]) -> Record:
-    """A record as the fork has it: its tokens were counted, and no server knows the new conversation by an old reply's id."""
-    copied = {**record, "forked": True}
-    native = record.get("native")
-    if isinstance(native, Mapping) and native.get("wire") == "responses" and isinstance(native.get("message"), Mapping):
-        copied["native"] = {**native, "message": {**native["message"], "id": ""}}
-    return copied
+    """A record as the fork has it: no compression is named, and no server knows the new conversation by an old reply's id."""
+    return {key: value for key, value in taken_over(record).items() if key != ROLE}

@@ -27,12 +27,19 @@ class ModelLink:
         self.allows_manual = False
         self.more_turns: Callable[[int], Coroutine[Any, Any, int]] | None = None
         """Asked at the end of a run's turns, with their number: for how many more the model is asked; 0 ends the run."""
+        self.windows: dict[tuple[str, str], int] = {}
+        """Tokens that models read, by base_url and name, as far as this session learned them."""
         self.name = ""
         """The model's name; "" where a person types the calls, or before it was first opened."""
 
     def use(self, provider: ProviderSession) -> None:
         """Take a provider session that somebody else opened."""
         self._provider, self._given, self._known = provider, True, self._session.transcript.count
+
+    @property
+    def is_given(self) -> bool:
+        """True for a provider session that somebody else opened: it can't be opened anew."""
+        return self._given
 
     @property
     def provider(self) -> ProviderSession | None:
@@ -68,8 +75,13 @@ class ModelLink:
         return provider
 
     def renew(self) -> None:
-        """Open another provider session for the next question: the tools that the model is shown have changed."""
+        """Open another provider session for the next question: its tools, or what it reads of the session, have changed."""
         self._known = -1
+
+    async def compressed(self) -> None:
+        """Have the model read the session as a compression left it, and what is remembered by now, from the next question on."""
+        self.renew()
+        await self._session.prompt.recall_anew()
 
     def tell(self, text: str, images: Sequence[Image] = ()) -> None:
         """Add a message that was just recorded; a provider session that is opened later finds it in the transcript."""

@@ -317,8 +317,9 @@ class Session:
 
     async def keep(self, state: RunState, messages: Sequence[Record] = (), taken: Sequence[int] = ()) -> RunState:
         """Store a step of a run. One that is stored already stays as it is, and is returned as it was stored."""
+        messages = self.transcript.marked(messages)
         if await self.store.runs.commit(state.record(), messages=messages, taken=taken):
-            self.transcript.count += len(messages)
+            self.transcript.added(messages)
             if messages and messages[0]["role"] == "assistant" and "broken" not in messages[0]:
                 self.link.took(len(messages))
             return state

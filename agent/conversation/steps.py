@@ -16,11 +16,22 @@ from typing import TYPE_CHECKING, Any
 from agent.conversation.asking import Emit, ask_model, interruptible, new_stream, text_id
 from agent.conversation.limits import AnswerUnfit, CostCapReached, MaxTurnsReached, NoProgress, RunError, Stopped, TokenCapReached
 from agent.conversation.partial import INTERRUPTED, UNREACHABLE, PartialReply
+from agent.conversation.room import ContextRoom
 from agent.conversation.state import CallState, RunState
 from agent.conversation.transcript import Record, begun_since, results_record, turn_record, user_record
 from agent.events import ImageMade, TicketOpened, ToolFinished, ToolStarted, TurnFinished, TurnStarted
 from agent.providers.abilities import prices_of, steer
-from toolcrib import ExecutedCall, Image, Principal, ProviderError, ProviderSession, ProviderTurn, ToolCall, ToolCallStatus
+from toolcrib import (
+    ContextTooLong,
+    ExecutedCall,
+    Image,
+    Principal,
+    ProviderError,
+    ProviderSession,
+    ProviderTurn,
+    ToolCall,
+    ToolCallStatus,
+)
 from toolcrib._store import InboxItem
 from tools.dispatch.batch import BatchCall, run_batch
 
@@ -39,6 +50,7 @@ class Steps:
     def __init__(self, session: Session, emit: Emit) -> None:
         self._session = session
         self._emit = emit
+        self._room = ContextRoom(session, emit)
         self._turn: ProviderTurn | None = None
         """The reply whose calls are under way, where this provider session gave it."""
 
@@ -83,7 +95,11 @@ class Steps:
             if not more:
                 return await self._ask_last(state)
             state = await self._keep(state.next(limits=replace(state.limits, max_turns=state.turn + more)))
-        provider = await session.provider()
+        await session.provider()
+        roomy = await self._room.kept(state)
+        if roomy is None:
+            return await self._keep(state.ended("interrupted"))
+        state, provider = roomy, await session.provider()
         number, stream = state.turn + 1, new_stream()
         self._emit(TurnStarted(number))
         held = state.last or state.mends
@@ -94,10 +110,12 @@ class Steps:
         partial.begin()
         try:
             turn = await ask_model(session, provider, stream, state.limits, partial)
-        except ProviderError:
+        except ProviderError as error:
             await partial.end()
             if partial.has_begun:
                 await self._keep(partial.state.next(), [partial.record(UNREACHABLE)])
+            elif isinstance(error, ContextTooLong):
+                return await self._room.refused(partial.state, error)
             raise
         finally:
             await partial.end()
@@ -147,6 +165,7 @@ class Steps:
         return state
 
     async def _answered(self, state: RunState, turn: ProviderTurn, provider: ProviderSession, stream: str) -> RunState:
+        self._room.answered()
         number, without_calls = state.turn + 1, state.last or state.mends
         after, fault = self._counted(state, turn, provider)
         wire, via, turn_id = self._session.wire, self._session.via, after.turn_id
@@ -274,7 +293,9 @@ class Steps:
 
     async def _keep(self, state: RunState, messages: Sequence[Record] = (), taken: Sequence[int] = ()) -> RunState:
         """Store the step. One that was stored before a crash stays as it was stored then."""
-        return await self._session.keep(state, messages, taken)
+        state = await self._session.keep(state, messages, taken)
+        self._room.added(messages)
+        return state
 
 
 def _state_of(one: BatchCall) -> CallState:

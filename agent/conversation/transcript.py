@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
+from agent.conversation.compressed import ROLE, told
 from toolcrib import (
     Answer,
     Cancelled,
@@ -112,12 +113,15 @@ def _with(images: Sequence[Image]) -> Record:
 
 
 class Transcript:
-    """Records of a session in ``store``. ``count`` is how many there were when this process last read or wrote."""
+    """Records of a session in ``store``. ``count`` is how many there were when this process last read or wrote, ``compressed``
+    the place of the last compression among them, None for none.
+    """
 
     def __init__(self, store: Store, session_id: str) -> None:
         self._store = store
         self.session_id = session_id
         self.count = 0
+        self.compressed: int | None = None
 
     async def info(self) -> SessionInfo | None:
         """Return what the store says of the session; None where it was never created."""
@@ -128,7 +132,34 @@ class Transcript:
         info = await self.info()
         count = 0 if info is None else info.messages
         known, self.count = self.count, count
+        if known != count:
+            self.compressed = await self._last_compression()
         return known != count
+
+    async def _last_compression(self) -> int | None:
+        """Return its place. Each reply after it names it, so that no more than the end of a conversation is read."""
+        place = self.count
+        async for record in self.backwards():
+            place -= 1
+            if record.get("role") == ROLE:
+                return place
+            if record.get("role") == "assistant":
+                named = record.get(ROLE)
+                return named if isinstance(named, int) and 0 <= named < place else None
+        return None
+
+    def marked(self, messages: Sequence[Record]) -> Sequence[Record]:
+        """Return records as they are stored: replies name the compression that they came after."""
+        if self.compressed is None:
+            return messages
+        return [{**one, ROLE: self.compressed} if one["role"] == "assistant" else one for one in messages]
+
+    def added(self, messages: Sequence[Record]) -> None:
+        """Note records that this process has just stored."""
+        for number, record in enumerate(messages):
+            if record["role"] == ROLE:
+                self.compressed = self.count + number
+        self.count += len(messages)
 
     async def records(self) -> Sequence[Mapping[str, Any]]:
         """Return the whole conversation, oldest first."""
@@ -136,10 +167,22 @@ class Transcript:
 
     def pages(self) -> Iterator[Mapping[str, Any]]:
         """Yield the whole conversation, oldest first, read in pages: it is never whole in memory. For a thread without a loop."""
-        place = 0
-        while page := by_hand(self._store.sessions.messages(self.session_id, offset=place, limit=_PAGE)):
+        return self._between(0, None)
+
+    def _between(self, begin: int, end: int | None) -> Iterator[Mapping[str, Any]]:
+        while end is None or begin < end:
+            limit = _PAGE if end is None else min(_PAGE, end - begin)
+            page = by_hand(self._store.sessions.messages(self.session_id, offset=begin, limit=limit))
+            if not page:
+                return
             yield from page
-            place += len(page)
+            begin += len(page)
+
+    def told(self) -> Iterator[Mapping[str, Any]]:
+        """Yield what a model reads of the conversation: all of it, or what its last compression left, in pages. For a thread
+        without a loop.
+        """
+        return self.pages() if self.compressed is None else told(self.compressed, self._between, self.session_id)
 
     async def backwards(self) -> AsyncIterator[Mapping[str, Any]]:
         """Yield the records, newest first, read in pages."""
@@ -193,6 +236,8 @@ class Transcript:
         if info is not None and info.via:
             return info.via
         async for record in self.backwards():
+            if record.get("role") == ROLE:  # its model may be another one
+                continue
             unknown = {} if record.get("role") == "assistant" else {"fallback": True}
             via: Mapping[str, Any] = record.get("via", unknown)
             if not via.get("fallback"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent.providers._history import NO_RESULT, History, encode
 from agent.providers._images import NO_IMAGES, Pictured
@@ -12,13 +12,28 @@ from toolcrib import Image
 
 BREAKPOINT = {"type": "ephemeral"}
 """Marks the end of what the server is to keep in its prompt cache."""
+_LOOKBACK = 20
+"""Blocks before a breakpoint among which the server looks for what it has kept."""
 
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 _OURS = frozenset({"text", "tool_use"})
 
 
+class _Breakpoint(NamedTuple):
+    """The end of a request's messages: the message's place and blocks, how many of these there were, and how many in all."""
+
+    place: int
+    blocks: Sequence[Mapping[str, Any]]
+    end: int
+    total: int
+
+
 class AnthropicMessages(History):
-    """The conversation in Anthropic's form. Each message is encoded once; only the last, which has the breakpoint, each time."""
+    """The conversation in Anthropic's form. Each message is encoded once; only the last, which has the breakpoint, each time.
+
+    Where so much was added at once that the server would not find what it kept of the last request, that one's breakpoint stays
+    for a request. With those of tools and system these are four, the most that the wire takes.
+    """
 
     wire = "anthropic"
 
@@ -29,6 +44,8 @@ class AnthropicMessages(History):
         self._role = ""
         self._last: list[Mapping[str, Any]] = []  # blocks of the message that is still open
         self.ids: set[str] = set()  # of all calls so far
+        self._count = 0  # of all blocks so far
+        self._marked: tuple[_Breakpoint | None, _Breakpoint | None] = (None, None)  # the last request's, and this one's
         self._open: dict[str, str] = {}  # calls without a result: their own id, and what the wire calls them
 
     def system(self, text: str) -> None:
@@ -74,7 +91,8 @@ class AnthropicMessages(History):
         if self._last:
             last = self._last
             if self._role == "user":
-                last = [*last[:-1], {**last[-1], "cache_control": BREAKPOINT}]
+                self._mark(messages)
+                last = _with_breakpoint(last, len(last))
             messages.append(encode({"role": self._role, "content": last}))
         system = b""
         if self._system:
@@ -107,6 +125,16 @@ class AnthropicMessages(History):
     def _recorded_results(self, record: Mapping[str, Any]) -> Iterable[tuple[str, str, bool]]:
         return ((one["call_id"], one["text"], bool(one.get("is_error"))) for one in record["results"])
 
+    # -- breakpoints -------------------------------------------------------------------------------------------------
+
+    def _mark(self, messages: list[bytes]) -> None:
+        """Note this request's breakpoint; put the last request's into ``messages`` too, where it is too far from this one."""
+        before, now = self._marked
+        if now is None or now.total != self._count:  # a request that is sent again has the same
+            before, now = self._marked = now, _Breakpoint(len(self._closed), self._last, len(self._last), self._count)
+        if before is not None and before.place < len(messages) and now.total - before.total >= _LOOKBACK:
+            messages[before.place] = encode({"role": "user", "content": _with_breakpoint(before.blocks, before.end)})
+
     # -- messages ------------------------------------------------------------------------------------------------------
 
     def _expect(self, calls: dict[str, str]) -> None:
@@ -115,12 +143,18 @@ class AnthropicMessages(History):
 
     def _add(self, role: str, blocks: Sequence[Mapping[str, Any]]) -> None:
         """Add a message, or extend the last one: roles alternate."""
+        self._count += len(blocks)
         if role == self._role:
             self._last.extend(blocks)
             return
         if self._last:
             self._closed.append(encode({"role": self._role, "content": self._last}))
         self._role, self._last = role, list(blocks)
+
+
+def _with_breakpoint(blocks: Sequence[Mapping[str, Any]], end: int) -> list[Mapping[str, Any]]:
+    """Return the blocks, with the breakpoint on the one before ``end``."""
+    return [*blocks[: end - 1], {**blocks[end - 1], "cache_control": BREAKPOINT}, *blocks[end:]]
 
 
 def _content(text: str, images: Sequence[Image]) -> list[dict[str, Any]]:

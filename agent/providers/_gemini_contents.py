@@ -84,7 +84,7 @@ class GeminiContents(History):
         contents = b'"contents":[' + b",".join(self._sent) + b"]"
         if not self._system:
             return contents
-        return contents + b',"systemInstruction":' + encode({"parts": [{"text": "\n\n".join(self._system)}]})
+        return b'"systemInstruction":' + encode({"parts": [{"text": "\n\n".join(self._system)}]}) + b"," + contents
 
     # -- records -------------------------------------------------------------------------------------------------
 

@@ -93,8 +93,9 @@ class GeminiSession(HttpSession):
             fields.update(self._steer.choice())
         rest = encode(fields)[1:-1]
         tools = [b'{"functionDeclarations":' + self._tools + b"}", *self._more_tools] if self._tools else self._more_tools
-        listed = b',"tools":[' + b",".join(tools) + b"]" if tools else b""
-        return b"{" + self._contents.fields() + listed + (b"," + rest if rest else b"") + b"}"
+        listed = b'"tools":[' + b",".join(tools) + b"]" if tools else b""
+        # what stays the same goes first: a cache that compares requests as bytes has all of it
+        return b"{" + b",".join(filter(None, (listed, rest, self._contents.fields()))) + b"}"
 
     def _declared(self) -> bytes:
         if not self._definitions:

@@ -87,7 +87,8 @@ class OpenAIChatSession(HttpSession):
         fields.update({**self._steer.format(), **self._extra})
         messages = self._messages.joined(with_reasoning=self._reasoning_back)
         tools = b',"tools":' + self._tools if self._tools else b""
-        return encode(fields)[:-1] + b',"messages":' + messages + tools + b"}"
+        # what stays the same goes first: a cache that compares requests as bytes has the tools, too
+        return encode(fields)[:-1] + tools + b',"messages":' + messages + b"}"
 
     def _adapt(self, said: str) -> bool:
         if self._stream and self._stream_options and ("stream_options" in said or "include_usage" in said):

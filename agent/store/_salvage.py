@@ -173,7 +173,7 @@ def _check_message(record: Any) -> None:
     match record["role"]:
         case "results":
             texts = [one[key] for one in record["results"] for key in ("call_id", "name", "text")]
-        case "assistant" | "user" | "system":
+        case "assistant" | "user" | "system" | "compressed":
             texts = [record["text"], *(call[key] for call in record.get("calls") or () for key in ("id", "name"))]
         case role:
             raise ValueError(f"{role!r} is no role")

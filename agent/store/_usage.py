@@ -20,14 +20,14 @@ _INSERT = f"INSERT INTO usage (session_id, at, {', '.join(COLUMNS)}) VALUES (?, 
 
 
 def used(message: Mapping[str, Json]) -> Iterator[Used]:
-    """Give the rows of a message: a reply that a server gave, or results with the seconds that they took. What a fork took over
-    counts for the session that it was said in.
+    """Give the rows of a message: a reply that a server gave, a summary too, or results with the seconds that they took. What a
+    fork took over counts for the session that it was said in.
     """
     if message.get("forked"):
         return
     at = message.get("at")
     day = time.strftime("%Y-%m-%d", time.localtime(at if isinstance(at, float) else None))
-    if message.get("role") == "assistant" and (message.get("via") or message.get("usage")):
+    if message.get("role") in ("assistant", "compressed") and (message.get("via") or message.get("usage")):
         via, usage, cost = message.get("via") or {}, message.get("usage") or {}, message.get("cost")
         tokens = [_count(usage.get(name)) for name in ("input", "output", "cached", "reasoning")]
         priced = float(cost) if isinstance(cost, int | float) and math.isfinite(cost) else None

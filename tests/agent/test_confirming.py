@@ -229,7 +229,8 @@ def test_of_each_key_it_is_decided_whether_a_person_must_agree_to_it() -> None:
     free = (
         "approval.gate_timeout", "approval.answer_timeout", "approval.park_timeout", "approval.reminders",
         "model.protocol", "model.name", "model.stream", "model.max_output_tokens", "model.thinking", "model.session_mode",
-        "model.context_window", "model.first_byte_timeout", "model.between_bytes_timeout", "model.reply_timeout", "model.prices",
+        "model.first_byte_timeout", "model.between_bytes_timeout", "model.reply_timeout", "model.prices", "model.context_window",
+        "compression.enabled", "compression.threshold", "compression.model", "compression.summary_timeout",
         "run", "retry", "tools.timeout", "tools.max_result_chars", "instructions", "terminal.cwd", "terminal.timeout",
         "store.synchronous", "memory", "undo", "display", "max_turns",
         "profiles",  # by the keys in them

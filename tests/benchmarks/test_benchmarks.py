@@ -50,6 +50,14 @@ def test_start_prints_one_object_a_figure(root: Path) -> None:
         assert figure["baseline"] > 0
 
 
+def test_what_a_cache_sees_is_measured(root: Path) -> None:
+    """Unlike times, it is always the same: the bar is kept also here."""
+    done = run(root, "context", "--json", "--quick")
+    assert (done.returncode, done.stderr) == (0, "")
+    names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
+    assert names == [f"context.cache_{wire}" for wire in ("chat", "anthropic", "gemini")]
+
+
 @pytest.mark.full
 def test_the_screen_is_measured(root: Path) -> None:
     done = run(root, "face", "--json", "--quick")

@@ -157,7 +157,7 @@ def test_slash_commands(chatting: Any) -> None:
 
 
 def test_help_breaks_no_word_on_a_narrow_screen(sit_down: Any) -> None:
-    person = sit_down("chat", columns=40)
+    person = sit_down("chat", columns=40, rows=80)
     person.at_prompt()
     person.types("/help")
     person.sees(r"^/quit ")

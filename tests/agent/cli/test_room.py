@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fuzz.window_server import WindowServer
 from toolcrib.testing import ChatServer
 
 TOO_LONG = ChatServer.body({"error": {"message": "maximum context length is 100 tokens", "code": "context_length_exceeded"}}, 400)
@@ -48,7 +50,7 @@ def test_a_context_that_the_server_s_count_fills_is_told_at_once(chat: Any, conf
     usage = {"prompt_tokens": 5000, "completion_tokens": 5, "total_tokens": 5005}
     with ChatServer(ChatServer.body({"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage})) as server:
         done = chat(server, "hi")
-    assert "the context is full: 5,005 of 5,000 tokens. The session is kept. To go on:\n  /fork [N]" in done.err
+    assert "the context is full: 5,005 of 5,000 tokens. The session is kept. To go on:\n  /compress " in done.err
 
 
 def test_a_message_that_fills_it_is_told_before_it_is_sent(chat: Any, config: Any) -> None:
@@ -115,3 +117,86 @@ def test_context_says_what_fills_it(chat: Any, tmp_path: Path) -> None:
 def test_context_without_a_model(run: Any) -> None:
     done = run("chat", "--provider", "manual", stdin=b"/context\n")
     assert "no model is connected: none of it is sent\n" in done.out
+
+
+# -- compression -------------------------------------------------------------------------------------------------------
+
+WINDOW = 16_000
+SETTINGS = f"model: {{context_window: {WINDOW}}}\ntoolsets: {{enabled: [file, session_search]}}\n"
+LINE = r"context compressed, [\d,]+ → about [\d,]+ tokens; all of it is kept and can be searched\n"
+
+
+def reader(times: int) -> Any:
+    """A model that reads the file so often for each thing that is said, and then answers."""
+
+    def answer(sent: Any) -> Any:
+        return [("read_file", {"path": "big.txt"})] if len(calls) % (times + 1) < times else "I have read it."
+
+    def counted(sent: Any) -> Any:
+        said = answer(sent)
+        calls.append(said)
+        return said
+
+    calls: list[Any] = []
+    return counted
+
+
+@pytest.fixture
+def big(tmp_path: Path, config: Any) -> None:
+    config(SETTINGS)
+    (tmp_path / "big.txt").write_text("".join(f"line {number} of a long file\n" for number in range(300)))
+
+
+@pytest.mark.usefixtures("big")
+def test_a_run_says_in_one_line_that_it_compressed(run: Any) -> None:
+    with WindowServer(WINDOW, reader(9)) as server:
+        done = run("run", "read it", "--base-url", server.base_url, "--model", "m", "--no-stdin")
+    assert (done.code, done.out) == (0, "I have read it.\n")
+    assert len(re.findall(LINE, done.err)) == len(server.summaries) > 0
+    assert server.refused == 0
+
+
+@pytest.mark.usefixtures("big")
+def test_a_run_s_json_has_it_as_an_event(run: Any) -> None:
+    with WindowServer(WINDOW, reader(9)) as server:
+        done = run("run", "read it", "--base-url", server.base_url, "--model", "m", "--no-stdin", "--json")
+    events = [json.loads(line) for line in done.out.splitlines()]
+    compressed = next(place for place, event in enumerate(events) if event["type"] == "context_compressed")
+    assert events[compressed]["why"] == "threshold"
+    assert 0 < events[compressed]["after"] < events[compressed]["before"]
+    assert events[compressed + 1]["type"] == "turn_started"
+    assert len([event for event in events if event["type"] == "context_compressed"]) == len(server.summaries)
+
+
+@pytest.mark.usefixtures("big")
+def test_compress_does_it_at_once(run: Any, chat: Any, tmp_path: Path) -> None:
+    with WindowServer(WINDOW, reader(1), lambda text: "They read big.txt.") as server:
+        done = chat(server, "read it", "and again", "once more", "/compress", "/context", "/show all", "go on", "/export it.md")
+        asked, reply = server.sizes, server.requests[-1]["messages"]
+        listed = json.loads(run("usage", "--json").out)
+    assert len(re.findall(LINE, done.err)) == len(server.summaries) == 1
+    assert re.search(r"^  summary +\d", done.out, re.MULTILINE)
+    assert "; the model's summary:\n  They read big.txt.\n" in done.out
+    assert "They read big.txt." in reply[1]["content"]
+    assert reply[1]["content"].startswith("read it\n\n[To save room")
+    exported = (tmp_path / "it.md").read_text()
+    assert "; the model's summary\n\nThey read big.txt." in exported
+    assert exported.count("line 299 of a long file") == len(asked) // 2
+    assert listed[0]["turns"] == len(asked) + 1
+    assert listed[0]["input"] > sum(asked)
+
+
+def test_compress_says_why_not(chat: Any, run: Any) -> None:
+    with ChatServer(ChatServer.text("hello")) as server:
+        done = chat(server, "/compress", "hi", "/compress now", "/compress")
+    assert done.err.count("✗ there is nothing to compress yet\n") == 2
+    assert "✗ write /compress alone" in done.err
+    assert "no model is connected" in run("chat", "--provider", "manual", stdin=b"/compress\n").err
+
+
+@pytest.mark.usefixtures("big")
+def test_a_failed_compression_is_told_and_the_run_goes_on(run: Any) -> None:
+    with WindowServer(WINDOW, reader(6), lambda text: "") as server:
+        done = run("run", "read it", "--base-url", server.base_url, "--model", "m", "--no-stdin")
+    assert "was not compressed: the model's summary is empty; /fork or /new go on elsewhere\n" in done.err
+    assert server.summaries

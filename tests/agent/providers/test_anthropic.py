@@ -95,6 +95,29 @@ def ran(turn: Any, *results: ToolResult) -> list[ExecutedCall]:
     return [ExecutedCall(call, result, ToolCallStatus.SUCCEEDED) for call, result in zip(turn.tool_calls, results, strict=False)]
 
 
+def test_many_blocks_at_once_keep_the_breakpoint_before() -> None:
+    """The server looks for what it kept only so many blocks back, and takes four breakpoints."""
+    many = [use(f"t{number}", "read_file", {}) for number in range(20)]
+
+    async def drive(session: AnthropicSession) -> None:
+        session.say("hello")
+        first = await session.stream_turn(lambda event: None)
+        await session.append_tool_results(first, ran(first, *[ToolResult.success("f", {})] * 20))
+        second = await session.stream_turn(lambda event: None)
+        await session.append_tool_results(second, ran(second, ToolResult.success("f", {})))
+        await session.stream_turn(lambda event: None)
+
+    with ChatServer(reply(*many, stop="tool_use"), reply(use("u", "read_file", {}), stop="tool_use"), text("Done.")) as server:
+        converse(server, drive, system="Be brief.", tools=TOOLS)
+        sent = server.requests
+    marked = [
+        [place for place, message in enumerate(one["messages"]) if any("cache_control" in block for block in message["content"])]
+        for one in sent
+    ]
+    assert marked == [[0], [0, 2], [4]]
+    assert all(json.dumps(one).count("cache_control") <= 4 for one in sent)
+
+
 def test_004_14_x_1_blocks_go_back_unchanged_and_results_in_one_message() -> None:
     """004-14, X-1: thinking first with its signature; one user message with all results, also where none came."""
     first_blocks = (SIGNED, {"type": "text", "text": "Let me"}, use("t1", "read_file", {"p": "ü"}), use("t2", "fs_write", {}))

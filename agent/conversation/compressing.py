@@ -1,0 +1,237 @@
+"""Compressing a session: where to cut, the summary, and the one record that all of it comes to.
+
+Nothing that is stored is changed or removed. Until its record is appended nothing has happened, after that everything has; so a
+process that is killed leaves the session compressed or not. It is done by whoever holds the session's lease, between two turns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from agent.context import BYTES_A_TOKEN, ContextUse, tokens_of, tokens_of_record
+from agent.conversation.compressed import MOST_FILES, ROLE, CompressionCut, last_files, shown
+from agent.conversation.transcript import Record
+from agent.prices import Prices
+from agent.providers.abilities import prices_of
+from agent.summarising import NotSummarised, Summariser, told_of
+from toolcrib import TokenPrices
+from toolcrib._dataclass import dataclass
+
+if TYPE_CHECKING:
+    from agent.conversation.session import Session
+
+Why: TypeAlias = Literal["threshold", "refused", "asked"]
+"""The context was nearly full; the server refused it as too long; a person asked for it."""
+HELP = "/fork begins a session with this one's end, /new an empty one"
+_GOAL = 0.45
+"""Part of the window that is to be used afterwards."""
+_WHOLE_TURNS = 3
+"""Turns at the end whose results are kept whole, where they fit."""
+_GAIN = 0.05
+"""Part of the window that has to be won, where nobody asked for it."""
+_LEAST_CHARS = 500
+_UNKNOWN = 128_000
+"""Tokens that a model is taken to read where nobody says and nothing was refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """A compression that is not stored yet: its ``record``, and the tokens ``before`` and ``after``, the latter estimated."""
+
+    record: Record
+    before: int
+    after: int
+    usage: Mapping[str, int]
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Conversation:
+    """The records ``since`` the last compression's cut, each with its place, and what that compression said."""
+
+    since: Sequence[tuple[int, Mapping[str, Any]]]
+    last: Mapping[str, Any]
+    first: tuple[int, Mapping[str, Any]] | None
+    count: int
+
+    @property
+    def records(self) -> Sequence[tuple[int, Mapping[str, Any]]]:
+        """What was said, called and found."""
+        return [(place, record) for place, record in self.since if record.get("role") != ROLE]
+
+    def read(self, begin: int, end: int | None) -> Iterable[Mapping[str, Any]]:
+        """Return the records between two places, as far as they are known here."""
+        known = dict([*([self.first] if self.first is not None else []), *self.since])
+        return [record for place, record in known.items() if begin <= place and (end is None or place < end)]
+
+
+async def compress(session: Session, used: ContextUse, why: Why) -> Compression | None:
+    """Return what compresses the session; None where that wins nothing. The session's lease is held, and no batch is unsettled.
+
+    Raises NotSummarised where there is no summary, ConfigError, and StoreFailed.
+    """
+    summariser = Summariser.of(session)
+    if summariser is None:
+        return None
+    talk = await _read(session)
+    window = used.window.tokens or (_UNKNOWN if why != "refused" else used.tokens)
+    if why == "refused":
+        window = min(window, max(used.tokens * 9 // 10, 1))
+    share = min(max(used.tokens / max(used.estimated, 1), 0.7), 3.0)
+    talked = sum(tokens_of_record(record) for record in _told(session, talk))
+    fixed = max(used.estimated - talked, 0)
+    words = max(min(1_200, window // 24), 80)
+    room = int(window * _GOAL / share) - fixed - words * 3 // 2
+    cut = _cut(talk, min(room, talked // 4) if why == "asked" else room, window)
+    if cut is None:
+        return None
+    middle = [record for place, record in talk.records if place < cut.until and place != cut.first]
+    if not middle:
+        cut = _only_shorter(talk, cut)
+    before = str(talk.last.get("text", ""))
+    record: Record = {
+        "role": ROLE,
+        "text": before,
+        "cut": cut.to_json(),
+        "why": why,
+        "search": "session_search" in session.names,
+        "kept": {"todos": list(session.scope.state.get("todos") or ()), "files": _files(talk)},
+        "at": time.time(),
+    }
+    least = window * _GAIN if why == "threshold" else 1
+    if _won(session, talk, record, talked) * share < least:  # with no more summary than there is: none can win that then
+        return None
+    usage: Mapping[str, int] = {}
+    cost = 0.0
+    if middle:
+        summary = await summariser.summarise(list(map(told_of, middle)), before=before, window=window, words=words)
+        usage, prices = summary.usage, _prices(session)
+        cost = prices.cost(usage) if prices is not None and usage else 0.0
+        record |= {"text": summary.text, "model": summary.model, "via": dict(summary.via), "usage": dict(usage)}
+        record |= {"cost": cost} if prices is not None else {}
+    won = _won(session, talk, record, talked) * share
+    if won < least:
+        raise NotSummarised("the model's summary is as long as what it was to replace")
+    after = max(used.tokens - int(won), 0)
+    return Compression(record | {"before": used.tokens, "after": after}, used.tokens, after, usage, cost)
+
+
+def _won(session: Session, talk: _Conversation, record: Record, talked: int) -> int:
+    """Return by how many tokens ``record`` makes the conversation shorter than the ``talked`` ones that it has now."""
+    return talked - sum(map(tokens_of_record, shown(record, CompressionCut.of(record), talk.count, talk.read, session.id)))
+
+
+def _files(talk: _Conversation) -> list[str]:
+    """Return the files that were worked on last, those of the compression before among them."""
+    kept = talk.last.get("kept")
+    earlier = kept.get("files") or () if isinstance(kept, Mapping) else ()
+    return list(dict.fromkeys([*last_files([one for _, one in talk.records]), *earlier]))[:MOST_FILES]
+
+
+def _prices(session: Session) -> TokenPrices | None:
+    provider = session.link.provider
+    if session.config.compression.model or session.config.compression.base_url:
+        return None  # what that model costs nobody says
+    return (None if provider is None else prices_of(provider)) or Prices.of(session.config.model.prices)
+
+
+async def _read(session: Session) -> _Conversation:
+    transcript, store = session.transcript, session.store.sessions
+    mark, begin = transcript.compressed, 0
+    last: Mapping[str, Any] = {}
+    first: tuple[int, Mapping[str, Any]] | None = None
+    if mark is not None:
+        last = (await store.messages(session.id, offset=mark, limit=1))[0]
+        try:
+            cut = CompressionCut.of(last)
+        except (KeyError, TypeError, ValueError):
+            last = {}
+        else:
+            begin = cut.until
+            if cut.first is not None:
+                first = cut.first, (await store.messages(session.id, offset=cut.first, limit=1))[0]
+    found = await store.messages(session.id, offset=begin)
+    since = list(enumerate(found, begin))
+    first = first or next(((place, record) for place, record in since if record.get("role") == "user"), None)
+    return _Conversation(since, last, first, begin + len(found))
+
+
+def _told(session: Session, talk: _Conversation) -> Iterable[Mapping[str, Any]]:
+    if not talk.last:
+        return [record for _, record in talk.records]
+    return shown(talk.last, CompressionCut.of(talk.last), talk.count, talk.read, session.id)
+
+
+# -- where to cut ------------------------------------------------------------------------------------------------------
+
+
+def _cut(talk: _Conversation, room: int, window: int) -> CompressionCut | None:
+    """Return the places of the cut: as many turns at the end as ``room`` tokens take, the last one always, and half of them at
+    most, so that there is something to summarise; None for no cut.
+    """
+    records = talk.records
+    starts = [number for number, (_, record) in enumerate(records) if record.get("role") != "results"]
+    if not starts:
+        return None
+    message = max(window * BYTES_A_TOKEN // 16, 1_000)
+    first = None if talk.first is None else talk.first[0]
+    room -= min(tokens_of_record(talk.first[1]), message // BYTES_A_TOKEN) if talk.first is not None else 0
+    replies = [number for number, (_, record) in enumerate(records) if record.get("role") == "assistant"]
+    whole = replies[-_WHOLE_TURNS] if len(replies) >= _WHOLE_TURNS else 0
+    begin, size = starts[-1], _sizes(records[starts[-1] :])
+    most = None if size <= room else _fitting(records[begin:], room)
+    if most is None:
+        for start in reversed(starts[len(starts) // 2 : -1]):
+            if start >= whole and size + _sizes(records[start:begin]) > room // 2:
+                whole = begin  # the rest of the room is for many turns with a line of each result
+            more = _sizes(records[start:begin], short=start < whole)
+            if size + more > room:
+                break
+            begin, size = start, size + more
+    if begin == starts[0] and most is None and not any(_size(one) > _size(one, short=True) for _, one in records[:whole]):
+        return None
+    until = records[begin][0] if begin else (CompressionCut.of(talk.last).until if talk.last else 0)
+    kept_user = any(record.get("role") == "user" for _, record in records[begin:])
+    spoken = [place for place, record in records[:begin] if record.get("role") == "user"]
+    asked = None if kept_user else spoken[-1] if spoken else _earlier(talk)
+    opened = until > 0
+    return CompressionCut(
+        until,
+        records[max(whole, begin)][0],
+        first if opened and first is not None and first < until else None,
+        asked if opened and asked != first else None,
+        most,
+        message,
+    )
+
+
+def _only_shorter(talk: _Conversation, cut: CompressionCut) -> CompressionCut:
+    """Return the cut of the compression before, with results as short as ``cut`` has them."""
+    last = CompressionCut.of(talk.last) if talk.last else CompressionCut(0, 0)
+    return replace(last, short=cut.short, most=cut.most)
+
+
+def _earlier(talk: _Conversation) -> int | None:
+    return CompressionCut.of(talk.last).asked if talk.last else None
+
+
+def _sizes(records: Sequence[tuple[int, Mapping[str, Any]]], *, short: bool = False) -> int:
+    return sum(_size(record, short=short) for _, record in records)
+
+
+def _size(record: Mapping[str, Any], *, short: bool = False) -> int:
+    if not short or record.get("role") != "results":
+        return tokens_of_record(record)
+    return sum(min(tokens_of(str(result.get("text", ""))), 100) for result in record.get("results") or ())
+
+
+def _fitting(records: Sequence[tuple[int, Mapping[str, Any]]], room: int) -> int | None:
+    """Return how many characters of each result at the end may stay; None where there is none to shorten."""
+    results = [result for _, record in records for result in record.get("results") or ()]
+    if not results:
+        return None
+    others = sum(_size(record) for _, record in records if record.get("role") != "results")
+    return max((room - others) * BYTES_A_TOKEN // len(results) - 300, _LEAST_CHARS)

@@ -1,0 +1,179 @@
+"""Room in the context of a run: looked at before each request, and made where it is short."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from agent.conversation.asking import Emit, interruptible
+from agent.conversation.state import RunState
+from agent.events import CompressionFailed, ContextCompressed
+from toolcrib import ContextTooLong, StoreFailed, ToolcribError
+
+if TYPE_CHECKING:
+    from agent.conversation.compressing import Compression, Why
+    from agent.conversation.session import Session
+
+_log = logging.getLogger(__name__)
+_SHORT = 4_000
+"""Characters of a session's first message with which no context is full."""
+_AGAIN = 1.05
+"""A compression that failed is tried again when there is so much more than there was then."""
+
+
+class ContextRoom:
+    """The room of one session's runs. It counts along as records are ``added``, by the server's counts and an estimate since."""
+
+    def __init__(self, session: Session, emit: Emit) -> None:
+        self._session = session
+        self._emit = emit
+        self._tokens: int | None = None
+        self._failed_at = 0
+        self._refused = False
+
+    def added(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Count records that were just stored."""
+        if self._tokens is None:
+            return
+        from agent.context import tokens_of_record
+
+        for record in messages:
+            usage = record.get("usage") or {}
+            if usage and record.get("role") == "assistant":
+                self._tokens = int(usage.get("input", 0)) + int(usage.get("output", 0))
+            else:
+                self._tokens += tokens_of_record(record)
+
+    def answered(self) -> None:
+        """Note that the model took the conversation as it is."""
+        self._refused = False
+
+    async def kept(self, state: RunState) -> RunState | None:
+        """Compress the session where its context is nearly full; the state is another one then, None where it was interrupted.
+        What goes wrong with it is told, and the run goes on as it was. Raises StoreFailed, and LeaseLost.
+        """
+        window = await self._window()
+        if window is None:
+            return state
+        from agent.context import used_now
+
+        if self._tokens is None:
+            self._tokens = (await used_now(self._session)).tokens
+        least = max(window * self._session.config.compression.threshold, self._failed_at * _AGAIN)
+        if self._tokens < least:
+            return state
+        try:
+            made = await self._made("threshold")
+        except StoreFailed:
+            raise
+        except ToolcribError as error:
+            self._failed_at = self._tokens
+            self._emit(CompressionFailed(str(error)))
+            return state
+        if made is None:
+            self._failed_at = self._tokens  # nothing is to be won by it
+            return None if self._session.scope.cancelled else state
+        return await self._keep(state, made, "threshold")
+
+    async def refused(self, state: RunState, error: ContextTooLong) -> RunState:
+        """Compress the session, whose server just refused it as too long: once, until it has answered. Raises ContextTooLong with
+        what to do where that does not help.
+        """
+        if not self._may():
+            raise error
+        from agent.conversation.compressing import HELP
+
+        why = "it was compressed already"
+        if not self._refused:
+            self._refused = True
+            try:
+                made = await self._made("refused")
+            except StoreFailed:
+                raise
+            except ToolcribError as fault:
+                why = str(fault)
+            else:
+                if made is not None:
+                    return await self._keep(state, made, "refused")
+                if self._session.scope.cancelled:
+                    return state
+                why = "nothing in it can be left out"
+        words = f"{error}; the context can't be compressed further: {why}. {HELP}"
+        raise ContextTooLong(words, status=error.status, body=error.body) from error
+
+    def _may(self) -> bool:
+        session = self._session
+        return session.config.compression.enabled and bool(session.via) and not session.link.is_given
+
+    async def _window(self) -> int | None:
+        """Return how much the model reads, None where that is not known, or it can't be full."""
+        session = self._session
+        if not self._may():
+            return None
+        transcript = session.transcript
+        if transcript.count <= 1 and len(await transcript.text_at(0)) < _SHORT:
+            return None
+        from agent.context import window_of
+
+        about = str(session.via.get("base_url")), str(session.via.get("model"))
+        if about not in session.link.windows:
+            window = (await window_of(session)).tokens
+            if window is None:
+                return None
+            session.link.windows[about] = window
+        return session.link.windows[about]
+
+    async def _made(self, why: Why) -> Compression | None:
+        from agent.context import measure
+        from agent.conversation.compressing import compress
+
+        session = self._session
+        used = await measure(session)
+        window = session.link.windows.get((str(session.via.get("base_url")), str(session.via.get("model"))))
+        if window is not None and used.window.tokens is None:  # a server's word is forgotten after an hour
+            used = replace(used, window=replace(used.window, tokens=window))
+        return await interruptible(session.scope, compress(session, used, why))
+
+    async def _keep(self, state: RunState, made: Compression, why: Why) -> RunState:
+        session = self._session
+        usage = Counter(state.usage)
+        usage.update(made.usage)
+        state = await session.keep(state.next(usage=dict(usage), cost=state.cost + made.cost), [made.record])
+        await session.link.compressed()
+        self._tokens, self._failed_at = made.after, 0
+        _log.info("session %s: compressed from %d to %d tokens (%s)", session.id[:12], made.before, made.after, why)
+        self._emit(ContextCompressed(made.before, made.after, why))
+        return state
+
+
+async def compress_now(session: Session) -> ContextCompressed:
+    """Compress a session at a person's request. Raises ToolcribError where there is nothing to compress, or a run is under way
+    that waits for somebody; NotSummarised, ConfigError and ProviderError kinds, StoreFailed, and LeaseLost.
+    """
+    from agent.context import measure
+    from agent.conversation.compressing import compress
+    from agent.events import SessionBusy
+
+    async with session.turnstile:
+        session.scope.clear_interrupt()
+        await session.start()
+        async with session.holding.held(lambda: session.watch(SessionBusy(session.id))):
+            await session.look()
+            waits = await session.store.runs.current(session.id) is not None
+            if waits or await session.transcript.unanswered() is not None:
+                raise ToolcribError("a run of this session waits for an answer; answer it, then compress")
+            await session.provider()
+            if session.link.is_given or not session.via:
+                raise ToolcribError("no model is connected, so there is nothing that could fill, and nobody to summarise it")
+            used = await measure(session, asks=True)
+            made = await interruptible(session.scope, compress(session, used, "asked"))
+            if made is None:
+                cancelled = session.scope.cancelled
+                raise ToolcribError("interrupted; nothing was compressed" if cancelled else "there is nothing to compress yet")
+            await session.store.sessions.append(session.id, made.record)
+            session.transcript.added([made.record])
+            await session.link.compressed()
+    return ContextCompressed(made.before, made.after, "asked")

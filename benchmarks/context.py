@@ -1,0 +1,90 @@
+"""Requests as a cache of the server's sees them: how much of one comes back at the beginning of the next.
+
+A counting server has a model read a file again and again, in one run of the command; requests are compared as bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from benchmarks.core import CannotMeasureError, Figure, clean_environment
+from toolcrib.testing import ChatServer, Response
+
+TURNS = 50
+BAR = 5.0
+"""Percent of a request that may change in the next one, at the worst."""
+_ARGS = {"path": "a.txt"}
+_MAIN = "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"
+_ROOT = Path(__file__).parents[1]
+
+
+def measure(*, quick: bool) -> list[Figure]:
+    """The worst pair of requests on each wire that sends the whole conversation, in percent of the former."""
+    turns = 4 if quick else TURNS
+    with tempfile.TemporaryDirectory(prefix="toolcrib-bench-") as folder:
+        return [_changed(wire, Path(folder), turns) for wire in _REPLIES]
+
+
+def _changed(wire: str, folder: Path, turns: int) -> Figure:
+    home = folder / wire
+    home.mkdir()
+    (home / "a.txt").write_text("".join(f"line {number} of the file\n" for number in range(40)))
+    call, answer = _REPLIES[wire]
+    with ChatServer(*(call(number) for number in range(turns)), answer(), models=["m"]) as server:
+        arguments = ["--provider", wire, "--base-url", server.base_url, "--model", "m", "--max-turns", str(turns + 1)]
+        command = [sys.executable, "-c", _MAIN, "run", "read it", "--no-stdin", *arguments]
+        environment = {**clean_environment(home), "PYTHONPATH": str(_ROOT)}
+        done = subprocess.run(command, env=environment, cwd=home, capture_output=True, text=True, check=False, timeout=300)
+        sent = [json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode() for request in server.requests]
+    if done.returncode or len(sent) != turns + 1:
+        raise CannotMeasureError(
+            f"{wire}: {len(sent)} requests of {turns + 1}, exit code {done.returncode}: {done.stderr[-400:]}"
+        )
+    before, same = min(((len(one), _same(one, after)) for one, after in pairwise(sent)), key=lambda pair: pair[1] / pair[0])
+    changed = 100 - 100 * same / before
+    against = f"the request before; the worst of {turns}, of {before:,} bytes"
+    return Figure(f"context.cache_{wire}", changed, "%", 100.0, BAR, "value", against)
+
+
+def _same(one: bytes, after: bytes) -> int:
+    """Return how many bytes both begin with."""
+    return next(
+        (place for place, (was, now) in enumerate(zip(one, after, strict=False)) if was != now), min(len(one), len(after))
+    )
+
+
+def _chat_call(number: int) -> Response:
+    return ChatServer.calls(("read_file", _ARGS), ids=[f"call_{number}"])
+
+
+def _anthropic(content: Mapping[str, Any], stop: str) -> Response:
+    usage = {"input_tokens": 10, "output_tokens": 5}
+    message = {"type": "message", "role": "assistant", "model": "m", "content": [content], "stop_reason": stop, "usage": usage}
+    return ChatServer.body(message)
+
+
+def _anthropic_call(number: int) -> Response:
+    return _anthropic({"type": "tool_use", "id": f"toolu_{number}", "name": "read_file", "input": _ARGS}, "tool_use")
+
+
+def _gemini(part: Mapping[str, Any]) -> Response:
+    content = {"role": "model", "parts": [part]}
+    return ChatServer.stream({"candidates": [{"content": content, "finishReason": "STOP"}]}, done=False)
+
+
+def _gemini_call(number: int) -> Response:
+    return _gemini({"functionCall": {"name": "read_file", "args": _ARGS}})
+
+
+_REPLIES: Mapping[str, tuple[Callable[[int], Response], Callable[[], Response]]] = {
+    "chat": (_chat_call, lambda: ChatServer.text("Done.")),
+    "anthropic": (_anthropic_call, lambda: _anthropic({"type": "text", "text": "Done."}, "end_turn")),
+    "gemini": (_gemini_call, lambda: _gemini({"text": "Done."})),
+}
