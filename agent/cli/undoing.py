@@ -39,6 +39,7 @@ def title(plan: UndoPlan, now: float) -> str:
 
 def planned(plan: UndoPlan, now: float, force: str) -> Iterator[str]:
     """Yield the lines of a plan: what will be reverted, and what can't be. ``force`` is how a person includes changed files."""
+    yield from _since(plan)
     yield exact(title(plan, now))
     for item in plan.items:
         if not item.why_not:
@@ -54,7 +55,16 @@ def done(plan: UndoPlan, found: Done) -> Iterator[str]:
         if not item.why_not:
             yield f"  {_line(item, _DID)}"
     yield from _rest(found.items, plan.others)
+    yield from (f"  {line}" for line in _since(plan))
     yield from (f"  {exact(note)}" for note in found.notes)
+
+
+def _since(plan: UndoPlan) -> Iterator[str]:
+    """Yield what later turns ran: whoever says undo may well mean that."""
+    for call in plan.since[-_CALLS:]:
+        yield f"after turn {plan.steps[-1].turn} `{exact(one_line(call, 100))}` ran, which can't be undone"
+    if len(plan.since) > _CALLS:
+        yield f"{len(plan.since) - _CALLS} more calls ran after turn {plan.steps[-1].turn}; their effects are not undone"
 
 
 def _rest(items: Sequence[UndoItem], others: Sequence[str]) -> Iterator[str]:
@@ -106,6 +116,7 @@ def as_json(plan: UndoPlan, carried: Done | None) -> dict[str, Any]:
             for item in items
         ],
         "not_undone": list(plan.others),
+        "ran_since": list(plan.since),
         "notes": [] if carried is None else list(carried.notes),
     }
 

@@ -103,6 +103,39 @@ def said(request: Any) -> list[str]:
     return [message["content"] for message in request["messages"] if message["role"] == "user"]
 
 
+def test_what_a_later_turn_ran_is_told_before_the_turn_that_can_be_undone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command changes no file that an undo knows, so the turn before it would be taken for the last one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "calc.py").write_text("1\n")
+    asked: list[str] = []
+
+    async def confirm(question: str) -> bool:
+        asked.append(capsys.readouterr().err)
+        return True
+
+    async def talk(server: ChatServer, *lines: str) -> None:
+        async with assemble(project_dir=tmp_path) as crib:
+            opening = ChatOpening(crib, lambda ticket, ctx: None, RunLimits(), confirm=confirm)
+            chat = Conversation(opening, ModelChoice("test-model", server.base_url), Screen(interactive=False))
+            await chat.open()
+            for line in lines:
+                await chat.say(line)
+            await chat.close()
+
+    wrote = ChatServer.calls(("write_file", {"path": "keep.txt", "content": "k"}), ("terminal", {"command": "ls"}))
+    removed = ChatServer.calls(("terminal", {"command": "ls -l"}), ("terminal", {"command": "rm calc.py"}))
+    done = ChatServer.text("Done.")
+    with ChatServer(wrote, done, removed, done) as server:
+        asyncio.run(talk(server, "keep", "tidy", "/undo"))
+    before, _, after = asked[0].partition("undo turn 1 (write_file, ")
+    assert "after turn 1 `terminal: rm calc.py` ran, which can't be undone\n" in before
+    assert after
+    assert "terminal: ls" not in asked[0]
+    assert not (tmp_path / "keep.txt").exists()
+
+
 def test_the_chat_takes_back_a_turn_and_says_what_stays(
     run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
