@@ -206,6 +206,14 @@ def test_a_plugin_has_commands_of_its_own(run: Any, user_plugin: Any) -> None:
     assert "a plugin adds /env, which the chat has itself" in run("doctor").out
 
 
+def test_a_message_may_begin_with_a_path(chat: Any) -> None:
+    with ChatServer(ChatServer.text("It runs a program.")) as server:
+        done = chat(server, "/usr/bin/env is what?", "/usr is what?")
+    assert done.out == "It runs a program.\n"
+    assert said(server.requests[0])[-1] == "/usr/bin/env is what?"
+    assert "there is no /usr; " in done.err
+
+
 def test_the_chat_is_exported(chat: Any, tmp_path: Path) -> None:
     with ChatServer(ChatServer.text("One.")) as server:
         done = chat(server, "/export", "first", "/export talk.md", "/export talk.md", "/export talk.txt")
