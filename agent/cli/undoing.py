@@ -124,11 +124,15 @@ def as_json(plan: UndoPlan, carried: Done | None) -> dict[str, Any]:
 # -- the list --------------------------------------------------------------------------------------------------------
 
 
-def rows(steps: Sequence[ChangeStep], now: float) -> list[tuple[str, ...]]:
-    """Return the rows of a table of steps, the newest first."""
+SPARE, WHOLE = (2, 4, 3), (6,)
+"""Columns of ``rows`` that a narrow terminal can do without, the call's id first; and that which is cut last, the files."""
+
+
+def rows(steps: Sequence[ChangeStep], now: float, folder: str = "") -> list[tuple[str, ...]]:
+    """Return the rows of a table of steps, the newest first. Paths below ``folder`` are relative to it."""
     found: list[tuple[str, ...]] = [("SESSION", "TURN", "CALL", "WHEN", "BY", "STATE", "FILES")]
     for step in sorted(steps, key=lambda one: one.at, reverse=True):
-        files = ", ".join(_change(change) for change in step.changes) or "-"
+        files = ", ".join(_change(change, folder) for change in step.changes) or "-"
         call = exact(step.call_id[:24]) or "-"
         found.append((step.session_id[:12], str(step.turn or "-"), call, ago(step.at, now), step.tool, _state(step), files))
     return found
@@ -169,7 +173,8 @@ def _state(step: ChangeStep) -> str:
     return "partly undone" if any(counts) else "undone"
 
 
-def _change(change: FileChange) -> str:
+def _change(change: FileChange, folder: str) -> str:
     """Word a change as git does: added, deleted, modified."""
     letter = "A" if change.before is None else "D" if change.after is None else "M"
-    return f"{letter} {exact(change.path)}{' (not kept)' if change.lost else ''}"
+    path = change.path.removeprefix(f"{folder.rstrip('/')}/") if folder else change.path
+    return f"{letter} {exact(path)}{' (not kept)' if change.lost else ''}"

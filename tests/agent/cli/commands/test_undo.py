@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import Any
 import pytest
 
 from agent.cli.conversation import ChatOpening, Conversation
-from agent.cli.render import Screen
+from agent.cli.render import Screen, table
+from agent.cli.undoing import SPARE, WHOLE, rows
 from agent.conversation.limits import RunLimits
 from agent.models import ModelChoice
 from agent.run import assemble
+from toolcrib._undo import ChangeStep, FileChange
 from toolcrib.testing import ChatServer
 
 
@@ -66,7 +69,7 @@ def test_the_list_and_json(run: Any, write: Any, tmp_path: Path) -> None:
     write("a", "1")
     write("b\x1b", "1")
     listed = run("undo", "--list")
-    assert listed.out.splitlines()[1].split()[-2:] == ["A", f"{tmp_path}/b^["]
+    assert listed.out.splitlines()[1].split()[-2:] == ["A", "b^["]
     (newest, oldest) = json.loads(run("undo", "--list", "--json").out)
     assert (oldest["tool"], oldest["state"], oldest["files"][0]["before"]) == ("write_file", "in effect", None)
     assert oldest["files"][0]["after"]["size"] == 1
@@ -80,6 +83,23 @@ def test_the_list_and_json(run: Any, write: Any, tmp_path: Path) -> None:
         "undo",
         "call",
     ]
+
+
+def test_the_list_shows_the_files_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", "80")
+    change = FileChange("/home/me/a/long/folder/src/calc/numbers.py", "local", None, None)
+    outside = FileChange("/home/me/a/long/folder-b/x", "local", None, None)
+    steps = [ChangeStep("0" * 32, 1, "call_" + "1" * 30, "write_file", 0.0, (one,)) for one in (change, outside)]
+    out = Terminal()
+    table(rows(steps, 9.0, "/home/me/a/long/folder"), out=out, spare=SPARE, whole=WHOLE)
+    _head, first, second = out.getvalue().splitlines()
+    assert first.endswith(" src/calc/numbers.py")
+    assert second.endswith(" /home/me/a/long/folder-b/x")
+    assert max(len(first), len(second)) <= 80
 
 
 def test_what_is_not_there_is_said(run: Any, write: Any, tmp_path: Path) -> None:
