@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from agent.config import Config, state_dir
-from toolcrib import Environment, ToolcribError, ToolRegistry
+from toolcrib import Environment, RunsCommand, ToolcribError, ToolRegistry
 from toolcrib._dataclass import dataclass
 from toolcrib._store import Store
 from toolcrib._undo import ChangeStep, StepKind
@@ -74,12 +74,15 @@ class UndoRequest:
 
 @dataclass(frozen=True, slots=True)
 class UndoPlan:
-    """Preview of an undo. ``steps`` are those it would undo; ``others`` names calls whose effects stay."""
+    """Preview of an undo. ``steps`` are those it would undo; ``others`` names calls of their turn whose effects stay, ``since``
+    those of later turns that changed no file.
+    """
 
     wanted: UndoRequest
     steps: Sequence[ChangeStep]
     items: Sequence[UndoItem]
     others: Sequence[str] = ()
+    since: Sequence[str] = ()
 
     @property
     def acting(self) -> list[UndoItem]:
@@ -131,8 +134,10 @@ class Undo:
         named = bool(wanted.id) or wanted.force
         targets = choose.only(choose.targets(steps, chosen, passed=named), wanted.paths)
         items = await plan(self._keeps, environment, targets, force=wanted.force)
-        others = await self._others(chosen) if wanted.what == "turn" and not wanted.paths else []
-        return UndoPlan(wanted, chosen, items, others)
+        if wanted.what != "turn" or wanted.paths:
+            return UndoPlan(wanted, chosen, items)
+        since = [] if wanted.id else await self._since(steps, chosen[-1].turn)
+        return UndoPlan(wanted, chosen, items, await self._others(chosen), since)
 
     async def carry_out(self, found: UndoPlan, environment: Environment) -> Done:
         """Do what was shown. Raises ToolcribError, EnvironmentFailed and StoreFailed; see tools.undo.restore.carry_out."""
@@ -157,7 +162,21 @@ class Undo:
         if not number:
             return []
         kept = {step.call_id for step in await self.steps() if step.turn == number and step.kind == "call"}
-        calls = [call for call in await self._calls_of(number) if call["id"] not in kept and not self._is_harmless(call["name"])]
+        return await self._acted([call for call in (await self._calls_after(number))[0] if call["id"] not in kept])
+
+    async def _since(self, steps: Sequence[ChangeStep], number: int) -> list[str]:
+        """Calls like ``_others`` of the turns after that with this number, but for turns that have changes of their own: an undo
+        that came before named those.
+        """
+        if not number:
+            return []
+        _, *later = await self._calls_after(number)
+        known = {step.call_id for step in steps if step.kind == "call" and step.turn > number}
+        return await self._acted([call for calls in later if not any(c["id"] in known for c in calls) for call in calls])
+
+    async def _acted(self, calls: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Word those that ran and may have changed something."""
+        calls = [call for call in calls if not self._is_harmless(call)]
         if not calls:
             return []
         known = await self._store.ledger.calls(self.session_id)
@@ -165,22 +184,30 @@ class Undo:
         idle = {(one.call.id, one.call.name) for one in known} - ran
         return [_words(call) for call in calls if (call["id"], call["name"]) not in idle]
 
-    def _is_harmless(self, name: str) -> bool:
-        entry = self._registry.get(name)
-        return name in _HARMLESS or (entry is not None and entry.kind == "read")
+    def _is_harmless(self, call: Mapping[str, Any]) -> bool:
+        entry, args = self._registry.get(call["name"]), call.get("args")
+        if call["name"] in _HARMLESS or (entry is not None and entry.kind == "read"):
+            return True
+        if call["name"] != "terminal" or not isinstance(args, Mapping):
+            return False
+        from tools.judge.passive import command_acts
+        from tools.judge.setting import Setting
 
-    async def _calls_of(self, number: int) -> list[Mapping[str, Any]]:
-        """Return the model's calls after the message with this number."""
+        command = args.get("command")
+        return isinstance(command, str) and not command_acts(RunsCommand(command, "/"), setting=Setting())
+
+    async def _calls_after(self, number: int) -> list[list[Mapping[str, Any]]]:
+        """Return the model's calls after the message with this number, in a list for each of a person's messages."""
+        found: list[list[Mapping[str, Any]]] = [[]]
         try:
             records = await self._store.sessions.messages(self.session_id, offset=number)
         except KeyError:
-            return []
-        calls: list[Mapping[str, Any]] = []
+            return found
         for record in records:
             if record.get("role") == "user":
-                break
-            calls += record.get("calls") or ()
-        return calls
+                found.append([])
+            found[-1] += record.get("calls") or ()
+        return found
 
 
 _HARMLESS = ("todo", "clarify", "session_search", "write_file", "patch")

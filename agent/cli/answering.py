@@ -214,7 +214,7 @@ def _continue(crib: Crib, runner: asyncio.Runner, session_id: str) -> int:
 
     try:
         session = runner.run(_open(crib, session_id))
-        shot, view = TaskRun(session, ModelChoice(), timeout=None), View(Screen(interactive=False))
+        shot, view = TaskRun(session, ModelChoice(), timeout=None), View(Screen(interactive=False), only_answer=True)
         with closing(session, runner), interrupting(shot.interrupt):
             try:
                 outcome = runner.run(shot.run("", [view], lambda model: None))

@@ -34,6 +34,8 @@ _MENTION = Regex(
 _ESCAPED = Regex(r"\\(.)")
 _BEHIND = ".,;:!?)]}'\">"
 """Characters that end a sentence more often than a path."""
+_SUFFIX = Regex(r"\w\.[A-Za-z]\w{0,3}$")
+"""The end of a word that looks like a file's name."""
 _SECRET = Regex(
     r"(?:^|/)(?:\.env(?:\.(?!example|sample|template|dist)[^/]*)?|\.envrc|\.netrc|_netrc|\.pgpass|\.my\.cnf|\.npmrc|\.pypirc"
     r"|\.git-credentials|\.htpasswd|\.dockercfg|id_(?:rsa|dsa|ecdsa|ed25519)[^/.]*|credentials(?:\.(?:json|ya?ml|toml|ini))?"
@@ -99,7 +101,7 @@ async def _attach(
         if (image := _dropped(paths)) is not None:
             done.images.append(image)
             done.notes.append(f"attached {one_line(paths[0])}, of this machine: {image}")
-        elif "/" in paths[-1]:
+        elif "/" in paths[-1] or _SUFFIX.search(paths[-1]):
             done.notes.append(f"@{one_line(paths[-1])} stays words: no such file is there")
         return
     if path in seen:

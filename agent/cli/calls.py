@@ -178,11 +178,20 @@ def _reason(text: str, columns: int) -> list[Row]:
     return [(("  ", ""), *row) for row in rows]
 
 
-def diff_rows(diff: str, columns: int) -> list[Row]:
-    """Return a unified diff in colours."""
+def diff_rows(diff: str, columns: int, *, named: bool = False) -> list[Row]:
+    """Return a unified diff in colours, with a row that names each file where it is ``named`` or has several."""
     rows: list[Row] = []
-    for line in tame(diff).splitlines():
-        if line.startswith(("--- ", "+++ ")):
+    lines = tame(diff).splitlines()
+    named = named or sum(line.startswith("+++ ") for line in lines) > 1
+    before = ""
+    for line in lines:
+        if line.startswith("--- "):
+            before = line[4:]
+            continue
+        if line.startswith("+++ "):
+            if named:
+                name = (before if line[4:] == "/dev/null" else line[4:]).partition("/")[2]
+                rows += [(("  ", ""), *row) for row in words_of(name, "name", columns - 2)]
             continue
         style = {"+": "added", "-": "removed", "@": "hunk"}.get(line[:1], "dim")
         rows += [(("  ", ""), *row) for row in chunks(((line.expandtabs(4), style),), columns - 2)]

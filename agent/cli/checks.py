@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _OLDEST = (3, 11)
 _ROOM = 1024 * 1024
+_PATIENCE = 2.0
+"""Seconds that a model server may take to be connected to."""
 
 
 def examine(config_file: Path | None, project_dir: Path) -> Iterator[CheckFinding]:
@@ -272,14 +274,45 @@ def _backends(crib: Crib, project_dir: Path) -> Iterator[CheckFinding]:
 
 
 def _model(crib: Crib) -> Iterator[CheckFinding]:
-    """Find out how the configured model is to call tools; ask its server, unless that was done in the last hour."""
+    """Find out whether the configured model's server is there, and how the model is to call tools: that is asked of the server,
+    unless it was in the last hour.
+    """
     from agent.calling import choose_calling, is_hosted
     from agent.models import ModelChoice, choose_provider, environment
+    from agent.providers.factory import MANUAL
 
     environ = environment(crib.config)
     target = choose_provider(crib.config, ModelChoice(), environ)
-    if target.endpoint is None or not target.endpoint.model or is_hosted(target.endpoint):
+    endpoint = target.endpoint
+    if endpoint is None:
+        if crib.config.model.provider != MANUAL:
+            fix = "toolcrib config set model '{base_url: \"http://127.0.0.1:11434/v1\", name: qwen3}'"
+            yield CheckFinding("note", "no model is configured, so that `toolcrib run` has none to ask", fix)
         return
-    chosen = run_async(choose_calling(target, crib.config.model.protocol, environ))
-    way = f"in its text, as {chosen.protocol}" if chosen.protocol else "natively"
-    yield CheckFinding("ok", f"model {target.endpoint.model} at {target.endpoint.server} calls tools {way} ({chosen.why})")
+    if not endpoint.base_url or is_hosted(endpoint):
+        return
+    if why := _unreached(endpoint.base_url):
+        fix = "start the server, or name another: toolcrib config set model.base_url URL"
+        yield CheckFinding("wrong", f"the model server {endpoint.server} does not answer: {why}", fix)
+        return
+    if endpoint.model:
+        chosen = run_async(choose_calling(target, crib.config.model.protocol, environ))
+        way = f"in its text, as {chosen.protocol}" if chosen.protocol else "natively"
+        yield CheckFinding("ok", f"model {endpoint.model} at {endpoint.server} calls tools {way} ({chosen.why})")
+
+
+def _unreached(base_url: str) -> str:
+    """Return why nothing can be connected to there, "" where it can, or where a proxy stands between."""
+    import socket
+    from urllib.parse import urlsplit
+    from urllib.request import getproxies, proxy_bypass
+
+    url = urlsplit(base_url)
+    host = url.hostname or ""
+    if not host or (url.scheme in getproxies() and not proxy_bypass(host)):
+        return ""
+    try:
+        socket.create_connection((host, url.port or (443 if url.scheme == "https" else 80)), _PATIENCE).close()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""

@@ -141,9 +141,9 @@ def denied(word: str, rest: str) -> dict[str, Any] | None:
 
 
 def said_in_words(payload: Mapping[str, Any], covers: Mapping[str, str]) -> str:
-    """Return what was answered, for the line that stays on the screen."""
+    """Return what was answered, for the line that stays on the screen. The reason of a no is shown with the call, which ends."""
     if not payload["approved"]:
-        return f"denied{f': {exact(str(reason))}' if (reason := payload.get('reason')) else ''}"
+        return "denied"
     scope = str(payload["scope"])
     number = f"{payload[NUMBERS[scope]]} {NUMBERS[scope]}: " if NUMBERS.get(scope) in payload else ""
     return f"approved: {number}{exact(str(covers.get(scope, 'this call only')))}"

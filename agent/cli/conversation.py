@@ -225,7 +225,7 @@ class Conversation:
         files that are named there are attached.
         """
         line = line.strip()
-        if line.startswith("/"):
+        if line.startswith("/") and "/" not in line.split(maxsplit=1)[0][1:]:  # a path may begin a message
             from agent.cli.slash import obey
 
             return await obey(self, line)

@@ -91,7 +91,7 @@ class LiveScreen:
 
     def diff(self, text: str) -> None:
         """Print a unified diff in colours."""
-        self._board.add(diff_rows(text, self.width))
+        self._board.add(diff_rows(text, self.width, named=True))
 
     def draw(self, image: Image) -> None:
         """Draw a picture between what was printed and what comes, where this terminal is known to show it."""

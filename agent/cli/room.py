@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from agent.cli.escape import one_line
+from agent.cli.escape import one_line, tame
 from agent.cli.stories import ID_CHARS
 from agent.context import BYTES_A_TOKEN, ContextUse, measure, tokens_of, used_now, window_of
 from toolcrib import ToolcribError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from agent.cli.conversation import Conversation, ItemReader
     from agent.conversation.forking import Forked
     from agent.conversation.session import Session
@@ -118,6 +120,26 @@ def _forked(made: Forked, parent: str) -> Sequence[str]:
     if made.unanswered:
         lines.append(f"not answered, and left out; say it again: {one_line(made.unanswered, 300)}")
     return lines
+
+
+async def export_chat(chat: Conversation, rest: str) -> None:
+    """Write the session into a file, by default of this folder; ``--force`` beside the name writes over one that is there."""
+    from agent.exporting import export, form_of, write
+
+    info = await chat.session.info()
+    if info is None or not info.messages:
+        raise ToolcribError("nothing was said yet")
+    named = f" {rest} ".replace(" --force ", " ", 1).strip()
+    path = _whole(named or f"session-{info.id[:12]}.md")
+    write(path, export(info, await chat.session.records(), form_of(path)), force=named != rest)
+    chat.screen.note(f"{tame(str(path))}: written")
+
+
+def _whole(name: str) -> Path:
+    """Return the whole path, which tells a person where the file is."""
+    from pathlib import Path
+
+    return Path(name).expanduser().absolute()
 
 
 COMMANDS: Mapping[str, Callable[[Conversation, str], Awaitable[None]]] = {

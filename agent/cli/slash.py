@@ -53,8 +53,11 @@ async def obey(chat: Conversation, line: str) -> bool:
         return False
     command = COMMANDS.get(word) or _of_plugin(chat, word)
     if command is None:
-        alike = near(word, words_of(chat.opening.crib), cutoff=0.4) if len(word) > 1 else []
-        chat.screen.note(f"there is no {word}; {f'did you mean {alike[0]}?' if alike else '/help lists what there is'}")
+        from agent.cli.words import ELSEWHERE
+
+        alike = near(word, words_of(chat.opening.crib), cutoff=0.4) if len(word) > 1 and word not in ELSEWHERE else []
+        meant = f"did you mean {alike[0]}?" if alike else ELSEWHERE.get(word, "/help lists what there is")
+        chat.screen.note(f"there is no {word}; {meant}")
         return True
     try:
         if word in _ALONE and rest.strip():
@@ -289,12 +292,13 @@ async def _sessions(chat: Conversation, rest: str) -> None:
     found = await chat.opening.crib.store.sessions.list(10)
     if found:
         table(session_rows(found, time.time()), spare=SPARE, width=chat.screen.width)
-    chat.screen.note("/resume ID continues one" if found else "nothing was said in any session yet")
+    chat.screen.note("type /resume ID to continue one" if found else "nothing was said in any session yet")
 
 
 async def _resume(chat: Conversation, rest: str) -> None:
     if not rest:
-        raise ToolcribError("say which: /resume ID; /sessions lists them")
+        await _sessions(chat, "")
+        return
     await chat.open(resume=rest)
     await show_last(chat)
     if chat.reader is not None:
@@ -338,16 +342,9 @@ async def _init(chat: Conversation, rest: str) -> None:
 
 
 async def _export(chat: Conversation, rest: str) -> None:
-    from pathlib import Path
+    from agent.cli.room import export_chat
 
-    from agent.exporting import export, form_of, write
-
-    info = await chat.session.info()
-    if info is None or not info.messages:
-        raise ToolcribError("nothing was said yet")
-    path = Path(rest or f"session-{info.id[:12]}.md")
-    write(path, export(info, await chat.session.records(), form_of(path)))
-    chat.screen.note(f"{tame(str(path))}: written")
+    await export_chat(chat, rest)
 
 
 async def show_last(chat: Conversation) -> None:

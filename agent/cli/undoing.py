@@ -39,6 +39,7 @@ def title(plan: UndoPlan, now: float) -> str:
 
 def planned(plan: UndoPlan, now: float, force: str) -> Iterator[str]:
     """Yield the lines of a plan: what will be reverted, and what can't be. ``force`` is how a person includes changed files."""
+    yield from _since(plan)
     yield exact(title(plan, now))
     for item in plan.items:
         if not item.why_not:
@@ -54,7 +55,16 @@ def done(plan: UndoPlan, found: Done) -> Iterator[str]:
         if not item.why_not:
             yield f"  {_line(item, _DID)}"
     yield from _rest(found.items, plan.others)
+    yield from (f"  {line}" for line in _since(plan))
     yield from (f"  {exact(note)}" for note in found.notes)
+
+
+def _since(plan: UndoPlan) -> Iterator[str]:
+    """Yield what later turns ran: whoever says undo may well mean that."""
+    for call in plan.since[-_CALLS:]:
+        yield f"after turn {plan.steps[-1].turn} `{exact(one_line(call, 100))}` ran, which can't be undone"
+    if len(plan.since) > _CALLS:
+        yield f"{len(plan.since) - _CALLS} more calls ran after turn {plan.steps[-1].turn}; their effects are not undone"
 
 
 def _rest(items: Sequence[UndoItem], others: Sequence[str]) -> Iterator[str]:
@@ -106,6 +116,7 @@ def as_json(plan: UndoPlan, carried: Done | None) -> dict[str, Any]:
             for item in items
         ],
         "not_undone": list(plan.others),
+        "ran_since": list(plan.since),
         "notes": [] if carried is None else list(carried.notes),
     }
 
@@ -113,11 +124,15 @@ def as_json(plan: UndoPlan, carried: Done | None) -> dict[str, Any]:
 # -- the list --------------------------------------------------------------------------------------------------------
 
 
-def rows(steps: Sequence[ChangeStep], now: float) -> list[tuple[str, ...]]:
-    """Return the rows of a table of steps, the newest first."""
+SPARE, WHOLE = (2, 4, 3), (6,)
+"""Columns of ``rows`` that a narrow terminal can do without, the call's id first; and that which is cut last, the files."""
+
+
+def rows(steps: Sequence[ChangeStep], now: float, folder: str = "") -> list[tuple[str, ...]]:
+    """Return the rows of a table of steps, the newest first. Paths below ``folder`` are relative to it."""
     found: list[tuple[str, ...]] = [("SESSION", "TURN", "CALL", "WHEN", "BY", "STATE", "FILES")]
     for step in sorted(steps, key=lambda one: one.at, reverse=True):
-        files = ", ".join(_change(change) for change in step.changes) or "-"
+        files = ", ".join(_change(change, folder) for change in step.changes) or "-"
         call = exact(step.call_id[:24]) or "-"
         found.append((step.session_id[:12], str(step.turn or "-"), call, ago(step.at, now), step.tool, _state(step), files))
     return found
@@ -158,7 +173,8 @@ def _state(step: ChangeStep) -> str:
     return "partly undone" if any(counts) else "undone"
 
 
-def _change(change: FileChange) -> str:
+def _change(change: FileChange, folder: str) -> str:
     """Word a change as git does: added, deleted, modified."""
     letter = "A" if change.before is None else "D" if change.after is None else "M"
-    return f"{letter} {exact(change.path)}{' (not kept)' if change.lost else ''}"
+    path = change.path.removeprefix(f"{folder.rstrip('/')}/") if folder else change.path
+    return f"{letter} {exact(path)}{' (not kept)' if change.lost else ''}"

@@ -40,7 +40,8 @@ class View:
 
     ``brief``: a model's calls get one line each; without it their results too, as for typed calls. Text is shown as it comes. A
     line names each image of the model; ``images`` saves it. Into a pipe or file goes only what counts: the text of a turn when it
-    has ended, so that a reply that broke off and began anew does not stand there twice.
+    has ended, so that a reply that broke off and began anew does not stand there twice. With ``only_answer`` that is the answer
+    alone: what the model says before its calls is a note.
     """
 
     def __init__(
@@ -50,10 +51,12 @@ class View:
         thinking: bool = False,
         brief: bool = True,
         images: ImageFolder | None = None,
+        only_answer: bool = False,
     ) -> None:
         self.screen = screen
         self.brief = brief
         self._images = images
+        self._only_answer = only_answer
         self._thinking = thinking
         self._mid_line = ""  # "text" or "thinking": what the line that is not ended holds
         self._said = ""
@@ -117,6 +120,10 @@ class View:
         self._said = ""
 
     def _turn_ended(self, turn: TurnFinished) -> None:
+        if self._only_answer and self._held and turn.calls:
+            if said := tame("".join(self._held)).strip():
+                self.screen.note(said)
+            self._held.clear()
         self.end()
         if turn.finish in CUT_SHORT:
             self.screen.note(CUT_SHORT[turn.finish])

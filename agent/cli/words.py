@@ -13,6 +13,17 @@ AT_ONCE = frozenset(
     {"/help", "/mode", "/show", "/cost", "/context", "/approvals", "/env", "/diff", "/tools", "/memory", "/keys", "/theme"}
 )
 """Commands that are done while the model works; others wait for their turn."""
+ELSEWHERE = {
+    "/clear": "/new begins a new session",
+    "/reset": "/new begins a new session",
+    "/compact": "/fork begins a session that takes over your last messages",
+    "/compress": "/fork begins a session that takes over your last messages",
+    "/status": "/context tells what fills the model's context, /cost what was used",
+    "/config": "outside of the chat: toolcrib config edit",
+    "/settings": "outside of the chat: toolcrib config edit",
+    "/permissions": "/approvals lists what is granted, /mode what is asked",
+}
+"""Commands that people know from elsewhere -> what does here what they want; their letters are like those of others."""
 SLASH = {
     "/help": "this",
     "/keys": "all keys of the chat, and what they do",
@@ -32,12 +43,12 @@ SLASH = {
     "/compress": "summarise the middle of this session now; nothing is lost",
     "/context": "what fills the model's context, and how much it can read",
     "/sessions": "the last sessions",
-    "/resume": "/resume ID continues one",
+    "/resume": "/resume ID continues one; /resume alone lists the last ones",
     "/approvals": "what is granted here and what waits; /approvals revoke ID takes one back",
     "/env": "where commands run, and in which folder",
-    "/export": "/export [FILE.md|.html|.json] writes the session into a file",
+    "/export": "/export [FILE.md|.html|.json] writes the session into a file; --force, over one that is there",
     "/init": "draft an AGENTS.md of this project, or propose a better one; /init WISHES says what matters",
-    "/quit": "leave (Ctrl-D does too)",
+    "/quit": "leave (/exit and Ctrl-D do too)",
 }
 
 

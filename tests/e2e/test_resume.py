@@ -127,6 +127,6 @@ def test_a_full_context_goes_on_in_a_fork(sit_down: Any, server: ChatServer, col
     assert [text for _, text in said(server)] == ["another", "Kiwi.", "a third"]
     ready(person)
     person.types("/sessions")
-    listed = person.sees(r"^/resume ID continues one$").split("\nID ")[-1].splitlines()
+    listed = person.sees(r"^type /resume ID to continue one$").split("\nID ")[-1].splitlines()
     assert all(len(line) < columns for line in listed)
     assert all(re.match(r"[0-9a-f]{12}  ", line) for line in listed[1:3])

@@ -276,8 +276,7 @@ async def _heard(current: CallInProgress, ticket: SuspendTicket, answer: Answer)
     if answer.action == "cancel":
         return failed(name, Cancelled(answer.reason or "given up by the person who was asked"), inside=False)
     if answer.denied:
-        reason = answer.payload.get("reason") or answer.reason
-        return failed(name, Denied(str(reason) if reason else "the person who was asked said no, without a reason"), inside=False)
+        return failed(name, Denied(_refusal(answer)), inside=False)
     if ticket.resume_mode == "use_as_result":
         return ToolResult.success(name, answer.payload)
     if ticket.resume_mode == "pass_to_tool":
@@ -287,5 +286,14 @@ async def _heard(current: CallInProgress, ticket: SuspendTicket, answer: Answer)
     return None
 
 
+def _refusal(answer: Answer) -> str:
+    """Word a no for the model: a person's words alone could be taken for an error of the tool."""
+    words = answer.payload.get("reason")
+    if words and answer.by != NOBODY:
+        return f"the person who was asked said no: {words}"
+    return str(words or answer.reason or "the person who was asked said no, without a reason")
+
+
 def _no(ticket: SuspendTicket, by: str, reason: str) -> Answer:
-    return Answer(ticket.id, payload={"approved": False, "reason": reason}, by=by, at=time.time())
+    """The dispatcher's own no. Its reason is not in the payload, where a person's words are."""
+    return Answer(ticket.id, payload={"approved": False}, reason=reason, by=by, at=time.time())

@@ -216,6 +216,7 @@ def _edit(args: argparse.Namespace) -> int:
         pass  # there is one
     editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    before = file.read_bytes() if file.exists() else None
     try:
         code = subprocess.run([*editor, str(file)], check=False).returncode
     except OSError as error:
@@ -223,8 +224,8 @@ def _edit(args: argparse.Namespace) -> int:
     if code:
         raise ToolcribError(f"{editor[0]} ended with {code}; {file} is as it left it: toolcrib config check")
     try:
-        if _confirm(args) != OK:  # first: plugins are loaded, and what they bring is known, once somebody agreed to them
-            return FAILED
+        if _confirm(args, _NOT_KEPT) != OK:  # first: plugins are loaded, and their keys known, once somebody agreed to them
+            return _put_back(file, before)
     except BrokenConfig:
         pass  # the check tells all of it
     code = _check(args)
@@ -233,7 +234,25 @@ def _edit(args: argparse.Namespace) -> int:
     return code
 
 
-def _confirm(args: argparse.Namespace) -> int:
+_NOT_KEPT = "nothing is confirmed"
+_NOT_AGREED = "nothing is confirmed, and no session starts until it is; to take the change back: toolcrib config edit"
+
+
+def _put_back(file: Path, before: bytes | None) -> int:
+    """Undo an edit that was not agreed to: with it nothing would start. What was edited is kept beside the file."""
+    from agent.config import write_private
+
+    kept = file.with_name(f"{file.name}.rejected")
+    write_private(kept, file.read_text("utf-8"))
+    if before is None:
+        file.unlink()
+    else:
+        file.write_bytes(before)
+    print(f"{file}: as it was before; your edit is in {kept}")
+    return FAILED
+
+
+def _confirm(args: argparse.Namespace, refused: str = _NOT_AGREED) -> int:
     """Agree to what was changed in the file. For a person at a terminal."""
     from agent.below import folders_of
     from agent.cli.confirming import ask
@@ -247,7 +266,7 @@ def _confirm(args: argparse.Namespace) -> int:
         return OK
     with controlling_terminal(folders_of(config)) as terminal:
         agreed = ask(config, changes, terminal)
-    print(f"{config.path}: {'confirmed as it is now' if agreed else 'nothing is confirmed'}")
+    print(f"{config.path}: {'confirmed as it is now' if agreed else refused}")
     return OK if agreed else FAILED
 
 

@@ -51,6 +51,9 @@ standard input:
   A pipe or a file is read to its end (at most 1 MiB of text) and given to the model beside the task, as data. A terminal never
   is. In a loop that reads lines (`while read line; do toolcrib run ...`) give --no-stdin, or the rest of the lines is read.
 
+Where standard output is a pipe or a file, it gets the answer alone, so that `x=$(toolcrib run ...)` has nothing else: what the
+model says before its calls goes to standard error, beside them.
+
 Nobody is asked: what would need a person's agreement is denied, or with --park the run is parked until somebody answers. A
 task that is given to a session with a parked run waits there until that run has ended. --allow lets a script's own commands
 through, for this run: never what is asked every time or refused, nor what --mode plan refuses. --park keeps no --allow.
@@ -145,7 +148,7 @@ def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Tas
         left = None if args.timeout is None else max(0.0, args.timeout - (time.monotonic() - begun))
         shot = TaskRun(session, choice_of(args), timeout=left, images=images)
         with closing(session, runner), interrupting(shot.interrupt):
-            view = View(Screen(interactive=False), thinking=crib.config.display.thinking, images=folder)
+            view = View(Screen(interactive=False), thinking=crib.config.display.thinking, images=folder, only_answer=True)
             tracer = _tracer(session) if wants_trace(args) else None
             watches: list[Watch] = [tally, *([view] if lines is None else [lines, _warn])]
             try:

@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _list(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.render import table
-    from agent.cli.undoing import rows, step_json
+    from agent.cli.undoing import SPARE, WHOLE, rows, step_json
 
     journal = crib.store.changes
     sessions = [(await _info(crib, args.session)).id] if args.session else await journal.sessions(args.limit)
@@ -88,7 +88,7 @@ async def _list(crib: Crib, args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps([step_json(step) for step in reversed(steps)], ensure_ascii=False, indent=2))
     elif steps:
-        table(rows(steps, time.time()))
+        table(rows(steps, time.time(), str(crib.project_dir)), spare=SPARE, whole=WHOLE)
     else:
         print("file tools changed nothing yet")
     return OK

@@ -220,7 +220,10 @@ def test_the_row_of_keys_fits_the_screen(delete: Delete, columns: int) -> None:
 
 def test_a_denial_by_key_asks_for_a_reason(delete: Delete) -> None:
     assert "without a reason" in str(delete(Keys("d", lines=("",))).result.message)
-    assert "wrong folder" in str(delete(Keys("d", lines=(" wrong folder",))).result.message)
+    script = Keys("d", lines=(" wrong folder",))
+    assert "the person who was asked said no: wrong folder" in str(delete(script).result.message)
+    assert "  denied" in script.screen
+    assert "wrong folder" not in script.screen  # the call's line shows it
 
 
 def test_what_came_at_once_takes_back_what_the_arrows_reached(delete: Delete, tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.attaching import _SECRET, mentions
+from agent.cli.attaching import _SECRET, attach, mentions
 from agent.cli.filenames import FileNames
+from agent.run import assemble
+from tools.dispatch.bridge import run_async
 
 
 @pytest.mark.parametrize(
@@ -25,6 +27,20 @@ from agent.cli.filenames import FileNames
 )
 def test_mentions(text: str, found: list[list[str]]) -> None:
     assert list(mentions(text)) == found
+
+
+def test_a_file_that_is_not_there_is_told_where_the_word_looks_like_one(tmp_path: Path) -> None:
+    (tmp_path / "calc.py").write_text("1\n")
+    text = "@clc.py why? @calc.py @src/gone @property @dataclasses.dataclass, me@x.org"
+    with assemble(project_dir=tmp_path) as crib:
+        session = crib.open_session(cwd=str(tmp_path))
+        done = run_async(attach(session, text, None))
+        session.close_sync()
+    assert done.notes == [
+        "@clc.py stays words: no such file is there",
+        "attached calc.py: 1 line",
+        "@src/gone stays words: no such file is there",
+    ]
 
 
 def test_keepers_of_secrets_are_known_by_name() -> None:

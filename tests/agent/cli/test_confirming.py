@@ -85,6 +85,11 @@ def test_without_a_terminal_it_is_not_obeyed_and_the_fix_is_named(file: Path, pe
     assert (code, out) == (2, "")
     assert "this is for a person at a terminal, and there is none here" in err
     assert not (tmp_path / "ran").exists()
+    refuses = person("config", "confirm")
+    refuses.expect("Type yes or no:")
+    refuses.sendline("no")
+    refuses.expect("nothing is confirmed, .*to take the change back: toolcrib config edit")
+    assert _ends(refuses) == 1
     agrees = person("config", "confirm")
     agrees.expect('plugins.enabled: .*"mine".*Type yes or no:')
     agrees.sendline("yes")
@@ -122,6 +127,14 @@ def test_an_edit_is_confirmed_and_checked(file: Path, person: Any, tmp_path: Pat
     edited = edits("terminal: {pass_env: [EDITOR]}\ntools: {timeout: 5}\n")
     edited.expect("nothing awaits your confirmation.*no faults")
     assert _ends(edited) == 0
+    edited = edits("terminal: {pass_env: [EDITOR, PAGER]}\n")
+    edited.expect("Type yes or no:")
+    edited.sendline("no")
+    edited.expect("nothing is confirmed.*config.yaml: as it was before; your edit is in .*config.yaml.rejected")
+    assert _ends(edited) == 1
+    assert file.read_text() == "terminal: {pass_env: [EDITOR]}\ntools: {timeout: 5}\n"
+    assert "PAGER" in file.with_name("config.yaml.rejected").read_text()
+    assert unconfirmed(load_config()) == ()
     edited = edits("tols: {timeout: 5}\n")
     edited.expect("config.yaml:1: tols: unknown key.*to mend it: toolcrib config edit")
     assert _ends(edited) == 1

@@ -206,11 +206,30 @@ def test_a_plugin_has_commands_of_its_own(run: Any, user_plugin: Any) -> None:
     assert "a plugin adds /env, which the chat has itself" in run("doctor").out
 
 
+def test_a_message_may_begin_with_a_path(chat: Any) -> None:
+    with ChatServer(ChatServer.text("It runs a program.")) as server:
+        done = chat(server, "/usr/bin/env is what?", "/usr is what?")
+    assert done.out == "It runs a program.\n"
+    assert said(server.requests[0])[-1] == "/usr/bin/env is what?"
+    assert "there is no /usr; " in done.err
+
+
+def test_commands_of_other_agents_lead_to_ours(run: Any) -> None:
+    typed = b"/clear\n/compact\n/status\n/config\n/help\n"
+    done = run("chat", "--provider", "manual", stdin=typed)
+    assert "there is no /clear; /new begins a new session" in done.err
+    assert "there is no /compact; /fork begins" in done.err
+    assert "there is no /status; /context tells" in done.err
+    assert "there is no /config; outside of the chat: toolcrib config edit" in done.err
+    assert "/quit      leave (/exit and Ctrl-D do too)" in done.out
+
+
 def test_the_chat_is_exported(chat: Any, tmp_path: Path) -> None:
     with ChatServer(ChatServer.text("One.")) as server:
-        done = chat(server, "/export", "first", "/export talk.md", "/export talk.md", "/export talk.txt")
+        done = chat(server, "/export", "first", "/export talk.md", "/export talk.md", "/export talk.md --force", "/export")
     assert "nothing was said yet" in done.err
-    assert "talk.md: written" in done.err
+    assert done.err.count(f"{tmp_path}/talk.md: written") == 2
+    assert f"{tmp_path}/session-" in done.err  # a person is told where it is
     assert "talk.md is there already" in done.err
     assert "## You\n\nfirst\n\n## The model\n\nOne.\n" in (tmp_path / "talk.md").read_text()
 
@@ -219,7 +238,8 @@ def test_new_sessions_resume(chat: Any) -> None:
     with ChatServer(*(ChatServer.text(f"Answer {number}.") for number in range(4))) as server:
         done = chat(server, "alpha", "/new", "beta", "/sessions", "/resume", "/resume nothing")
         assert "alpha" in done.out
-        assert "say which: /resume ID" in done.err
+        assert done.out.count("alpha") == 2  # /resume alone lists them too
+        assert done.err.count("type /resume ID to continue one") == 2
         assert "no session begins with 'nothing'" in done.err
         assert said(server.requests[1]) == ["beta"]
         rows = [line.split() for line in done.out.splitlines() if line.endswith("alpha")]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
-from agent.cli.calls import call_row, finished_rows
+from agent.cli.calls import call_row, diff_rows, finished_rows
 from agent.cli.complete import LineCompleter
 from agent.cli.escape import exact, one_line, tame
 from agent.cli.faults import explained
@@ -148,6 +148,14 @@ def test_what_an_interrupted_command_had_printed_stands_on_lines() -> None:
         *("  interrupted; it may have", "  done part of its work", "  one two", "  three four"),
         *("  " + "x" * 27, "  xxx"),
     ]
+
+
+def test_a_diff_of_several_files_names_each() -> None:
+    one, gone = "--- a/src/x.py\n+++ b/src/x.py\n@@ -1 +1 @@\n-1\n+2\n", "--- a/gone.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n"
+    shown = [plain(row) for row in diff_rows(one + gone, 40)]
+    assert shown == ["  src/x.py", "  @@ -1 +1 @@", "  -1", "  +2", "  gone.txt", "  @@ -1 +0,0 @@", "  -1"]
+    assert plain(diff_rows(one, 40)[0]) == "  @@ -1 +1 @@"  # the call names it
+    assert plain(diff_rows(one, 40, named=True)[0]) == "  src/x.py"
 
 
 def test_results_are_broken_between_words() -> None:

@@ -166,7 +166,7 @@ def test_a_no_ends_the_call_with_its_reason(bench: Any) -> None:
     bench.scope.asker = lambda given, ctx: Answer(given.id, payload={"approved": False, "reason": "not today"}, by="me")
     bench.plugin(tool_gate=asks_once())
     executed = bench.call("t")
-    assert executed.result.message == "Error executing t: not today"
+    assert executed.result.message == "Error executing t: the person who was asked said no: not today"
     assert executed.status is bench.status(executed) is ToolCallStatus.FAILED
 
 
@@ -350,7 +350,8 @@ def test_a_refusal_fits_any_schema(bench: Any) -> None:
     bench.scope.suspends = True
     parked = bench.call("t").result.suspension
     answer = Answer(parked.id, payload={"approved": False, "reason": "never"})
-    assert asyncio.run(bench.dispatcher.resume(answer, bench.scope)).result.message == "Error executing t: never"
+    message = asyncio.run(bench.dispatcher.resume(answer, bench.scope)).result.message
+    assert message == "Error executing t: the person who was asked said no: never"
 
 
 def test_the_same_decision_again_changes_nothing(bench: Any) -> None:

@@ -20,6 +20,8 @@ def test_all_is_well(run: Any) -> None:
     done = run("doctor")
     assert (done.code, done.err) == (0, "")
     assert "✗" not in done.out
+    assert "· no model is configured" in done.out
+    assert "fix: toolcrib config set model '{base_url: " in done.out
     assert "nothing is wrong" in done.out
 
 
@@ -212,7 +214,7 @@ def test_files_that_another_package_overwrote_are_named(installed: Path, tmp_pat
 
 
 def test_how_the_model_calls_tools_is_told_with_the_reason(run: Any, config: Any) -> None:
-    """000-14: what the server tells decides; one that is not there changes nothing, and is no fault here."""
+    """000-14: what the server tells decides; one that is not there is a fault, whatever was heard of it before."""
     listed = {"data": [{"id": "m", "owned_by": "llamacpp"}]}
     props = {"chat_template": "<arg_key>", "chat_template_caps": {"supports_tools": False, "supports_tool_calls": False}}
     with ChatServer(answers={"/v1/models": listed, "/props": props}) as server:
@@ -221,7 +223,10 @@ def test_how_the_model_calls_tools_is_told_with_the_reason(run: Any, config: Any
     assert done.code == 0
     assert f"✓ model m at 127.0.0.1:{server.port} calls tools in its text, as glm (" in done.out
     assert "(the server says that the model has no native calls; its chat template names the protocol)" in done.out
-    config("model: {name: gone, base_url: 'http://127.0.0.1:9/v1'}\n")
-    assert "✓ model gone at 127.0.0.1:9 calls tools natively (the default)" in run("doctor").out
+    done = run("doctor")
+    assert done.code == 1
+    assert f"✗ the model server 127.0.0.1:{server.port} does not answer: " in done.out
+    assert "start the server, or name another: toolcrib config set model.base_url URL" in done.out
+    assert "✓ model m" not in done.out
     config("model: {name: gpt-5, base_url: 'https://api.openai.com/v1'}\n")
     assert "gpt-5" not in run("doctor").out

@@ -41,14 +41,14 @@ def of_type(done: Any, kind: str) -> list[dict[str, Any]]:
     return [one for one in events(done) if one["type"] == kind]
 
 
-def test_text_goes_to_stdout_and_calls_to_stderr(ask: Any) -> None:
-    """004-3, 004-4"""
+def test_the_answer_alone_goes_to_stdout(ask: Any) -> None:
+    """004-3, 004-4: what a script takes for the answer holds nothing that was said on the way."""
     with ChatServer(
         ChatServer.calls(("terminal", {"command": "echo hi"}), text="Let me look."), ChatServer.text("It says hi.")
     ) as server:
         done = ask(server, "what does it say?")
-    assert (done.code, done.out) == (0, "Let me look.\nIt says hi.\n")
-    assert "💻 terminal  echo hi" in done.err
+    assert (done.code, done.out) == (0, "It says hi.\n")
+    assert "Let me look.\n💻 terminal  echo hi" in done.err
     assert done.err.endswith("ok\n")
 
 

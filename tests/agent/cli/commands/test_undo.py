@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import Any
 import pytest
 
 from agent.cli.conversation import ChatOpening, Conversation
-from agent.cli.render import Screen
+from agent.cli.render import Screen, table
+from agent.cli.undoing import SPARE, WHOLE, rows
 from agent.conversation.limits import RunLimits
 from agent.models import ModelChoice
 from agent.run import assemble
+from toolcrib._undo import ChangeStep, FileChange
 from toolcrib.testing import ChatServer
 
 
@@ -66,7 +69,7 @@ def test_the_list_and_json(run: Any, write: Any, tmp_path: Path) -> None:
     write("a", "1")
     write("b\x1b", "1")
     listed = run("undo", "--list")
-    assert listed.out.splitlines()[1].split()[-2:] == ["A", f"{tmp_path}/b^["]
+    assert listed.out.splitlines()[1].split()[-2:] == ["A", "b^["]
     (newest, oldest) = json.loads(run("undo", "--list", "--json").out)
     assert (oldest["tool"], oldest["state"], oldest["files"][0]["before"]) == ("write_file", "in effect", None)
     assert oldest["files"][0]["after"]["size"] == 1
@@ -80,6 +83,23 @@ def test_the_list_and_json(run: Any, write: Any, tmp_path: Path) -> None:
         "undo",
         "call",
     ]
+
+
+def test_the_list_shows_the_files_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", "80")
+    change = FileChange("/home/me/a/long/folder/src/calc/numbers.py", "local", None, None)
+    outside = FileChange("/home/me/a/long/folder-b/x", "local", None, None)
+    steps = [ChangeStep("0" * 32, 1, "call_" + "1" * 30, "write_file", 0.0, (one,)) for one in (change, outside)]
+    out = Terminal()
+    table(rows(steps, 9.0, "/home/me/a/long/folder"), out=out, spare=SPARE, whole=WHOLE)
+    _head, first, second = out.getvalue().splitlines()
+    assert first.endswith(" src/calc/numbers.py")
+    assert second.endswith(" /home/me/a/long/folder-b/x")
+    assert max(len(first), len(second)) <= 80
 
 
 def test_what_is_not_there_is_said(run: Any, write: Any, tmp_path: Path) -> None:
@@ -101,6 +121,39 @@ def chat(run: Any, server: ChatServer, *lines: str) -> Any:
 
 def said(request: Any) -> list[str]:
     return [message["content"] for message in request["messages"] if message["role"] == "user"]
+
+
+def test_what_a_later_turn_ran_is_told_before_the_turn_that_can_be_undone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command changes no file that an undo knows, so the turn before it would be taken for the last one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "calc.py").write_text("1\n")
+    asked: list[str] = []
+
+    async def confirm(question: str) -> bool:
+        asked.append(capsys.readouterr().err)
+        return True
+
+    async def talk(server: ChatServer, *lines: str) -> None:
+        async with assemble(project_dir=tmp_path) as crib:
+            opening = ChatOpening(crib, lambda ticket, ctx: None, RunLimits(), confirm=confirm)
+            chat = Conversation(opening, ModelChoice("test-model", server.base_url), Screen(interactive=False))
+            await chat.open()
+            for line in lines:
+                await chat.say(line)
+            await chat.close()
+
+    wrote = ChatServer.calls(("write_file", {"path": "keep.txt", "content": "k"}), ("terminal", {"command": "ls"}))
+    removed = ChatServer.calls(("terminal", {"command": "ls -l"}), ("terminal", {"command": "rm calc.py"}))
+    done = ChatServer.text("Done.")
+    with ChatServer(wrote, done, removed, done) as server:
+        asyncio.run(talk(server, "keep", "tidy", "/undo"))
+    before, _, after = asked[0].partition("undo turn 1 (write_file, ")
+    assert "after turn 1 `terminal: rm calc.py` ran, which can't be undone\n" in before
+    assert after
+    assert "terminal: ls" not in asked[0]
+    assert not (tmp_path / "keep.txt").exists()
 
 
 def test_the_chat_takes_back_a_turn_and_says_what_stays(
