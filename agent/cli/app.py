@@ -306,13 +306,16 @@ def open_crib(options: argparse.Namespace) -> Crib:
         require_confirmed(config)
     if getattr(options, "develop_toolcrib", False):
         config = replace(config, approval=replace(config.approval, develop_toolcrib=True))
-    if getattr(options, "allow", ()) or getattr(options, "allow_file", ()):
-        from agent.allowing import with_allowed
+    allows = getattr(options, "allow", ()) or getattr(options, "allow_file", ())
+    if allows:
+        from agent.allowing import allowed_words, with_allowed
 
-        config, options.allowed = with_allowed(config, options.allow, options.allow_file, folder)
+        config, rules = with_allowed(config, options.allow, options.allow_file, folder)
+    crib = assemble(config=config, project_dir=folder, store=open_store(config, late=True))
+    if allows:
+        options.allowed = allowed_words(rules, crib.registry)
         for words in options.allowed:
             _say(f"allowed for this run: {words}")
-    crib = assemble(config=config, project_dir=folder, store=open_store(config, late=True))
     for notice in (*crib.config.notices, *_mistyped(crib)):
         _say(notice)
     return crib
