@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
-from agent.cli.app import OK, open_crib
+from agent.cli.app import OK, mistyped, open_crib
 from toolcrib import ToolcribError
 
 if TYPE_CHECKING:
@@ -228,6 +229,9 @@ def _would(crib: Crib, args: argparse.Namespace, platform: str) -> None:
         parts, hint = find_key(key.strip())
         values.append((parts, parse_value(value, hint)))
     config = preview(args.config, values, project_dir=crib.project_dir)
+    for notice in mistyped(config, crib.registry):
+        if notice not in mistyped(crib.config, crib.registry):
+            print(f"toolcrib: {notice.removeprefix(f'{config.path}: ')}", file=sys.stderr)
     who = [(platform, args.user)] if args.platform or args.user else everybody(crib.config, config)
     lines = list(changes(granted(crib.config, crib.project_dir, who), granted(config, crib.project_dir, who)))
     print(
