@@ -270,6 +270,6 @@ def _lines(config: Config, found: list[tuple[str, Any]], *, origins: bool) -> No
 
     texts = [(key, json.dumps(value, ensure_ascii=False)) for key, value in found]
     if origins:
-        table([(f"{key}: {value}", config.origin(key)) for key, value in texts])
+        table([(f"{key}: {value}", config.origin(key)) for key, value in texts], wrap=True)
     else:
         print("\n".join(tame(f"{key}: {value}") for key, value in texts))

@@ -160,7 +160,7 @@ def _show(crib: Crib, name: str) -> None:
             rows.append(("✗", tool, f"missing: {reasons[tool]}"))
         else:
             rows.append((entry.emoji or "🔧", tool, first_sentence(entry.description)))
-    table(rows)
+    table(rows, wrap=True)
 
 
 def _platform(crib: Crib, platform: str) -> None:
@@ -172,7 +172,7 @@ def _platform(crib: Crib, platform: str) -> None:
     missing = [("  ✗", line.name, line.reason or "") for line in lines if not line.granted]
     if missing:
         print("and not:")
-        table(missing)
+        table(missing, wrap=True)
 
 
 def _resolve(crib: Crib, args: argparse.Namespace) -> None:
@@ -209,7 +209,7 @@ def _resolve(crib: Crib, args: argparse.Namespace) -> None:
     missing = [("  ✗", line.name, line.toolset, line.reason or "") for line in lines if not line.granted]
     if missing and args.explain:
         print("and not:")
-        table(missing)
+        table(missing, wrap=True)
     elif missing:
         print(f"{len(missing)} others are not granted; --explain says why")
     print("its calls are approved so:")
