@@ -114,7 +114,7 @@ async def _act(crib: Crib, args: argparse.Namespace) -> None:
             if waiting := crib.grants.unconfirmed():
                 print(f"toolcrib: {_unconfirmed(len(waiting))}; `toolcrib chat` asks you", file=sys.stderr)
         case _:
-            print(await _change(approvals, args))
+            print(await _change(approvals, args, crib))
 
 
 async def _show_waiting(crib: Crib, found: Sequence[TicketRecord]) -> None:
@@ -154,7 +154,7 @@ def _unconfirmed(count: int) -> str:
     return f"{count} of command_allowlist {'does' if count == 1 else 'do'} not count until you confirm"
 
 
-async def _change(approvals: Approvals, args: argparse.Namespace) -> str:
+async def _change(approvals: Approvals, args: argparse.Namespace, crib: Crib) -> str:
     from agent.cli.escape import exact
 
     if not args.id:
@@ -163,10 +163,19 @@ async def _change(approvals: Approvals, args: argparse.Namespace) -> str:
         return f"revoked: {exact(agreed.covers(await approvals.revoke(args.id)))}"
     if args.action == "deny":
         record = await approvals.refuse(args.id, by="toolcrib approvals", reason=args.detail)
-        return f"denied: {exact(agreed.line(record.ticket.message))}"
+        return f"denied: {exact(agreed.line(record.ticket.message))}{await _left(crib, record.session_id)}"
     if not args.detail:
         raise ToolcribError("say to what: toolcrib approvals narrow ID FOLDER")
     return f"narrowed: {exact(agreed.covers(await approvals.narrow(args.id, args.detail)))}"
+
+
+async def _left(crib: Crib, session_id: str) -> str:
+    """Return what is left to do for a run that waited for an answer; "" where nothing is."""
+    from agent.conversation.answers import hosted
+
+    if await crib.store.runs.current(session_id) is None or await hosted(crib.store, session_id):
+        return ""
+    return f"\n`toolcrib run --resume {session_id[:12]}` continues the run"
 
 
 async def _whole(store: Store, prefix: str) -> str:
