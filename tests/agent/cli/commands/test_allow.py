@@ -130,3 +130,13 @@ def test_a_bad_rule_is_named_by_its_number(does: Any, tmp_path_factory: pytest.T
     file = tmp_path_factory.mktemp("mine") / "rules.yaml"
     file.write_text(f"- {RULE}\n- {wrong}\n")
     assert f"--allow-file {file}: entry 2: comand: unknown key" in does("build", "--allow-file", str(file)).err
+
+
+def test_the_log_says_what_allowed_it(does: Any, run: Any) -> None:
+    assert does("build", "--allow", RULE).code == 0
+    assert does("build", "--allow", "{tool: terminal}").code == 0
+    lines = run("explain", "--replay").out.splitlines()
+    assert lines[0] == "allow -> ask: rm -rf build"
+    assert lines[2].startswith("    then allowed by run.allow; session ")
+    (first, *_) = json.loads(run("explain", "--replay", "--json").out)["changed"]
+    assert (first["decision"], first["by"], len(first["session"])) == ("allowed", "rule:run.allow", 32)
