@@ -188,6 +188,9 @@ def _check(args: argparse.Namespace) -> int:
     from agent.config import config_path
 
     file = config_path(args.config)
+    if args.config and not file.exists():
+        print(f"toolcrib: --config: {file} does not exist", file=sys.stderr)
+        return FAILED
     config, faults = config_faults(file, args.profile, Path.cwd())
     if config is not None:
         _notices(config)
