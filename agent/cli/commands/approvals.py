@@ -133,7 +133,7 @@ async def _waiting_row(crib: Crib, record: TicketRecord) -> list[str]:
     asked = await asked_of(crib.store, record)
     who = "-" if asked is None else exact(":".join(filter(None, (asked.platform, asked.user))))
     expires = "never" if record.expires_at is None else agreed.when(record.expires_at)
-    what = exact(agreed.line(record.ticket.message))
+    what = exact(agreed.line(agreed.on_one(record.ticket.message)))
     return [record.ticket.id[:8], who, agreed.when(record.at), expires, record.session_id[:8], what]
 
 
@@ -163,7 +163,7 @@ async def _change(approvals: Approvals, args: argparse.Namespace, crib: Crib) ->
         return f"revoked: {exact(agreed.covers(await approvals.revoke(args.id)))}"
     if args.action == "deny":
         record = await approvals.refuse(args.id, by="toolcrib approvals", reason=args.detail)
-        return f"denied: {exact(agreed.line(record.ticket.message))}{await _left(crib, record.session_id)}"
+        return f"denied: {exact(agreed.line(agreed.on_one(record.ticket.message)))}{await _left(crib, record.session_id)}"
     if not args.detail:
         raise ToolcribError("say to what: toolcrib approvals narrow ID FOLDER")
     return f"narrowed: {exact(agreed.covers(await approvals.narrow(args.id, args.detail)))}"

@@ -152,7 +152,7 @@ def test_what_waits_is_shown_and_refused_from_outside(run: Any, other: Crib) -> 
     asked(other, "bb22", "0d9e5510")
     lines = run("approvals", "pending").out.splitlines()
     assert lines[0].split() == ["ID", "SESSION", "ASKED", "QUESTION"]
-    assert "rm -rf build^[[2J recursive delete" in lines[1]
+    assert "rm -rf build^[[2J · recursive delete" in lines[1]
     (record,) = json.loads(run("approvals", "pending", "--session", "0d9e", "--json").out)
     assert (record["id"], record["session"], record["parameters"]) == ("bb22", "0d9e5510", {"cwd": "/p"})
     done = run("approvals", "deny", "aa", "not now")
