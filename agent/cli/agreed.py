@@ -10,7 +10,7 @@ from agent.cli.escape import exact
 from toolcrib._store import AuditEntry, Grant, TicketRecord
 
 _WIDE = 60
-SPARE_OF_GRANTS, SPARE_OF_TICKETS = (5, 4, 3), (1, 2)
+SPARE_OF_GRANTS, SPARE_OF_TICKETS, SPARE_OF_ENTRIES = (5, 4, 3), (1, 2), (1, 3, 6, 4)
 """Columns of ``grant_rows`` and ``ticket_rows`` that a narrow terminal can do without."""
 
 

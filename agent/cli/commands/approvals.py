@@ -103,7 +103,8 @@ async def _act(crib: Crib, args: argparse.Namespace) -> None:
                 agreed.SPARE_OF_TICKETS,
             )
         case "history":
-            _show(args, await approvals.history(session, args.limit), agreed.entry_rows, "nothing was decided yet")
+            found, none = await approvals.history(session, args.limit), "nothing was decided yet"
+            _show(args, found, agreed.entry_rows, none, agreed.SPARE_OF_ENTRIES, whole=(5,))
         case "show":
             print(await _whole(crib.store, args.id))
         case "list" | None:
