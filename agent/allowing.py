@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,10 @@ from toolcrib import ConfigError
 
 if TYPE_CHECKING:
     from agent.config import Config
+    from toolcrib import ToolRegistry
 
 FORM = "{command: rm, options: -r -rf, operands: build|dist, example: rm -rf build dist}"
+LIKE = f"a rule looks like '{FORM}'"
 _MOST_BYTES = 64_000
 _ONLY_ALLOWS = (
     "only what allows can be named for a run: level (of a tool: decision) is allow, or left out; other rules belong into"
@@ -28,8 +31,10 @@ _ONLY_ALLOWS = (
 )
 
 
-def with_allowed(config: Config, texts: Sequence[str], files: Sequence[str], project_dir: Path) -> tuple[Config, list[str]]:
-    """Return the configuration with these rules, and each rule in words. ``texts`` are rules, ``files`` hold lists of them.
+def with_allowed(
+    config: Config, texts: Sequence[str], files: Sequence[str], project_dir: Path
+) -> tuple[Config, Sequence[OperatorRule | OperatorToolRule]]:
+    """Return the configuration with these rules, and the rules. ``texts`` are rules, ``files`` hold lists of them.
 
     Raises ConfigError with what is wrong in which of them, also for a file in the project, where a session could have written it;
     and Denied below a session.
@@ -37,12 +42,32 @@ def with_allowed(config: Config, texts: Sequence[str], files: Sequence[str], pro
     refuse_below(folders_of(config), "--allow")
     rules: list[OperatorRule] = []
     tools: list[OperatorToolRule] = []
-    for text in texts:
-        _read(text, "--allow", rules, tools)
+    for number, text in enumerate(texts, 1):
+        _read(text, "--allow" if len(texts) == 1 else f"--allow (number {number})", rules, tools)
     for file in files:
         _read(_content(Path(file).expanduser(), project_dir), f"--allow-file {file}", rules, tools)
     approval = replace(config.approval, rules=(*config.approval.rules, *rules), tools=(*config.approval.tools, *tools))
-    return replace(config, approval=approval), [*map(command_words, rules), *map(tool_words, tools)]
+    return replace(config, approval=approval), [*rules, *tools]
+
+
+def allowed_words(rules: Sequence[OperatorRule | OperatorToolRule], registry: ToolRegistry) -> list[str]:
+    """Return each rule in words, with what it does not do: a tool that is not there, an example that it can't allow."""
+    return [_of_tool(one, registry) if isinstance(one, OperatorToolRule) else _of_command(one) for one in rules]
+
+
+def _of_tool(rule: OperatorToolRule, registry: ToolRegistry) -> str:
+    words = tool_words(rule)
+    if any(fnmatchcase(name, rule.tool) for name in registry.names()):
+        return words
+    near = registry.closest(rule.tool)
+    return f"{words}; but there is no such tool here{f', did you mean {near!r}?' if near else ''}"
+
+
+def _of_command(rule: OperatorRule) -> str:
+    from tools.approval.operator_rules import never_allowed
+
+    never = [f"`{one}`" for one in never_allowed(asdict(rule))]
+    return f"{command_words(rule)}; but never {' nor '.join(never)}, which no rule allows" if never else command_words(rule)
 
 
 def _content(file: Path, project_dir: Path) -> str:
@@ -72,21 +97,27 @@ def _read(text: str, source: str, rules: list[OperatorRule], tools: list[Operato
         entries = given if isinstance(given, list) else [given]
     if not entries or not all(isinstance(one, Mapping) for one in entries):
         raise ConfigError(f"{source}: expected a rule as approval.rules and approval.tools have them, such as '{FORM}'")
-    of_tools = [_filled(one, source) for one in entries if "tool" in one]
-    of_commands = [_filled(one, source) for one in entries if "tool" not in one]
-    document = {"approval": {"rules": of_commands, "tools": of_tools}}
+    for number, entry in enumerate(entries, 1):
+        where = source if len(entries) == 1 else f"{source}: entry {number}"
+        _read_entry(_filled(entry, where), where, rules, tools)
+
+
+def _read_entry(entry: Mapping[str, Any], where: str, rules: list[OperatorRule], tools: list[OperatorToolRule]) -> None:
+    key, named = ("tools", "tool") if "tool" in entry else ("rules", "key")
+    place = f"approval.{key}[0]"
     try:
-        found = parse_config(json.dumps(document, default=str).encode(), Path(source)).approval
+        found = parse_config(json.dumps({"approval": {key: [entry]}}, default=str).encode(), Path(where)).approval
     except BrokenConfig as error:
-        words = "; ".join(f"{fault.key.partition('.')[2]}: {fault.text}" for fault in error.faults)
-        raise ConfigError(f"{source}: {words}; a rule looks like '{FORM}'") from None
+        words = "; ".join(": ".join(filter(None, (fault.key[len(place) :].lstrip("."), fault.text))) for fault in error.faults)
+        raise ConfigError(f"{where}: {words}; {LIKE}") from None
     from tools.approval.operator_rules import operator_rules, tool_rules
 
     try:
         operator_rules([asdict(one) for one in found.rules])
         tool_rules([asdict(one) for one in found.tools])
     except ConfigError as error:
-        raise ConfigError(f"{source}: {error}") from None
+        words = str(error).removeprefix(place).removeprefix(f" ({entry[named]})").removeprefix(": ")
+        raise ConfigError(f"{where}: {words}; {LIKE}") from None
     rules += found.rules
     tools += found.tools
 
@@ -99,8 +130,4 @@ def _filled(entry: Mapping[str, Any], source: str) -> dict[str, Any]:
     usual = {kind: "allow", "why": "allowed for this run"}
     if kind == "level":
         usual["key"] = "run.allow"
-    found = {**usual, **entry}
-    for name in ("example", "counter"):
-        if isinstance(found.get(name), str):
-            found[name] = [found[name]]
-    return found
+    return {**usual, **entry}

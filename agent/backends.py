@@ -259,3 +259,20 @@ def _options(section: Any) -> dict[str, Any]:
 
 def _within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def unavailable(backend: Backend) -> str:
+    """Return why the backend is unavailable, as far as that is seen without connecting to it; "" where nothing is seen."""
+    if backend.missing:
+        return f"set {backend.missing}"
+    if backend.kind == BUBBLEWRAP:
+        import shutil
+
+        return "" if shutil.which("bwrap") else "bubblewrap is not found: apt install bubblewrap"
+    if backend.kind == DOCKER:
+        from tools.environments.docker.admin import engine_of
+
+        engine = engine_of(backend.options["host"])
+        path = engine.removeprefix("unix://")
+        return f"no docker engine listens at {path}" if path != engine and not Path(path).exists() else ""
+    return ""

@@ -14,7 +14,7 @@ from agent.store.memory import MemoryStore
 from toolcrib import Block, Decision, EnvironmentFailed, Portable, PortableState, RunIdentity, SetResult, Suspend, ToolCall
 from toolcrib._dataclass import dataclass
 from toolcrib._store import Grant
-from tools.approval.modes import CONFIRM, CONFIRM_KEY, Mode, confirmed
+from tools.approval.modes import CONFIRM, CONFIRM_KEY, PLAN, Mode, confirmed
 from tools.approval.policy import Policy, Weighed
 from tools.dispatch.scope import CallScope
 from tools.judge.findings import TOOL_RULE, Finding, Level
@@ -73,6 +73,8 @@ class Explanation:
         """Name the rule or grant that decides about a finding; ``person`` stands for whoever is asked."""
         if finding.level in ("allow", "block"):
             return f"the rule {finding.key}"
+        if self.weighed is not None and self.weighed.acts and self.mode == PLAN:
+            return "plan mode, which refuses the call"
         if finding.key == CONFIRM_KEY:
             return f"{person}: the session is in the mode {self.mode}"
         rule = None if self.weighed is None else self.weighed.rule

@@ -10,7 +10,7 @@ from agent.cli.escape import exact
 from toolcrib._store import AuditEntry, Grant, TicketRecord
 
 _WIDE = 60
-SPARE_OF_GRANTS, SPARE_OF_TICKETS = (5, 4, 3), (1, 2)
+SPARE_OF_GRANTS, SPARE_OF_TICKETS, SPARE_OF_ENTRIES = (5, 4, 3), (1, 2), (1, 3, 6, 4)
 """Columns of ``grant_rows`` and ``ticket_rows`` that a narrow terminal can do without."""
 
 
@@ -27,7 +27,7 @@ def grant_rows(grants: Sequence[Grant]) -> list[list[str]]:
 def ticket_rows(records: Sequence[TicketRecord]) -> list[list[str]]:
     return [
         ["ID", "SESSION", "ASKED", "QUESTION"],
-        *([one.ticket.id[:8], one.session_id[:8], when(one.at), exact(line(one.ticket.message))] for one in records),
+        *([one.ticket.id[:8], one.session_id[:8], when(one.at), exact(line(on_one(one.ticket.message)))] for one in records),
     ]
 
 
@@ -72,6 +72,11 @@ def _keys(entry: AuditEntry) -> str:
 def line(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _WIDE else f"{line[: _WIDE - 1]}…"
+
+
+def on_one(text: str) -> str:
+    """Return the text on one line, with marks between what stood on several."""
+    return " · ".join(" ".join(part.split()) for part in text.splitlines() if part.strip())
 
 
 def when(at: float) -> str:

@@ -26,7 +26,9 @@ from toolcrib._near import near
 if TYPE_CHECKING:
     import asyncio
 
+    from agent.config import Config
     from agent.run import Crib
+    from toolcrib import ToolRegistry
 
 _log = logging.getLogger(__name__)
 OK, FAILED, USAGE, DENIED, UNASKED, CAPPED, TIMED_OUT, PARKED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 7, 130
@@ -306,14 +308,17 @@ def open_crib(options: argparse.Namespace) -> Crib:
         require_confirmed(config)
     if getattr(options, "develop_toolcrib", False):
         config = replace(config, approval=replace(config.approval, develop_toolcrib=True))
-    if getattr(options, "allow", ()) or getattr(options, "allow_file", ()):
-        from agent.allowing import with_allowed
+    allows = getattr(options, "allow", ()) or getattr(options, "allow_file", ())
+    if allows:
+        from agent.allowing import allowed_words, with_allowed
 
-        config, options.allowed = with_allowed(config, options.allow, options.allow_file, folder)
+        config, rules = with_allowed(config, options.allow, options.allow_file, folder)
+    crib = assemble(config=config, project_dir=folder, store=open_store(config, late=True))
+    if allows:
+        options.allowed = allowed_words(rules, crib.registry)
         for words in options.allowed:
             _say(f"allowed for this run: {words}")
-    crib = assemble(config=config, project_dir=folder, store=open_store(config, late=True))
-    for notice in (*crib.config.notices, *_mistyped(crib)):
+    for notice in (*crib.config.notices, *mistyped(crib.config, crib.registry)):
         _say(notice)
     return crib
 
@@ -331,15 +336,14 @@ def running_crib(options: argparse.Namespace) -> Iterator[tuple[Crib, asyncio.Ru
                 runner.run(crib.aclose())
 
 
-def _mistyped(crib: Crib) -> Iterator[str]:
+def mistyped(config: Config, registry: ToolRegistry) -> Iterator[str]:
     """Yield tools that stay on since their name is misspelt. A name like none may be a plugin's that is not enabled here."""
-    config = crib.config
     lists = {"tools.disabled": config.tools.disabled}
     lists |= {f"platforms.{name}.disabled_tools": one.disabled_tools for name, one in config.platforms.items()}
     lists |= {f"users.{name}.disabled_tools": one.disabled_tools for name, one in config.users.items()}
     for key, names in lists.items():
         for name in names:
-            if crib.registry.get(name) is None and (near := crib.registry.closest(name)) is not None:
+            if registry.get(name) is None and (near := registry.closest(name)) is not None:
                 yield f"{config.path}: {key}: there is no tool {name!r}; did you mean {near!r}?"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from agent.cli.agreed import on_one
 from agent.cli.escape import exact, one_line
 from agent.cli.stories import ID_CHARS
 
@@ -37,7 +38,7 @@ def parked_lines(session_id: str, tickets: Sequence[TicketRecord], queued: int) 
         "the run is parked: 1 call waits for an answer" if len(tickets) == 1 else f"the run is parked: {len(tickets)} calls wait"
     ]
     for record in tickets:
-        lines.append(f"  {exact(one_line(record.ticket.message, _CLIP))}")
+        lines.append(f"  {exact(one_line(on_one(record.ticket.message), _CLIP))}")
         lines.append(f"    toolcrib approvals answer {record.ticket.id} --continue")
     if queued:
         which = "your task waits" if queued == 1 else f"your task and {queued - 1} before it wait"

@@ -159,11 +159,13 @@ def table(
     spare: Sequence[int] = (),
     whole: Sequence[int] = (),
     width: int = 0,
+    wrap: bool = False,
 ) -> None:
     """Print columns padded to their widest cell. On a terminal no line is wider than ``width`` (0: all of it).
 
     Where it is narrow the ``spare`` columns are left out, the first of them first, then cells are cut, those of the ``whole``
-    columns last. The first column stays whole.
+    columns last. The first column stays whole. With ``wrap`` the last column goes on in further lines instead of being cut, for
+    cells that say how to mend something.
     """
     if not rows:
         return
@@ -178,11 +180,17 @@ def table(
             if sum(least) + 2 * (len(shown) - 1) <= room:
                 break
             shown.remove(column)
+        if wrap:
+            excess = sum(widths[one] for one in shown) + 2 * (len(shown) - 1) - room
+            widths[shown[-1]] -= max(0, min(excess, widths[shown[-1]] - _WRAPPED))
         _fit(widths, shown, room, last)
     for row in cells:
         fitted = [_cut(row[column], widths[column]) for column in shown]
+        more: list[str] = []
+        if wrap and fitted[-1] != row[shown[-1]]:
+            fitted[-1], more = _broken(row[shown[-1]], widths[shown[-1]], sum(widths[one] + 2 for one in shown[:-1]))
         padded = [cell + " " * (widths[column] - _width(cell)) for column, cell in zip(shown, fitted, strict=True)]
-        print("  ".join(padded).rstrip(), file=stream)
+        print("\n".join(["  ".join(padded).rstrip(), *more]), file=stream)
 
 
 _READABLE, _LEAST, _WRAPPED = 12, 4, 20
@@ -204,6 +212,16 @@ def _fit(widths: list[int], shown: Sequence[int], room: int, last: Collection[in
         widest = max(free, key=lambda column: widths[column])
         following = max((widths[column] for column in free if column != widest), default=_LEAST)
         widths[widest] -= min(excess, max(1, widths[widest] - max(following, _LEAST)))
+
+
+def _broken(text: str, room: int, before: int) -> tuple[str, list[str]]:
+    """(what of the last cell stands in its row, the lines below); one with a word that is wider than it stands below whole."""
+    from agent.cli.screen.cells import words_of
+
+    if max(map(_width, text.split()), default=0) > room:
+        return "", [f"    {text}"]
+    first, *others = ["".join(part for part, _ in row).rstrip() for row in words_of(text, "", room)]
+    return first, [" " * before + line for line in others]
 
 
 def _cut(text: str, room: int) -> str:

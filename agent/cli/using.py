@@ -30,6 +30,11 @@ def usage_rows(found: Sequence[UsageTotal], by: By, titles: Mapping[str, str]) -
     return [(row[0], *(cell.rjust(width) for cell, width in zip(row[1:-1], widths, strict=True)), row[-1]) for row in rows]
 
 
+def spare_of(by: By) -> tuple[int, ...]:
+    """Return the columns that are left out where the terminal is narrow, those first that are needed least."""
+    return {"tool": (5, 4), "session": (5, 3, 1, 2)}.get(by, (5, 3, 7, 1))
+
+
 def told(one: UsageTotal) -> str:
     """Return a total in one line of words."""
     cached = f" ({one.cached:,} cached)" if one.cached else ""

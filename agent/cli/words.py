@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent.crib import Crib
@@ -54,5 +54,12 @@ SLASH = {
 
 def words_of(crib: Crib) -> Mapping[str, str]:
     """Return all commands of a chat: ours, and those of plugins, which ours go before."""
-    added = {f"/{name}": (inspect.getdoc(function) or "of a plugin").splitlines()[0] for name, function in crib.slash.items()}
+    added = {f"/{name}": (inspect.getdoc(function) or _origin(function)).splitlines()[0] for name, function in crib.slash.items()}
     return {**added, **SLASH}
+
+
+def _origin(function: Callable[..., Any]) -> str:
+    """Return which plugin a function without a docstring is of."""
+    module = str(getattr(function, "__module__", "")).partition(".")[0]
+    name = module.split("_", 3)[-1] if module.startswith("toolcrib_plugin_") else module
+    return f"a command of the plugin {name}; its function has no docstring"

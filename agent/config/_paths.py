@@ -31,6 +31,8 @@ def _base(variable: str, below_home: str, instead: str) -> Path:
 
 
 def expanded(value: str | Path, variable: str) -> Path:
+    if str(value).startswith("~") and os.environ.get("HOME") == "":  # which Python takes for /
+        raise ConfigError(f"$HOME is empty, so that your home folder is not known; set it, or {variable} to an absolute path")
     try:
         return Path(value).expanduser()
     except RuntimeError as error:

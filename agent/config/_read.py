@@ -180,7 +180,8 @@ class ConfigReader:
                     self.fault(key_node, join(key, name), f"unknown key; {suggest(name, key, fields)}")
         missing = [name for name in required(fields) if name not in values]
         if missing and node is not None:
-            self.fault(node, key, f"{' and '.join(missing)} missing")
+            form = getattr(cls, "form", "")
+            self.fault(node, key, f"{' and '.join(missing)} missing{f'; it looks like {form}' if form else ''}")
         return None if missing else cls(**values)
 
     def value(self, key_node: Any, node: Any, hint: Any, key: str, metadata: Mapping[str, Any]) -> Any:
@@ -190,6 +191,8 @@ class ConfigReader:
             return None
         faults = len(self.faults)
         expect = metadata.get("expect", "")
+        if metadata.get("single") and node.id == "scalar" and node.tag == f"{_TAG}str":
+            node = _list_of(node)
         found = self._typed(node, hint, key, expect)
         check = metadata.get("check")
         if len(self.faults) == faults and check is not None and found is not None and not check(found):
@@ -343,3 +346,9 @@ def _kind(node: Any) -> str:
     if node.id == "sequence" and _is_list(node):
         return "a list"
     return _SCALARS.get(node.tag.removeprefix(_TAG), f"a value of the type {node.tag!r}")
+
+
+def _list_of(node: Any) -> Any:
+    import yaml
+
+    return yaml.SequenceNode(f"{_TAG}seq", [node], node.start_mark, node.end_mark)

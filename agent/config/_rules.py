@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 from agent.config._setting import setting
 from toolcrib._dataclass import dataclass
 
-_COMMANDS = "a list of commands"
+_COMMANDS = "a command, or a list of commands"
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorRule:
+    form: ClassVar[str] = (
+        "{key: build.clean, level: allow, command: rm, options: -rf, operands: build|dist, why: made anew, example: rm -rf build}"
+    )
     key: str = setting(..., "What a grant for it covers.", expect="a name such as deploy.production")
     level: Literal["allow", "ask", "ask-once", "block"] = setting(..., "What happens to a command that it matches.")
     command: str = setting(..., "Names of programs, separated by blanks.", expect="text")
     why: str = setting(..., "What the person who is asked reads.", expect="text")
-    example: tuple[str, ...] = setting(..., "Commands that it must match.", expect=_COMMANDS)
-    counter: tuple[str, ...] = setting((), "Commands that it must not match.", expect=_COMMANDS)
+    example: tuple[str, ...] = setting(..., "Commands that it must match.", expect=_COMMANDS, single=True)
+    counter: tuple[str, ...] = setting((), "Commands that it must not match.", expect=_COMMANDS, single=True)
     sub: str = setting("", "Subcommands: 'remote add|remove'.", expect="text")
     options: str = setting("", "Options, separated by blanks.", expect="text")
     operands: str = setting("", "A regular expression for a whole operand.", expect="text")
@@ -26,6 +29,7 @@ class OperatorRule:
 
 @dataclass(frozen=True, slots=True)
 class OperatorToolRule:
+    form: ClassVar[str] = "{tool: mcp_mail_*, decision: ask, why: sends mail in my name}"
     tool: str = setting(..., "The tool's name, or a glob.", expect="text")
     decision: Literal["allow", "ask", "deny"] = setting(..., "What happens to a call that it matches.")
     why: str = setting(..., "What the person who is asked, or the model, reads.", expect="text")

@@ -10,12 +10,13 @@ from typing import Any
 Check = Callable[[Any], bool]
 
 
-def setting(default: Any, doc: str, *, expect: str = "", check: Check | None = None) -> Any:
+def setting(default: Any, doc: str, *, expect: str = "", check: Check | None = None, single: bool = False) -> Any:
     """A key. ``expect`` says to people what a good value is, and ``check`` refuses others of the right type.
+    ``single``: one text is a list of one.
 
     A list or mapping is given as its class, and starts empty. ``...`` makes the key required.
     """
-    metadata = {"doc": doc, "expect": expect, "check": check}
+    metadata = {"doc": doc, "expect": expect, "check": check, "single": single}
     if default is ...:
         return field(metadata=metadata)
     if isinstance(default, type):

@@ -89,6 +89,7 @@ def _check_records(path: Path) -> None:
         return
     with closing(_damage.read_only(path)) as connection:
         newest = len(_schema.steps(_schema.FOLDER))
+        _schema.check(connection, path, newest=_NO_VERSION)
         found = connection.execute(
             "SELECT a.application_id, v.user_version, (SELECT count(*) FROM sqlite_master WHERE name = 'sessions')"
             " FROM pragma_application_id AS a, pragma_user_version AS v"

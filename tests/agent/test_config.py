@@ -416,3 +416,11 @@ def test_yaml_is_imported_only_where_a_file_is_read_or_written() -> None:
     look = "assert not {'yaml', 'ruamel.yaml'} & set(sys.modules)"
     program = f"import sys; from agent.config import load_config; load_config('/nowhere.yaml'); {look}"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_an_empty_home_is_not_the_root_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("XDG_CONFIG_HOME", "TOOLCRIB_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "")
+    with pytest.raises(ConfigError, match=r"\$HOME is empty.*set it, or TOOLCRIB_CONFIG to an absolute path"):
+        config_path()

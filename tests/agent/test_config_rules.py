@@ -79,6 +79,16 @@ def test_faults_are_told_with_their_lines(file: Path) -> None:
     ]
 
 
+def test_one_text_is_an_example_and_a_missing_key_shows_a_rule(file: Path) -> None:
+    file.write_text("approval:\n  rules: [{key: a.b, level: ask, command: x, why: y, example: x z, counter: q}]\n")
+    (rule,) = load_config(file).approval.rules
+    assert (rule.example, rule.counter) == (("x z",), ("q",))
+    file.write_text("approval:\n  rules: [{level: allow, command: rm, example: rm x}]\n  tools: [{tool: x}]\n")
+    with pytest.raises(BrokenConfig, match=r"key and why missing; it looks like \{key: build\.clean") as caught:
+        load_config(file)
+    assert "decision and why missing; it looks like {tool: mcp_mail_*" in str(caught.value)
+
+
 def test_a_rule_that_contradicts_itself_is_told_with_its_place(file: Path) -> None:
     text = "# mine\napproval:\n  {}: [{{{}, why: y}}]\n"
     for key, entry in (

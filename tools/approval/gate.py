@@ -56,7 +56,6 @@ ANSWER_SCHEMA: Mapping[str, Json] = {
     "required": ["approved"],
 }
 
-
 _PASSIVE = frozenset({"read", "other"})
 
 
@@ -253,7 +252,8 @@ class ApprovalGate:
                 )
         await policy.files.remember(ctx.run_identity.session_id, judged.files, judged.copies, judged.made)
         if not open_findings and (findings or _is_noted(ctx.effects)):
-            await self._note(policy, call, ctx, *(("granted", "grant") if findings else ("allowed", "rule")), findings)
+            said = ("granted", "grant") if findings else ("allowed", _allowed_by(judged, rule))
+            await self._note(policy, call, ctx, *said, findings)
         return None
 
     # what is recorded
@@ -284,6 +284,11 @@ class ApprovalGate:
         elif paths := paths_of(ctx.effects):
             detail["paths"] = paths
         await policy.audit.record(AuditEntry(time.time(), ctx.run_identity.session_id, call.id, call.name, decision, by, detail))
+
+
+def _allowed_by(judged: Judgement, rule: RuleSays | None) -> str:
+    key = next((one.key for one in judged.findings if one.level == "allow"), rule.tool if rule is not None else "")
+    return f"rule:{key}" if key else "rule"
 
 
 async def _ungranted(

@@ -17,7 +17,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from toolcrib import ConfigError
 from toolcrib._regex import Regex
@@ -26,6 +26,9 @@ from tools.judge.findings import Level
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.value import HOLE, Value
 from tools.judge.table import ANY, ActView, Rule, Test, opt
+
+if TYPE_CHECKING:
+    from tools.judge.meaning.state import ShellNow
 
 Decision: TypeAlias = Literal["allow", "ask", "deny"]
 
@@ -37,6 +40,7 @@ _DECISIONS = ("deny", "ask", "allow")
 _KEY = Regex(r"[a-z0-9][a-z0-9._-]{0,63}")
 _OPTION = Regex(r"--?[^\s=]+")
 _MISSING = object()
+_HOME = "/home/dev"
 _PATH = "path"
 """The argument of a rule that means files, whatever a tool calls it."""
 
@@ -75,6 +79,17 @@ def _row(entry: Mapping[str, object], where: str) -> Rule:
         if _matches(row, text):
             raise ConfigError(f"{where}: counter: expected a command that the rule does not match, and it matches {text!r}")
     return row
+
+
+def never_allowed(entry: Mapping[str, object]) -> list[str]:
+    """Return the examples of an entry of ``approval.rules`` that are asked every time, or refused, whatever it allows."""
+    from tools.judge.assess import assess
+    from tools.judge.meaning import interpret
+    from tools.judge.meaning.state import NoFiles
+
+    row = _row(entry, "approval.rules[0]")
+    found = {text: assess(interpret(text, _somewhere(), NoFiles()), home=_HOME, extra=[row]) for text in row.yes}
+    return [text for text, findings in found.items() if any(one.level in ("ask-once", "block") for one in findings)]
 
 
 def _touches(words: str, options: str, pattern: re.Pattern[str] | None, *, unknown: bool) -> Test:
@@ -159,14 +174,21 @@ def _dashed(view: ActView) -> list[str]:
 def _matches(row: Rule, text: str) -> bool:
     from tools.judge.excuses import only_says
     from tools.judge.meaning import interpret
-    from tools.judge.meaning.state import NoFiles, ShellNow
+    from tools.judge.meaning.state import NoFiles
     from tools.judge.rules import family
 
     def applies(act: Act) -> bool:
         names, view = family(act.name), ActView(act)
         return not set(names).isdisjoint(row.names) and row.test(view) and not only_says(view, names)
 
-    return any(applies(act) for act in interpret(text, ShellNow(cwd="/srv", home="/home/dev", user="dev"), NoFiles()).acts)
+    return any(applies(act) for act in interpret(text, _somewhere(), NoFiles()).acts)
+
+
+def _somewhere() -> ShellNow:
+    """Return a shell in which examples are looked at."""
+    from tools.judge.meaning.state import ShellNow
+
+    return ShellNow(cwd="/srv", home=_HOME, user="dev")
 
 
 # tools by name and argument

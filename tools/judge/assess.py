@@ -51,7 +51,7 @@ def assess(
     looks: Looks | None = None,
     ours: our_code.Ours | None = None,
 ) -> list[Finding]:
-    """Every finding of a command, in the order of its acts; [] where nobody needs to be asked.
+    """Every finding of a command, in the order of its acts; none but of the level allow where nobody needs to be asked.
 
     ``protected`` are toolcrib's own folders and files, absolute; ``home`` is the home of its account, "" where unknown;
     ``extra`` are rows beside the table's; one of the level allow takes away what is asked about the very act that it covers.

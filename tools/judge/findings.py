@@ -78,9 +78,9 @@ def visible(text: str, limit: int = _SHOWN_CHARS) -> str:
 
 
 def without_allowed(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings of one act, without those of the level allow, and then without those of the level ask."""
+    """Return the findings of one act without those of the level ask, where one of the level allow is among them: it stays."""
     allowed = any(one.level == "allow" for one in findings)
-    return [one for one in findings if one.level not in ("allow", "ask")] if allowed else list(findings)
+    return [one for one in findings if one.level != "ask"] if allowed else list(findings)
 
 
 def digestible(finding: Finding) -> dict[str, Json]:

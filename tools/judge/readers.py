@@ -25,6 +25,20 @@ PLAIN = names(
 )
 """Programs and builtins that have no option, operand or variable by which they write a file or run something."""
 
+_WRITES: Mapping[str, str] = MappingProxyType(
+    {
+        name: why
+        for why, group in {
+            "it deletes files": "rm rmdir unlink shred",
+            "it writes files": "cp mv ln touch mkdir mktemp mkfifo install tee dd truncate patch rsync tar unzip",
+            "it changes who may use files": "chmod chown chgrp setfacl",
+            "it ends processes": "kill pkill killall",
+        }.items()
+        for name in group.split()
+    }
+)
+"""What well-known programs do that are in none of the tables of readers: words for people, which decide nothing."""
+
 _VERSIONS = names(
     "python python3 node npm npx pnpm yarn deno bun ruby perl php go cargo rustc rustup java javac gcc g++ clang make cmake ninja"
     " docker kubectl terraform git pip pip3 uv pytest ruff mypy bash sh tar curl wget ssh sqlite3 psql"
@@ -42,7 +56,7 @@ def may_write(name: str, words: Words) -> str:
         return ""
     check = CHECKED.get(name)
     if check is None:
-        return "toolcrib does not know whether it writes"
+        return _WRITES.get(name, "toolcrib does not know whether it writes")
     if any(HOLE in word for word in words):
         return "a word of it is not known before it runs, and may be an option that writes"
     return check(words)

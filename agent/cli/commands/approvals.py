@@ -103,7 +103,8 @@ async def _act(crib: Crib, args: argparse.Namespace) -> None:
                 agreed.SPARE_OF_TICKETS,
             )
         case "history":
-            _show(args, await approvals.history(session, args.limit), agreed.entry_rows, "nothing was decided yet")
+            found, none = await approvals.history(session, args.limit), "nothing was decided yet"
+            _show(args, found, agreed.entry_rows, none, agreed.SPARE_OF_ENTRIES, whole=(5,))
         case "show":
             print(await _whole(crib.store, args.id))
         case "list" | None:
@@ -114,7 +115,7 @@ async def _act(crib: Crib, args: argparse.Namespace) -> None:
             if waiting := crib.grants.unconfirmed():
                 print(f"toolcrib: {_unconfirmed(len(waiting))}; `toolcrib chat` asks you", file=sys.stderr)
         case _:
-            print(await _change(approvals, args))
+            print(await _change(approvals, args, crib))
 
 
 async def _show_waiting(crib: Crib, found: Sequence[TicketRecord]) -> None:
@@ -133,7 +134,7 @@ async def _waiting_row(crib: Crib, record: TicketRecord) -> list[str]:
     asked = await asked_of(crib.store, record)
     who = "-" if asked is None else exact(":".join(filter(None, (asked.platform, asked.user))))
     expires = "never" if record.expires_at is None else agreed.when(record.expires_at)
-    what = exact(agreed.line(record.ticket.message))
+    what = exact(agreed.line(agreed.on_one(record.ticket.message)))
     return [record.ticket.id[:8], who, agreed.when(record.at), expires, record.session_id[:8], what]
 
 
@@ -154,7 +155,7 @@ def _unconfirmed(count: int) -> str:
     return f"{count} of command_allowlist {'does' if count == 1 else 'do'} not count until you confirm"
 
 
-async def _change(approvals: Approvals, args: argparse.Namespace) -> str:
+async def _change(approvals: Approvals, args: argparse.Namespace, crib: Crib) -> str:
     from agent.cli.escape import exact
 
     if not args.id:
@@ -163,10 +164,19 @@ async def _change(approvals: Approvals, args: argparse.Namespace) -> str:
         return f"revoked: {exact(agreed.covers(await approvals.revoke(args.id)))}"
     if args.action == "deny":
         record = await approvals.refuse(args.id, by="toolcrib approvals", reason=args.detail)
-        return f"denied: {exact(agreed.line(record.ticket.message))}"
+        return f"denied: {exact(agreed.line(agreed.on_one(record.ticket.message)))}{await _left(crib, record.session_id)}"
     if not args.detail:
         raise ToolcribError("say to what: toolcrib approvals narrow ID FOLDER")
     return f"narrowed: {exact(agreed.covers(await approvals.narrow(args.id, args.detail)))}"
+
+
+async def _left(crib: Crib, session_id: str) -> str:
+    """Return what is left to do for a run that waited for an answer; "" where nothing is."""
+    from agent.conversation.answers import hosted
+
+    if await crib.store.runs.current(session_id) is None or await hosted(crib.store, session_id):
+        return ""
+    return f"\n`toolcrib run --resume {session_id[:12]}` continues the run"
 
 
 async def _whole(store: Store, prefix: str) -> str:

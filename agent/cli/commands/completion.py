@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 
 from agent.cli.app import OK, built_in, parser_of
@@ -105,6 +105,8 @@ class CompletionWords:
     valued: tuple[str, ...]
     """Options with a value behind them: a file, a name, a number."""
     help: str = ""
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What options take that take one of few words."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -140,11 +142,26 @@ def _bash(known: dict[str, CompletionWords]) -> str:
         "valued": " ".join(_valued(known)),
         "everywhere": " ".join(_EVERYWHERE),
         "commands": " ".join(known),
-        "options": rows(8, (f"{option}) kind={kind} ;;" for option, kind in OPTIONS.items())),
+        "options": rows(
+            8,
+            [
+                *(f"{option}) kind={kind} ;;" for option, kind in OPTIONS.items()),
+                *(f'{option}) offered="{" ".join(words)}" ;;' for option, words in _choices(known).items()),
+            ],
+        ),
         "cases": rows(19, (f'{name}) offered="{" ".join(one.options)}" ;;' for name, one in known.items())),
         "actions": rows(19, (f'{name}) offered="{" ".join(one.actions)}" ;;' for name, one in known.items() if one.actions)),
         "places": rows(19, (f"{command}:{action or '*'}) kind={kind} ;;" for (command, action), kind in PLACES.items())),
     }
+
+
+def _choices(known: dict[str, CompletionWords]) -> dict[str, tuple[str, ...]]:
+    """Return what each option takes that takes one of few words, in whichever command."""
+    found: dict[str, tuple[str, ...]] = {}
+    for one in known.values():
+        for option, words in one.choices.items():
+            found[option] = tuple(dict.fromkeys([*found.get(option, ()), *words]))
+    return {option: words for option, words in found.items() if option not in OPTIONS}
 
 
 def _valued(known: dict[str, CompletionWords]) -> list[str]:
@@ -156,13 +173,15 @@ def _words(parser: argparse.ArgumentParser) -> CompletionWords:
     actions: list[str] = []
     options: list[str] = []
     valued: list[str] = []
+    choices: dict[str, tuple[str, ...]] = {}
     for action in parser._actions:
         named = [option for option in action.option_strings if option.startswith("--")]
         if not action.option_strings:
             actions += map(str, action.choices or ())
         options += named
         valued += named if action.nargs is None else []
-    return CompletionWords(tuple(actions), tuple(options), tuple(valued), parser.description or "")
+        choices |= {option: tuple(map(str, action.choices)) for option in named if action.choices}
+    return CompletionWords(tuple(actions), tuple(options), tuple(valued), parser.description or "", choices)
 
 
 def _fish(known: dict[str, CompletionWords]) -> str:
@@ -173,6 +192,7 @@ def _fish(known: dict[str, CompletionWords]) -> str:
         lines += [f"{begin} -n '__toolcrib_at {name}' -a {word}" for word in words.actions]
         below = f"{begin} -n '__toolcrib_at --below {name}'"
         valued = {option: " -rF" for option in words.valued if option not in OPTIONS}
+        valued |= {option: f" -x -a '{' '.join(choices)}'" for option, choices in words.choices.items()}
         lines += [f"{below} -l {option[2:]}{valued.get(option, '')}" for option in words.options if option not in OPTIONS]
         if not words.actions and (name, "") not in PLACES:
             lines.append(f"{below} -F")

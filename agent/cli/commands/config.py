@@ -188,6 +188,9 @@ def _check(args: argparse.Namespace) -> int:
     from agent.config import config_path
 
     file = config_path(args.config)
+    if args.config and not file.exists():
+        print(f"toolcrib: --config: {file} does not exist", file=sys.stderr)
+        return FAILED
     config, faults = config_faults(file, args.profile, Path.cwd())
     if config is not None:
         _notices(config)
@@ -289,6 +292,6 @@ def _lines(config: Config, found: list[tuple[str, Any]], *, origins: bool) -> No
 
     texts = [(key, json.dumps(value, ensure_ascii=False)) for key, value in found]
     if origins:
-        table([(f"{key}: {value}", config.origin(key)) for key, value in texts])
+        table([(f"{key}: {value}", config.origin(key)) for key, value in texts], wrap=True)
     else:
         print("\n".join(tame(f"{key}: {value}") for key, value in texts))

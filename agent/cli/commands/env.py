@@ -84,7 +84,7 @@ def _list(crib: Crib, args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(as_json(crib.backends, found), ensure_ascii=False, indent=2))
         return OK
-    table(backend_rows(crib.backends, found))
+    table(backend_rows(crib.backends, found), wrap=True)
     if found.running:
         print()
         table(running_rows(found, time.time()))

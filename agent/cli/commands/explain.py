@@ -180,15 +180,23 @@ async def _replay(crib: Crib, args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"judged": len(entries), "changed": changed}, ensure_ascii=False, indent=2))
         return OK
+    from agent.cli.agreed import when
     from agent.cli.escape import exact
+    from agent.cli.stories import ID_CHARS
 
     for one in changed:
         print(f"{one['was']} -> {one['now']}: {exact(one['command'])}")
         print(f"    {exact(', '.join(one['keys']) or 'nothing found')}")
+        print(f"    then {exact(_then(one))}; session {one['session'][:ID_CHARS]}, {when(one['at'])}")
         for path in one["looked_at"]:
             print(f"    by what is in {exact(path)} today")
     print(f"{len(entries)} decisions judged again, {len(changed)} would differ")
     return OK
+
+
+def _then(one: dict[str, Any]) -> str:
+    by = one["by"].removeprefix("rule:")
+    return one["decision"] if by in ("", "rule", "grant") else f"{one['decision']} by {by}"
 
 
 async def _logged(crib: Crib, prefix: str) -> Sequence[AuditEntry]:
@@ -217,5 +225,14 @@ async def _again(entry: AuditEntry, explainer: Explainer) -> dict[str, Any] | No
     level = highest([finding.level for finding in found])
     if level == was and (now == before or entry.decision not in ("allowed", "granted")):
         return None
-    looked_at = list(explained.looked_at)
-    return {"command": detail["command"], "was": was, "now": level, "keys": sorted(now), "looked_at": looked_at}
+    return {
+        "command": detail["command"],
+        "was": was,
+        "now": level,
+        "keys": sorted(now),
+        "looked_at": list(explained.looked_at),
+        "session": entry.session_id,
+        "at": entry.at,
+        "decision": entry.decision,
+        "by": entry.by,
+    }

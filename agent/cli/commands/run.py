@@ -254,9 +254,13 @@ def _tracer(session: Session) -> Tracer:
 
 
 def _started(lines: JsonLines | None, session: Session, model: str, args: argparse.Namespace) -> None:
+    from agent.backends import unavailable
     from agent.cli.escape import one_line
     from agent.instructions import told
 
+    if problem := unavailable(session.backend):
+        name = session.backend.name
+        print(f"toolcrib: the backend {name!r} is unavailable, and calls in it will fail: {problem}", file=sys.stderr, flush=True)
     files = session.prompt.surroundings.files
     if lines is not None:
         instructions = [file.path for file in files if file.size]
@@ -295,7 +299,10 @@ def say_how_it_ended(outcome: TaskOutcome, timeout: float | None) -> None:
     if outcome.empty:
         words["done"] = "the model's answer is empty"
     if outcome.code == 4:
-        words["done"] = "something was denied because nobody was asked; `toolcrib chat` asks"
+        words["done"] = (
+            "something was denied because nobody was asked; `toolcrib chat` asks, --allow RULE lets it pass in a run, and"
+            " --park has the run wait for an answer"
+        )
     if outcome.stopped == "parked":
         words["parked"] = "\n".join(parked_lines(outcome.session, outcome.tickets, outcome.queued))
     if outcome.stopped in words:

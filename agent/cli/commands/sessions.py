@@ -60,7 +60,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("markdown", "html", "json"), help="export: the form (default: markdown)")
     parser.add_argument("--force", action="store_true", help="export: write over a file that is there")
     parser.add_argument("--messages", metavar="N", type=count, help="fork: how many of your messages (default: what fits well)")
-    parser.add_argument("--older-than", metavar="AGE", type=age, help="prune: those not used for so long, such as 90d")
+    parser.add_argument(
+        "--older-than",
+        metavar="AGE",
+        type=age,
+        help="prune: those not used for so long, such as 90d",
+    )
     parser.add_argument("--yes", action="store_true", help="prune: do not ask")
     parser.add_argument("--json", action="store_true", help="as JSON")
 
@@ -159,7 +164,10 @@ async def _prune(crib: Crib, args: argparse.Namespace) -> int:
         raise ToolcribError("say how old: toolcrib sessions prune --older-than 90d")
     before = time.time() - args.older_than
     number = await crib.store.old(before)
-    question = f"Forget {number} session{'' if number == 1 else 's'} for good, with their calls and what can be undone of them?"
+    question = (
+        f"Forget {number} session{'' if number == 1 else 's'} for good, with their calls and what can be undone of them?"
+        " (Those of `toolcrib call`, which are in no list, are counted too.)"
+    )
     if number and not args.yes:
         if not is_interactive():
             raise ToolcribError(f"{question} Nobody can be asked here: add --yes")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
-from agent.cli.app import OK, open_crib
+from agent.cli.app import OK, mistyped, open_crib
 from toolcrib import ToolcribError
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def _show(crib: Crib, name: str) -> None:
             rows.append(("✗", tool, f"missing: {reasons[tool]}"))
         else:
             rows.append((entry.emoji or "🔧", tool, first_sentence(entry.description)))
-    table(rows)
+    table(rows, wrap=True)
 
 
 def _platform(crib: Crib, platform: str) -> None:
@@ -171,7 +172,7 @@ def _platform(crib: Crib, platform: str) -> None:
     missing = [("  ✗", line.name, line.reason or "") for line in lines if not line.granted]
     if missing:
         print("and not:")
-        table(missing)
+        table(missing, wrap=True)
 
 
 def _resolve(crib: Crib, args: argparse.Namespace) -> None:
@@ -208,7 +209,7 @@ def _resolve(crib: Crib, args: argparse.Namespace) -> None:
     missing = [("  ✗", line.name, line.toolset, line.reason or "") for line in lines if not line.granted]
     if missing and args.explain:
         print("and not:")
-        table(missing)
+        table(missing, wrap=True)
     elif missing:
         print(f"{len(missing)} others are not granted; --explain says why")
     print("its calls are approved so:")
@@ -228,6 +229,9 @@ def _would(crib: Crib, args: argparse.Namespace, platform: str) -> None:
         parts, hint = find_key(key.strip())
         values.append((parts, parse_value(value, hint)))
     config = preview(args.config, values, project_dir=crib.project_dir)
+    for notice in mistyped(config, crib.registry):
+        if notice not in mistyped(crib.config, crib.registry):
+            print(f"toolcrib: {notice.removeprefix(f'{config.path}: ')}", file=sys.stderr)
     who = [(platform, args.user)] if args.platform or args.user else everybody(crib.config, config)
     lines = list(changes(granted(crib.config, crib.project_dir, who), granted(config, crib.project_dir, who)))
     print(

@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _show(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.render import table
-    from agent.cli.using import told, usage_rows
+    from agent.cli.using import spare_of, told, usage_rows
     from agent.usage import total, totals
 
     session = (await crib.find_session(args.session)).id if args.session else None
@@ -77,6 +77,6 @@ async def _show(crib: Crib, args: argparse.Namespace) -> int:
     if args.by == "session":
         known = [await crib.store.sessions.get(one.name) for one in found]
         titles = {info.id: info.title for info in known if info is not None}
-    table(usage_rows(found, args.by, titles))
+    table(usage_rows(found, args.by, titles), spare=spare_of(args.by), whole=range(1, 7))
     print(f"in all: {told(total(sums))}")
     return OK

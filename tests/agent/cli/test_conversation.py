@@ -203,6 +203,7 @@ def test_a_plugin_has_commands_of_its_own(run: Any, user_plugin: Any) -> None:
     assert "the plugin's /broken failed: ZeroDivisionError: division by zero" in done.err
     assert "there is no /sk; did you mean /sky?" in done.err
     assert "/sky       How the sky is." in done.out
+    assert "a command of the plugin sky; its function has no docstring" in done.out
     assert "a plugin adds /env, which the chat has itself" in run("doctor").out
 
 

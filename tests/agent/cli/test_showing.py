@@ -121,6 +121,20 @@ def test_tables_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown([("a", "b" * 100)], monkeypatch) == ["a  " + "b" * 36 + "…"]
 
 
+def test_a_cell_that_says_how_to_mend_it_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [("*", "docker", "not configured: set terminal.docker.image in config.yaml"), ("", "local", "ready")]
+    assert shown(rows, monkeypatch, wrap=True) == [
+        "*  docker  not configured: set",
+        "           terminal.docker.image in",
+        "           config.yaml",
+        "   local   ready",
+    ]
+    assert shown([("max_turns: 3", "/home/me/.config/toolcrib/config.yaml:12")], monkeypatch, wrap=True) == [
+        "max_turns: 3",
+        "    /home/me/.config/toolcrib/config.yaml:12",
+    ]
+
+
 def completions(text: str) -> list[str]:
     found: Iterable[Completion] = LineCompleter(get_tool_definitions()).get_completions(Document(text), CompleteEvent())
     return [one.text for one in found]

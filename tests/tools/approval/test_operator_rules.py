@@ -50,7 +50,7 @@ def findings(command: str, *entries: dict[str, Any]) -> list[Finding]:
 
 
 def keys(command: str, *entries: dict[str, Any]) -> set[str]:
-    return {finding.key.partition("@")[0] for finding in findings(command, *entries)}
+    return {finding.key.partition("@")[0] for finding in findings(command, *entries) if finding.level != "allow"}
 
 
 # rows

@@ -154,6 +154,7 @@ def test_what_an_earlier_command_left_in_the_shell_counts() -> None:
 def test_the_reason_names_what_it_is_about() -> None:
     assert reason("sort -o x y") == "sort -o: -o may write or run something"
     assert reason("ls > out") == "it writes to out"
+    assert reason("rm -rf build") == "rm -rf: it deletes files"
     assert reason("frobnicate now") == "frobnicate now: toolcrib does not know whether it writes"
 
 

@@ -69,7 +69,10 @@ def test_rules_from_a_file_outside_of_the_project(does: Any, tmp_path: Path, tmp
     done = does("build", "--allow-file", str(file), "--json")
     assert done.code == 0
     first = json.loads(done.out.splitlines()[0])
-    assert first["allowed"] == ["rm -r -rf with operands like build|dist (run.allow)", "calls of nothing"]
+    assert first["allowed"] == [
+        "rm -r -rf with operands like build|dist (run.allow)",
+        "calls of nothing; but there is no such tool here",
+    ]
     inside = tmp_path / "rules.yaml"
     inside.write_text(file.read_text())
     link = file.with_name("link.yaml")
@@ -104,3 +107,36 @@ def test_what_is_no_rule_is_told(does: Any, tmp_path: Path, rule: str, told: str
 def test_a_file_that_is_not_there_is_told(does: Any) -> None:
     done = does("build", "--allow-file", "/nowhere/rules.yaml")
     assert (done.code, "cannot be read" in done.err) == (2, True)
+
+
+def test_what_a_rule_cannot_allow_is_said_with_it(does: Any) -> None:
+    assert (
+        "calls of terminl; but there is no such tool here, did you mean 'terminal'?"
+        in does("x", "--allow", "{tool: terminl}").err
+    )
+    done = does("build", "--allow", "{command: rm, options: -rf, operands: '.*', example: [rm -rf build, rm -rf /]}")
+    assert "; but never `rm -rf /`, which no rule allows" in done.err
+    assert "but never" not in does("build", "--allow", RULE).err
+
+
+def test_a_bad_rule_is_named_by_its_number(does: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+    wrong = "{comand: rm, example: rm x}"
+    assert "--allow (number 2): comand: unknown key" in does("build", "--allow", RULE, "--allow", wrong).err
+    no_match = "{command: rm, operands: build, example: rm src}"
+    told = does("build", "--allow", no_match).err
+    assert "--allow: example: expected a command that the rule matches" in told
+    assert "approval.rules" not in told
+    assert "a rule looks like" in told
+    file = tmp_path_factory.mktemp("mine") / "rules.yaml"
+    file.write_text(f"- {RULE}\n- {wrong}\n")
+    assert f"--allow-file {file}: entry 2: comand: unknown key" in does("build", "--allow-file", str(file)).err
+
+
+def test_the_log_says_what_allowed_it(does: Any, run: Any) -> None:
+    assert does("build", "--allow", RULE).code == 0
+    assert does("build", "--allow", "{tool: terminal}").code == 0
+    lines = run("explain", "--replay").out.splitlines()
+    assert lines[0] == "allow -> ask: rm -rf build"
+    assert lines[2].startswith("    then allowed by run.allow; session ")
+    (first, *_) = json.loads(run("explain", "--replay", "--json").out)["changed"]
+    assert (first["decision"], first["by"], len(first["session"])) == ("allowed", "rule:run.allow", 32)

@@ -152,7 +152,7 @@ def test_what_waits_is_shown_and_refused_from_outside(run: Any, other: Crib) -> 
     asked(other, "bb22", "0d9e5510")
     lines = run("approvals", "pending").out.splitlines()
     assert lines[0].split() == ["ID", "SESSION", "ASKED", "QUESTION"]
-    assert "rm -rf build^[[2J recursive delete" in lines[1]
+    assert "rm -rf build^[[2J · recursive delete" in lines[1]
     (record,) = json.loads(run("approvals", "pending", "--session", "0d9e", "--json").out)
     assert (record["id"], record["session"], record["parameters"]) == ("bb22", "0d9e5510", {"cwd": "/p"})
     done = run("approvals", "deny", "aa", "not now")
@@ -231,3 +231,12 @@ def test_a_model_s_yes_from_the_call_to_the_history(run: Any, config: Any, tmp_p
     (line,) = [line for line in run("approvals", "history").out.splitlines() if "smart:aux" in line]
     assert "approved:once" in line
     assert "rm -rf node_modules/" in line
+
+
+def test_a_no_from_outside_says_how_the_run_continues(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "build").mkdir()
+    with ChatServer(ChatServer.calls(("terminal", {"command": "rm -rf build"}))) as server:
+        run("run", "go", "--park", "--base-url", server.base_url, "--model", "test-model")
+    (record,) = json.loads(run("approvals", "pending", "--json").out)
+    done = run("approvals", "deny", record["id"], "not now")
+    assert done.out.splitlines()[-1] == f"`toolcrib run --resume {record['session'][:12]}` continues the run"

@@ -84,6 +84,8 @@ def test_words_and_names_are_completed(run: Any, config: Any, shell: str, types:
         ("tools --platform telegram dis", "tools --platform telegram disable"),
         (f"sessions show {session[:4]}", f"sessions show {session[:12]}"),
         (f"run --resume {session[:4]}", f"run --resume {session[:12]}"),
+        ("usage --by to", "usage --by tool"),
+        ("sessions export --format mark", "sessions export --format markdown"),
         ("nonsense --plat", "nonsense --plat"),
     ]:
         assert types(f"toolcrib {begun}") == f"toolcrib {whole}"

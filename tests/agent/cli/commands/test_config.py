@@ -312,3 +312,9 @@ def test_what_doctor_finds_wrong_in_a_file_check_finds_too(run: Any, config: Any
     for line in wrong:
         parts = (line, line.partition(": ")[2], line.partition(" does not count")[0])
         assert any(part and part in checked for part in parts), f"not told: {line}\n{checked}"
+
+
+def test_a_file_that_is_named_and_not_there_is_no_good_one(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "nosuch.yaml"
+    done = run("config", "check", "--config", str(file))
+    assert (done.code, done.err) == (1, f"toolcrib: --config: {file} does not exist\n")

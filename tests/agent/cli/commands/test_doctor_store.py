@@ -240,3 +240,12 @@ def test_a_store_that_may_not_be_read_is_named(store_file: Path, without_rights:
                 assert "report it" not in told
         finally:
             closed.chmod(mode)
+
+
+def test_another_program_s_database_is_not_called_sound(run: Any, store_file: Path) -> None:
+    store_file.unlink()
+    with closing(sqlite3.connect(store_file)) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    done = run("doctor", "--repair-store", "--yes")
+    assert done.code == 2
+    assert "is a database of another program, and was left as it is" in done.err

@@ -359,3 +359,10 @@ def test_a_command_is_explained_as_in_a_mode(run: Any) -> None:
     assert "plan mode, in which nothing is changed" in done.out
     assert run("explain", "--mode", "plan", "ls").code == 0
     assert json.loads(run("explain", "--json", "--mode", "confirm-edits", "touch f").out)["mode"] == "confirm-edits"
+
+
+def test_plan_mode_is_named_as_what_decides(run: Any) -> None:
+    done = run("explain", "--mode", "plan", "rm -rf build")
+    assert "rm -rf: it deletes files" in done.out
+    assert "decided by: plan mode" in done.out
+    assert "a person" not in done.out

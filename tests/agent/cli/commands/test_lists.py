@@ -111,5 +111,6 @@ def test_old_sessions_are_forgotten_when_a_person_says_so(run: Any) -> None:
     refused = run("sessions", "prune", "--older-than", "0s")
     assert refused.code != 0
     assert "Forget 1 session for good, with their calls" in refused.err
+    assert "(Those of `toolcrib call`, which are in no list, are counted too.)" in refused.err
     assert run("sessions", "prune", "--older-than", "0s", "--yes").out == "forgotten: 1 session\n"
     assert json.loads(run("sessions", "prune", "--older-than", "0s", "--json").out) == {"forgotten": 0}

@@ -199,6 +199,15 @@ def test_what_would_ask_is_denied_and_told_in_the_exit_code(ask: Any, tmp_path: 
             assert events(done)[-1]["exit_code"] == 4
         else:
             assert "denied" in done.err
+            assert "--allow RULE lets it pass in a run, and --park" in done.err
+
+
+def test_a_backend_that_is_unavailable_is_told_at_the_start(ask: Any, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    config("environments: {docker: {image: debian}}\n")
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")
+    with ChatServer(ChatServer.text("Hi.")) as server:
+        done = ask(server, "hi", "--backend", "docker")
+    assert "the backend 'docker' is unavailable, and calls in it will fail: no docker engine listens at /nowhere" in done.err
 
 
 def test_max_turns_then_one_final_answer(ask: Any, config: Any) -> None:

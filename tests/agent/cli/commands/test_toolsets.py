@@ -185,3 +185,8 @@ def test_what_a_change_does_to_approvals_is_told(run: Any, config: Any) -> None:
     assert "- approval: smart approval: small may agree first" in rows
     assert "+ approval: smart approval: off" in rows
     assert run("toolsets", "diff", "file", "file").out.endswith("calls of both are approved alike\n")
+
+
+def test_a_misspelt_tool_of_a_change_is_told(run: Any) -> None:
+    done = run("toolsets", "resolve", "--with", "tools.disabled=[terminl]")
+    assert done.err == "toolcrib: tools.disabled: there is no tool 'terminl'; did you mean 'terminal'?\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -85,3 +86,16 @@ def test_the_chat_tells_what_its_session_took(run: Any, server: ChatServer) -> N
     told = [line for line in done.out.splitlines() if "tokens in" in line]
     assert told == [nothing, "2 turns, 3 calls; 20 tokens in, 10 out; no prices are set (model.prices)", nothing]
     assert "/cost takes nothing after it" in done.err
+
+
+def test_columns_are_left_out_rather_than_numbers_cut(used: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    heading, row = used("usage").out.splitlines()[:2]
+    assert heading.split() == ["DAY", "TURNS", "INPUT", "OUTPUT", "COST"]
+    assert row.split() == [TODAY, "3", "30", "15", "0.0180"]
+    assert "…" not in used("usage", "--by", "tool").out
+    assert used("usage", "--by", "session").out.splitlines()[0].split() == ["SESSION", "OUTPUT", "COST"]
+    heading, *rows = used("approvals", "history").out.splitlines()
+    assert heading.split() == ["WHEN", "DECISION", "WHAT"]
+    assert any(line.endswith("echo hi") for line in rows)
