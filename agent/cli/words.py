@@ -16,7 +16,7 @@ AT_ONCE = frozenset(
 ELSEWHERE = {
     "/clear": "/new begins a new session",
     "/reset": "/new begins a new session",
-    "/compact": "/fork begins a session that takes over your last messages",
+    "/compact": "/compress makes room in the context",
     "/compress": "/fork begins a session that takes over your last messages",
     "/status": "/context tells what fills the model's context, /cost what was used",
     "/config": "outside of the chat: toolcrib config edit",
