@@ -125,11 +125,13 @@ def _get(args: argparse.Namespace) -> int:
 
 
 def _set(args: argparse.Namespace) -> int:
+    from agent.cli.config_check import refuse_bad_rules
     from agent.cli.confirming import set_as_person
     from agent.config import find_key, parse_value
 
     parts, hint = find_key(args.key)
     value = parse_value(args.value, hint)
+    refuse_bad_rules(args.config, parts, value)
     if _gives_trust(parts):
         from agent.below import folders_of
         from agent.cli.terminal import controlling_terminal
@@ -138,7 +140,18 @@ def _set(args: argparse.Namespace) -> int:
             set_as_person(args.config, parts, value)
     else:
         set_as_person(args.config, parts, value)
-    return _told(args, parts)
+    code = _told(args, parts)
+    _warn(args, parts)
+    return code
+
+
+def _warn(args: argparse.Namespace, parts: tuple[str, ...]) -> None:
+    """Say what is wrong with what was set, such as a name that nothing has: a plugin that is enabled later may bring it."""
+    from agent.cli.config_check import faults_at
+    from agent.cli.escape import tame
+
+    for fault in faults_at(args.config, parts, Path.cwd()):
+        print("toolcrib: warning: " + "\n".join(map(tame, fault.splitlines())), file=sys.stderr)
 
 
 def _gives_trust(parts: tuple[str, ...]) -> bool:
