@@ -69,11 +69,11 @@ def assemble(
     return Crib(config, project_dir, store or open_store(config))
 
 
-def open_store(config: Config, *, late: bool = False) -> Store:
+def open_store(config: Config, *, late: bool = False, looks: bool = False) -> Store:
     """Return the store that the configuration asks for. Raises StoreFailed, ``late`` when it is first used and not here, and
-    ConfigError for a server that can't be named or spoken to.
+    ConfigError for a server that can't be named or spoken to. Who only ``looks`` makes no file where there is none yet.
     """
-    if not config.store.enabled:
+    if not config.store.enabled or (looks and config.store_url is None and _never_stored(config)):
         from agent.store.memory import MemoryStore
 
         return MemoryStore()
@@ -87,6 +87,18 @@ def open_store(config: Config, *, late: bool = False) -> Store:
     return SqliteStore(
         config.store_path, synchronous=config.store.synchronous, late=late, backups=True, evidence=evidence_of(config)
     )
+
+
+def _never_stored(config: Config) -> bool:
+    """Return whether there is neither the store's file nor anything that is there only beside one, or instead of a lost one."""
+    from agent.undo import evidence_of
+
+    path = config.store_path
+    try:
+        names = [] if not path.parent.is_dir() else [one.name for one in path.parent.iterdir()]
+        return not any(name.startswith(path.name) for name in names) and not any(one.exists() for one in evidence_of(config))
+    except OSError:
+        return False
 
 
 class Agent:

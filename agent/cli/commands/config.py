@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.app import FAILED, OK
+from agent.cli.app import FAILED, OK, UNASKED
 
 if TYPE_CHECKING:
     from agent.config import Config
@@ -33,6 +33,9 @@ toolcrib was started before. A command that a model asks for sets nothing: the a
 goes by this configuration it refuses by itself.
 
 API keys do not belong here: put them into environment variables or into secrets.env beside the file (chmod 600).
+
+exit codes: 0 done; 1 a key that is not set, or faults were found; 2 a wrong command line, key or value (nothing was changed);
+4 it is set, and counts only once a person confirms it: until then nothing runs.
 """
 _TRUST = (("command_allowlist",), ("plugins", "trusted_projects"))
 """Keys by which more is allowed than before, unasked: for a person at a terminal."""
@@ -137,12 +140,12 @@ def _set(args: argparse.Namespace) -> int:
         from agent.cli.terminal import controlling_terminal
 
         with controlling_terminal(folders_of(_load(args))):  # nobody else gives grants and trust
-            set_as_person(args.config, parts, value)
+            counts = set_as_person(args.config, parts, value)
     else:
-        set_as_person(args.config, parts, value)
-    code = _told(args, parts)
+        counts = set_as_person(args.config, parts, value)
+    _told(args, parts)
     _warn(args, parts)
-    return code
+    return OK if counts else UNASKED
 
 
 def _warn(args: argparse.Namespace, parts: tuple[str, ...]) -> None:
@@ -166,14 +169,15 @@ def _unset(args: argparse.Namespace) -> int:
 
     parts = _parts(args.key)
     try:
-        unset_as_person(args.config, parts)
+        counts = unset_as_person(args.config, parts)
     except NotSet as error:
         print(f"toolcrib: {error}", file=sys.stderr)
         return FAILED
-    return _told(args, parts)
+    _told(args, parts)
+    return OK if counts else UNASKED
 
 
-def _told(args: argparse.Namespace, parts: tuple[str, ...]) -> int:
+def _told(args: argparse.Namespace, parts: tuple[str, ...]) -> None:
     """Show the value that counts now, which may be another where a profile or the project sets it too."""
     from agent.config import BrokenConfig, NotSet
 
@@ -185,7 +189,6 @@ def _told(args: argparse.Namespace, parts: tuple[str, ...]) -> int:
         print(f"{'.'.join(parts)} is not set")
     except BrokenConfig as error:
         print(f"toolcrib: it is changed, but {error}", file=sys.stderr)
-    return OK
 
 
 def _path(args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.cli.app import OK, open_crib
+from agent.cli.app import OK, UNASKED, open_crib
 from toolcrib import ToolcribError
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ examples:
 A plugin runs with all your rights, so none is loaded until you name it in the configuration, as enable does:
   plugins:
     enabled: [hello]
+
+exit codes: 0 done; 1 the plugin is enabled and can't be loaded; 2 a wrong command line, name or configuration (nothing was done);
+4 it is enabled or disabled, and counts only once a person confirms it (`toolcrib config confirm`).
 """
 
 
@@ -177,14 +180,15 @@ def _enable(args: argparse.Namespace) -> int:
 
     config = load_config(args.config, profile="", project_dir=Path.cwd())
     info = _named(discover(config, Path.cwd()), args.name)
+    counts = True
     if any(canonical(one) == canonical(info.name) for one in config.plugins.enabled):
         print(f"{info.name}: enabled already, in {config.path}")
     else:
-        set_as_person(args.config, ("plugins", "enabled"), [*config.plugins.enabled, info.name])
+        counts = set_as_person(args.config, ("plugins", "enabled"), [*config.plugins.enabled, info.name])
         print(f"{info.name}: enabled, in {config.path}; it runs with all your rights, from {info.where}")
     if not info.trusted:
         print("it belongs to this project, and is not trusted as it is now: read it, then `toolcrib plugins trust`")
-    return OK
+    return OK if counts else UNASKED
 
 
 def _disable(args: argparse.Namespace) -> int:
@@ -198,9 +202,9 @@ def _disable(args: argparse.Namespace) -> int:
     left = [one for one in enabled if canonical(one) != canonical(args.name)]
     if len(left) == len(enabled):
         raise ToolcribError(f"{args.name!r} is not enabled (enabled: {', '.join(enabled) or 'none'})")
-    set_as_person(args.config, ("plugins", "enabled"), left)
+    counts = set_as_person(args.config, ("plugins", "enabled"), left)
     print(f"{args.name}: disabled, in {config.path}; sessions that run keep it")
-    return OK
+    return OK if counts else UNASKED
 
 
 def _trust(args: argparse.Namespace) -> int:
