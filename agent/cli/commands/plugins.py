@@ -141,7 +141,6 @@ def _new(args: argparse.Namespace) -> int:
     if file.exists() or taken is not None:
         what = f"{file} is there already" if file.exists() else f"there is a tool {args.name!r} already"
         raise ToolcribError(f"{what}; choose another name")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_private(file, _FIRST.format(name=args.name))
     print(f"{file}: written; change it as you like")
     code = _enable(args)

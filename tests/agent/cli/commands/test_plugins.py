@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from pathlib import Path
 from typing import Any
@@ -115,3 +116,19 @@ def test_what_can_not_be_done_names_the_fix(run: Any, words: tuple[str, ...], sa
     done = run("plugins", *words)
     assert done.code == 2
     assert said in done.err
+
+
+def test_new_where_nothing_can_be_written_is_told_in_a_sentence(run: Any, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = config("").parent
+    make = Path.mkdir
+
+    def refuse(self: Path, *args: Any, **how: Any) -> None:
+        if self == folder / "plugins":  # a real one refuses root nothing, by permissions
+            raise OSError(errno.EROFS, "Read-only file system")
+        make(self, *args, **how)
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    done = run("plugins", "new", "mine")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.count("\n") == 1
+    assert "mine.py cannot be written: Read-only file system" in done.err
