@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.cli.app import OK, UNASKED, open_crib
+from agent.cli.app import FAILED, OK, UNASKED, open_crib
 from toolcrib import ToolcribError
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
+    from agent.cli.checks import check_added
     from agent.cli.logs import shown_otherwise
     from agent.cli.render import table
     from agent.plugins import discover
@@ -61,6 +63,7 @@ def _list(args: argparse.Namespace) -> int:
     with shown_otherwise(), open_crib(args) as crib:
         found = discover(crib.config, crib.project_dir)
         outcomes = {(info.name, info.source, info.where): info for info in crib.plugins}
+        added = [finding.text for finding in check_added(crib)]
     if not found:
         print(f"no plugins; install one, or put one into {crib.config.folder / 'plugins'}")
         return OK
@@ -71,6 +74,7 @@ def _list(args: argparse.Namespace) -> int:
         rows.append((info.name, info.source, info.version or "-", _state(info), info.where))
         if info.error:
             faults.append(f"{info.name}: {info.error}")
+    faults += added
     table(rows)
     if faults:
         print("\n" + "\n".join(faults))
@@ -187,7 +191,18 @@ def _enable(args: argparse.Namespace) -> int:
         print(f"{info.name}: enabled, in {config.path}; it runs with all your rights, from {info.where}")
     if not info.trusted:
         print("it belongs to this project, and is not trusted as it is now: read it, then `toolcrib plugins trust`")
+    elif counts and (why := _failure(args, info)):
+        print(f"{info.name}: it can't be loaded, and does nothing until it is mended: {why}", file=sys.stderr)
+        return FAILED
     return OK if counts else UNASKED
+
+
+def _failure(args: argparse.Namespace, info: PluginInfo) -> str:
+    """Load what is enabled, as the next session will. Return why this one is kept out, "" where it is not."""
+    from agent.cli.logs import shown_otherwise
+
+    with shown_otherwise(), open_crib(args) as crib:
+        return next((one.error for one in crib.plugins if (one.name, one.where) == (info.name, info.where)), "") or ""
 
 
 def _disable(args: argparse.Namespace) -> int:
