@@ -331,9 +331,8 @@ def test_set_refuses_a_rule_that_can_not_be_one(run: Any, config: Any) -> None:
 def test_set_says_a_fault_that_only_the_new_rule_has(run: Any, config: Any) -> None:
     bad = "{command: make, key: a, why: ships, level: ask, example: [ls]}"
     config(f"approval: {{rules: [{bad}]}}\n")
-    assert (
-        run("config", "set", "approval.tools", "[{tool: terminal, decision: ask, why: w}]").code == 0
-    )  # the other is not its fault
+    rule = "[{tool: terminal, decision: ask, why: w}]"
+    assert run("config", "set", "approval.tools", rule).code == 0, "the other is not its fault"
     assert run("config", "set", "approval.rules", "[]").code == 0
 
 
