@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
@@ -100,7 +101,10 @@ def _never_stored(config: Config) -> bool:
 
     path = config.store_path
     try:
-        names = [] if not path.parent.is_dir() else [one.name for one in path.parent.iterdir()]
+        nearest = next(one for one in path.parents if os.path.lexists(one))
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+            return False  # it can't be made at all, which opening it says
+        names = [one.name for one in path.parent.iterdir()] if nearest == path.parent else []
         return not any(name.startswith(path.name) for name in names) and not any(one.exists() for one in evidence_of(config))
     except OSError:
         return False
