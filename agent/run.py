@@ -13,7 +13,10 @@ A model with tools, in ten lines:
     async with Agent(model="gpt-5", asker=my_asker) as agent:    # asker(ticket, ctx) answers what needs a person
         reply = await agent.aask("Tidy the build folder.")
 
-Or the tools alone:
+``agent.run`` has RunResult too, ``agent.events`` has TextDelta, ToolFinished and the others that ``on_event`` sees, and
+``agent.conversation.limits`` has RunError with its kinds MaxTurnsReached, NoProgress and AnswerUnfit.
+
+Or the tools alone, with ``from agent.run import assemble``:
 
     with assemble() as crib:
         session = crib.open_session(platform="api")
@@ -23,8 +26,10 @@ Or the tools alone:
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -38,12 +43,13 @@ from agent.crib import Crib
 from agent.events import Event
 from agent.granting import ToolLine
 from agent.models import ModelChoice
-from toolcrib import Answer, Image, ToolcribError
+from toolcrib import Answer, ConfigError, Image, ToolcribError
 from toolcrib._store import Settled, Store
 from tools.dispatch.bridge import run_async
 from tools.dispatch.scope import Asker
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 _CLOSE_LIMIT = 10.0
 """Seconds that an answer may take to end when it is interrupted; commands get two."""
 
@@ -69,11 +75,11 @@ def assemble(
     return Crib(config, project_dir, store or open_store(config))
 
 
-def open_store(config: Config, *, late: bool = False) -> Store:
+def open_store(config: Config, *, late: bool = False, looks: bool = False) -> Store:
     """Return the store that the configuration asks for. Raises StoreFailed, ``late`` when it is first used and not here, and
-    ConfigError for a server that can't be named or spoken to.
+    ConfigError for a server that can't be named or spoken to. Who only ``looks`` makes no file where there is none yet.
     """
-    if not config.store.enabled:
+    if not config.store.enabled or (looks and config.store_url is None and _never_stored(config)):
         from agent.store.memory import MemoryStore
 
         return MemoryStore()
@@ -89,15 +95,32 @@ def open_store(config: Config, *, late: bool = False) -> Store:
     )
 
 
+def _never_stored(config: Config) -> bool:
+    """Return whether there is neither the store's file nor anything that is there only beside one, or instead of a lost one."""
+    from agent.undo import evidence_of
+
+    path = config.store_path
+    try:
+        nearest = next(one for one in path.parents if os.path.lexists(one))
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+            return False  # it can't be made at all, which opening it says
+        names = [one.name for one in path.parent.iterdir()] if nearest == path.parent else []
+        return not any(name.startswith(path.name) for name in names) and not any(one.exists() for one in evidence_of(config))
+    except OSError:
+        return False
+
+
 class Agent:
     """A model with tools: one conversation. ``ask`` is for sync code and ``aask`` for async code; several at once are answered
     in order.
 
     What is not given comes from the environment and the configuration, as on the command line. Without an ``asker``, whatever
     would ask a person is denied; with ``parks`` the run is parked instead, its result has the ``tickets``, ``answer`` settles
-    one, and ``resume_run`` goes on. ``on_event`` sees agent.events as they happen. ``resume`` continues a stored session, with
-    its model where none is named. ``backend`` is where its commands run (003-30; `toolcrib env` lists them), ``cwd`` the folder
-    that they start in, where that is not ``project_dir``.
+    one, and ``resume_run`` goes on. ``on_event`` sees agent.events as they happen; what it raises is logged. ``resume`` continues
+    a stored session, with its model where none is named. ``backend`` is where its commands run (`toolcrib env` lists them),
+    ``cwd`` the folder that they start in, where that is not ``project_dir``.
+
+    Raises ConfigError for an asker that can't be called with a ticket and its context.
     """
 
     def __init__(
@@ -119,6 +142,7 @@ class Agent:
         resume: str = "",
         provider: str = "",
     ) -> None:
+        _check_asker(asker)
         folder = None if project_dir is None else Path(project_dir).expanduser().resolve()
         choice = ModelChoice(model, base_url, api_key_env, provider)
         self.crib = assemble(config=config, project_dir=folder)
@@ -132,12 +156,13 @@ class Agent:
             resume=resume,
             choice=choice,
         )
-        self.session.watch = on_event
+        self.session.watch = _logged(on_event)
         if limits is not None:
             self.session.limits = limits
         self.session.link.choice = choice
         self.session.link.instructions = instructions
         self._asking: set[asyncio.Task[Any] | None] = set()
+        self._closed = False
 
     def ask(self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | None = None) -> RunResult:
         """Say something, show ``images`` with it, and run until the model answers. Raises RunError, ProviderError and
@@ -150,6 +175,8 @@ class Agent:
 
     async def aask(self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | None = None) -> RunResult:
         """Ask and return the run's result, from async code."""
+        if schema is not None and not isinstance(schema, Mapping):
+            raise ConfigError(f'schema: expected a JSON Schema, such as {{"type": "array"}}; got {schema!r}')
         return await self._noted(self.session.ask(text, images, schema=schema))
 
     async def answer(self, ticket: str, payload: Any, *, by: str = "api") -> Settled:
@@ -173,6 +200,10 @@ class Agent:
                 raise
 
     async def _noted(self, work: Awaitable[T]) -> T:
+        if self._closed:
+            if isinstance(work, Coroutine):
+                work.close()
+            raise ToolcribError(f"this Agent is closed; Agent(resume={self.session.id[:12]!r}) goes on with the conversation")
         task = asyncio.current_task()
         self._asking.add(task)
         try:
@@ -184,11 +215,15 @@ class Agent:
         """End what runs, from any thread; ``ask`` returns with what there is."""
         self.session.interrupt()
 
+    def close(self) -> None:
+        """Close as ``aclose`` does, from sync code. Closing again does nothing."""
+        run_async(self.aclose())
+
     def __enter__(self) -> Agent:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        run_async(self.aclose())
+        self.close()
 
     async def __aenter__(self) -> Agent:
         return self
@@ -198,6 +233,7 @@ class Agent:
 
     async def aclose(self) -> None:
         """End what still runs, and close the connection and the store. What is being asked at this time is interrupted."""
+        self._closed = True
         await self._answered()
         await self.session.close()
         await self.crib.aclose()
@@ -208,3 +244,28 @@ class Agent:
         while self._asking - {asyncio.current_task()} and time.monotonic() < give_up:
             self.interrupt()  # again and again: it may not have begun
             await asyncio.sleep(0.01)  # they may run in loops of other threads
+
+
+def _check_asker(asker: object) -> None:
+    """Raise ConfigError now for what would fail at the first question."""
+    import inspect
+
+    if asker is None:
+        return
+    try:
+        inspect.signature(asker).bind("ticket", "context")  # type: ignore[arg-type]  # that it is callable is what is asked
+    except TypeError as error:
+        what = f"it can't be called so ({error})" if callable(asker) else "it is no function"
+        raise ConfigError(f"asker: expected asker(ticket, ctx), which returns an Answer; got {asker!r}: {what}") from None
+    except ValueError:
+        pass  # it does not say what it takes
+
+
+def _logged(on_event: Callable[[Event], None]) -> Callable[[Event], None]:
+    def emit(event: Event) -> None:
+        try:
+            on_event(event)
+        except Exception:  # noqa: BLE001 - whoever watches does not end the run
+            _log.exception("on_event failed for %s", type(event).__name__)
+
+    return emit

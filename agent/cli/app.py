@@ -282,10 +282,11 @@ def _early_options() -> argparse.ArgumentParser:
     return parser
 
 
-def open_crib(options: argparse.Namespace) -> Crib:
+def open_crib(options: argparse.Namespace, *, looks: bool = False) -> Crib:
     """Assemble a crib from these options; it is a context manager. Raises ConfigError.
 
-    The store is opened at first use, which raises StoreFailed: most commands that only look need nothing of it.
+    The store is opened at first use, which raises StoreFailed: most commands that only look need nothing of it. One that
+    ``looks``, or changes what is stored already, makes none: what it left behind would end what counts as the first start.
     """
     from pathlib import Path
 
@@ -313,7 +314,7 @@ def open_crib(options: argparse.Namespace) -> Crib:
         from agent.allowing import allowed_words, with_allowed
 
         config, rules = with_allowed(config, options.allow, options.allow_file, folder)
-    crib = assemble(config=config, project_dir=folder, store=open_store(config, late=True))
+    crib = assemble(config=config, project_dir=folder, store=open_store(config, late=True, looks=looks))
     if allows:
         options.allowed = allowed_words(rules, crib.registry)
         for words in options.allowed:
@@ -324,11 +325,11 @@ def open_crib(options: argparse.Namespace) -> Crib:
 
 
 @contextmanager
-def running_crib(options: argparse.Namespace) -> Iterator[tuple[Crib, asyncio.Runner]]:
+def running_crib(options: argparse.Namespace, *, looks: bool = False) -> Iterator[tuple[Crib, asyncio.Runner]]:
     """Give what ``open_crib`` does, with a runner in whose loop sessions are opened and everything is closed."""
     import asyncio
 
-    with open_crib(options) as crib, asyncio.Runner() as runner:
+    with open_crib(options, looks=looks) as crib, asyncio.Runner() as runner:
         try:
             yield crib, runner
         finally:

@@ -161,7 +161,7 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[CheckFinding]
         yield CheckFinding("wrong", str(UnconfirmedConfig(config, changes)), "toolcrib config confirm, at a terminal")
         yield CheckFinding("note", "plugins, toolsets and approvals are not checked", "confirm the configuration first")
         return
-    with assemble(config=config, project_dir=project_dir, store=open_store(config, late=True)) as crib:
+    with assemble(config=config, project_dir=project_dir, store=open_store(config, late=True, looks=True)) as crib:
         if all(finding.level == "ok" for finding in damage):
             yield from _store(crib)
         run_async(crib.start())

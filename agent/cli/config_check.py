@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +38,29 @@ def config_faults(file: Path | None, profile: str | None, project_dir: Path) -> 
             other = config if name in ("", config.profile) else sound_part(file, profile=name, project_dir=project_dir)[0]
             faults += [] if other is None else _meant(other, project_dir, gone)
     return config, sorted(dict.fromkeys(faults), key=lambda fault: _line(fault, path))
+
+
+def refuse_bad_rules(file: Path | None, parts: Sequence[str], value: object) -> None:
+    """Raise ConfigError where a key that is about to be set would bring a rule that can't be one: nothing would start then."""
+    if "approval" not in parts and parts[0] != "profiles":
+        return
+    from agent.config import load_config, preview
+
+    profile = parts[1] if parts[0] == "profiles" and len(parts) > 1 else ""
+    new, old = preview(file, [(parts, value)], profile=profile), load_config(file, profile="")
+    if profile in old.profiles:
+        old = load_config(file, profile=profile)
+    known = {text for _key, _index, text in _rule_faults(old)}
+    for _key, _index, text in _rule_faults(new):
+        if text not in known:
+            raise ConfigError(f"{text}; {new.path} is as it was")
+
+
+def faults_at(file: Path | None, parts: Sequence[str], project_dir: Path) -> list[str]:
+    """Return what `config check` says of a key, and of all below it."""
+    key = ".".join(parts[2:] if parts[0] == "profiles" else parts)
+    about = re.compile(rf": {re.escape(key)}(?![a-z_])")
+    return [fault for fault in config_faults(file, "", project_dir)[1] if key and about.search(fault)]
 
 
 def _line(fault: str, path: Path) -> float:
@@ -72,15 +96,20 @@ def _meant(config: Config, project_dir: Path, gone: Collection[str]) -> Iterator
 
 def _rules(config: Config, gone: Collection[str]) -> tuple[Config, list[str]]:
     """(the configuration with the rules that are some, what is wrong with the others)"""
-    from tools.approval.operator_rules import rule_faults
-
     approval = config.approval
-    found = list(rule_faults([asdict(one) for one in approval.rules], [asdict(one) for one in approval.tools]))
+    found = _rule_faults(config)
     bad = {(key, index) for key, index, _text in found}
     rules = tuple(one for at, one in enumerate(approval.rules) if ("approval.rules", at) not in bad)
     tools = tuple(one for at, one in enumerate(approval.tools) if ("approval.tools", at) not in bad)
     left = replace(config, approval=replace(approval, rules=rules, tools=tools))
     return left, [_of_item(config, key, index, text, gone) for key, index, text in found]
+
+
+def _rule_faults(config: Config) -> list[tuple[str, int, str]]:
+    from tools.approval.operator_rules import rule_faults
+
+    approval = config.approval
+    return list(rule_faults([asdict(one) for one in approval.rules], [asdict(one) for one in approval.tools]))
 
 
 def _of_item(config: Config, key: str, index: int, text: str, gone: Collection[str]) -> str:

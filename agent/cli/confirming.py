@@ -54,37 +54,41 @@ def ask(config: Config, changes: Sequence[Any], terminal: Any) -> bool:
     return True
 
 
-def set_as_person(path: Path | None, parts: Sequence[str], value: Any) -> Config:
-    """Set a key of the file; see agent.config.set_value. At a terminal it is agreed to by that."""
+def set_as_person(path: Path | None, parts: Sequence[str], value: Any) -> bool:
+    """Set a key of the file; see agent.config.set_value. At a terminal it is agreed to by that. False: it does not count yet."""
     from agent.config import set_value
 
-    config = set_value(path, parts, value)
-    _agreed(path, parts)
-    return config
+    set_value(path, parts, value)
+    return _agreed(path, parts)
 
 
-def unset_as_person(path: Path | None, parts: Sequence[str]) -> None:
+def unset_as_person(path: Path | None, parts: Sequence[str]) -> bool:
     """Take a key out of the file; as ``set_as_person``."""
     from agent.config import unset_value
 
     unset_value(path, parts)
-    _agreed(path, parts)
+    return _agreed(path, parts)
 
 
-def _agreed(path: Path | None, parts: Sequence[str]) -> None:
+def _agreed(path: Path | None, parts: Sequence[str]) -> bool:
     from agent.below import folders_of
     from agent.cli.terminal import controlling_terminal
     from agent.config import load_config
     from agent.confirming import agreed_by_setting, is_watched, unconfirmed
 
     if not is_watched(parts):
-        return
+        return True
     config = load_config(path, profile="")
     try:
         with controlling_terminal(folders_of(config)):
             agreed_by_setting(path, parts)
-            return
+            return True
     except ToolcribError:
         pass
-    if unconfirmed(config, keep=False):
-        print("toolcrib: it counts once it is confirmed, at a terminal: toolcrib config confirm", file=sys.stderr)
+    if not unconfirmed(config, keep=False):
+        return True
+    print(
+        "toolcrib: it is set, but nothing runs until a person confirms it, at a terminal: toolcrib config confirm",
+        file=sys.stderr,
+    )
+    return False

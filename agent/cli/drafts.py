@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import time
 from pathlib import Path
@@ -16,10 +17,15 @@ _LARGEST = 1 << 20
 
 
 class KeptDraft:
-    """The draft of one session at a time. ``folder`` has a file for each, private; None keeps nothing."""
+    """The draft of one session at a time. ``folder`` has a file for each, private; None keeps nothing.
 
-    def __init__(self, folder: Path | None) -> None:
+    ``here`` is the folder of the chat, by which the draft of a session in which nothing was said yet is found again.
+    """
+
+    def __init__(self, folder: Path | None, here: str = "") -> None:
         self._folder = folder
+        self._marks = f"in{hashlib.sha256(os.fsencode(here)).hexdigest()[:32]}p" if here else ""
+        """How the files begin that name the session of a draft by the chat's folder; the number of the process follows."""
         self._session = ""
         self._text = ""
 
@@ -28,17 +34,34 @@ class KeptDraft:
         file = self._file(session_id)
         if file is None:
             return ""
-        if self._session != session_id:  # what was typed goes on here
+        if self._session not in ("", session_id):  # what was typed goes on here
             self.keep_now(self._session, "")
         forget_before(file.parent, time.time() - _STALE)
-        try:
-            handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            return ""
-        with os.fdopen(handle, "rb") as opened:
-            text = opened.read(_LARGEST).decode("utf-8", "replace")
+        text = _text_of(file)
         self._session, self._text = session_id, text
         return text
+
+    def left_here(self) -> str:
+        """Return the session with the last draft of this folder whose process has ended, "" for none; it is told once."""
+        found: list[tuple[float, str, Path]] = []
+        for mark in self._folder.glob(f"{self._marks}*") if self._folder is not None and self._marks else ():
+            pid, session = mark.name.removeprefix(self._marks), _text_of(mark)
+            if (file := self._file(session)) is not None and pid.isdecimal() and not _is_alive(int(pid)):
+                found.append((file.lstat().st_mtime if file.exists() else 0.0, session, mark))
+        if not found:
+            return ""
+        changed_at, session, mark = max(found)
+        with contextlib.suppress(OSError):
+            mark.unlink(missing_ok=True)
+        return session if changed_at else ""
+
+    def adopt(self, left: str, session_id: str) -> None:
+        """Give the draft of a session that never began to another one."""
+        old, new = self._file(left), self._file(session_id)
+        if old is not None and new is not None:
+            with contextlib.suppress(OSError):
+                old.replace(new)
+                _replace(new.with_name(f"{self._marks}{os.getpid()}"), session_id)
 
     async def keep(self, session_id: str, text: str) -> None:
         """Write the text where it is another than before; an empty one removes the file."""
@@ -53,9 +76,31 @@ class KeptDraft:
                 old.unlink(missing_ok=True)
             if (file := self._file(session_id)) is not None:
                 _replace(file, text)
+            if self._folder is not None and self._marks:
+                _replace(self._folder / f"{self._marks}{os.getpid()}", session_id if text.strip() else "")
 
     def _file(self, session_id: str) -> Path | None:
         return None if self._folder is None or not session_id.isalnum() else self._folder / session_id
+
+
+def _text_of(file: Path) -> str:
+    """Return a file's text, "" where it can't be read or is a link."""
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    with os.fdopen(handle, "rb") as opened:
+        return opened.read(_LARGEST).decode("utf-8", "replace")
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def forget_before(folder: Path, then: float) -> None:

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.cli.escape import one_line, tame
-from agent.cli.stories import heading
+from agent.cli.stories import ID_CHARS, heading
 from agent.conversation.compressed import ROLE as COMPRESSED
 from agent.conversation.compressed import compression_words
+from agent.conversation.forking import PARENT, parent_of
 from agent.providers._history import whole
 from toolcrib import ExecutedCall, ToolResult
 from toolcrib._store import AuditEntry, CallRecord, SessionInfo, Store
@@ -22,10 +23,31 @@ _PREVIEW = 200
 async def story(store: Store, info: SessionInfo) -> list[str]:
     """Return lines for a terminal; secrets are still to be taken out."""
     known, audit = await store.ledger.calls(info.id), await store.audit.entries(info.id)
-    return [*heading(info), *_lines(await store.sessions.messages(info.id), known, audit)]
+    before = await _taken_over(store, info)
+    return [*heading(info), *_lines(await store.sessions.messages(info.id), known, audit, before)]
 
 
-def _lines(records: Sequence[Mapping[str, Any]], known: Sequence[CallRecord], audit: Sequence[AuditEntry]) -> Iterator[str]:
+async def _taken_over(store: Store, info: SessionInfo) -> Mapping[str, tuple[str, CallRecord]]:
+    """Return calls of the sessions that this one is a fork of: by id the session and the last such call, the nearest first."""
+    found: dict[str, tuple[str, CallRecord]] = {}
+    seen, here = {info.id}, info
+    while (parent := parent_of(here.place).get(PARENT, "")) and parent not in seen:
+        seen.add(parent)
+        calls = {one.call.id: one for one in await store.ledger.calls(parent) if one.opened_at <= here.created_at}
+        found = {call_id: (parent, one) for call_id, one in calls.items()} | found
+        older = await store.sessions.get(parent)
+        if older is None:
+            break
+        here = older
+    return found
+
+
+def _lines(
+    records: Sequence[Mapping[str, Any]],
+    known: Sequence[CallRecord],
+    audit: Sequence[AuditEntry],
+    before: Mapping[str, tuple[str, CallRecord]],
+) -> Iterator[str]:
     calls: defaultdict[str, deque[CallRecord]] = defaultdict(deque)
     for one in known:
         calls[one.call.id].append(one)
@@ -35,6 +57,9 @@ def _lines(records: Sequence[Mapping[str, Any]], known: Sequence[CallRecord], au
             turn += 1
             yield from _turn(record, turn, messages + 1)
             for call in record.get("calls") or ():
+                if record.get("forked"):
+                    yield from _elsewhere(call, before.get(call["id"]))
+                    continue
                 found = calls[call["id"]]
                 yield from _call(call["name"], call["args"], found.popleft() if found else None, audit)
         elif record["role"] in ("user", "system"):
@@ -49,6 +74,17 @@ def _lines(records: Sequence[Mapping[str, Any]], known: Sequence[CallRecord], au
         yield from _call(one.call.name, one.call.args, one, audit)
 
 
+def _elsewhere(call: Mapping[str, Any], found: tuple[str, CallRecord] | None) -> Iterator[str]:
+    """A call that the session took over; of one whose session is not stored any more nothing is said."""
+    yield _head(call["name"], call["args"])
+    if found is not None:
+        yield f"    ran in {tame(found[0][:ID_CHARS])}: {found[1].status.value}"
+
+
+def _head(name: str, args: Any) -> str:
+    return f"  {tame(name)} {one_line(json.dumps(args, ensure_ascii=False, default=str), _PREVIEW)}"
+
+
 def _turn(record: Mapping[str, Any], number: int, messages: int) -> Iterator[str]:
     usage = " ".join(f"{name}={count}" for name, count in (record.get("usage") or {}).items())
     calls = len(record.get("calls") or ())
@@ -59,7 +95,7 @@ def _turn(record: Mapping[str, Any], number: int, messages: int) -> Iterator[str
 
 
 def _call(name: str, args: Any, record: CallRecord | None, audit: Sequence[AuditEntry]) -> Iterator[str]:
-    yield f"  {tame(name)} {one_line(json.dumps(args, ensure_ascii=False, default=str), _PREVIEW)}"
+    yield _head(name, args)
     if record is None:
         yield "    never ran"
         return

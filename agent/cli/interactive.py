@@ -30,8 +30,6 @@ from agent.protocols.command import parse_command
 from toolcrib import ActivityEvent, Answer, SuspendTicket, ToolCallContext, ToolcribError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from prompt_toolkit.completion import Completer
     from prompt_toolkit.history import History
     from prompt_toolkit.input import Input
@@ -50,7 +48,7 @@ class InteractiveChat:
     """Made before the session, which asks and reports through it (``ask``, ``confirm``, ``emit``); ``run`` is the chat."""
 
     def __init__(
-        self, display: DisplayConfig, history: History, keys: Input | None = None, *, drafts: Path | None = None
+        self, display: DisplayConfig, history: History, keys: Input | None = None, *, drafts: KeptDraft | None = None
     ) -> None:
         theme = theme_for(display.theme, display.color)
         self.board = Board(Painter(tty.write, tty.size, theme), self)
@@ -73,7 +71,7 @@ class InteractiveChat:
         self._counted = ""
         self._steering: set[asyncio.Task[object]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._kept = KeptDraft(drafts)
+        self._kept = drafts or KeptDraft(None)
 
     @property
     def conversation(self) -> Conversation:

@@ -192,6 +192,10 @@ def location_of(here: Workspace, info: SessionInfo, name: str = "") -> Location:
     return _location(here, name, None, info)
 
 
+class NothingToContinue(ToolcribError):
+    """No session of the folder is stored that could be continued."""
+
+
 async def _stored(here: Workspace, wanted: Opening) -> SessionInfo | None:
     if wanted.resume:
         return await find_session(here, wanted.resume)
@@ -202,7 +206,7 @@ async def _stored(here: Workspace, wanted: Opening) -> SessionInfo | None:
     cwd = wanted.cwd if wanted.cwd is not None and not here.backends.get(wanted.backend).is_remote else _start(here)
     found = await here.store.sessions.latest(platform=wanted.platform, user=wanted.user, cwd=cwd)
     if found is None:
-        raise ToolcribError(f"there is no session of this folder ({cwd}) to continue; `toolcrib sessions` lists all")
+        raise NothingToContinue(f"there is no session of this folder ({cwd}) to continue; `toolcrib sessions` lists all")
     return found
 
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from agent.config import config_path, load_config
-from agent.run import Crib, assemble
-from toolcrib import Answer, ConfigError, SuspendTicket, ToolCall, ToolCallContext, ToolsetError
+from agent.run import Agent, Crib, assemble
+from toolcrib import Answer, ConfigError, SuspendTicket, ToolCall, ToolCallContext, ToolcribError, ToolsetError
+from toolcrib.testing import ChatServer
 from tools.dispatch.bridge import close_loop, run_async
 
 FILES = ["read_file", "write_file", "patch", "search_files"]
@@ -270,3 +271,36 @@ def test_a_turn_of_a_session(crib: Crib, project: Path) -> None:
     one, two = asyncio.run(go())
     assert one.result.is_success
     assert two.result.data["output"] == "b\n"
+
+
+# -- an Agent that is used wrongly -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asker", [42, lambda ticket: None])
+def test_an_asker_that_can_not_be_called_is_refused_at_once(project: Path, asker: Any) -> None:
+    with pytest.raises(ConfigError, match=r"asker: expected asker\(ticket, ctx\)"):
+        Agent(project_dir=project, asker=asker)
+
+
+def test_an_agent_is_closed_from_sync_code_and_says_so(project: Path) -> None:
+    with ChatServer(ChatServer.text("hello")) as server:
+        agent = Agent(model="m", base_url=server.base_url, project_dir=project)
+        assert agent.ask("hi").text == "hello"
+        with pytest.raises(ConfigError, match="schema: expected a JSON Schema"):
+            agent.ask("hi", schema="x")  # type: ignore[arg-type]  # wrong on purpose
+        agent.close()
+        agent.close()
+        with pytest.raises(ToolcribError, match=r"this Agent is closed; Agent\(resume="):
+            agent.ask("again")
+
+
+def test_what_on_event_raises_is_logged_and_the_run_goes_on(project: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(event: object) -> None:
+        raise KeyError("mine")
+
+    with (
+        ChatServer(ChatServer.text("hello")) as server,
+        Agent(model="m", base_url=server.base_url, project_dir=project, on_event=fail) as agent,
+    ):
+        assert agent.ask("hi").text == "hello"
+    assert "on_event failed for " in caplog.text

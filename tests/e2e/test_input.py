@@ -325,6 +325,32 @@ def test_sessions_and_files_are_offered_behind_commands(talking: Any, server: Ch
 # -- for a screen reader -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("options", [(), ("--continue",)])
+def test_the_draft_of_a_first_message_comes_back(
+    talking: Any, server: ChatServer, sit_down: Any, options: tuple[str, ...]
+) -> None:
+    drafts = Path(os.environ["XDG_STATE_HOME"]) / "toolcrib" / "drafts"
+    talking.process.send("half a first message")
+    end = time.monotonic() + 30
+    while not [file for file in drafts.glob("*") if file.read_text() == "half a first message"]:
+        talking.looks()
+        assert time.monotonic() < end
+    beside = sit_down("chat", "--base-url", server.base_url, "--model", "m")
+    assert "not sent is back" not in beside.at_prompt(), "it is still being typed"
+    beside.types("/quit")
+    talking.process.kill(signal.SIGKILL)
+    while talking.looks():
+        pass
+    talking.process.wait()
+    again = sit_down("chat", "--base-url", server.base_url, "--model", "m", *options)
+    again.sees(r"^what was typed and not sent is back$")
+    again.sees(r"^> half a first message$")
+    server.responses.append(ChatServer.text("Hello."))
+    again.process.send("\r")
+    again.sees(r"^Hello\.$")
+    assert said(server) == "half a first message"
+
+
 @pytest.mark.parametrize("how", ["flag", "key"])
 def test_a_screen_reader_gets_lines_in_words_that_stay(
     sit_down: Any, server: ChatServer, config: Any, project: Path, how: str

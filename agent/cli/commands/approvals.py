@@ -70,10 +70,10 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "answer":
         from agent.cli.answering import answer_ticket
 
-        with running_crib(args) as (crib, runner):
+        with running_crib(args, looks=True) as (crib, runner):
             refuse_below(folders_of(crib.config), "answering a ticket")
             return answer_ticket(crib, runner, args)
-    with open_crib(args) as crib:
+    with open_crib(args, looks=True) as crib:
         if args.action in _CHANGES:
             refuse_below(folders_of(crib.config), "changing what was agreed")
         if crib.grants.problem is not None:

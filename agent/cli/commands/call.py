@@ -58,6 +58,8 @@ def run(args: argparse.Namespace) -> int:
             near = crib.registry.closest(args.tool)
             hint = f"did you mean {near!r}?" if near else "`toolcrib tools` lists them"
             raise ToolcribError(f"there is no tool {args.tool!r}; {hint}")
+        if (reason := crib.registry.availability([args.tool])[args.tool]) is not None:
+            raise ToolcribError(f"{args.tool} can't work here: {reason}")
         asker = asker_for(find_terminal(lines_only=crib.config.display.screen_reader))
         session = crib.open_session(platform="cli", asker=asker, backend=args.backend, once=True)
         session.scope.keep_spill = True  # the result names the file with its full text

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from agent.cli.complete import LineCompleter
     from agent.cli.conversation import Conversation
+    from agent.cli.drafts import KeptDraft
     from agent.cli.interactive import InteractiveChat
     from agent.cli.render import Screen
     from agent.cli.terminal import Terminal
@@ -84,11 +85,14 @@ def run(args: argparse.Namespace) -> int:
         if interactive:
             _confirm_allowlist(crib)
         paints = interactive and not _reads_aloud(args, crib) and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
-        live = _live_chat(crib) if paints else None
+        drafts = _drafts(crib)
+        live = _live_chat(crib, drafts) if paints else None
         conversation = _conversation(args, crib, live, interactive=interactive)
         try:
-            runner.run(conversation.open(resume=args.resume, latest=args.latest, backend=args.backend, mode=args.mode))
+            left = runner.run(_open(args, conversation, drafts if live is not None else None))
             if live is not None:
+                if left:
+                    drafts.adopt(left, conversation.session.id)
                 return _live(args, conversation, live, runner)
             if interactive:
                 _greet(conversation)
@@ -107,11 +111,35 @@ def _reads_aloud(args: argparse.Namespace, crib: Crib) -> bool:
     return args.screen_reader or crib.config.display.screen_reader
 
 
-def _live_chat(crib: Crib) -> InteractiveChat:
-    from agent.cli.interactive import InteractiveChat
+def _drafts(crib: Crib) -> KeptDraft:
+    from agent.cli.drafts import KeptDraft
     from agent.config import state_dir
 
-    return InteractiveChat(crib.config.display, _history(_history_file()), drafts=state_dir() / "drafts")
+    return KeptDraft(state_dir() / "drafts", str(crib.project_dir))
+
+
+async def _open(args: argparse.Namespace, conversation: Conversation, drafts: KeptDraft | None) -> str:
+    """Open the session that is asked for. Return the one in which nothing was said yet whose draft goes on in it, "" for none."""
+    from agent.conversation.opening import NothingToContinue
+
+    left = "" if drafts is None or args.resume else drafts.left_here()
+    info = await conversation.opening.crib.store.sessions.get(left) if left else None
+    if info is not None and info.messages:
+        left = ""  # that one is continued with its draft
+    try:
+        await conversation.open(resume=args.resume, latest=args.latest, backend=args.backend, mode=args.mode)
+    except NothingToContinue:
+        if not left:
+            raise
+        await conversation.open(backend=args.backend, mode=args.mode)
+        args.latest = False
+    return "" if args.latest else left
+
+
+def _live_chat(crib: Crib, drafts: KeptDraft) -> InteractiveChat:
+    from agent.cli.interactive import InteractiveChat
+
+    return InteractiveChat(crib.config.display, _history(_history_file()), drafts=drafts)
 
 
 def _live(args: argparse.Namespace, conversation: Conversation, live: InteractiveChat, runner: asyncio.Runner) -> int:
@@ -126,7 +154,8 @@ def _live(args: argparse.Namespace, conversation: Conversation, live: Interactiv
         _greet(conversation)
         if args.resume or args.latest:
             await show_last(conversation)
-            live.restore_draft()
+        live.restore_draft()
+        if args.resume or args.latest:
             await conversation.go_on()
 
     runner.run(live.run(conversation, begin))

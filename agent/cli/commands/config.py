@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.app import FAILED, OK
+from agent.cli.app import FAILED, OK, UNASKED
 
 if TYPE_CHECKING:
     from agent.config import Config
@@ -33,6 +33,9 @@ toolcrib was started before. A command that a model asks for sets nothing: the a
 goes by this configuration it refuses by itself.
 
 API keys do not belong here: put them into environment variables or into secrets.env beside the file (chmod 600).
+
+exit codes: 0 done; 1 a key that is not set, or faults were found; 2 a wrong command line, key or value (nothing was changed);
+4 it is set, and counts only once a person confirms it: until then nothing runs.
 """
 _TRUST = (("command_allowlist",), ("plugins", "trusted_projects"))
 """Keys by which more is allowed than before, unasked: for a person at a terminal."""
@@ -125,20 +128,33 @@ def _get(args: argparse.Namespace) -> int:
 
 
 def _set(args: argparse.Namespace) -> int:
+    from agent.cli.config_check import refuse_bad_rules
     from agent.cli.confirming import set_as_person
     from agent.config import find_key, parse_value
 
     parts, hint = find_key(args.key)
     value = parse_value(args.value, hint)
+    refuse_bad_rules(args.config, parts, value)
     if _gives_trust(parts):
         from agent.below import folders_of
         from agent.cli.terminal import controlling_terminal
 
         with controlling_terminal(folders_of(_load(args))):  # nobody else gives grants and trust
-            set_as_person(args.config, parts, value)
+            counts = set_as_person(args.config, parts, value)
     else:
-        set_as_person(args.config, parts, value)
-    return _told(args, parts)
+        counts = set_as_person(args.config, parts, value)
+    _told(args, parts)
+    _warn(args, parts)
+    return OK if counts else UNASKED
+
+
+def _warn(args: argparse.Namespace, parts: tuple[str, ...]) -> None:
+    """Say what is wrong with what was set, such as a name that nothing has: a plugin that is enabled later may bring it."""
+    from agent.cli.config_check import faults_at
+    from agent.cli.escape import tame
+
+    for fault in faults_at(args.config, parts, Path.cwd()):
+        print("toolcrib: warning: " + "\n".join(map(tame, fault.splitlines())), file=sys.stderr)
 
 
 def _gives_trust(parts: tuple[str, ...]) -> bool:
@@ -153,14 +169,15 @@ def _unset(args: argparse.Namespace) -> int:
 
     parts = _parts(args.key)
     try:
-        unset_as_person(args.config, parts)
+        counts = unset_as_person(args.config, parts)
     except NotSet as error:
         print(f"toolcrib: {error}", file=sys.stderr)
         return FAILED
-    return _told(args, parts)
+    _told(args, parts)
+    return OK if counts else UNASKED
 
 
-def _told(args: argparse.Namespace, parts: tuple[str, ...]) -> int:
+def _told(args: argparse.Namespace, parts: tuple[str, ...]) -> None:
     """Show the value that counts now, which may be another where a profile or the project sets it too."""
     from agent.config import BrokenConfig, NotSet
 
@@ -172,7 +189,6 @@ def _told(args: argparse.Namespace, parts: tuple[str, ...]) -> int:
         print(f"{'.'.join(parts)} is not set")
     except BrokenConfig as error:
         print(f"toolcrib: it is changed, but {error}", file=sys.stderr)
-    return OK
 
 
 def _path(args: argparse.Namespace) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.cli.app import OK, open_crib
+from agent.cli.app import FAILED, OK, UNASKED, open_crib
 from toolcrib import ToolcribError
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ examples:
 A plugin runs with all your rights, so none is loaded until you name it in the configuration, as enable does:
   plugins:
     enabled: [hello]
+
+exit codes: 0 done; 1 the plugin is enabled and can't be loaded; 2 a wrong command line, name or configuration (nothing was done);
+4 it is enabled or disabled, and counts only once a person confirms it (`toolcrib config confirm`).
 """
 
 
@@ -51,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
+    from agent.cli.checks import check_added
     from agent.cli.logs import shown_otherwise
     from agent.cli.render import table
     from agent.plugins import discover
@@ -58,6 +63,7 @@ def _list(args: argparse.Namespace) -> int:
     with shown_otherwise(), open_crib(args) as crib:
         found = discover(crib.config, crib.project_dir)
         outcomes = {(info.name, info.source, info.where): info for info in crib.plugins}
+        added = [finding.text for finding in check_added(crib)]
     if not found:
         print(f"no plugins; install one, or put one into {crib.config.folder / 'plugins'}")
         return OK
@@ -68,6 +74,7 @@ def _list(args: argparse.Namespace) -> int:
         rows.append((info.name, info.source, info.version or "-", _state(info), info.where))
         if info.error:
             faults.append(f"{info.name}: {info.error}")
+    faults += added
     table(rows)
     if faults:
         print("\n" + "\n".join(faults))
@@ -138,7 +145,6 @@ def _new(args: argparse.Namespace) -> int:
     if file.exists() or taken is not None:
         what = f"{file} is there already" if file.exists() else f"there is a tool {args.name!r} already"
         raise ToolcribError(f"{what}; choose another name")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_private(file, _FIRST.format(name=args.name))
     print(f"{file}: written; change it as you like")
     code = _enable(args)
@@ -177,14 +183,26 @@ def _enable(args: argparse.Namespace) -> int:
 
     config = load_config(args.config, profile="", project_dir=Path.cwd())
     info = _named(discover(config, Path.cwd()), args.name)
+    counts = True
     if any(canonical(one) == canonical(info.name) for one in config.plugins.enabled):
         print(f"{info.name}: enabled already, in {config.path}")
     else:
-        set_as_person(args.config, ("plugins", "enabled"), [*config.plugins.enabled, info.name])
+        counts = set_as_person(args.config, ("plugins", "enabled"), [*config.plugins.enabled, info.name])
         print(f"{info.name}: enabled, in {config.path}; it runs with all your rights, from {info.where}")
     if not info.trusted:
         print("it belongs to this project, and is not trusted as it is now: read it, then `toolcrib plugins trust`")
-    return OK
+    elif counts and (why := _failure(args, info)):
+        print(f"{info.name}: it can't be loaded, and does nothing until it is mended: {why}", file=sys.stderr)
+        return FAILED
+    return OK if counts else UNASKED
+
+
+def _failure(args: argparse.Namespace, info: PluginInfo) -> str:
+    """Load what is enabled, as the next session will. Return why this one is kept out, "" where it is not."""
+    from agent.cli.logs import shown_otherwise
+
+    with shown_otherwise(), open_crib(args) as crib:
+        return next((one.error for one in crib.plugins if (one.name, one.where) == (info.name, info.where)), "") or ""
 
 
 def _disable(args: argparse.Namespace) -> int:
@@ -198,9 +216,9 @@ def _disable(args: argparse.Namespace) -> int:
     left = [one for one in enabled if canonical(one) != canonical(args.name)]
     if len(left) == len(enabled):
         raise ToolcribError(f"{args.name!r} is not enabled (enabled: {', '.join(enabled) or 'none'})")
-    set_as_person(args.config, ("plugins", "enabled"), left)
+    counts = set_as_person(args.config, ("plugins", "enabled"), left)
     print(f"{args.name}: disabled, in {config.path}; sessions that run keep it")
-    return OK
+    return OK if counts else UNASKED
 
 
 def _trust(args: argparse.Namespace) -> int:

@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     from tools.dispatch.bridge import run_async
 
     act = {"search": _search, "show": _show, "export": _export, "fork": _fork, "prune": _prune}.get(args.action, _list)
-    with open_crib(args) as crib:
+    with open_crib(args, looks=True) as crib:
         if args.words and args.action != "search":
             raise ToolcribError(f"one id is enough: toolcrib sessions {args.action} {args.id}")
         if args.action == "prune":

@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from tools.dispatch.bridge import run_async
 
-    with open_crib(args) as crib:
+    with open_crib(args, looks=True) as crib:
         redactor = crib.redactor()
         for line in run_async(_story(crib, args.session)):
             print(redactor.text(line))

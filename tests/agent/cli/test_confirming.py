@@ -106,11 +106,11 @@ def test_what_is_set_at_a_terminal_counts_at_once(file: Path, person: Any, tmp_p
     assert _ends(person("config", "unset", "terminal.pass_env")) == 0
     assert unconfirmed(load_config()) == ()
     code, _out, err = _alone("config", "set", "terminal.pass_env", "[PAGER]", cwd=tmp_path)
-    assert (code, "it counts once it is confirmed, at a terminal: toolcrib config confirm" in err) == (0, True)
+    assert (code, "nothing runs until a person confirms it, at a terminal: toolcrib config confirm" in err) == (4, True)
     assert _alone("tools", cwd=tmp_path)[0] == 2
     assert _ends(person("config", "set", "tools.disabled", "[patch]")) == 0
     assert _alone("tools", cwd=tmp_path)[0] == 2
-    assert "counts once" not in _alone("config", "set", "display.thinking", "true", cwd=tmp_path)[2]
+    assert "confirms it" not in _alone("config", "set", "display.thinking", "true", cwd=tmp_path)[2]
 
 
 def test_an_edit_is_confirmed_and_checked(file: Path, person: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def test_a_new_installation_is_provisioned_without_a_terminal(tmp_path: Path) ->
     assert _alone("config", "set", "terminal.pass_env", "[PAGER]", cwd=tmp_path)[2] == ""
     assert _alone("config", "set", "tools.disabled", "[patch]", cwd=tmp_path)[2] == ""
     assert _alone("call", "read_file", '{"path": "/etc/hostname"}', cwd=tmp_path)[0] == 0
-    assert _alone("config", "unset", "tools.disabled", cwd=tmp_path)[0] == 0
+    assert _alone("config", "unset", "tools.disabled", cwd=tmp_path)[0] == 4
     assert _alone("call", "read_file", '{"path": "/etc/hostname"}', cwd=tmp_path)[0] == 2
 
 
@@ -158,3 +158,39 @@ def test_a_session_s_command_confirms_nothing(file: Path, tmp_path: Path) -> Non
         code, out, _err = _alone("call", "terminal", f'{{"command": "{command}"}}', "--plain", cwd=tmp_path)
         assert code != 0
         assert out.startswith("Refused")
+
+
+LOOKS = (
+    ["doctor"],
+    ["sessions"],
+    ["sessions", "search", "x"],
+    ["usage"],
+    ["trace"],
+    ["approvals"],
+    ["approvals", "history"],
+    ["undo", "--list"],
+    ["explain", "--replay"],
+)
+
+
+@pytest.mark.parametrize("words", LOOKS)
+def test_a_command_that_only_looks_is_no_first_start(words: list[str], run: Any) -> None:
+    done = run(*words)
+    assert "Traceback" not in done.err
+    assert not list(state_dir().glob("*")), "nothing is left behind"
+
+
+def test_a_model_is_set_after_a_look_without_a_terminal(run: Any, tmp_path: Path) -> None:
+    assert _alone("doctor", cwd=tmp_path)[0] == 0
+    model = "{base_url: 'http://127.0.0.1:9/v1', name: qwen3}"
+    assert _alone("config", "set", "model", model, cwd=tmp_path)[::2] == (0, "")
+    assert _alone("tools", cwd=tmp_path)[0] == 0
+
+
+def test_a_session_ends_the_first_start(run: Any, tmp_path: Path) -> None:
+    assert _alone("call", "read_file", '{"path": "new.yaml"}', cwd=tmp_path)[0] == 1
+    code, _out, err = _alone("plugins", "enable", "nothing", cwd=tmp_path)
+    assert code == 2
+    code, _out, err = _alone("config", "set", "terminal.pass_env", "[PAGER]", cwd=tmp_path)
+    assert (code, "config confirm" in err) == (4, True)
+    assert _alone("config", "unset", "terminal.pass_env", cwd=tmp_path)[0] == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -46,3 +47,20 @@ def test_old_drafts_and_links_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "abc").symlink_to("/etc/hostname")
     assert KeptDraft(tmp_path).read("abc") == ""
     assert not (tmp_path / "old").exists()
+
+
+def test_the_last_draft_of_a_folder_is_found_once_its_process_has_ended(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    KeptDraft(tmp_path / "drafts", "/here").keep_now("abc", "half a thought")
+    later = KeptDraft(tmp_path / "drafts", "/here")
+    assert later.left_here() == "", "this process has not ended"
+    (mark,) = (tmp_path / "drafts").glob("in*")
+    mark.rename(mark.with_name(mark.name.replace(f"p{os.getpid()}", f"p{ended.pid}")))
+    assert later.left_here() == "abc"
+    assert KeptDraft(tmp_path / "drafts", "/there").left_here() == ""
+    later.adopt("abc", "def")
+    assert later.left_here() == ""
+    assert later.read("def") == "half a thought"
+    later.keep_now("def", "")
+    assert list((tmp_path / "drafts").iterdir()) == []

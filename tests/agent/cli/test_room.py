@@ -92,6 +92,21 @@ def test_sessions_fork(run: Any, chat: Any) -> None:
     assert run("sessions", "fork").code == 2
 
 
+def test_trace_of_a_fork_says_where_its_calls_ran(run: Any, chat: Any) -> None:
+    calls = [ChatServer.calls(("terminal", {"command": "echo hi"})), ChatServer.text("done")]
+    with ChatServer(*calls, *calls) as server:
+        chat(server, "one")
+        parent = json.loads(run("sessions", "--json").out)[0]["id"]
+        made = run("sessions", "fork", parent).out.strip()
+        again = run("sessions", "fork", made).out.strip()
+        run("run", "two", "--resume", again, "--no-stdin")
+    for session in (made, again):
+        told = run("trace", session).out
+        assert "never ran" not in told
+        assert f"\n    ran in {parent[:12]}: succeeded\n" in told
+    assert told.count("\n    succeeded, ") == 1, "its own call"
+
+
 @pytest.mark.parametrize("line", ["/fork 0", "/fork some", "/fork -1"])
 def test_a_wrong_number_is_told(chat: Any, line: str) -> None:
     with ChatServer(ChatServer.text("hello")) as server:

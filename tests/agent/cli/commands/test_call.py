@@ -10,6 +10,14 @@ from typing import Any
 
 import pytest
 
+NEEDS_A_KEY = """
+from toolcrib import Unavailable, hookimpl
+@hookimpl
+def register_tools(registry):
+    registry.register("weather", "weather", {"description": "Tell the weather."}, lambda args: "sun",
+                      check_fn=lambda: Unavailable("set WEATHER_KEY"))
+"""
+
 
 def test_a_call_answers_json(run: Any) -> None:
     done = run("call", "terminal", '{"command": "echo hello"}')
@@ -75,6 +83,20 @@ def test_an_unknown_tool_is_2_and_names_the_nearest(run: Any) -> None:
     done = run("call", "terminl", "{}")
     assert (done.code, done.out) == (2, "")
     assert "did you mean 'terminal'?" in done.err
+
+
+def test_a_tool_that_can_not_work_here_is_2_and_says_what_it_needs(
+    run: Any, user_plugin: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """003-9"""
+    user_plugin("weather", NEEDS_A_KEY)
+    done = run("call", "weather", "{}")
+    assert (done.code, done.out, done.err) == (2, "", "toolcrib: weather can't work here: set WEATHER_KEY\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = run("call", "terminal", '{"command": "ls"}')
+    assert (done.code, done.out) == (2, "")
+    assert "toolcrib: terminal can't work here: " in done.err
+    assert "bash" in done.err
 
 
 def test_what_needs_approval_is_denied_without_a_terminal(run: Any, tmp_path: Path) -> None:

@@ -81,11 +81,11 @@ def test_set_keeps_comments_and_checks_first(run: Any, config: Any) -> None:
         ("model.name", "no", '"no"'),
         ("model.name", "a: [b", '"a: [b"'),
         ("model.name", "''", '""'),
-        ("terminal.cwd", "~/x", '"~/x"'),
+        ("terminal.cwd", "~/.", '"~/."'),
         ("terminal.cwd", "null", "null"),
         ("toolsets.enabled", "[]", "[]"),
         ("display.color", "never", '"never"'),
-        ("users.me@a.org.disabled_tools", "[x]", '["x"]'),
+        ("users.me@a.org.disabled_tools", "[terminal]", '["terminal"]'),
         ("profiles.p.tools.timeout", "3", "3"),
     ],
 )
@@ -318,3 +318,42 @@ def test_a_file_that_is_named_and_not_there_is_no_good_one(run: Any, tmp_path: P
     file = tmp_path / "nosuch.yaml"
     done = run("config", "check", "--config", str(file))
     assert (done.code, done.err) == (1, f"toolcrib: --config: {file} does not exist\n")
+
+
+def test_set_refuses_a_rule_that_can_not_be_one(run: Any, config: Any) -> None:
+    file = config("# mine\n")
+    rule = "{command: make, operands: deploy, key: team.deploy, why: ships, level: ask, example: [make %s]}"
+    for key in ("approval.rules", "profiles.p.approval.rules"):
+        done = run("config", "set", key, f"[{rule % 'test'}]")
+        assert (done.code, done.out) == (2, "")
+        assert "it does not match 'make test'" in done.err
+        assert file.read_text() == "# mine\n"
+    assert run("config", "set", "approval", f"{{rules: [{rule % 'test'}]}}").code == 2
+    assert file.read_text() == "# mine\n"
+    assert run("config", "set", "approval.rules", f"[{rule % 'deploy'}]").err == ""
+    assert run("tools").code == 0
+
+
+def test_set_says_a_fault_that_only_the_new_rule_has(run: Any, config: Any) -> None:
+    bad = "{command: make, key: a, why: ships, level: ask, example: [ls]}"
+    config(f"approval: {{rules: [{bad}]}}\n")
+    rule = "[{tool: terminal, decision: ask, why: w}]"
+    assert run("config", "set", "approval.tools", rule).code == 0, "the other is not its fault"
+    assert run("config", "set", "approval.rules", "[]").code == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "meant"),
+    [
+        ("tools.disabled", "[terminl]", "terminal"),
+        ("approval.tools", "[{tool: write_fil, decision: deny, why: w}]", "write_file"),
+        ("profiles.p.tools.disabled", "[terminl]", "terminal"),
+    ],
+)
+def test_set_warns_of_names_that_nothing_has(key: str, value: str, meant: str, run: Any, config: Any) -> None:
+    config("max_turns: 3\n")
+    done = run("config", "set", key, value)
+    assert done.code == 0
+    assert f"did you mean '{meant}'?" in done.err
+    assert done.err.count("toolcrib: warning: ") == 1
+    assert run("config", "set", "max_turns", "4").err == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from pathlib import Path
 from typing import Any
@@ -115,3 +116,35 @@ def test_what_can_not_be_done_names_the_fix(run: Any, words: tuple[str, ...], sa
     done = run("plugins", *words)
     assert done.code == 2
     assert said in done.err
+
+
+def test_new_where_nothing_can_be_written_is_told_in_a_sentence(run: Any, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = config("").parent
+    make = Path.mkdir
+
+    def refuse(self: Path, *args: Any, **how: Any) -> None:
+        if self == folder / "plugins":  # a real one refuses root nothing, by permissions
+            raise OSError(errno.EROFS, "Read-only file system")
+        make(self, *args, **how)
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    done = run("plugins", "new", "mine")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.count("\n") == 1
+    assert "mine.py cannot be written: Read-only file system" in done.err
+
+
+def test_one_that_is_enabled_and_can_not_be_loaded_is_told_at_once(run: Any) -> None:
+    _plugin(load_config().folder / "plugins", "broken", "import nothing_of_that_name\n")
+    done = run("plugins", "enable", "broken")
+    assert done.code == 1
+    assert "broken: enabled, in " in done.out
+    assert "broken: it can't be loaded, and does nothing until it is mended: ModuleNotFoundError: " in done.err
+    assert run("plugins", "enable", "broken").code == 1, "again"
+
+
+def test_a_command_of_the_chat_that_nobody_can_reach_is_told(run: Any) -> None:
+    source = "from toolcrib import hookimpl\n@hookimpl\ndef register_slash(add):\n    add('help', lambda text, identity: '')\n"
+    _plugin(load_config().folder / "plugins", "helper", source)
+    assert run("plugins", "enable", "helper").code == 0
+    assert run("plugins").out.endswith("\na plugin adds /help, which the chat has itself\n")
