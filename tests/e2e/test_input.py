@@ -77,6 +77,24 @@ def test_secrets_are_attached_only_where_the_person_says_so(talking: Any, server
     assert "is not attached: reads toolcrib's own keys or state" in " ".join(talking.sees(r"^Three\.$").split())
 
 
+@pytest.mark.parametrize("columns", [40, 80])
+def test_a_question_for_a_line_is_broken_where_the_screen_ends(
+    sit_down: Any, server: ChatServer, project: Path, columns: int
+) -> None:
+    (project / ".env").write_text("KEY=hidden-value\n")
+    server.responses.append(ChatServer.text("One."))
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m", columns=columns)
+    person.at_prompt()
+    person.types("@.env tell")
+    screen = person.sees(r"no:\s*$")
+    question = "@.env: it looks like a file that keeps secrets. Show it to the model? Type yes or no:"
+    assert question in " ".join(screen.split())
+    person.process.send("n")
+    person.sees(r"no: *n$")
+    person.types("o")
+    assert "hidden-value" not in person.sees(r"^One\.$")
+
+
 def test_large_binary_and_drawn_files(talking: Any, server: ChatServer, project: Path) -> None:
     (project / "big.log").write_text("a line of the log\n" * 20_000)
     (project / "x.bin").write_bytes(bytes(range(256)) * 40)
