@@ -129,7 +129,13 @@ def _live(args: argparse.Namespace, conversation: Conversation, live: Interactiv
             live.restore_draft()
             await conversation.go_on()
 
-    runner.run(live.run(conversation, begin))
+    try:
+        runner.run(live.run(conversation, begin))
+    except Ended:
+        raise
+    except KeyboardInterrupt as error:
+        error.add_note(f"toolcrib chat --resume {conversation.session.id[:12]} continues it")
+        raise
     session, info = conversation.session.id, runner.run(conversation.session.info())
     if info is not None and info.messages:
         print(f"session {session[:12]}: toolcrib chat --resume {session[:12]} continues it")
