@@ -116,7 +116,7 @@ class InteractiveChat:
     # -- the chat ------------------------------------------------------------------------------------------------
 
     async def run(self, conversation: Conversation, begin: Callable[[], Awaitable[None]]) -> None:
-        """Chat until the person leaves; ``begin`` comes first. Raises Ended, or KeyboardInterrupt out of a turn that does not end."""
+        """Chat until the person leaves; ``begin`` comes first. Raises Ended, or KeyboardInterrupt from a stuck turn."""
         self._conversation, self._loop = conversation, asyncio.get_running_loop()
         conversation.reader = self
         work = asyncio.create_task(self._work(begin))
@@ -265,6 +265,10 @@ class InteractiveChat:
             case "leave":
                 self.keyboard.stop(KeyboardInterrupt() if working else None)
         self.board.changed()
+
+    def broken_off(self) -> None:
+        if self._working:
+            self.interrupted()
 
     def pasted(self, text: str) -> str:
         from agent.cli.images import as_mentions

@@ -412,6 +412,31 @@ def test_ctrl_c_says_no_and_interrupts(asked: Any, server: ChatServer, project: 
     asked.sees(r"^So be it\.$")
 
 
+def test_escape_says_no_and_interrupts_and_keeps_the_draft(asked: Any, server: ChatServer, project: Path) -> None:
+    asked.process.send("my draft")
+    asked.sees(r"^> my draft$")
+    asked.process.send("\x1b")
+    asked.sees(r"^interrupted; the session is kept$")
+    asked.sees(r"^> my draft\n[^\n]*/help\Z")
+    assert len(server.requests) == 1
+    assert (project / "build").exists()
+    asked.process.send("\x1b")  # nothing runs: it takes nothing away
+    time.sleep(1)
+    asked.process.send("\x1b\rmore")
+    asked.sees(r"^> my draft\n  more\n[^\n]*/help\Z")
+
+
+def test_escape_interrupts_and_before_a_letter_is_alt(talking: Any, server: ChatServer, project: Path) -> None:
+    server.responses += [ChatServer.calls(("terminal", SLOW))]
+    at_work(talking, project)
+    talking.process.send("use tabs\x1bs")
+    talking.sees(r"^» use tabs$")
+    talking.process.send("a draft\x1b")
+    talking.sees(r"^interrupted; the session is kept$")
+    screen = talking.sees(r"/help\Z")
+    assert "> use tabs\n  a draft\n" in screen
+
+
 def test_a_small_screen_shows_all_that_a_yes_covers(sit_down: Any, server: ChatServer, project: Path) -> None:
     command = "rm -rf " + " ".join(f"folder-{number}" for number in range(14))
     server.responses += [ChatServer.calls(("terminal", {"command": command})), ChatServer.text("Kept.")]

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from prompt_toolkit.input import Input
 
 _COMPLETIONS = 6
+_ESCAPE = 0.3
+"""Seconds after an Escape in which another key makes it Alt and that key."""
 _PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
 
 
@@ -246,11 +248,17 @@ class Keyboard:
             max_render_postpone_time=None,
         )
         app.ttimeoutlen = 0.1
+        usual = app.timeoutlen
 
         def keyed(_: object) -> None:
             outer._key_at = time.monotonic()
 
+        def waiting(_: object) -> None:
+            """Wait less for what follows an Escape, which is a key of its own, than between the keys of a sequence."""
+            app.timeoutlen = _ESCAPE if [one.key for one in app.key_processor.key_buffer] == ["escape"] else usual
+
         app.key_processor.before_key_press += keyed
+        app.key_processor.after_key_press += waiting
         self.draft.on_completions_changed += lambda _: hands.changed(whole=False)
         self.draft.on_text_changed += lambda _: app.invalidate()  # a completion that comes later than its key
         return app, windows
@@ -324,6 +332,15 @@ class Keyboard:
             stop_search()
         else:
             self._hands.interrupted()
+
+    def break_off(self) -> None:
+        """Escape: no to a question, else what runs is interrupted; the draft stays."""
+        if self._asked is not None:
+            self._answered(KeyboardInterrupt)
+        elif self.draft.complete_state is not None:
+            self.draft.cancel_completion()
+        else:
+            self._hands.broken_off()
 
     def discard(self) -> bool:
         """Move the draft to the history. False where there was none."""
