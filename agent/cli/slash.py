@@ -356,6 +356,8 @@ async def _export(chat: Conversation, rest: str) -> None:
 
 async def show_last(chat: Conversation) -> None:
     """The end of what was said in the session, so that a person finds the thread again."""
+    from agent.conversation.partial import broken_off
+
     session = chat.session
     info = await session.info()
     if info is not None:
@@ -368,7 +370,7 @@ async def show_last(chat: Conversation) -> None:
     turn = await session.transcript.unanswered()
     calls = [] if turn is None else [await session.store.ledger.get(session.id, call["id"]) for call in turn["calls"]]
     known = {one.call.id: one for one in calls if one is not None}
-    for line in exchanges(records, session.emoji, known.get):
+    for line in exchanges([*records, *await broken_off(session)], session.emoji, known.get):
         chat.screen.note(line)
 
 
