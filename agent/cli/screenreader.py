@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class ScreenReader:
         """True always: the chat's own screen is for terminals that can."""
         return True
 
-    async def read_key(self, row: str, letters: str = "", at_once: str = "") -> str:
+    async def read_key(self, row: Callable[[int], str], letters: str = "", at_once: str = "") -> str:
         quiet, self._shown, self._is_new = self._is_new, False, False
         self.settles = quiet
         self._chat.board.changed()

@@ -31,7 +31,9 @@ _PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
 class _Asked:
     """A question that waits for a line, or for the key that ``choosing`` tells from text."""
 
-    def __init__(self, prompt: str, line: asyncio.Future[str | type[BaseException]], choosing: OneKey | None) -> None:
+    def __init__(
+        self, prompt: Callable[[int], str], line: asyncio.Future[str | type[BaseException]], choosing: OneKey | None
+    ) -> None:
         self.prompt = prompt
         self.line = line
         self.choosing = choosing
@@ -114,10 +116,10 @@ class Keyboard:
 
         Raises EOFError for Ctrl-D and KeyboardInterrupt for Ctrl-C.
         """
-        return await self._ask(prompt, None, quiet=quiet, settled=settled)
+        return await self._ask(lambda columns: prompt, None, quiet=quiet, settled=settled)
 
     async def read_key(
-        self, row: str, letters: str, at_once: str, *, quiet: bool, settled: Callable[[], None] = lambda: None
+        self, row: Callable[[int], str], letters: str, at_once: str, *, quiet: bool, settled: Callable[[], None] = lambda: None
     ) -> str:
         """Return the key that chooses, see OneKey, while ``row`` is shown; other text goes on to the draft. As ``read_line``."""
         choosing = OneKey(letters, at_once, self._answered, self._typed)
@@ -140,7 +142,9 @@ class Keyboard:
         self.draft.delete_before_cursor()
         self._hands.changed(whole=False)
 
-    async def _ask(self, prompt: str, choosing: OneKey | None, *, quiet: bool, settled: Callable[[], None]) -> str:
+    async def _ask(
+        self, prompt: Callable[[int], str], choosing: OneKey | None, *, quiet: bool, settled: Callable[[], None]
+    ) -> str:
         if quiet:
             await self._quiet()
         settled()
@@ -178,14 +182,16 @@ class Keyboard:
     def rows(self, columns: int) -> DraftRows:
         """Return the rows of the line that is typed in."""
         if self.choosing is not None and self._asked is not None:
-            row = draft_rows("", 0, columns, prompt=self._asked.prompt, style="strong")
+            row = draft_rows("", 0, columns, prompt=self._asked.prompt(columns), style="strong")
             draft = draft_rows(self.draft.text, self.draft.cursor_position, columns)
             if not self.draft.text:
                 return row
             at = draft.cursor if self.choosing.is_typing else (len(draft.rows), row.cursor[1])
             return DraftRows([*draft.rows, *row.rows], at)
         if self._asked is not None:
-            return draft_rows(self.answer.text, self.answer.cursor_position, columns, prompt=self._asked.prompt, style="strong")
+            return draft_rows(
+                self.answer.text, self.answer.cursor_position, columns, prompt=self._asked.prompt(columns), style="strong"
+            )
         if self._app.layout.is_searching:
             control = self._app.layout.search_target_buffer_control
             wanted = self._app.layout.current_buffer

@@ -173,8 +173,8 @@ class Keys(Script):
         self.keys = deque(keys)
         self.rows: list[str] = []
 
-    async def read_key(self, row: str, letters: str = "", at_once: str = "") -> str:
-        self.rows.append(row)
+    async def read_key(self, row: Callable[[int], str], letters: str = "", at_once: str = "") -> str:
+        self.rows.append(row(self.size[0]))
         key = self.keys.popleft()
         if isinstance(key, str):
             return key
