@@ -72,9 +72,7 @@ def test_the_person_finds_their_own_words_again() -> None:
     """Without what was put before and behind them for the model."""
     parts = [
         Beside("attached-folder", "lists the folder src, which the person attached", "a.py"),
-        Beside(
-            "attached-file", "is the beginning of the file a.py, the first 1 of 2 KiB, which the person attached", "x\n</y>"
-        ),
+        Beside("attached-file", "is the beginning of the file a.py, the first 1 of 2 KiB, which the person attached", "x\n</y>"),
         Beside("own-command", "is what the command `make` printed, which the person ran in the session's shell", "made"),
     ]
     changes = (FileChange("/p/keep.txt", "local", None, None),)
