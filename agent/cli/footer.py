@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 def footer(conversation: Conversation, tokens: int, keys: str) -> str:
     """Return the row. ``tokens`` of context were used as far as is known; ``keys`` says what a key does now."""
     session = conversation.session
-    parts = [one_line(conversation.model, 40) or "no model"]
+    parts = [session.mode.now] if session.mode.now != "default" else []  # what a narrow screen must not cut
+    parts.append(one_line(conversation.model, 40) or "no model")
     if tokens:
         parts.append(f"{tokens:,} tokens of context")
     if conversation.cost is not None:
@@ -21,5 +22,4 @@ def footer(conversation: Conversation, tokens: int, keys: str) -> str:
     parts.append(tame(session.backend.name))
     if waiting := len(conversation.beside) + len(conversation.images):
         parts.append(f"{waiting} with the next message")
-    parts += [session.mode.now] if session.mode.now != "default" else []
     return " · ".join([*parts, keys])

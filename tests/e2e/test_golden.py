@@ -18,7 +18,7 @@ from toolcrib.testing import ChatServer
 
 pytestmark = pytest.mark.e2e
 GOLDEN = Path(__file__).with_name("golden")
-SETTLED = r"^>[^\n]*\n  m\b[^\n]*· (plan · )?(/[^\n]*|p…)\Z"
+SETTLED = r"^>[^\n]*\n  (?:plan · )?m\b[^\n]*· (/[^\n]*|p…)\Z"
 """The draft's line, and below it the status of a chat that is not at work: it ends in what /help is cut to."""
 ANSWER = """\
 ## What I found

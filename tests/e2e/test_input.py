@@ -228,7 +228,7 @@ def test_what_nobody_may_run_is_refused_to_the_person_too(talking: Any, server: 
     screen = " ".join(talking.sees(r"^💻 you run rm -rf / .*  failed").split())
     assert "deletes folders with all that is in them: a system root or a home" in " ".join(talking.at_prompt().split()), screen
     talking.types("/mode plan")
-    talking.sees(r"· plan ·")
+    talking.sees(r"^  plan ·")
     talking.types("!touch made-in-plan && echo it is mine")
     talking.sees(r"^it is mine$")
 

@@ -124,7 +124,7 @@ def test_a_key_switches_the_mode(talking: Any, server: ChatServer, project: Path
     talking.process.send("dra\x1b[Z")
     talking.sees(r"^mode confirm-edits$")
     talking.process.send("\x1b[Z")
-    talking.sees(r"local · plan · /help")
+    talking.sees(r"^  plan · test-model · .*local · /help")
     talking.types("ft")
     talking.sees(r"^It was refused\.$")
     assert said(server, 0) == ["draft"]
@@ -154,12 +154,12 @@ def test_commands_that_only_tell_do_not_wait(talking: Any, server: ChatServer, p
     talking.types("/env")
     talking.sees(r"^commands run in local")
     talking.types("/mode plan")
-    talking.sees(r"· plan ·")
+    talking.sees(r"^  plan ·")
     (project / "go").touch()
     talking.sees(r"^Done\.$")
     talking.types("/new")
     talking.sees(r"a new session, in mode plan")
-    assert "tokens" not in talking.sees(r"test-model · local · plan · /help")
+    assert "tokens" not in talking.sees(r"^  plan · test-model · local · /help")
 
 
 def test_several_lines(talking: Any, server: ChatServer) -> None:
@@ -435,6 +435,20 @@ def test_escape_interrupts_and_before_a_letter_is_alt(talking: Any, server: Chat
     talking.sees(r"^interrupted; the session is kept$")
     screen = talking.sees(r"/help\Z")
     assert "> use tabs\n  a draft\n" in screen
+
+
+def test_a_narrow_screen_shows_the_mode(sit_down: Any, server: ChatServer) -> None:
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "a-model-of-a-name", columns=40)
+    person.at_prompt()
+    person.types("/mode plan")
+    person.sees(r"^  plan · a-model-of-a-name")
+
+
+@pytest.mark.parametrize("word", ["exit", "quit"])
+def test_a_word_that_leaves_other_programs_leaves(talking: Any, server: ChatServer, word: str) -> None:
+    talking.types(word)
+    assert talking.waits_for_the_end() == 0
+    assert not server.requests
 
 
 def test_a_small_screen_shows_all_that_a_yes_covers(sit_down: Any, server: ChatServer, project: Path) -> None:
