@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def footer(conversation: Conversation, tokens: int, keys: str) -> str:
     """Return the row. ``tokens`` of context were used as far as is known; ``keys`` says what a key does now."""
     session = conversation.session
-    parts = [session.mode.now] if session.mode.now != "default" else []  # what a narrow screen must not cut
+    parts: list[str] = [session.mode.now] if session.mode.now != "default" else []  # what a narrow screen must not cut
     parts.append(one_line(conversation.model, 40) or "no model")
     if tokens:
         parts.append(f"{tokens:,} tokens of context")

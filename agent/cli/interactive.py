@@ -321,11 +321,9 @@ class InteractiveChat:
 
     async def _switch_mode(self) -> None:
         try:
-            mode = await self.conversation.next_mode()
+            await self.conversation.next_mode()  # the last row names it
         except ToolcribError as error:
             self.view.screen.fault(f"✗ {one_line(str(error))}")
-        else:
-            self.view.screen.note(f"mode {mode}")
         self.board.changed()
 
     def away(self) -> contextlib.AbstractContextManager[None]:
@@ -372,8 +370,8 @@ class InteractiveChat:
         if number is None:
             number = max(items, default=0)
         if number not in items:
-            known = f"from {min(items)} to {max(items)}" if items else "none yet"
-            raise ToolcribError(f"there is no item {number}; there are items {known}")
+            known = f"there are items from {min(items)} to {max(items)}" if items else "none was shown yet"
+            raise ToolcribError(f"there is no item {number}; {known}")
         await self.read(items[number].whole)
 
     def number_of(self, call_id: str) -> int | None:
