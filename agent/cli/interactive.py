@@ -62,7 +62,7 @@ class InteractiveChat:
         self._steers = key_label(next(iter(display.keys.steer), ""))
         self.keyboard = Keyboard(self, tty.write, history=history, completer=_late_completer(self), keys=keys, bound=bound)
         self.completer: Completer | None = None
-        self._reader = ScreenReader(self)
+        self._reader = ScreenReader(self, display.bell)
         self._asker = TerminalAsker(self._reader, self.interrupted)
         self._asking = asyncio.Lock()
         self._conversation: Conversation | None = None

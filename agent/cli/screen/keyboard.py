@@ -57,6 +57,7 @@ class Keyboard:
         from prompt_toolkit.buffer import Buffer
 
         self._hands = hands
+        self.next_mode = hands.next_mode
         self._write = write
         self.pastes = Pastes()
         self.is_aside = False
@@ -107,6 +108,11 @@ class Keyboard:
     def is_asked(self) -> bool:
         """True while a question waits for its line."""
         return self._asked is not None
+
+    @property
+    def idle(self) -> float:
+        """Seconds since the last key."""
+        return time.monotonic() - self._key_at
 
     # -- questions -----------------------------------------------------------------------------------------------
 
@@ -367,9 +373,6 @@ class Keyboard:
     def _answered(self, line: str | type[BaseException]) -> None:
         if self._asked is not None and not self._asked.line.done():
             self._asked.line.set_result(line)
-
-    def next_mode(self) -> None:
-        self._hands.next_mode()
 
     def clear(self) -> None:
         """Ctrl-L."""
