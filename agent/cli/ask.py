@@ -167,6 +167,8 @@ class _Approval:
         lines = self._pages.first()
         if self._count and self._keys is None:
             lines.append(f"  {self._count} that wait for you")
+        if self._keys is None:
+            lines.append("  d alone denies at once; a reason goes on the same line: d because ...")
         self._terminal.show("\n".join(lines))
         while True:
             said = await (self._by_line() if self._keys is None else self._by_key(self._keys))

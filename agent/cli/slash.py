@@ -12,6 +12,7 @@ from agent.cli.faults import explained
 from agent.cli.render import first_sentence, table
 from agent.cli.stories import SPARE, conversation, exchanges, session_rows
 from agent.cli.words import words_of
+from agent.conversation.partial import broken_off
 from toolcrib import ToolcribError
 from toolcrib._near import near
 
@@ -218,12 +219,14 @@ async def _show(chat: Conversation, rest: str) -> None:
         else:
             await chat.reader.read(text)
         return
-    if chat.reader is None:
-        raise ToolcribError("here everything is shown whole as it comes; /show is for the chat at a terminal")
     number = rest.removeprefix("#")
     if number and not number.isdecimal():
         raise ToolcribError("say which: /show N; the number stands behind # at the end of a line")
-    await chat.reader.show(int(number) if number else None)
+    wanted = int(number) if number else None
+    if chat.reader is not None:
+        await chat.reader.show(wanted)
+    else:
+        chat.screen.text(chat.screen.whole(wanted))
 
 
 async def _undo(chat: Conversation, rest: str) -> None:
@@ -356,8 +359,6 @@ async def _export(chat: Conversation, rest: str) -> None:
 
 async def show_last(chat: Conversation) -> None:
     """The end of what was said in the session, so that a person finds the thread again."""
-    from agent.conversation.partial import broken_off
-
     session = chat.session
     info = await session.info()
     if info is not None:

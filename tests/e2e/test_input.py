@@ -360,7 +360,8 @@ def test_a_screen_reader_gets_lines_in_words_that_stay(
     person.sees(r"^>$")
     person.types("tidy up")
     screen = person.sees(r"o once .*>$|\[o\]nce.*>$")
-    assert re.search(r"^begins: terminal  echo hi \.\.\.\nended: terminal  echo hi  .*  ok$", screen, re.MULTILINE)
+    assert re.search(r"^begins: terminal runs echo hi \.\.\.\nended: terminal  echo hi  .*  ok  #1\n  hi$", screen, re.MULTILINE)
+    assert "d alone denies at once; a reason goes on the same line: d because ..." in screen
     person.types("o")
     screen = person.sees(r"^And the last one\.\n(.*\n)*>$")
     assert "the model is at work" in screen
@@ -368,6 +369,33 @@ def test_a_screen_reader_gets_lines_in_words_that_stay(
     between = person.written.split(b"the model is at work")[3].split(b"And the last")[0]
     assert b"A first paragraph that comes in pieces.\r\n" in between, "a line comes whole"
     assert not re.search(rb"\x1b\[\d*[ABK]", between), "nothing is written over"
+
+
+def test_a_screen_reader_gets_what_matters_of_a_call_and_the_whole_by_its_number(
+    sit_down: Any, server: ChatServer, project: Path
+) -> None:
+    (project / "a.txt").write_text("one\ntwo\n")
+    todos = [{"content": "look", "status": "completed"}, {"content": "mend", "status": "in_progress"}, {"content": "test"}]
+    edit = {"path": "a.txt", "old_string": "two", "new_string": "three"}
+    server.responses += [
+        ChatServer.calls(("todo", {"todos": todos})),
+        ChatServer.calls(("read_file", {"path": "a.txt"}), ids=["c2"]),
+        ChatServer.calls(("patch", edit), ids=["c3"]),
+        ChatServer.calls(("terminal", {"command": "seq 20"}), ids=["c4"]),
+        ChatServer.text("All is done."),
+    ]
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m", "--screen-reader")
+    person.sees(r"^>$")
+    person.types("/show 1")
+    person.sees(r"there is no item 1; none was shown yet")
+    person.types("go")
+    screen = person.sees(r"^All is done\.\n(.*\n)*>$")
+    assert "begins: todo plans 3 tasks ...\n" in screen
+    assert "  done: look\n  at work: mend\n  to do: test\n" in screen
+    assert "\n  -two\n  +three\n" in screen
+    assert "  left out: 14 more lines: /show 4\n  15\n" in screen
+    person.types("/show 4")
+    person.sees(r"^1\n2\n3\n")
 
 
 def test_a_screen_reader_is_asked_by_lines_elsewhere_too(sit_down: Any, config: Any, project: Path) -> None:

@@ -365,7 +365,7 @@ def test_a_dumb_terminal_gets_plain_lines(sit_down: Any, server: ChatServer) -> 
     person.sees(r"^> ?$")
     person.types("run it")
     screen = person.sees(r"^It says \*\*hi\*\*\.$")
-    assert re.search(r"^💻 terminal  echo hi  .*  ok$", screen, re.MULTILINE)
+    assert re.search(r"^💻 terminal  echo hi  .*  ok  #1\n  hi$", screen, re.MULTILINE)
 
 
 # -- approvals -----------------------------------------------------------------------------------------------------------
@@ -463,6 +463,21 @@ def test_a_word_that_leaves_other_programs_leaves(talking: Any, server: ChatServ
     talking.types(word)
     assert talking.waits_for_the_end() == 0
     assert not server.requests
+
+
+@pytest.mark.parametrize(("bell", "rings"), [("always", 1), ("never", 0)])
+def test_a_question_rings_the_bell_once(
+    sit_down: Any, server: ChatServer, project: Path, config: Any, bell: str, rings: int
+) -> None:
+    config(f"display: {{bell: {bell}}}\n")
+    (project / "build").mkdir()
+    server.responses += [ChatServer.calls(("terminal", {"command": "rm -rf build"})), ChatServer.text("So be it.")]
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m")
+    person.at_prompt()
+    person.types("tidy up")
+    person.denies("not now")
+    person.sees(r"^So be it\.$")
+    assert person.written.count(b"\x07") == rings
 
 
 def test_a_small_screen_shows_all_that_a_yes_covers(sit_down: Any, server: ChatServer, project: Path) -> None:

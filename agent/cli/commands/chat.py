@@ -145,11 +145,12 @@ def _live(args: argparse.Namespace, conversation: Conversation, live: Interactiv
 def _conversation(args: argparse.Namespace, crib: Crib, live: InteractiveChat | None, *, interactive: bool) -> Conversation:
     from agent.cli.ask import asker_for
     from agent.cli.conversation import ChatOpening, Conversation
+    from agent.cli.plain import PlainScreen
     from agent.cli.render import Screen
     from agent.cli.terminal import Terminal, find_terminal
 
     aloud = interactive and _reads_aloud(args, crib)
-    screen = Screen(interactive=interactive, words=aloud)
+    screen = PlainScreen(words=aloud) if interactive else Screen(interactive=False)
     below = _Below(screen, Terminal(sys.stdout, lines_only=aloud)) if interactive else None
     opening = ChatOpening(
         crib,
