@@ -168,7 +168,10 @@ class _Approval:
         if self._count and self._keys is None:
             lines.append(f"  {self._count} that wait for you")
         if self._keys is None:
-            lines.append("  d alone denies at once; a reason goes on the same line: d because ...")
+            from tools.approval.prompt import PromptLine, physical
+
+            how = PromptLine("  d alone denies at once; a reason goes on the same line: d because ...")
+            lines += physical([how], self._terminal.size[0])
         self._terminal.show("\n".join(lines))
         while True:
             said = await (self._by_line() if self._keys is None else self._by_key(self._keys))
