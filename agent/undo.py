@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # it loads with the first undo
     from tools.undo.differences import FileDifference
     from tools.undo.restore import Done, UndoItem
 
+_NEWS = ("[the person brought back the changes of", "[the person undid the changes of")
+_NEWS_END = ". Read them again before you change them.]"
 What: TypeAlias = Literal["turn", "call", "redo"]
 _MIB = 1024 * 1024
 _IN_MEMORY = 64 * _MIB
@@ -246,8 +248,15 @@ def news(steps: Sequence[ChangeStep]) -> str:
     for step in steps:
         paths = [change.path if change.path.isprintable() else repr(change.path) for change in step.changes]
         if paths:
-            did = "brought back the changes of" if step.kind == "redo" else "undid the changes of"
+            did = _NEWS[step.kind != "redo"]
             more = f" and {len(paths) - _TOLD} more" if len(paths) > _TOLD else ""
             named = ", ".join(paths[:_TOLD])
-            lines.append(f"[the person {did} these files: {named}{more}. Read them again before you change them.]")
+            lines.append(f"{did} these files: {named}{more}{_NEWS_END}")
     return "\n".join(lines)
+
+
+def without_news(text: str) -> str:
+    """Return a message without the lines that ``news`` put before it."""
+    while text.startswith(_NEWS) and (end := text.find(_NEWS_END)) >= 0:
+        text = text[end + len(_NEWS_END) :].lstrip("\n")
+    return text

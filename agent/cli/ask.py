@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from agent.cli.choosing import (
@@ -60,8 +61,9 @@ class KeyReader(LineReader, Protocol):
         """True where keys can be read now; a dumb terminal gives lines only."""
         ...
 
-    async def read_key(self, row: str, letters: str = "", at_once: str = "") -> str:
-        """Show ``row`` in the place of the row that was shown before, and return the next key.
+    async def read_key(self, row: Callable[[int], str], letters: str = "", at_once: str = "") -> str:
+        """Show ``row`` in the place of the row that was shown before, and return the next key. It is called with the screen's
+        columns, again whenever they change.
 
         ``letters`` are those that choose; a surface may take other characters for what they belong to, and see that a letter
         stands alone first, unless it is one of ``at_once``, which permit nothing.
@@ -165,6 +167,11 @@ class _Approval:
         lines = self._pages.first()
         if self._count and self._keys is None:
             lines.append(f"  {self._count} that wait for you")
+        if self._keys is None:
+            from tools.approval.prompt import PromptLine, physical
+
+            how = PromptLine("  d alone denies at once; a reason goes on the same line: d because ...")
+            lines += physical([how], self._terminal.size[0])
         self._terminal.show("\n".join(lines))
         while True:
             said = await (self._by_line() if self._keys is None else self._by_key(self._keys))
@@ -195,7 +202,7 @@ class _Approval:
         """Read keys until one answers. Enter confirms what the arrows reached since this began: nothing is chosen before."""
         at: int | None = None
         while True:
-            row = key_row(self._offers, at, keys.size[0], self._count)
+            row = partial(key_row, self._offers, at, count=self._count)
             key = await keys.read_key(row, letters_of(self._offers), letters_of(self._offers, permit=False))
             if key in ("left", "up"):
                 at = moved(at, "left", len(self._offers))

@@ -166,7 +166,7 @@ def _what_matters(executed: ExecutedCall, number: int, columns: int, differs: st
         if executed.call.name == "terminal":
             rows = _lines(result_text(executed).removesuffix("[exit code 0]"), columns - 2, "dim")
             cut = len(rows) - MOST_OUTPUT
-            more: list[Row] = [((f"  … {cut} more lines: /show {number}", "dim"),)] if cut > 0 else []
+            more: list[Row] = [_more(cut, number)] if cut > 0 else []
             return [*more, *((("  ", ""), *row) for row in rows[max(cut, 0) :])]
     return [((f"  {image}", "dim"),) for image in result.images]
 
@@ -213,7 +213,11 @@ def _task(todo: Mapping[str, Any], columns: int) -> list[Row]:
 def _some(rows: list[Row], most: int, number: int) -> list[Row]:
     if len(rows) <= most:
         return rows
-    return [*rows[:most], ((f"  … {len(rows) - most} more lines: /show {number}", "dim"),)]
+    return [*rows[:most], _more(len(rows) - most, number)]
+
+
+def _more(count: int, number: int) -> Row:
+    return ((f"  … {count:,} more line{'' if count == 1 else 's'}: /show {number}", "dim"),)
 
 
 def _lines(text: str, columns: int, style: str = "") -> list[Row]:

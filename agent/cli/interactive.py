@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from agent.cli.ask import TerminalAsker
 from agent.cli.drafts import BETWEEN, KeptDraft
-from agent.cli.escape import one_line, tame
+from agent.cli.escape import one_line
+from agent.cli.footer import footer
 from agent.cli.liveview import LiveView
+from agent.cli.presses import Presses
 from agent.cli.screen import tty
 from agent.cli.screen.aside import paged, pager_of_person, written_by
 from agent.cli.screen.board import Board
@@ -58,7 +60,7 @@ class InteractiveChat:
         self._steers = key_label(next(iter(display.keys.steer), ""))
         self.keyboard = Keyboard(self, tty.write, history=history, completer=_late_completer(self), keys=keys, bound=bound)
         self.completer: Completer | None = None
-        self._reader = ScreenReader(self)
+        self._reader = ScreenReader(self, display.bell)
         self._asker = TerminalAsker(self._reader, self.interrupted)
         self._asking = asyncio.Lock()
         self._conversation: Conversation | None = None
@@ -67,7 +69,7 @@ class InteractiveChat:
         self._came = asyncio.Event()
         self._working = True  # until it has begun
         self._leaving = False
-        self._interrupts = 0
+        self._presses = Presses()
         self._counted = ""
         self._steering: set[asyncio.Task[object]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -112,7 +114,7 @@ class InteractiveChat:
     # -- the chat ------------------------------------------------------------------------------------------------
 
     async def run(self, conversation: Conversation, begin: Callable[[], Awaitable[None]]) -> None:
-        """Chat until the person leaves; ``begin`` is awaited first. Raises Ended, and KeyboardInterrupt for a second Ctrl-C."""
+        """Chat until the person leaves; ``begin`` comes first. Raises Ended, or KeyboardInterrupt from a stuck turn."""
         self._conversation, self._loop = conversation, asyncio.get_running_loop()
         conversation.reader = self
         work = asyncio.create_task(self._work(begin))
@@ -172,7 +174,8 @@ class InteractiveChat:
 
     @contextlib.asynccontextmanager
     async def _at_work(self) -> Any:
-        self._working, self._interrupts = True, 0
+        self._working = True
+        self._presses.begin()
         ticking = asyncio.create_task(self._tick())
         try:
             with tty.terminal_restored():
@@ -241,25 +244,29 @@ class InteractiveChat:
         """Answer what was meant for a run that ended before it was delivered; after an interrupt it goes back to the draft."""
         if self._steering:
             await asyncio.wait(self._steering)
-        if self._interrupts:
+        if self._presses.is_interrupted:
             for text in await self.conversation.take_back():
                 self.keyboard.put_back(text)
         else:
             await self.conversation.answer_waiting()
 
     def interrupted(self) -> None:
-        if self._working:
-            self._interrupts += 1
-            if self._interrupts > 1:
-                self.keyboard.stop(KeyboardInterrupt())
-                return
-            self.conversation.interrupt()
-            if self._queue:
-                self.keyboard.put_back("\n".join(self._queue))
-                self._queue.clear()
-        elif not self.keyboard.discard():
-            self.view.screen.note("Ctrl-D leaves")
+        working = self._working
+        match self._presses.at_work() if working else self._presses.idle(self.keyboard.discard):
+            case "interrupt":
+                self.conversation.interrupt()
+                if self._queue:
+                    self.keyboard.put_back("\n".join(self._queue))
+                    self._queue.clear()
+            case "ask":
+                self.view.screen.note("Ctrl-C once more leaves, as Ctrl-D does")
+            case "leave":
+                self.keyboard.stop(KeyboardInterrupt() if working else None)
         self.board.changed()
+
+    def broken_off(self) -> None:
+        if self._working:
+            self.interrupted()
 
     def pasted(self, text: str) -> str:
         from agent.cli.images import as_mentions
@@ -312,11 +319,9 @@ class InteractiveChat:
 
     async def _switch_mode(self) -> None:
         try:
-            mode = await self.conversation.next_mode()
+            await self.conversation.next_mode()  # the last row names it
         except ToolcribError as error:
             self.view.screen.fault(f"✗ {one_line(str(error))}")
-        else:
-            self.view.screen.note(f"mode {mode}")
         self.board.changed()
 
     def away(self) -> contextlib.AbstractContextManager[None]:
@@ -345,20 +350,10 @@ class InteractiveChat:
         if session.id != self._counted:  # what a server counted was another session's
             self._counted, self.view.usage = session.id, {}
         usage = self.view.usage
-        parts = [one_line(self._conversation.model, 40) or "no model"]
-        if tokens := usage.get("input", 0) + usage.get("output", 0):
-            parts.append(f"{tokens:,} tokens of context")
-        if self._conversation.cost is not None:
-            parts.append(f"{self._conversation.cost:.4f} spent")
-        parts.append(tame(session.backend.name))
-        if waiting := len(self._conversation.beside) + len(self._conversation.images):
-            parts.append(f"{waiting} with the next message")
-        parts += [session.mode.now] if session.mode.now != "default" else []
         steers = f", {self._steers} steers" if self._steers and self._conversation.model else ""
-        working = f"Ctrl-C interrupts{steers}"
-        working = "Ctrl-C says no and interrupts" if self._asking.locked() else working
-        parts.append(working if self._working else "/help")
-        return " · ".join(parts)
+        working = "Ctrl-C says no and interrupts" if self._asking.locked() else f"Ctrl-C interrupts{steers}"
+        keys = working if self._working else "/help"
+        return footer(self._conversation, usage.get("input", 0) + usage.get("output", 0), keys)
 
     def switch_theme(self, name: str) -> str:
         from agent.cli.theming import switch_theme
@@ -373,8 +368,8 @@ class InteractiveChat:
         if number is None:
             number = max(items, default=0)
         if number not in items:
-            known = f"from {min(items)} to {max(items)}" if items else "none yet"
-            raise ToolcribError(f"there is no item {number}; there are items {known}")
+            known = f"there are items from {min(items)} to {max(items)}" if items else "none was shown yet"
+            raise ToolcribError(f"there is no item {number}; {known}")
         await self.read(items[number].whole)
 
     def number_of(self, call_id: str) -> int | None:

@@ -29,7 +29,7 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from toolcrib import ActivityEvent, ExecutedCall, Image, ToolCall
+from toolcrib import ActivityEvent, ExecutedCall, Image, ToolCall, ToolcribError
 from tools.dispatch.faces import images_of
 
 if TYPE_CHECKING:
@@ -101,6 +101,10 @@ class LiveScreen:
         if self._board.is_painting and (sequence := drawn(image, protocol_of(), self.width)):
             with self._board.aside():
                 tty.write(sequence)
+
+    def whole(self, number: int | None) -> str:
+        """Raise ToolcribError: the chat shows its items by LiveView."""
+        raise ToolcribError("this screen keeps no items")
 
     def settle(self) -> None:
         """Do nothing: no line is ever left open."""

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from unicodedata import category, east_asian_width
 
 from agent.cli.escape import one_line, tame
-from toolcrib import ExecutedCall, Image, ToolCall, ToolCallStatus
+from toolcrib import ExecutedCall, Image, ToolCall, ToolCallStatus, ToolcribError
 from tools.dispatch.faces import as_json, images_of
 
 _OUTCOMES = {
@@ -124,6 +124,10 @@ class Screen:
     def closed(self, executed: ExecutedCall, emoji: str) -> None:
         """Print the line about a model's call."""
         self.line(brief_line(executed, self._sign(emoji, "ended:")))
+
+    def whole(self, number: int | None) -> str:
+        """Return the whole of an item by its number. Raises ToolcribError: here none has one."""
+        raise ToolcribError("what a pipe gets has no numbers; /show all prints the session, and /show N is for a terminal")
 
     def _sign(self, emoji: str, word: str) -> str:
         return word if self.words else emoji or "🔧"

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from agent.cli.screen import tty
 
 if TYPE_CHECKING:
     from agent.cli.interactive import InteractiveChat
+
+_AWAY = 5.0
+"""Seconds without a key after which a person may look elsewhere."""
 
 
 class ScreenReader:
     """The screen, for questions: see agent.cli.ask.KeyReader."""
 
-    def __init__(self, chat: InteractiveChat) -> None:
+    def __init__(self, chat: InteractiveChat, bell: str = "auto") -> None:
         self._chat = chat
+        self._bell = bell
         self._shown = self._is_new = True
         self.settles = False
         """True while a question waits for the person to stop typing."""
@@ -36,10 +43,9 @@ class ScreenReader:
         """True always: the chat's own screen is for terminals that can."""
         return True
 
-    async def read_key(self, row: str, letters: str = "", at_once: str = "") -> str:
+    async def read_key(self, row: Callable[[int], str], letters: str = "", at_once: str = "") -> str:
         quiet, self._shown, self._is_new = self._is_new, False, False
-        self.settles = quiet
-        self._chat.board.changed()
+        self._begins(quiet)
         try:
             return await self._chat.keyboard.read_key(row, letters, at_once, quiet=quiet, settled=self._settled)
         finally:
@@ -47,14 +53,20 @@ class ScreenReader:
 
     async def read_line(self, prompt: str) -> str:
         quiet, self._shown = self._shown, False
-        self.settles = quiet
-        self._chat.board.changed()
+        self._begins(quiet)
         try:
             line = await self._chat.keyboard.read_line(prompt, quiet=quiet, settled=self._settled)
         finally:
             self.settles = False
         self._chat.view.screen.text(f"{prompt}{line}")
         return line
+
+    def _begins(self, quiet: bool) -> None:
+        """Show that a question waits; one that is new, for which ``quiet`` is waited, rings for a person who looks elsewhere."""
+        self.settles = quiet
+        self._chat.board.changed()
+        if quiet and (self._bell == "always" or (self._bell == "auto" and self._chat.keyboard.idle >= _AWAY)):
+            tty.write("\a")
 
     def _settled(self) -> None:
         self.settles = False

@@ -14,6 +14,7 @@ from agent.cli.remembered import show_memory
 from agent.cli.render import first_sentence, table
 from agent.cli.stories import SPARE, conversation, exchanges, session_rows
 from agent.cli.words import words_of
+from agent.conversation.partial import broken_off
 from toolcrib import ToolcribError
 from toolcrib._near import near
 
@@ -223,12 +224,14 @@ async def _show(chat: Conversation, rest: str) -> None:
         else:
             await chat.reader.read(text)
         return
-    if chat.reader is None:
-        raise ToolcribError("here everything is shown whole as it comes; /show is for the chat at a terminal")
     number = rest.removeprefix("#")
     if number and not number.isdecimal():
         raise ToolcribError("say which: /show N; the number stands behind # at the end of a line")
-    await chat.reader.show(int(number) if number else None)
+    wanted = int(number) if number else None
+    if chat.reader is not None:
+        await chat.reader.show(wanted)
+    else:
+        chat.screen.text(chat.screen.whole(wanted))
 
 
 async def _undo(chat: Conversation, rest: str) -> None:
@@ -361,7 +364,7 @@ async def show_last(chat: Conversation) -> None:
     turn = await session.transcript.unanswered()
     calls = [] if turn is None else [await session.store.ledger.get(session.id, call["id"]) for call in turn["calls"]]
     known = {one.call.id: one for one in calls if one is not None}
-    for line in exchanges(records, session.emoji, known.get):
+    for line in exchanges([*records, *await broken_off(session)], session.emoji, known.get):
         chat.screen.note(line)
 
 

@@ -80,7 +80,12 @@ def exchanges(
 
 def _said(record: Mapping[str, Any]) -> Iterator[str]:
     if record["role"] == "user":
-        yield " ".join([f"> {one_line(str(record['text']), _CLIP)}", *recorded_labels(record)])
+        from agent.cli.beside import without_beside
+        from agent.undo import without_news
+
+        words, notes = without_beside(without_news(str(record["text"])))
+        yield " ".join([f"> {one_line(words, _CLIP)}", *recorded_labels(record)])
+        yield from (f"  {one_line(note, _CLIP)}" for note in notes)
     elif record["role"] == "assistant":
         if text := whole(record)["text"]:
             yield f"  {one_line(str(text), _CLIP)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from agent.cli.escape import one_line
@@ -53,7 +53,7 @@ class Terminal:
         row, self._row = self._row, False
         return "\r\x1b[K" if row else ""
 
-    async def read_key(self, row: str, letters: str = "", at_once: str = "") -> str:
+    async def read_key(self, row: Callable[[int], str], letters: str = "", at_once: str = "") -> str:
         """Show the row and read one key; see KeyReader. A row that takes another's place needs no quiet before it."""
         from agent.cli.keypress import SingleKeys
 
@@ -62,7 +62,7 @@ class Terminal:
         is_new = not self._row
         if is_new:
             _forget_what_was_typed(self.input or sys.stdin)
-        print(f"{self._over()}{row}", end="", file=self.output, flush=True)
+        print(f"{self._over()}{row(self.size[0])}", end="", file=self.output, flush=True)
         self._row = True
         try:
             if is_new:

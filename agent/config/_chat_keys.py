@@ -13,18 +13,18 @@ _KEY = Regex(
     r"(?:(?:alt-)?ctrl-(?:[a-z]|[@\\\]^_]|up|down|left|right|home|end|delete|pageup|pagedown)"
     r"|(?:alt-)?shift-(?:tab|up|down|left|right|home|end|delete|pageup|pagedown)"
     r"|(?:alt-)?(?:enter|tab|up|down|left|right|home|end|pageup|pagedown|insert|delete|f(?:1?[0-9]|2[0-4]))"
-    r"|alt-[!-~])"
+    r"|alt-[!-~]|escape)"
 )
 _LATER = Regex(r"[!-~]")
 """A key behind the first one of a sequence may be a plain character."""
 FIXED = {"interrupt": ("ctrl-c",), "leave": ("ctrl-d",)}
 """Keys that nothing else can have: whatever is configured, a person can stop what runs, and leave."""
 FIXED_WORDS = {
-    "interrupt": "Interrupt what runs, deny what is asked, or put the draft into the history.",
+    "interrupt": "Interrupt what runs, or deny what is asked; Ctrl-C alone also puts the draft into the history.",
     "leave": "Leave, where the draft is empty.",
 }
 EXPECT = (
-    "a list of keys such as ctrl-t, alt-s, f5, shift-tab, alt-enter, or of several one after the other, as in 'ctrl-x ctrl-s'; "
+    "a list of keys such as ctrl-t, alt-s, f5, alt-enter, escape, or of several one after the other, as in 'ctrl-x ctrl-s'; "
     "ctrl-c and ctrl-d are taken"
 )
 CLASH = "no two actions with the same key, nor one whose key another's begins with"
@@ -63,6 +63,7 @@ class KeysConfig:
     paste_image: tuple[str, ...] = _one_of("ctrl-v", "Attach the picture of the desktop's clipboard to the next message.")
     clear: tuple[str, ...] = _one_of("ctrl-l", "Empty the screen; the scrollback stays.")
     suspend: tuple[str, ...] = _one_of("ctrl-z", "Go to the background; fg comes back.")
+    interrupt: tuple[str, ...] = _one_of("escape", "Interrupt what runs, or deny what is asked; Ctrl-C does so always.")
 
 
 def do_not_clash(keys: KeysConfig) -> bool:
@@ -78,11 +79,12 @@ def actions(keys: KeysConfig) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def key_table(keys: KeysConfig) -> Iterator[tuple[str, tuple[str, ...], str]]:
-    """Yield (action, keys, what it does), those that can't be changed last."""
+    """Yield (action, keys, what it does), those with keys that can't be changed last."""
     for one in fields(KeysConfig):
-        yield one.name, getattr(keys, one.name), str(one.metadata["doc"])
+        if one.name not in FIXED:
+            yield one.name, getattr(keys, one.name), str(one.metadata["doc"])
     for name, fixed in FIXED.items():
-        yield name, fixed, FIXED_WORDS[name]
+        yield name, (*fixed, *getattr(keys, name, ())), FIXED_WORDS[name]
 
 
 def key_label(key: str) -> str:

@@ -295,6 +295,9 @@ class DisplayConfig:
     theme: Literal["auto", "dark", "light", "colorblind", "none"] = setting(
         "auto", "Colours of the chat. auto: by the terminal's background, as far as it tells."
     )
+    bell: Literal["auto", "always", "never"] = setting(
+        "auto", "Whether a question of the chat rings the terminal's bell. auto: where nobody has typed for 5 seconds."
+    )
     screen_reader: bool = setting(
         False,
         "Whether the chat only adds lines, in words, whole paragraphs at a time: nothing is painted anew, nothing spins. As\n"

@@ -46,6 +46,15 @@ async def left_over(session: Session, state: RunState) -> list[Record]:
     return [broken_record(state.said, KILLED, await session.transcript.talked_to())]
 
 
+async def broken_off(session: Session) -> list[Record]:
+    """Return the reply that a killed process left, as the next message will record it; [] where there is none."""
+    from agent.conversation.state import RunState
+
+    run = await session.store.runs.current(session.id)
+    state = None if run is None or run.status != "running" else RunState.of(run)
+    return [] if state is None or state.phase != "asking" or not state.said else [broken_record(state.said, KILLED, {})]
+
+
 class PartialReply:
     """A listener for the events of one reply, which passes them on to ``emit``. ``state`` is the run as it is stored by now.
 

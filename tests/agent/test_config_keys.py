@@ -27,7 +27,7 @@ def read(folder: Path, keys: str) -> KeysConfig:
         ("steer: alt-s", "expected a list of keys"),
         ("send: []", "display.keys.send: expected a list of keys"),
         ("stear: [f5]", "display.keys.stear: unknown key; did you mean display.keys.steer?"),
-        ("interrupt: [f5]", "display.keys.interrupt: unknown key"),
+        ("leave: [f5]", "display.keys.leave: unknown key"),
         ("steer: [enter]", "display.keys: expected no two actions with the same key"),
         ("steer: [ctrl-x]", "nor one whose key another's begins with"),
     ],

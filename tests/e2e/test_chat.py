@@ -212,13 +212,22 @@ def test_a_closed_window_ends_what_runs(chatting: Any, project: Path) -> None:
     assert chatting.process.exitstatus == 129
 
 
-def test_ctrl_c_twice_leaves_at_once(chatting: Any, project: Path) -> None:
+def test_ctrl_c_twice_at_work_interrupts_and_at_the_prompt_leaves(chatting: Any, project: Path) -> None:
     chatting.types('@terminal {"command": "trap \\"\\" INT TERM; touch started; sleep 100"}')
     while not (project / "started").exists():
         chatting.looks()
-    chatting.presses("c")
-    chatting.presses("c")
+    chatting.process.send("a draft")
+    chatting.sees(r"^> a draft$")
+    chatting.process.send("\x03\x03")
     chatting.sees(r"interrupted")
+    chatting.sees(r"^> a draft\n[^\n]*/help\Z")
+    chatting.types("\x15/mode")
+    chatting.sees(r"^→  default")
+    chatting.at_prompt()
+    chatting.presses("c")
+    chatting.sees(r"^Ctrl-C once more leaves, as Ctrl-D does$")
+    chatting.presses("c")
+    assert chatting.waits_for_the_end() == 0
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from toolcrib.testing import ChatServer
 
 pytestmark = pytest.mark.e2e
 GOLDEN = Path(__file__).with_name("golden")
-SETTLED = r"^>[^\n]*\n  m\b[^\n]*· (plan · )?(/[^\n]*|p…)\Z"
+SETTLED = r"^>[^\n]*\n  (?:plan · )?m\b[^\n]*· (/[^\n]*|lo…)\Z"
 """The draft's line, and below it the status of a chat that is not at work: it ends in what /help is cut to."""
 ANSWER = """\
 ## What I found
@@ -239,9 +239,9 @@ def test_approvals_and_modes(chat: Any, server: ChatServer, project: Path, colum
     album.add("Ctrl-C says no and interrupts", since(person, "  This is asked"))
     clear(person)
     person.process.send("\x1b[Z")
-    person.sees("mode confirm-edits")
+    person.sees(r"^  confirm-edits · ")
     person.process.send("\x1b[Z")
-    person.sees("mode plan")
+    person.sees(r"^  plan · ")
     server.responses[:] = [ChatServer.calls(("terminal", {"command": "touch a-new-file"})), ChatServer.text("Refused.")]
     person.types("make it")
     person.sees(r"^Refused\.$(.*\n)*" + SETTLED)

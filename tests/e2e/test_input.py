@@ -77,6 +77,24 @@ def test_secrets_are_attached_only_where_the_person_says_so(talking: Any, server
     assert "is not attached: reads toolcrib's own keys or state" in " ".join(talking.sees(r"^Three\.$").split())
 
 
+@pytest.mark.parametrize("columns", [40, 80])
+def test_a_question_for_a_line_is_broken_where_the_screen_ends(
+    sit_down: Any, server: ChatServer, project: Path, columns: int
+) -> None:
+    (project / ".env").write_text("KEY=hidden-value\n")
+    server.responses.append(ChatServer.text("One."))
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m", columns=columns)
+    person.at_prompt()
+    person.types("@.env tell")
+    screen = person.sees(r"no:\s*$")
+    question = "@.env: it looks like a file that keeps secrets. Show it to the model? Type yes or no:"
+    assert question in " ".join(screen.split())
+    person.process.send("n")
+    person.sees(r"no: *n$")
+    person.types("o")
+    assert "hidden-value" not in person.sees(r"^One\.$")
+
+
 def test_large_binary_and_drawn_files(talking: Any, server: ChatServer, project: Path) -> None:
     (project / "big.log").write_text("a line of the log\n" * 20_000)
     (project / "x.bin").write_bytes(bytes(range(256)) * 40)
@@ -210,7 +228,7 @@ def test_what_nobody_may_run_is_refused_to_the_person_too(talking: Any, server: 
     screen = " ".join(talking.sees(r"^💻 you run rm -rf / .*  failed").split())
     assert "deletes folders with all that is in them: a system root or a home" in " ".join(talking.at_prompt().split()), screen
     talking.types("/mode plan")
-    talking.sees(r"· plan ·")
+    talking.sees(r"^  plan ·")
     talking.types("!touch made-in-plan && echo it is mine")
     talking.sees(r"^it is mine$")
 
@@ -368,7 +386,8 @@ def test_a_screen_reader_gets_lines_in_words_that_stay(
     person.sees(r"^>$")
     person.types("tidy up")
     screen = person.sees(r"o once .*>$|\[o\]nce.*>$")
-    assert re.search(r"^begins: terminal  echo hi \.\.\.\nended: terminal  echo hi  .*  ok$", screen, re.MULTILINE)
+    assert re.search(r"^begins: terminal runs echo hi \.\.\.\nended: terminal  echo hi  .*  ok  #1\n  hi$", screen, re.MULTILINE)
+    assert "d alone denies at once; a reason goes on the same line: d because ..." in screen
     person.types("o")
     screen = person.sees(r"^And the last one\.\n(.*\n)*>$")
     assert "the model is at work" in screen
@@ -376,6 +395,33 @@ def test_a_screen_reader_gets_lines_in_words_that_stay(
     between = person.written.split(b"the model is at work")[3].split(b"And the last")[0]
     assert b"A first paragraph that comes in pieces.\r\n" in between, "a line comes whole"
     assert not re.search(rb"\x1b\[\d*[ABK]", between), "nothing is written over"
+
+
+def test_a_screen_reader_gets_what_matters_of_a_call_and_the_whole_by_its_number(
+    sit_down: Any, server: ChatServer, project: Path
+) -> None:
+    (project / "a.txt").write_text("one\ntwo\n")
+    todos = [{"content": "look", "status": "completed"}, {"content": "mend", "status": "in_progress"}, {"content": "test"}]
+    edit = {"path": "a.txt", "old_string": "two", "new_string": "three"}
+    server.responses += [
+        ChatServer.calls(("todo", {"todos": todos})),
+        ChatServer.calls(("read_file", {"path": "a.txt"}), ids=["c2"]),
+        ChatServer.calls(("patch", edit), ids=["c3"]),
+        ChatServer.calls(("terminal", {"command": "seq 20"}), ids=["c4"]),
+        ChatServer.text("All is done."),
+    ]
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m", "--screen-reader")
+    person.sees(r"^>$")
+    person.types("/show 1")
+    person.sees(r"there is no item 1; none was shown yet")
+    person.types("go")
+    screen = person.sees(r"^All is done\.\n(.*\n)*>$")
+    assert "begins: todo plans 3 tasks ...\n" in screen
+    assert "  done: look\n  at work: mend\n  to do: test\n" in screen
+    assert "\n  -two\n  +three\n" in screen
+    assert "  left out: 14 more lines: /show 4\n  15\n" in screen
+    person.types("/show 4")
+    person.sees(r"^1\n2\n3\n")
 
 
 def test_a_screen_reader_is_asked_by_lines_elsewhere_too(sit_down: Any, config: Any, project: Path) -> None:

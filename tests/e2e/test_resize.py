@@ -96,3 +96,16 @@ def test_a_resize_leaves_nothing_behind(tmux: Any, server: ChatServer, project: 
     while screen.is_alive():
         assert time.monotonic() < end, screen.all_of()
         time.sleep(0.05)
+
+
+def test_a_question_is_laid_out_anew(tmux: Any, server: ChatServer, project: Path) -> None:
+    (project / "build").mkdir()
+    server.responses += [ChatServer.calls(("terminal", {"command": "rm -rf build"})), ChatServer.text("Kept.")]
+    screen = tmux("chat", "--base-url", server.base_url, "--model", "test-model", size=(90, 24))
+    screen.sees(r"/help")
+    screen.run("send-keys", "tidy up", "Enter")
+    screen.sees(r"^  o once  .*  d deny  \? help$")
+    screen.resize(44, 24)
+    screen.sees(r"^  o p s .*d \?$")
+    screen.resize(90, 24)
+    screen.sees(r"^  o once  .*  d deny  \? help$")

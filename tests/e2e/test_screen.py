@@ -122,15 +122,16 @@ def test_what_is_typed_ahead_answers_no_question_and_stays(talking: Any, server:
 def test_a_key_switches_the_mode(talking: Any, server: ChatServer, project: Path) -> None:
     server.responses += [ChatServer.calls(("terminal", {"command": "touch made"})), ChatServer.text("It was refused.")]
     talking.process.send("dra\x1b[Z")
-    talking.sees(r"^mode confirm-edits$")
+    talking.sees(r"^  confirm-edits · test-model · ")
     talking.process.send("\x1b[Z")
-    talking.sees(r"local · plan · /help")
+    talking.sees(r"^  plan · test-model · .*local · /help")
     talking.types("ft")
     talking.sees(r"^It was refused\.$")
     assert said(server, 0) == ["draft"]
     assert not (project / "made").exists()
     talking.process.send("\x1b[Z")
-    talking.sees(r"^mode default$")
+    screen = talking.sees(r"^>\n  test-model · [^\n]*/help\Z")
+    assert "mode " not in screen  # a key that is pressed often leaves no lines
 
 
 def test_alt_and_a_letter_answer_no_question(talking: Any, server: ChatServer, project: Path) -> None:
@@ -154,12 +155,12 @@ def test_commands_that_only_tell_do_not_wait(talking: Any, server: ChatServer, p
     talking.types("/env")
     talking.sees(r"^commands run in local")
     talking.types("/mode plan")
-    talking.sees(r"· plan ·")
+    talking.sees(r"^  plan ·")
     (project / "go").touch()
     talking.sees(r"^Done\.$")
     talking.types("/new")
     talking.sees(r"a new session, in mode plan")
-    assert "tokens" not in talking.sees(r"test-model · local · plan · /help")
+    assert "tokens" not in talking.sees(r"^  plan · test-model · local · /help")
 
 
 def test_several_lines(talking: Any, server: ChatServer) -> None:
@@ -241,6 +242,8 @@ def test_secrets_stay_out_of_live_output(sit_down: Any, server: ChatServer, proj
 
 
 def test_items_are_shown_whole(talking: Any, server: ChatServer) -> None:
+    talking.types("/show 1")
+    talking.sees(r"there is no item 1; none was shown yet$")
     server.responses += [ChatServer.calls(("terminal", {"command": "seq 20"})), ChatServer.text("Done.")]
     talking.types("count")
     screen = talking.sees(r"^Done\.$")
@@ -253,6 +256,17 @@ def test_items_are_shown_whole(talking: Any, server: ChatServer) -> None:
     assert "command: seq 20" in screen
     talking.types("/show 7")
     talking.sees(r"there is no item 7; there are items from 1 to 1")
+
+
+def test_lines_that_are_left_out_are_counted_as_people_write_numbers(talking: Any, server: ChatServer) -> None:
+    for count in (2006, 7):
+        server.responses += [ChatServer.calls(("terminal", {"command": f"seq {count}"})), ChatServer.text(f"That was {count}.")]
+        talking.types("count")
+        talking.sees(rf"^That was {count}\.$")
+        talking.at_prompt()
+    screen = talking.text
+    assert "  … 2,000 more lines: /show 1\n" in screen
+    assert "  … 1 more line: /show 2\n" in screen
 
 
 def test_a_long_item_opens_in_the_pager(sit_down: Any, server: ChatServer, tmp_path: Path) -> None:
@@ -351,7 +365,7 @@ def test_a_dumb_terminal_gets_plain_lines(sit_down: Any, server: ChatServer) -> 
     person.sees(r"^> ?$")
     person.types("run it")
     screen = person.sees(r"^It says \*\*hi\*\*\.$")
-    assert re.search(r"^💻 terminal  echo hi  .*  ok$", screen, re.MULTILINE)
+    assert re.search(r"^💻 terminal  echo hi  .*  ok  #1\n  hi$", screen, re.MULTILINE)
 
 
 # -- approvals -----------------------------------------------------------------------------------------------------------
@@ -410,6 +424,60 @@ def test_ctrl_c_says_no_and_interrupts(asked: Any, server: ChatServer, project: 
     assert (project / "build").exists()
     asked.types("go on")
     asked.sees(r"^So be it\.$")
+
+
+def test_escape_says_no_and_interrupts_and_keeps_the_draft(asked: Any, server: ChatServer, project: Path) -> None:
+    asked.process.send("my draft")
+    asked.sees(r"^> my draft$")
+    asked.process.send("\x1b")
+    asked.sees(r"^interrupted; the session is kept$")
+    asked.sees(r"^> my draft\n[^\n]*/help\Z")
+    assert len(server.requests) == 1
+    assert (project / "build").exists()
+    asked.process.send("\x1b")  # nothing runs: it takes nothing away
+    time.sleep(1)
+    asked.process.send("\x1b\rmore")
+    asked.sees(r"^> my draft\n  more\n[^\n]*/help\Z")
+
+
+def test_escape_interrupts_and_before_a_letter_is_alt(talking: Any, server: ChatServer, project: Path) -> None:
+    server.responses += [ChatServer.calls(("terminal", SLOW))]
+    at_work(talking, project)
+    talking.process.send("use tabs\x1bs")
+    talking.sees(r"^» use tabs$")
+    talking.process.send("a draft\x1b")
+    talking.sees(r"^interrupted; the session is kept$")
+    screen = talking.sees(r"/help\Z")
+    assert "> use tabs\n  a draft\n" in screen
+
+
+def test_a_narrow_screen_shows_the_mode(sit_down: Any, server: ChatServer) -> None:
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "a-model-of-a-name", columns=40)
+    person.at_prompt()
+    person.types("/mode plan")
+    person.sees(r"^  plan · a-model-of-a-name")
+
+
+@pytest.mark.parametrize("word", ["exit", "quit"])
+def test_a_word_that_leaves_other_programs_leaves(talking: Any, server: ChatServer, word: str) -> None:
+    talking.types(word)
+    assert talking.waits_for_the_end() == 0
+    assert not server.requests
+
+
+@pytest.mark.parametrize(("bell", "rings"), [("always", 1), ("never", 0)])
+def test_a_question_rings_the_bell_once(
+    sit_down: Any, server: ChatServer, project: Path, config: Any, bell: str, rings: int
+) -> None:
+    config(f"display: {{bell: {bell}}}\n")
+    (project / "build").mkdir()
+    server.responses += [ChatServer.calls(("terminal", {"command": "rm -rf build"})), ChatServer.text("So be it.")]
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m")
+    person.at_prompt()
+    person.types("tidy up")
+    person.denies("not now")
+    person.sees(r"^So be it\.$")
+    assert person.written.count(b"\x07") == rings
 
 
 def test_a_small_screen_shows_all_that_a_yes_covers(sit_down: Any, server: ChatServer, project: Path) -> None:

@@ -158,7 +158,13 @@ def _live(args: argparse.Namespace, conversation: Conversation, live: Interactiv
         if args.resume or args.latest:
             await conversation.go_on()
 
-    runner.run(live.run(conversation, begin))
+    try:
+        runner.run(live.run(conversation, begin))
+    except Ended:
+        raise
+    except KeyboardInterrupt as error:
+        error.add_note(f"toolcrib chat --resume {conversation.session.id[:12]} continues it")
+        raise
     session, info = conversation.session.id, runner.run(conversation.session.info())
     if info is not None and info.messages:
         print(f"session {session[:12]}: toolcrib chat --resume {session[:12]} continues it")
@@ -168,11 +174,12 @@ def _live(args: argparse.Namespace, conversation: Conversation, live: Interactiv
 def _conversation(args: argparse.Namespace, crib: Crib, live: InteractiveChat | None, *, interactive: bool) -> Conversation:
     from agent.cli.ask import asker_for
     from agent.cli.conversation import ChatOpening, Conversation
+    from agent.cli.plain import PlainScreen
     from agent.cli.render import Screen
     from agent.cli.terminal import Terminal, find_terminal
 
     aloud = interactive and _reads_aloud(args, crib)
-    screen = Screen(interactive=interactive, words=aloud)
+    screen = PlainScreen(words=aloud) if interactive else Screen(interactive=False)
     below = _Below(screen, Terminal(sys.stdout, lines_only=aloud)) if interactive else None
     opening = ChatOpening(
         crib,

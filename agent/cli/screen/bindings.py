@@ -50,12 +50,13 @@ def bindings(keyboard: Keyboard, keys: Mapping[str, Sequence[str]]) -> Any:
         "take_back": (keyboard.take_back, drafting & Condition(lambda: keyboard.can_take_back)),
         "suspend": (keyboard.suspend, always),
         "interrupt": (keyboard.interrupt, always),
+        "break_off": (keyboard.break_off, editing),
         "leave": (keyboard.end_of_input, editing),
     }
     theirs = {"complete": get_by_name("menu-complete"), "search": start_reverse_incremental_search}
     for action, bound in keys.items():
         for key in bound:
-            act, where = acts.get(action, (None, drafting))
+            act, where = acts.get("break_off" if action == "interrupt" and key != "ctrl-c" else action, (None, drafting))
             made.add(*pressed(key), filter=where)(theirs[action] if act is None else _handler(act))
 
     @made.add("escape", Keys.Any, filter=editing & ~drafting)

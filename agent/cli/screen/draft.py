@@ -47,7 +47,11 @@ class DraftRows:
 
 
 def draft_rows(text: str, cursor: int, columns: int, *, prompt: str = "> ", style: str = "prompt") -> DraftRows:
-    """Lay out a draft of any length behind its prompt. ``cursor`` is a place in ``text``."""
+    """Lay out a draft of any length behind its prompt, which may take several rows. ``cursor`` is a place in ``text``."""
+    if width(prompt) > columns:
+        *above, last = folded(((prompt, style),), columns)
+        below = draft_rows(text, cursor, columns, prompt="".join(part for part, _ in last), style=style)
+        return DraftRows([*above, *below.rows], (below.cursor[0] + len(above), below.cursor[1]))
     if text and width(prompt) * 2 > columns:  # no room beside it
         below = draft_rows(text, cursor, columns, prompt="  ", style=style)
         return DraftRows([((prompt, style),), *below.rows], (below.cursor[0] + 1, below.cursor[1]))

@@ -17,6 +17,10 @@ class Hands(Protocol):
         """Ctrl-C, where no question waits and nothing lies in the draft."""
         ...
 
+    def broken_off(self) -> None:
+        """Escape, where no question waits."""
+        ...
+
     def left(self) -> None:
         """Ctrl-D in an empty draft."""
         ...

@@ -23,13 +23,17 @@ if TYPE_CHECKING:
     from prompt_toolkit.input import Input
 
 _COMPLETIONS = 6
+_ESCAPE = 0.3
+"""Seconds after an Escape in which another key makes it Alt and that key."""
 _PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
 
 
 class _Asked:
     """A question that waits for a line, or for the key that ``choosing`` tells from text."""
 
-    def __init__(self, prompt: str, line: asyncio.Future[str | type[BaseException]], choosing: OneKey | None) -> None:
+    def __init__(
+        self, prompt: Callable[[int], str], line: asyncio.Future[str | type[BaseException]], choosing: OneKey | None
+    ) -> None:
         self.prompt = prompt
         self.line = line
         self.choosing = choosing
@@ -53,6 +57,7 @@ class Keyboard:
         from prompt_toolkit.buffer import Buffer
 
         self._hands = hands
+        self.next_mode = hands.next_mode
         self._write = write
         self.pastes = Pastes()
         self.is_aside = False
@@ -104,6 +109,11 @@ class Keyboard:
         """True while a question waits for its line."""
         return self._asked is not None
 
+    @property
+    def idle(self) -> float:
+        """Seconds since the last key."""
+        return time.monotonic() - self._key_at
+
     # -- questions -----------------------------------------------------------------------------------------------
 
     async def read_line(self, prompt: str, *, quiet: bool, settled: Callable[[], None] = lambda: None) -> str:
@@ -112,10 +122,10 @@ class Keyboard:
 
         Raises EOFError for Ctrl-D and KeyboardInterrupt for Ctrl-C.
         """
-        return await self._ask(prompt, None, quiet=quiet, settled=settled)
+        return await self._ask(lambda columns: prompt, None, quiet=quiet, settled=settled)
 
     async def read_key(
-        self, row: str, letters: str, at_once: str, *, quiet: bool, settled: Callable[[], None] = lambda: None
+        self, row: Callable[[int], str], letters: str, at_once: str, *, quiet: bool, settled: Callable[[], None] = lambda: None
     ) -> str:
         """Return the key that chooses, see OneKey, while ``row`` is shown; other text goes on to the draft. As ``read_line``."""
         choosing = OneKey(letters, at_once, self._answered, self._typed)
@@ -138,7 +148,9 @@ class Keyboard:
         self.draft.delete_before_cursor()
         self._hands.changed(whole=False)
 
-    async def _ask(self, prompt: str, choosing: OneKey | None, *, quiet: bool, settled: Callable[[], None]) -> str:
+    async def _ask(
+        self, prompt: Callable[[int], str], choosing: OneKey | None, *, quiet: bool, settled: Callable[[], None]
+    ) -> str:
         if quiet:
             await self._quiet()
         settled()
@@ -176,14 +188,16 @@ class Keyboard:
     def rows(self, columns: int) -> DraftRows:
         """Return the rows of the line that is typed in."""
         if self.choosing is not None and self._asked is not None:
-            row = draft_rows("", 0, columns, prompt=self._asked.prompt, style="strong")
+            row = draft_rows("", 0, columns, prompt=self._asked.prompt(columns), style="strong")
             draft = draft_rows(self.draft.text, self.draft.cursor_position, columns)
             if not self.draft.text:
                 return row
             at = draft.cursor if self.choosing.is_typing else (len(draft.rows), row.cursor[1])
             return DraftRows([*draft.rows, *row.rows], at)
         if self._asked is not None:
-            return draft_rows(self.answer.text, self.answer.cursor_position, columns, prompt=self._asked.prompt, style="strong")
+            return draft_rows(
+                self.answer.text, self.answer.cursor_position, columns, prompt=self._asked.prompt(columns), style="strong"
+            )
         if self._app.layout.is_searching:
             control = self._app.layout.search_target_buffer_control
             wanted = self._app.layout.current_buffer
@@ -246,11 +260,17 @@ class Keyboard:
             max_render_postpone_time=None,
         )
         app.ttimeoutlen = 0.1
+        usual = app.timeoutlen
 
         def keyed(_: object) -> None:
             outer._key_at = time.monotonic()
 
+        def waiting(_: object) -> None:
+            """Wait less for what follows an Escape, which is a key of its own, than between the keys of a sequence."""
+            app.timeoutlen = _ESCAPE if [one.key for one in app.key_processor.key_buffer] == ["escape"] else usual
+
         app.key_processor.before_key_press += keyed
+        app.key_processor.after_key_press += waiting
         self.draft.on_completions_changed += lambda _: hands.changed(whole=False)
         self.draft.on_text_changed += lambda _: app.invalidate()  # a completion that comes later than its key
         return app, windows
@@ -325,6 +345,15 @@ class Keyboard:
         else:
             self._hands.interrupted()
 
+    def break_off(self) -> None:
+        """Escape: no to a question, else what runs is interrupted; the draft stays."""
+        if self._asked is not None:
+            self._answered(KeyboardInterrupt)
+        elif self.draft.complete_state is not None:
+            self.draft.cancel_completion()
+        else:
+            self._hands.broken_off()
+
     def discard(self) -> bool:
         """Move the draft to the history. False where there was none."""
         if not self.draft.text:
@@ -344,9 +373,6 @@ class Keyboard:
     def _answered(self, line: str | type[BaseException]) -> None:
         if self._asked is not None and not self._asked.line.done():
             self._asked.line.set_result(line)
-
-    def next_mode(self) -> None:
-        self._hands.next_mode()
 
     def clear(self) -> None:
         """Ctrl-L."""

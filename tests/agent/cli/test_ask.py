@@ -173,8 +173,8 @@ class Keys(Script):
         self.keys = deque(keys)
         self.rows: list[str] = []
 
-    async def read_key(self, row: str, letters: str = "", at_once: str = "") -> str:
-        self.rows.append(row)
+    async def read_key(self, row: Callable[[int], str], letters: str = "", at_once: str = "") -> str:
+        self.rows.append(row(self.size[0]))
         key = self.keys.popleft()
         if isinstance(key, str):
             return key
@@ -351,7 +351,7 @@ def test_a_platform_gets_the_same_text(crib: Crib, tmp_path: Path) -> None:
     asyncio.run(TerminalAsker(script)(parked))
     text = parked.parameters["prompt"]
     assert text.startswith("terminal wants to run:\n  │ rm -rf build\n  │   in /tmp \\u0441at\n")
-    assert script.shown[0] == text
+    assert script.shown[0] == f"{text}\n  d alone denies at once; a reason goes on the same line: d because ..."
     one.close_sync()
 
 

@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from agent.cli.beside import Beside, with_beside
 from agent.cli.stories import exchanges
+from agent.conversation.state import RunState
 from agent.conversation.transcript import Transcript
 from agent.run import assemble
 from agent.store.memory import MemoryStore
+from agent.undo import news
+from toolcrib._undo import ChangeStep, FileChange
 from tools.dispatch.bridge import run_async
 
 
@@ -62,6 +66,37 @@ def test_all_of_it_can_be_read_in_the_chat(run: Any, tmp_path: Path) -> None:
     assert "-> terminal  make part0\n" in done.out
     assert "  part 4 is made\n" in done.out
     assert "nothing was said yet" in run("chat", "--provider", "manual", stdin=b"/show all\n").err
+
+
+def test_the_person_finds_their_own_words_again() -> None:
+    """Without what was put before and behind them for the model."""
+    parts = [
+        Beside("attached-folder", "lists the folder src, which the person attached", "a.py"),
+        Beside("attached-file", "is the beginning of the file a.py, the first 1 of 2 KiB, which the person attached", "x\n</y>"),
+        Beside("own-command", "is what the command `make` printed, which the person ran in the session's shell", "made"),
+    ]
+    changes = (FileChange("/p/keep.txt", "local", None, None),)
+    undone = [ChangeStep("s", 1, "c", "patch", 0.0, changes, kind) for kind in ("undo", "redo")]
+    text = f"{news(undone)}\n\n{with_beside('look at @src and @a.py', parts)}"
+    assert exchanges([{"role": "user", "text": text}]) == [
+        "> look at @src and @a.py",
+        "  attached src",
+        "  attached a.py",
+        "  with it: what the command `make` printed, which the person ran in the session's shell",
+    ]
+
+
+def test_half_an_answer_of_a_killed_process_is_shown(run: Any, tmp_path: Path) -> None:
+    session_id = stored(tmp_path, exchange(0))
+
+    async def killed() -> None:
+        async with assemble(project_dir=tmp_path) as crib:
+            state = RunState(id=f"{session_id}-1", session_id=session_id, phase="asking", step=1, said="Half of an ans")
+            assert await crib.store.runs.commit(state.record())
+
+    run_async(killed())
+    shown = run("chat", "--continue", "--provider", "manual").err.splitlines()
+    assert shown[-1] == "  Half of an ans [broken off here, before it was whole]"
 
 
 def test_one_exchange_of_very_many_calls_does_not_fill_the_screen() -> None:

@@ -1,0 +1,25 @@
+"""The chat's last row: what answers, what it cost, where commands run, and what a key does now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.cli.escape import one_line, tame
+
+if TYPE_CHECKING:
+    from agent.cli.conversation import Conversation
+
+
+def footer(conversation: Conversation, tokens: int, keys: str) -> str:
+    """Return the row. ``tokens`` of context were used as far as is known; ``keys`` says what a key does now."""
+    session = conversation.session
+    parts: list[str] = [session.mode.now] if session.mode.now != "default" else []  # what a narrow screen must not cut
+    parts.append(one_line(conversation.model, 40) or "no model")
+    if tokens:
+        parts.append(f"{tokens:,} tokens of context")
+    if conversation.cost is not None:
+        parts.append(f"{conversation.cost:.4f} spent")
+    parts.append(tame(session.backend.name))
+    if waiting := len(conversation.beside) + len(conversation.images):
+        parts.append(f"{waiting} with the next message")
+    return " · ".join([*parts, keys])
