@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from agent.providers.listing import ModelInfo
 
 BYTES_A_TOKEN = 4
-"""What an estimate goes by: right to about a quarter for English and code."""
+"""Bytes that an estimate takes for a token: right to about a quarter for English and code."""
 IMAGE_TOKENS = 1_000
-"""What an image is taken to be; models differ."""
+"""Tokens that an image is taken for; models differ."""
 _LARGEST = 5
 _SECONDS = 4.0
 
@@ -184,7 +184,7 @@ def _all(sums: _Sums, records: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _told_first(session: Session) -> Sequence[ContextPart]:
-    """What each request begins with."""
+    """The parts that each request begins with."""
     files = [file for file in session.prompt.surroundings.files if file.size]
     told = -(-sum(file.size for file in files) // BYTES_A_TOKEN)
     prompt = ContextPart("system prompt", max(tokens_of(session.prompt.text(session.link.instructions)) - told, 0), 1)

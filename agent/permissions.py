@@ -43,7 +43,7 @@ class RuleInForce:
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """What the approval gate would go by. ``smart`` is the model that may agree first, "" for none; ``grants`` are the lasting
+    """Facts that the approval gate goes by. ``smart`` is the model that may agree first, "" for none; ``grants`` are the lasting
     grants that cover their calls, in words.
     """
 
@@ -52,7 +52,7 @@ class Permissions:
     rules: tuple[RuleInForce, ...]
     grants: tuple[str, ...] = ()
     problem: str = ""
-    """Why the store's grants are not known, where they can't be read."""
+    """Reason why the store's grants are not known, where they can't be read."""
 
     def lines(self) -> list[str]:
         """Return all of it in words, a line each."""

@@ -45,7 +45,7 @@ _BEFORE = "The summary of all that came before, which yours replaces:"
 _TEXT_CHARS = 6_000
 _RESULT_CHARS = 1_500
 _BYTES_A_TOKEN = 3
-"""What a part is measured by: less than what texts have, so that it fits."""
+"""Measure of a part: less than what texts have, so that it fits."""
 _HALVINGS = 3
 _LEAST_PART = 2_000
 

@@ -1,4 +1,4 @@
-"""What may stand behind a command of the chat, for completion: themes, modes, sessions, items, grants."""
+"""Arguments of the chat's commands, for completion: themes, modes, sessions, items, grants."""
 
 from __future__ import annotations
 

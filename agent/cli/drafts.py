@@ -1,4 +1,4 @@
-"""What a person typed and did not send, kept in a file of the session: a process that is killed does not take it along."""
+"""Drafts: what was typed and not sent, kept in a file of the session: a process that is killed does not take it along."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class KeptDraft:
     def __init__(self, folder: Path | None, here: str = "") -> None:
         self._folder = folder
         self._marks = f"in{hashlib.sha256(os.fsencode(here)).hexdigest()[:32]}p" if here else ""
-        """How the files begin that name the session of a draft by the chat's folder; the number of the process follows."""
+        """Beginning of the files that name the session of a draft by the chat's folder; the number of the process follows."""
         self._session = ""
         self._text = ""
 

@@ -15,7 +15,7 @@ Who: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """What one of them may do: every tool, None where it is granted, else why not; and how calls are approved, in lines."""
+    """Rights of one of them: every tool, None where it is granted, else why not; and how calls are approved, in lines."""
 
     tools: Mapping[str, str | None]
     approval: Sequence[str] = ()

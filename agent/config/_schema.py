@@ -366,7 +366,7 @@ class Config:
 
     @property
     def remembers(self) -> bool:
-        """Whether models keep notes for later sessions."""
+        """True if models keep notes for later sessions."""
         return self.memory.enabled and self.store.enabled
 
     @property

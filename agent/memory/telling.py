@@ -1,4 +1,4 @@
-"""What a session's model is told of the memory: a part of the system prompt that stays the same for the whole session."""
+"""The memory as a session's model is told of it: a part of the system prompt that stays the same for the whole session."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _WRITES: Mapping[str, str] = MappingProxyType(
         for name in group.split()
     }
 )
-"""What well-known programs do that are in none of the tables of readers: words for people, which decide nothing."""
+"""Deeds of well-known programs that are in none of the tables of readers: words for people, which decide nothing."""
 
 _VERSIONS = names(
     "python python3 node npm npx pnpm yarn deno bun ruby perl php go cargo rustc rustup java javac gcc g++ clang make cmake ninja"

@@ -106,7 +106,7 @@ class CompletionWords:
     """Options with a value behind them: a file, a name, a number."""
     help: str = ""
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What options take that take one of few words."""
+    """Words that options take which take one of few."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

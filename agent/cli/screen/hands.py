@@ -1,4 +1,4 @@
-"""What a person does at the keyboard, for whoever acts on it."""
+"""Receivers of what a person does at the keyboard."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ class Keyboard:
 
     @property
     def choosing(self) -> OneKey | None:
-        """What takes the keys while one of them chooses."""
+        """Taker of the keys while one of them chooses."""
         return None if self._asked is None else self._asked.choosing
 
     def _typed(self, text: str) -> None:

@@ -284,7 +284,7 @@ def _quoted(word: str) -> str:
 
 
 def _clauses(where: SearchFilter) -> tuple[str, list[Any]]:
-    """What the index can't tell."""
+    """The clauses that the index can't tell, and their values."""
     clauses: list[tuple[str, Sequence[Any]]] = []
     if where.platform is not None:
         clauses.append((" AND s.platform = ?", [text(where.platform)]))
