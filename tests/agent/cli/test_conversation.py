@@ -219,7 +219,7 @@ def test_commands_of_other_agents_lead_to_ours(run: Any) -> None:
     typed = b"/clear\n/compact\n/status\n/config\n/help\n"
     done = run("chat", "--provider", "manual", stdin=typed)
     assert "there is no /clear; /new begins a new session" in done.err
-    assert "there is no /compact; /fork begins" in done.err
+    assert "there is no /compact; /compress makes room in the context" in done.err
     assert "there is no /status; /context tells" in done.err
     assert "there is no /config; outside of the chat: toolcrib config edit" in done.err
     assert "/quit      leave (/exit and Ctrl-D do too)" in done.out

@@ -15,7 +15,7 @@ def test_a_tool_is_switched_off_and_on_again(run: Any, config: Any, agree: Any) 
     assert "terminal" not in run("completion", "--names", "tools").out.split()
     assert "nothing to change" in run("tools", "disable", "terminal").out
     enabled = run("tools", "enable", "terminal")
-    assert "it counts once it is confirmed, at a terminal: toolcrib config confirm" in enabled.err
+    assert "it is set, but nothing runs until a person confirms it, at a terminal: toolcrib config confirm" in enabled.err
     agree()
     assert "terminal on cli: on" in run("tools", "enable", "terminal").out
     assert "terminal" in run("completion", "--names", "tools").out.split()
