@@ -51,6 +51,5 @@ def strongest(decisions: Iterable[tuple[str, Decision]]) -> Decision | None:
         if winner is None or decision.rank > winner.rank:
             winner, said_by = decision, name
         elif decision.rank == winner.rank:
-            level = logging.INFO if isinstance(winner, Block) else logging.ERROR  # two refusals come to the same
-            _log.log(level, "gates %r and %r both decided %s; the first stands", said_by, name, type(winner).__name__)
+            _log.error("gates %r and %r both decided %s; the first stands", said_by, name, type(winner).__name__)
     return winner
