@@ -444,7 +444,8 @@ def test_a_dropped_picture_is_attached(talking: Any, server: ChatServer, tmp_pat
     file.write_bytes(PNG)
     server.responses.append(ChatServer.text("A plot."))
     talking.process.send("what is this?\x1b[200~" + str(file).replace(" ", "\\ ") + " \x1b[201~")
-    talking.sees(rf'^> what is this\? @"{tmp_path}/my plot\.png"$')
+    screen = talking.sees(r'plot\.p\s*n\s*g\s*"\n[^\n]*/help$')  # a long path breaks at the edge
+    assert f'> what is this? @"{file}"' in re.sub(r"\n +", "", screen)
     talking.types("")
     assert f"attached {file}: [image/png," in talking.sees(r"^A plot\.$").replace("\n", "")
     text, image = said(server)
