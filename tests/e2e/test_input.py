@@ -447,7 +447,8 @@ def test_a_dropped_picture_is_attached(talking: Any, server: ChatServer, tmp_pat
     screen = talking.sees(r'plot\.p\s*n\s*g\s*"\n[^\n]*/help$')  # a long path breaks at the edge
     assert f'> what is this? @"{file}"' in re.sub(r"\n +", "", screen)
     talking.types("")
-    assert f"attached {file}: [image/png," in talking.sees(r"^A plot\.$").replace("\n", "")
+    shown = " ".join(talking.sees(r"^A plot\.$").split())
+    assert f"attached {file}: [image/png," in shown
     text, image = said(server)
     assert text["text"] == f'what is this? @"{file}"'
     assert image["type"] == "image_url"
