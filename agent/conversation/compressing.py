@@ -59,7 +59,7 @@ class _Conversation:
 
     @property
     def records(self) -> Sequence[tuple[int, Mapping[str, Any]]]:
-        """What was said, called and found."""
+        """The records of what was said, called and found, with their places."""
         return [(place, record) for place, record in self.since if record.get("role") != ROLE]
 
     def read(self, begin: int, end: int | None) -> Iterable[Mapping[str, Any]]:

@@ -242,7 +242,7 @@ def _entry(row: int, body: Stored, session: int, platform: Stored, user: Stored)
 
 
 def _whose(person: Principal) -> str:
-    """One word for a person."""
+    """The word that stands for a person in the index."""
     return "p" + hashlib.blake2s(person.key.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
 
 

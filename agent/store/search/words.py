@@ -51,7 +51,7 @@ class Query(NamedTuple):
 
     @property
     def terms(self) -> Iterator[Term]:
-        """Those that are searched for."""
+        """The terms that are searched for."""
         return (term for either in self.every for term in either)
 
 
