@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-BUILT_IN = ("tools.terminal_tool", "tools.file_tools", "tools.todo_tool", "tools.session_search_tool", "tools.clarify_tool")
+BUILT_IN = (
+    *("tools.terminal_tool", "tools.file_tools", "tools.todo_tool", "tools.session_search_tool", "tools.delegate_tool"),
+    "tools.clarify_tool",
+)
 """Imported in this order. A new tool module is added here, and nowhere else."""
 
 _SCOPES = 64

@@ -26,11 +26,13 @@ class Toolset:
     includes: tuple[str, ...] = ()
 
 
-_WORK = ("terminal", "file", "todo", "session_search")
+_WORK = ("terminal", "file", "todo", "session_search", "delegation")
 
 TOOLSETS: Mapping[str, Toolset] = MappingProxyType(
     {
-        "safe": Toolset("Looks, plans and asks; changes nothing.", ("read_file", "search_files"), ("todo", "clarify", "session_search")),
+        "safe": Toolset(
+            "Looks, plans and asks; changes nothing.", ("read_file", "search_files"), ("todo", "clarify", "session_search")
+        ),
         "coding": Toolset("Reads, edits and runs.", includes=(*_WORK, "clarify")),
         "toolcrib-cli": Toolset("The interactive terminal.", includes=("coding",)),
         "toolcrib-gateway": Toolset("Chats over a gateway, unless the platform has a preset of its own.", includes=("coding",)),

@@ -10,7 +10,7 @@ from toolcrib import InvalidArguments, Principal, ToolCallContext, ToolcribError
 from toolcrib._dataclass import dataclass
 from toolcrib._search import SearchFilter, SearchHit, SearchRefused
 from toolcrib._store import SessionInfo, Store
-from toolcrib._types import Json
+from toolcrib._types import Handler, Json
 
 _ID_CHARS = 12
 _NEIGHBOUR_CHARS = 200
@@ -30,6 +30,11 @@ class SessionSearch:
     session_id: str
     principal: Principal
     project: str
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """The handler by the tool's name."""
+        return {"session_search": self.handle}
 
     async def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         """``data``: {hits: [{session, title, place, role, when, text, before?, after?}]} for a query, the newest or best first;

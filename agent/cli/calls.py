@@ -32,6 +32,7 @@ _WORDS: Mapping[str, str] = {
     "clarify": "asks",
     "you": "run",
     "session_search": "looks back for",
+    "delegate_task": "works on",
 }
 _SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "terminal": ("command",),
@@ -42,6 +43,7 @@ _SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "search_files": ("pattern", "path"),
     "clarify": ("question",),
     "session_search": ("query", "session"),
+    "delegate_task": ("name", "task"),
 }
 """The arguments that say what a call is about."""
 

@@ -12,6 +12,7 @@ from agent.config._setting import (
     absolute,
     at_least_one,
     at_least_zero,
+    at_most_a_day,
     is_base_url,
     is_env_name,
     is_store_url,
@@ -140,6 +141,28 @@ class RunConfig:
         "What one run may cost, by model.prices. null sets no limit. A run that spent it asks no more.",
         expect="a sum above 0, or null",
         check=above_zero,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DelegatesConfig:
+    """Agents to which a model hands tasks by delegate_task. They never may more than who delegates"""
+
+    max_depth: int = setting(
+        1,
+        "Levels of delegates below a session. 1: delegates have none of their own. 0: there are none at all.",
+        expect="a whole number, 0 or more",
+        check=at_least_zero,
+    )
+    at_once: int = setting(
+        3, "Delegates of one session that work at the same time; others wait for their turn.", expect=COUNT, check=at_least_one
+    )
+    max_turns: int = setting(30, "Turns that one has; then it is asked for its answer.", expect=COUNT, check=at_least_one)
+    seconds: float = setting(
+        1_800.0,
+        "Seconds that one may take, at most a day; the time in which a person is asked does not count.",
+        expect="a number of seconds above 0, at most 86400",
+        check=at_most_a_day,
     )
 
 

@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent.config._environments import EnvironmentsConfig
-from agent.config._model import COUNT, DisplayConfig, ModelConfig, RetryConfig, RunConfig, SmartConfig, StoreConfig, UndoConfig
+from agent.config._model import (
+    COUNT,
+    DelegatesConfig,
+    DisplayConfig,
+    ModelConfig,
+    RetryConfig,
+    RunConfig,
+    SmartConfig,
+    StoreConfig,
+    UndoConfig,
+)
 from agent.config._paths import config_path, expanded, state_dir
 from agent.config._rules import RULES_DOC, TOOLS_DOC, OperatorRule, OperatorToolRule
 from agent.config._setting import (
@@ -267,6 +277,7 @@ class Config:
     model: ModelConfig = field(default_factory=ModelConfig)
     run: RunConfig = field(default_factory=RunConfig)
     retry: RetryConfig = field(default_factory=RetryConfig)
+    delegates: DelegatesConfig = field(default_factory=DelegatesConfig)
     toolsets: ToolsetsConfig = field(default_factory=ToolsetsConfig)
     tools: ToolsConfig = field(default_factory=ToolsConfig)
     platforms: Mapping[str, PlatformConfig] = setting(

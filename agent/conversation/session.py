@@ -18,6 +18,7 @@ from agent.conversation.prompting import SessionPrompt
 from agent.conversation.state import ParkedShell, RunResult, RunState
 from agent.conversation.transcript import Record, Transcript
 from agent.conversation.turnstile import Turnstile
+from agent.events import SessionBusy
 from agent.observers import tell
 from toolcrib import (
     Answer,
@@ -42,6 +43,7 @@ from tools.redact import may_be_secret
 if TYPE_CHECKING:
     from agent.backends import Backend
     from agent.config import Config
+    from agent.delegates.delegates import Delegates
     from agent.events import Event
     from agent.explaining import Explanation
     from agent.models import ModelChoice
@@ -99,10 +101,12 @@ class Session:
         """Told of the session's state where it was read anew: this process begins with it, or another one changed it."""
         self.before: Callable[[], Awaitable[None]] | None = None
         """Awaited before anything happens in the session: the process's plugins are started."""
+        self.delegates: Delegates
+        self.run: RunState | None = None
+        """The run that went last, as of its last step."""
         self.opened_for = scope.identity
         """Whose session it is; a run may be somebody else's."""
-        self._started = False
-        self._driver = Driver(self)
+        self._started, self._driver = False, Driver(self)
 
     # -- the way in ----------------------------------------------------------------------------------------------
 
@@ -125,8 +129,7 @@ class Session:
         The run, its tickets and grants are the principal's.
         """
         options: dict[str, Any] = {} if schema is None else {"schema": dict(schema)}
-        if limits is not None:
-            options["limits"] = limits.to_json()
+        options |= {} if limits is None else {"limits": limits.to_json()}
         who = (principal or self.opened_for.principal).to_json()
         shown = [image.to_json() for image in images]
         item = InboxItem(self.id, text, mode, key, who, shown, options, time.time())
@@ -215,7 +218,7 @@ class Session:
         return await self._driver.give_up()
 
     async def acall(self, call: ToolCall) -> ExecutedCall:
-        """Run one call that a person made by hand; the model does not hear of it."""
+        """Run one call as ``calls`` does."""
         return (await self.calls([call]))[0]
 
     async def calls(
@@ -228,7 +231,7 @@ class Session:
         await self.start()
         if self.scope.undo is not None:
             self.scope.undo.turn = 0
-        async with self.holding.held(self._busy) as fresh:
+        async with self.holding.held(self.busy) as fresh:
             if fresh:
                 self.forget_origins()
                 await self.mode.look()
@@ -244,9 +247,8 @@ class Session:
 
         return await explain(self.dispatcher, self.scope, command, cwd)
 
-    def _busy(self) -> None:
-        from agent.events import SessionBusy
-
+    def busy(self) -> None:
+        """Tell whoever watches that another process is at work on the session."""
         self.watch(SessionBusy(self.id))
 
     # -- its model -----------------------------------------------------------------------------------------------
@@ -321,10 +323,12 @@ class Session:
             self.transcript.count += len(messages)
             if messages and messages[0]["role"] == "assistant":
                 self.link.took(len(messages))
-            return state
-        known = await self.store.runs.get(state.id)
-        await self.transcript.look()
-        return state if known is None else RunState.of(known)
+        else:
+            known = await self.store.runs.get(state.id)
+            await self.transcript.look()
+            state = state if known is None else RunState.of(known)
+        self.run = state
+        return state
 
     # -- where it runs -------------------------------------------------------------------------------------------
 
@@ -356,8 +360,7 @@ class Session:
         """Bring back the folder and the variables that a parked run had, where this process has not opened a shell yet."""
         if shell is None or self.scope.opened is not None:
             return
-        environment = self.scope.environment
-        if isinstance(environment, Portable):
+        if isinstance(environment := self.scope.environment, Portable):
             await environment.restore_state(PortableState(shell.cwd, dict(shell.variables)))
 
     # -- its life ------------------------------------------------------------------------------------------------
@@ -382,8 +385,9 @@ class Session:
             await environment.rest()
 
     async def close(self) -> None:
-        """Close the session's connections and environment."""
+        """End the session's delegates, and close its connections and environment."""
         try:
+            await self.delegates.close()
             await self.link.close()
             if self._started:
                 self._started = False

@@ -17,6 +17,7 @@ from agent.conversation.asking import Emit, ask_model, interruptible, new_stream
 from agent.conversation.limits import AnswerUnfit, CostCapReached, MaxTurnsReached, NoProgress, RunError, Stopped, TokenCapReached
 from agent.conversation.state import CallState, RunState
 from agent.conversation.transcript import Record, begun_since, results_record, turn_record, user_record
+from agent.delegates.delegates import charge, charged
 from agent.events import ImageMade, TicketOpened, ToolFinished, ToolStarted, TurnFinished, TurnStarted
 from agent.providers.abilities import prices_of, steer
 from toolcrib import ExecutedCall, Image, Principal, ProviderSession, ProviderTurn, ToolCall, ToolCallStatus
@@ -130,6 +131,8 @@ class Steps:
         images = [[Image.from_json(image) for image in item.images] for item in steering]
         records = [user_record(item.text, shown, state.principal) for item, shown in zip(steering, images, strict=True)]
         taken = [item.id for item in steering]
+        for item in steering:
+            state = charge(state, item.options)
         state = await self._keep(state.next(items=(*state.items, *taken)), records, taken=taken)
         for item, shown in zip(steering, images, strict=True):
             self._session.tell_model(item.text, shown)
@@ -241,7 +244,7 @@ class Steps:
     async def _settled(self, state: RunState, executed: Sequence[ExecutedCall]) -> RunState:
         scope, provider_turn = self._session.scope, self._turn
         record = results_record(executed, scope.state)
-        after, fault = _progress([one.call for one in state.batch], executed, state)
+        after, fault = _progress([one.call for one in state.batch], executed, charged(state, executed))
         if scope.cancelled:
             after = after.ended("interrupted", state.text)
         elif any(one.end_run for one in executed):
@@ -251,6 +254,7 @@ class Steps:
         else:
             after = after.next(phase="asking", batch=(), shell=None)
         after = await self._keep(after, [record])
+        await self._session.delegates.settled(state.turn_id, state.batch)
         self._turn = None
         await self._session.hand_over(provider_turn, executed)
         return after

@@ -174,7 +174,7 @@ class ApprovalGate:
         A grant is for what the person was shown: what the call would do now may differ, and is judged anew.
         """
         # Plain, though it is nearly always awaited: a dispatcher with an async hook drives no call without a loop.
-        return self._heard(call, ticket, answer, ctx) if ticket.action == ACTION else None
+        return self._heard(call, ticket, answer, ctx) if ticket.action == ACTION and not ticket.relays else None
 
     async def _heard(self, call: ToolCall, ticket: SuspendTicket, answer: Answer, ctx: ToolCallContext) -> None:
         policy = self._policy(ctx)
@@ -346,6 +346,8 @@ def _ticket(
         "covers": covered,
         "where": ctx.environment.identity,
     }
+    if policy.delegate is not None:
+        parameters["delegate"] = dict(policy.delegate)
     if cwd:
         parameters["cwd"] = cwd
     if command is not None:

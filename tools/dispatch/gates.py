@@ -273,7 +273,7 @@ async def _heard(current: CallInProgress, ticket: SuspendTicket, answer: Answer)
             )
     if answer.action == "cancel":
         return failed(name, Cancelled(answer.reason or "given up by the person who was asked"), inside=False)
-    if answer.denied:
+    if answer.denied and not ticket.relays:
         reason = answer.payload.get("reason") or answer.reason
         return failed(name, Denied(str(reason) if reason else "the person who was asked said no, without a reason"), inside=False)
     if ticket.resume_mode == "use_as_result":

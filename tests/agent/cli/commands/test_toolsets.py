@@ -25,6 +25,7 @@ def test_one_is_made_changed_compared_and_taken_out(run: Any, config: Any) -> No
         ["-", "write_file"],
         ["-", "search_files"],
         ["-", "session_search"],
+        ["-", "delegate_task"],
         ["-", "clarify"],
     ]
     assert run("toolsets", "edit", "research", "--exclude", "todo", "--add", "todo").code == 0
@@ -67,7 +68,9 @@ def test_what_a_change_would_do_is_told_and_not_done(run: Any, config: Any) -> N
     assert _taken(eve, "cli, user eve") == {"read_file", "write_file", "patch", "search_files"}
     assert "(not for the user 'eve' (users.eve in the configuration))" in eve
     one = run("toolsets", "resolve", "--platform", "api", "--with", "toolsets.enabled=[gone]").out
-    assert _taken(one, "api") == {"terminal", "read_file", "write_file", "patch", "search_files", "todo", "session_search"}
+    assert _taken(one, "api") == {
+        "terminal", "read_file", "write_file", "patch", "search_files", "todo", "session_search", "delegate_task",
+    }  # fmt: skip
     assert "(no session can be opened: unknown toolset 'gone'" in one
     assert run("toolsets", "resolve", "--with", "display.color=never").out == "nobody would get other tools\n"
     assert file.read_text() == before
