@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from agent.conversation.lineage import PARENT
 from toolcrib import InvalidArguments, Principal, ToolCallContext, ToolcribError, ToolResult
 from toolcrib._dataclass import dataclass
 from toolcrib._search import SearchFilter, SearchHit, SearchRefused
@@ -44,7 +46,7 @@ class SessionSearch:
         if args.get("around") is not None:
             if session is None:
                 raise InvalidArguments("around: say which session, by the id that a hit has")
-            return ToolResult.success(ctx.tool_name, await self._around(session, args["around"]))
+            return ToolResult.success(ctx.tool_name, await self._around(session, args["around"], whole=bool(args.get("whole"))))
         if not args.get("query"):
             raise InvalidArguments("query: say which words to search for, or name a session and a place around which to read")
         limit = args.get("limit", _MOST)
@@ -84,7 +86,8 @@ class SessionSearch:
     def _may_see(self, info: SessionInfo) -> bool:
         named = bool(self.principal.user) or self.principal.is_local
         theirs = Principal(info.platform, info.user).key == self.principal.key
-        return info.id == self.session_id or (named and theirs)
+        own = self.session_id in (info.id, info.place.get(PARENT))
+        return own or (named and theirs)
 
     async def _shown(self, hit: SearchHit) -> dict[str, Json]:
         near = await self.store.sessions.messages(hit.session_id, offset=max(0, hit.seq - 1), limit=3 if hit.seq else 2)
@@ -99,13 +102,15 @@ class SessionSearch:
             **({"after": _said(after, _NEIGHBOUR_CHARS)} if after is not None else {}),
         }
 
-    async def _around(self, session: SessionInfo, place: int) -> dict[str, Json]:
+    async def _around(self, session: SessionInfo, place: int, *, whole: bool) -> dict[str, Json]:
         if place >= session.messages:
             raise InvalidArguments(f"around: the session has the messages 0 to {session.messages - 1}")
-        begin = max(0, place - _AROUND)
-        records = await self.store.sessions.messages(session.id, offset=begin, limit=place + _AROUND + 1 - begin)
+        around = 0 if whole else _AROUND
+        begin = max(0, place - around)
+        records = await self.store.sessions.messages(session.id, offset=begin, limit=place + around + 1 - begin)
+        most = sys.maxsize if whole else _READ_CHARS
         read = [
-            {"place": begin + number, "role": str(record.get("role", "")), "text": _said(record, _READ_CHARS)}
+            {"place": begin + number, "role": str(record.get("role", "")), "text": _said(record, most)}
             for number, record in enumerate(records)
         ]
         return {**self._which(session.id, session.title), "messages": read}
@@ -115,9 +120,9 @@ class SessionSearch:
 
 
 def _said(record: Mapping[str, Any], most: int) -> str:
-    from agent.store.search.words import searched
+    from agent.store.search.words import text_of
 
-    text = " ".join(searched(record).split()) if most < _READ_CHARS else searched(record)
+    text = " ".join(text_of(record).split()) if most < _READ_CHARS else text_of(record)
     return text if len(text) <= most else f"{text[:most]} … ({len(text):,} characters)"
 
 

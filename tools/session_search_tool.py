@@ -30,6 +30,7 @@ registry.register(
                 "role": {"type": "string", "enum": ["user", "assistant", "results"]},
                 "session": {"type": "string", "description": "Only this session: its id, as a hit has it."},
                 "around": {"type": "integer", "minimum": 0, "description": "With session: read the messages around this place."},
+                "whole": {"type": "boolean", "default": False, "description": "With around: that message alone, all of it."},
             },
             "additionalProperties": False,
         },

@@ -76,6 +76,11 @@ class Delegates:
         """The handler by the tool's name."""
         return {TOOL: self.handle}
 
+    @property
+    def at_work(self) -> Sequence[str]:
+        """The ids of the sessions of delegates in the background whose end was not delivered yet."""
+        return list(self._background)
+
     # -- the handler ---------------------------------------------------------------------------------------------
 
     async def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolOutput | ToolResult:
@@ -240,7 +245,8 @@ class Delegates:
         try:
             outcome = await self._through(delegate, allowance)
         except asyncio.CancelledError:
-            if not (self.session.scope.cancelled or self._closing):  # the loop ends: the next process goes on with it
+            stopped = delegate.outcome is not None or self.session.scope.cancelled or self._closing
+            if not stopped:  # the loop ends: the next process goes on with it
                 raise
             outcome = delegate.outcome or _never(order)
         except LeaseLost:  # another process has it, and delivers its end

@@ -90,15 +90,20 @@ def parse(text: str) -> Query:
 
 
 def searched(record: Mapping[str, Any]) -> str:
-    """Return the text of a record that is searched: what was said, what was called with what, and what came of it."""
+    """Return the text of a record that is searched: of a long one the beginning and the end."""
+    text = text_of(record)
+    if len(text) > MOST_CHARS:
+        text = f"{text[: -MOST_CHARS // 5 + MOST_CHARS]}\n{text[-MOST_CHARS // 5 :]}"
+    return text
+
+
+def text_of(record: Mapping[str, Any]) -> str:
+    """Return the text of a record: what was said, what was called with what, and what came of it."""
     texts = [str(record.get("text") or "")]
     for call in record.get("calls") or ():
         texts += [str(call.get("name", "")), *_strings(call.get("args"))]
     texts += [str(result.get("text") or "") for result in record.get("results") or ()]
-    text = "\n".join(filter(None, texts))
-    if len(text) > MOST_CHARS:
-        text = f"{text[: -MOST_CHARS // 5 + MOST_CHARS]}\n{text[-MOST_CHARS // 5 :]}"
-    return text
+    return "\n".join(filter(None, texts))
 
 
 def _strings(value: object) -> Iterator[str]:
