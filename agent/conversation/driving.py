@@ -328,11 +328,11 @@ class Driver:
 
     async def _break_off(self, state: RunState) -> None:
         """End a run whose process ended: what is known of its calls becomes their results."""
-        transcript = self._session.transcript
-        turn = await transcript.unanswered()
-        messages = [] if turn is None else [await transcript.missing_results(turn)]
-        await self._session.keep(state.ended("interrupted", state.text), messages)
-        await self._session.delegates.settled(state.turn_id, state.batch)
+        session = self._session
+        turn = await session.transcript.unanswered()
+        await session.delegates.settled(state.turn_id, state.batch)
+        messages = [] if turn is None else [await session.transcript.missing_results(turn, session.scope.state)]
+        await session.keep(state.ended("interrupted", state.text), messages)
 
     async def _answered_elsewhere(self, item: InboxItem) -> RunResult | Exception:
         """Return the outcome of a message that another process took from the inbox."""

@@ -17,7 +17,7 @@ from agent.conversation.asking import Emit, ask_model, interruptible, new_stream
 from agent.conversation.limits import AnswerUnfit, CostCapReached, MaxTurnsReached, NoProgress, RunError, Stopped, TokenCapReached
 from agent.conversation.state import CallState, RunState
 from agent.conversation.transcript import Record, begun_since, results_record, turn_record, user_record
-from agent.delegates.delegates import charge, charged
+from agent.delegates.budget import charge, charged
 from agent.events import ImageMade, TicketOpened, ToolFinished, ToolStarted, TurnFinished, TurnStarted
 from agent.providers.abilities import prices_of, steer
 from toolcrib import ExecutedCall, Image, Principal, ProviderSession, ProviderTurn, ToolCall, ToolCallStatus
@@ -243,6 +243,7 @@ class Steps:
 
     async def _settled(self, state: RunState, executed: Sequence[ExecutedCall]) -> RunState:
         scope, provider_turn = self._session.scope, self._turn
+        await self._session.delegates.settled(state.turn_id, state.batch)
         record = results_record(executed, scope.state)
         after, fault = _progress([one.call for one in state.batch], executed, charged(state, executed))
         if scope.cancelled:
@@ -254,7 +255,6 @@ class Steps:
         else:
             after = after.next(phase="asking", batch=(), shell=None)
         after = await self._keep(after, [record])
-        await self._session.delegates.settled(state.turn_id, state.batch)
         self._turn = None
         await self._session.hand_over(provider_turn, executed)
         return after

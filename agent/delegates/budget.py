@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent.conversation.limits import RunLimits
+from agent.delegates.orders import TOOL
 from toolcrib._dataclass import dataclass
 
 if TYPE_CHECKING:
     from agent.config._model import DelegatesConfig
     from agent.conversation.state import RunState
     from agent.delegates.orders import Order
+    from toolcrib import ExecutedCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +71,22 @@ class Allowance:
         """Let it run again once the last of them was answered."""
         self._asking -= 1
         self._since = self._clock()
+
+
+def charged(state: RunState, executed: Sequence[ExecutedCall]) -> RunState:
+    """Return the run with what the delegates of these calls used."""
+    for one in executed:
+        data = one.result.data
+        if one.call.name == TOOL and isinstance(data, Mapping):
+            state = charge(state, data)
+    return state
+
+
+def charge(state: RunState, spent: Mapping[str, Any]) -> RunState:
+    """Return the run with ``usage`` and ``cost`` of a delegate added to its own."""
+    used, cost = spent.get("usage"), spent.get("cost")
+    if isinstance(used, Mapping):
+        total = Counter(state.usage)
+        total.update({name: count for name, count in used.items() if isinstance(count, int)})
+        state = replace(state, usage=dict(total))
+    return replace(state, cost=state.cost + cost) if isinstance(cost, int | float) else state

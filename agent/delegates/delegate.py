@@ -116,8 +116,12 @@ class Delegate:
         return self.outcome
 
     async def _drive(self, child: Session, limits: RunLimits) -> RunResult | None:
-        await child.say(self.order.message, key="task", limits=limits)
+        await self.say(child, limits)
         return await child.advance()
+
+    async def say(self, child: Session, limits: RunLimits) -> None:
+        """Put the task into its inbox, once. Raises StoreFailed."""
+        await child.say(self.order.message, key="task", limits=limits)
 
     async def _outcome(self, child: Session, work: asyncio.Task[RunResult | None], *, late: bool) -> DelegateOutcome:
         problem, ended = "", "interrupted"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +14,13 @@ from agent.conversation import lineage
 from agent.delegates.orders import PROMPT, TOOL, Order, allowed_tools, delegate_id, delivered
 from toolcrib import (
     Denied,
-    ExecutedCall,
     ExecutionFailed,
     LeaseLost,
     ProgressStatus,
     StateKey,
     StoreFailed,
     ToolCallContext,
+    ToolCallStatus,
     ToolcribError,
     ToolOutput,
     ToolResult,
@@ -31,8 +30,9 @@ from toolcrib._types import Handler
 
 if TYPE_CHECKING:
     from agent.backends import Location
+    from agent.conversation.limits import RunLimits
     from agent.conversation.session import Session
-    from agent.conversation.state import CallState, RunState
+    from agent.conversation.state import CallState
     from agent.delegates.budget import Allowance, Share
     from agent.delegates.delegate import Delegate, DelegateOutcome
     from agent.workspace import Workspace
@@ -96,7 +96,7 @@ class Delegates:
         turn = "" if session.run is None else session.run.turn_id
         session_id = delegate_id(session.id, turn or ctx.run_identity.run_id, ctx.call_id)
         if order.background and not self._alone:
-            self._send_off(session_id, order)
+            await self._begin(session_id, order)
             note = "it works in the background; its answer comes as a message when it has ended"
             data = {"delegate": session_id[:12], "name": order.name, "ended": "works on", "note": note}
             return ToolOutput(ToolResult.success(ctx.tool_name, data), ((BACKGROUND.name, list(self._background)),))
@@ -145,18 +145,29 @@ class Delegates:
 
     async def _run(self, delegate: Delegate, allowance: Allowance) -> DelegateOutcome:
         """Have it work as soon as there is a place for it. Raises as ``open``, and asyncio.CancelledError."""
-        from agent.delegates.budget import limits_of, share_of
-
-        session, settings = self.session, self._here.config.delegates
         async with self._slot():
-            share = share_of(session.run if session.turnstile.is_taken else None, session.limits, self._shares, settings.at_once)
-            self._shares.append(share)
-            try:
+            with self._share() as share:
                 child = await self._open(delegate, allowance)
-                limits = limits_of(delegate.order, settings, session.limits if session.run is None else session.run.limits, share)
-                return await delegate.run(child, limits)
-            finally:
-                self._shares.remove(share)
+                return await delegate.run(child, self._limits(delegate.order, share))
+
+    @contextmanager
+    def _share(self) -> Iterator[Share]:
+        """Set a part of what the session's run has left aside."""
+        from agent.delegates.budget import share_of
+
+        session, slots = self.session, self._here.config.delegates.at_once
+        share = share_of(session.run if session.turnstile.is_taken else None, session.limits, self._shares, slots)
+        self._shares.append(share)
+        try:
+            yield share
+        finally:
+            self._shares.remove(share)
+
+    def _limits(self, order: Order, share: Share) -> RunLimits:
+        from agent.delegates.budget import limits_of
+
+        run = self.session.run
+        return limits_of(order, self._here.config.delegates, self.session.limits if run is None else run.limits, share)
 
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
@@ -218,6 +229,17 @@ class Delegates:
         return replace(self._location, cwd=cwd) if self._location.backend.is_remote else replace(self._location, start=cwd)
 
     # -- in the background ---------------------------------------------------------------------------------------
+
+    async def _begin(self, session_id: str, order: Order) -> None:
+        """Keep a delegate's task before anybody is told that it works, and have it work. Raises as Crib.open."""
+        delegate, allowance = self._new(session_id, order)
+        child = await self._open(delegate, allowance)
+        try:
+            with self._share() as share:
+                await delegate.say(child, self._limits(order, share))
+        finally:
+            await child.close()
+        self._send_off(session_id, order)
 
     def _send_off(self, session_id: str, order: Order) -> None:
         if session_id in self._background:
@@ -320,18 +342,31 @@ class Delegates:
             self._send_off(session_id, order)
 
     async def settled(self, turn_id: str, calls: Iterable[CallState]) -> None:
-        """End delegates whose calls have come to their end without them: a call that was given up, interrupted or told lost."""
-        store = self._here.store
+        """Look after delegates whose calls come to their end without them. Before the calls' results are kept.
+
+        One is ended whose call was given up, interrupted or told lost; one in the background, of which the model is told that it
+        works, goes on where the process that said so has ended.
+        """
         for one in calls:
-            if one.call.name != TOOL:
-                continue
-            session_id = delegate_id(self.session.id, turn_id, one.call.id)
-            if session_id in self._background or await store.runs.current(session_id) is None:
-                continue
-            info = await store.sessions.get(session_id)
-            order = None if info is None else Order.from_text(info.place.get(lineage.ORDER, ""))
-            if order is None or order.background:
-                continue
+            if one.call.name == TOOL:
+                session_id = delegate_id(self.session.id, turn_id, one.call.id)
+                if session_id not in self._background and session_id not in self._told:
+                    await self._settle(session_id, turn_id, one.call.id)
+
+    async def _settle(self, session_id: str, turn_id: str, call_id: str) -> None:
+        store, state = self._here.store, self.session.scope.state.get(BACKGROUND.name) or []
+        info = await store.sessions.get(session_id)
+        if info is None:
+            return
+        order = Order.from_text(info.place.get(lineage.ORDER, ""))
+        if order.background:
+            call = await store.ledger.get(self.session.id, call_id)
+            if call is not None and call.status is ToolCallStatus.SUCCEEDED and call.is_of(turn_id, 0.0):
+                self.session.scope.change_state({BACKGROUND.name: [*state, *(() if session_id in state else (session_id,))]})
+                self._send_off(session_id, order)
+                return
+        await store.inbox.drop([item.id for item in await store.inbox.waiting(session_id)])
+        if await store.runs.current(session_id) is not None:
             delegate, allowance = self._new(session_id, order)
             child = await self._open(delegate, allowance)
             try:
@@ -352,25 +387,6 @@ class Delegates:
             if all(one.get_loop().is_closed() for one in list(self._background.values())):
                 return
             await asyncio.sleep(0.005)
-
-
-def charged(state: RunState, executed: Sequence[ExecutedCall]) -> RunState:
-    """Return the run with what the delegates of these calls used."""
-    for one in executed:
-        data = one.result.data
-        if one.call.name == TOOL and isinstance(data, Mapping):
-            state = charge(state, data)
-    return state
-
-
-def charge(state: RunState, spent: Mapping[str, Any]) -> RunState:
-    """Return the run with ``usage`` and ``cost`` of a delegate added to its own."""
-    used, cost = spent.get("usage"), spent.get("cost")
-    if isinstance(used, Mapping):
-        total = Counter(state.usage)
-        total.update({name: count for name, count in used.items() if isinstance(count, int)})
-        state = replace(state, usage=dict(total))
-    return replace(state, cost=state.cost + cost) if isinstance(cost, int | float) else state
 
 
 def _never(order: Order) -> DelegateOutcome:
