@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.state import RunResult, RunState
@@ -75,7 +75,7 @@ class Delegate:
         order: Order,
         allowance: Allowance,
         parent: Session,
-        report: Callable[[str], None] = lambda line: None,
+        report: Callable[[str], object] = lambda line: None,
     ) -> None:
         self.id = session_id
         self.order = order
@@ -173,8 +173,3 @@ async def _ended(work: asyncio.Task[Any]) -> None:
     while not work.done() and (left := give_up - time.monotonic()) > 0:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait({work}, timeout=left)
-
-
-def interrupted_before(order: Order) -> DelegateOutcome:
-    """Return the outcome of a delegate that never began."""
-    return replace(DelegateOutcome("interrupted"), problem=f"{order.name} was ended before it began")

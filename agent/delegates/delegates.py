@@ -78,7 +78,7 @@ class Delegates:
 
     @property
     def at_work(self) -> Sequence[str]:
-        """The ids of the sessions of delegates in the background whose end was not delivered yet."""
+        """The ids of the sessions of delegates that work in the background."""
         return list(self._background)
 
     # -- the handler ---------------------------------------------------------------------------------------------
@@ -105,12 +105,9 @@ class Delegates:
     async def _awaited(self, session_id: str, order: Order, ctx: ToolCallContext) -> ToolResult:
         from agent.delegates.relaying import hand_on, stand_in
 
-        def report(line: str) -> None:
-            ctx.report_progress(ProgressStatus.RUNNING, line)
-
         store = self._here.store
         await hand_on(store, session_id, ctx.answer_to)
-        delegate, allowance = self._new(session_id, order, report)
+        delegate, allowance = self._new(session_id, order, lambda line: ctx.report_progress(ProgressStatus.RUNNING, line))
         try:
             outcome = await self._run(delegate, allowance)
         except asyncio.CancelledError as error:
@@ -133,7 +130,7 @@ class Delegates:
         return allowed_tools(order, self.session.names, asks=self.session.scope.asker is not None, delegates=deeper)
 
     def _new(
-        self, session_id: str, order: Order, report: Callable[[str], None] = lambda line: None
+        self, session_id: str, order: Order, report: Callable[[str], object] = lambda line: None
     ) -> tuple[Delegate, Allowance]:
         from agent.delegates.budget import Allowance
         from agent.delegates.delegate import Delegate
@@ -270,7 +267,7 @@ class Delegates:
             stopped = delegate.outcome is not None or self.session.scope.cancelled or self._closing
             if not stopped:  # the loop ends: the next process goes on with it
                 raise
-            outcome = delegate.outcome or _never(order)
+            outcome = delegate.outcome or _never_began()
         except LeaseLost:  # another process has it, and delivers its end
             return None
         except ToolcribError as error:
@@ -389,10 +386,10 @@ class Delegates:
             await asyncio.sleep(0.005)
 
 
-def _never(order: Order) -> DelegateOutcome:
-    from agent.delegates.delegate import interrupted_before
+def _never_began() -> DelegateOutcome:
+    from agent.delegates.delegate import DelegateOutcome
 
-    return interrupted_before(order)
+    return DelegateOutcome("interrupted", problem="it was ended before it began")
 
 
 def _failed(error: Exception) -> DelegateOutcome:

@@ -73,7 +73,8 @@ def killed() -> Iterator[Callable[..., int]]:
 
         yield run
         process.stdin.close()
-    leftovers.sweep(tempfile.gettempdir())
+    for folder in leftovers.left_behind([tempfile.gettempdir()]):
+        leftovers.remove(folder)
 
 
 class Scripts(dict[str, Any]):
