@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
-
-from toolcrib._dataclass import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from agent.backends import Location
@@ -39,8 +37,7 @@ def is_delegate(place: Mapping[str, str]) -> bool:
     return place.get(WHY) == DELEGATE
 
 
-@dataclass(frozen=True, slots=True)
-class Descent:
+class Descent(NamedTuple):
     """What a delegate's session has of its parent's: the tools that it may call, where it runs, and the model that is asked.
 
     ``place`` are its entries of lineage.

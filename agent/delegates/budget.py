@@ -6,11 +6,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent.conversation.limits import RunLimits
 from agent.delegates.orders import TOOL
-from toolcrib._dataclass import dataclass
 
 if TYPE_CHECKING:
     from agent.config._model import DelegatesConfig
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from toolcrib import ExecutedCall
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(NamedTuple):
     """Tokens and money set aside for one delegate, None for no limit."""
 
     tokens: int | None = None

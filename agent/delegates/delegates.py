@@ -100,7 +100,7 @@ class Delegates:
             note = "it works in the background; its answer comes as a message when it has ended"
             data = {"delegate": session_id[:12], "name": order.name, "ended": "works on", "note": note}
             return ToolOutput(ToolResult.success(ctx.tool_name, data), ((BACKGROUND.name, list(self._background)),))
-        return await self._awaited(session_id, replace(order, background=False), ctx)
+        return await self._awaited(session_id, order._replace(background=False), ctx)
 
     async def _awaited(self, session_id: str, order: Order, ctx: ToolCallContext) -> ToolResult:
         from agent.delegates.relaying import hand_on, stand_in

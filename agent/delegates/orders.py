@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolcrib import InvalidArguments, Principal
-from toolcrib._dataclass import dataclass
 from toolcrib._types import Json
 from tools.judge.findings import visible
 
@@ -27,8 +26,7 @@ _NAME_CHARS, _SHOWN_CHARS = 40, 200
 _BEHIND = "\n\nWhat the agent that gives you the task knows already:\n\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(NamedTuple):
     """``tools`` are the names that the model asked for, None for all that it has. ``turns`` and ``seconds`` are None where it
     left them open. ``task`` is the beginning of the text in an order that was stored.
     """
