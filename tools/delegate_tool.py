@@ -57,5 +57,5 @@ registry.register(
     parallel_safe=True,
     repeatable=True,
     timeout=MOST_SECONDS,
-    emoji="🧑‍🤝‍🧑",
+    emoji="🤝",
 )

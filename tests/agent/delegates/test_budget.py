@@ -11,7 +11,9 @@ from toolcrib import Principal
 
 
 def test_shares_of_all_who_work_never_exceed_what_is_left() -> None:
-    run = RunState(id="r", session_id="s", limits=RunLimits(max_tokens=1_000, max_cost=3.0), usage={"input": 80, "output": 20}, cost=0.0)
+    run = RunState(
+        id="r", session_id="s", limits=RunLimits(max_tokens=1_000, max_cost=3.0), usage={"input": 80, "output": 20}, cost=0.0
+    )
     taken: list[Share] = []
     for _ in range(3):
         taken.append(share_of(run, RunLimits(), taken, 3))
