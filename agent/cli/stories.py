@@ -11,6 +11,7 @@ from typing import Any
 from agent.cli.escape import one_line, tame
 from agent.cli.images import recorded_labels
 from agent.cli.render import short_args
+from agent.conversation.lineage import PARENT, WHY
 from toolcrib._store import SessionInfo
 
 ID_CHARS = 12
@@ -25,8 +26,15 @@ def session_rows(found: Sequence[SessionInfo], now: float) -> list[tuple[str, ..
         folder = _short(info.cwd)
         if (backend := info.place.get("name", "local")) != "local":
             folder = f"{backend}: {folder}"
-        rows.append((info.id[:ID_CHARS], ago(info.updated_at, now), str(info.messages), model, folder, info.title))
+        title = f"{_descent(info)}: {info.title}" if PARENT in info.place else info.title
+        rows.append((info.id[:ID_CHARS], ago(info.updated_at, now), str(info.messages), model, folder, title))
     return rows
+
+
+def _descent(info: SessionInfo) -> str:
+    """Say which session it comes from, and why; "" for one that somebody began."""
+    parent = info.place.get(PARENT, "")
+    return f"{info.place.get(WHY, 'fork')} of {parent[:ID_CHARS]}" if parent else ""
 
 
 def ago(then: float, now: float) -> str:
@@ -73,6 +81,7 @@ def heading(info: SessionInfo) -> list[str]:
             f"  {info.messages} message{'' if info.messages == 1 else 's'} on {info.platform}{model}, in {info.cwd or '?'}{place}"
         ),
         f"  began {began:%Y-%m-%d %H:%M:%S}, last used {ago(info.updated_at, time.time())}",
+        *([f"  {tame(descent)}"] if (descent := _descent(info)) else []),
     ]
 
 

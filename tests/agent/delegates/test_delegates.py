@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from agent.cli.stories import heading, session_rows
 from agent.conversation import lineage
 from agent.conversation.limits import RunLimits
 from agent.events import Event, ToolFinished
@@ -53,6 +54,9 @@ def test_a_delegate_has_a_conversation_of_its_own(start: Start) -> None:
     child = run_async(agent.crib.find_session(told["delegate"]))
     assert (child.place[lineage.PARENT], child.place[lineage.WHY]) == (agent.session.id, "delegate")
     assert child.title.startswith("count the files")
+    (row,) = session_rows([child], time.time())[1:]
+    assert row[-1].startswith(f"delegate of {agent.session.id[:12]}: count the files")
+    assert heading(child)[-1] == f"  delegate of {agent.session.id[:12]}"
 
 
 def test_a_session_that_is_continued_is_never_a_delegates(start: Start) -> None:
