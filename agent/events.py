@@ -123,6 +123,15 @@ class SessionBusy:
     session_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class DelegateEnded:
+    """A delegate in the background has ended; the next turn reads its answer. ``ended`` says how, as in its result."""
+
+    session_id: str
+    name: str
+    ended: str
+
+
 Event: TypeAlias = (
     TurnStarted
     | TextDelta
@@ -137,4 +146,5 @@ Event: TypeAlias = (
     | TicketOpened
     | TicketReminder
     | SessionBusy
+    | DelegateEnded
 )

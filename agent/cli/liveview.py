@@ -12,8 +12,9 @@ from agent.cli.escape import one_line, tame
 from agent.cli.render import seconds_of
 from agent.cli.screen.cells import Row, chunks, width, words_of
 from agent.cli.screen.markdown import Markdown
-from agent.cli.view import CUT_SHORT, model_said
+from agent.cli.view import CUT_SHORT, news_of
 from agent.events import (
+    DelegateEnded,
     Event,
     ImageMade,
     ModelAnswered,
@@ -170,9 +171,9 @@ class LiveView:
 
     def _rare(self, event: Event) -> None:
         match event:
-            case ModelAnswered():
+            case ModelAnswered() | DelegateEnded():
                 self.end()
-                self.screen.note(model_said(event))
+                self.screen.note(news_of(event))
             case ImageMade(image=image):
                 self.end()
                 self.screen.note(str(image))

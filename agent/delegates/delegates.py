@@ -44,8 +44,8 @@ _log = logging.getLogger(__name__)
 
 
 class Delegates:
-    """``depth`` is how many delegates the session is below one of a person. ``alone``: nobody will read a message that comes when
-    the run has ended, so that no delegate works in the background. ``handlers`` are those that the session was given.
+    """``depth`` is how many delegates the session is below one of a person. ``handlers`` are those that the session was
+    given.
     """
 
     def __init__(
@@ -60,7 +60,8 @@ class Delegates:
         self._here = here
         self._location = location
         self._depth = depth
-        self._alone = alone
+        self.alone = alone
+        """True where nobody will read a message that comes after the run: then no delegate works in the background."""
         self._given = handlers or {}
         self._slots: asyncio.Semaphore | None = None
         self._users = 0
@@ -95,7 +96,7 @@ class Delegates:
         self._tools_for(order)
         turn = "" if session.run is None else session.run.turn_id
         session_id = delegate_id(session.id, turn or ctx.run_identity.run_id, ctx.call_id)
-        if order.background and not self._alone:
+        if order.background and not self.alone:
             await self._begin(session_id, order)
             note = "it works in the background; its answer comes as a message when it has ended"
             data = {"delegate": session_id[:12], "name": order.name, "ended": "works on", "note": note}
@@ -260,6 +261,8 @@ class Delegates:
 
     async def _ended(self, session_id: str, order: Order) -> DelegateOutcome | None:
         """Return what came of it; None where that is for another process to tell."""
+        from agent.delegates.delegate import DelegateOutcome
+
         delegate, allowance = self._new(session_id, order)
         try:
             outcome = await self._through(delegate, allowance)
@@ -267,14 +270,14 @@ class Delegates:
             stopped = delegate.outcome is not None or self.session.scope.cancelled or self._closing
             if not stopped:  # the loop ends: the next process goes on with it
                 raise
-            outcome = delegate.outcome or _never_began()
+            outcome = delegate.outcome or DelegateOutcome("interrupted", problem="it was ended before it began")
         except LeaseLost:  # another process has it, and delivers its end
             return None
         except ToolcribError as error:
-            outcome = _failed(error)
+            outcome = DelegateOutcome(type(error).__name__, problem=str(error))
         except Exception as error:  # noqa: BLE001 - its parent is told, whatever it was
             _log.exception("the delegate %s failed", session_id[:12])
-            outcome = _failed(error)
+            outcome = DelegateOutcome(type(error).__name__, problem=str(error))
         return outcome
 
     async def _through(self, delegate: Delegate, allowance: Allowance) -> DelegateOutcome:
@@ -303,6 +306,7 @@ class Delegates:
     async def _deliver(self, session_id: str, order: Order, outcome: DelegateOutcome) -> None:
         """Put its end into the parent's inbox, once: the next turn reads it, or the next run."""
         from agent.conversation.answers import topic_of
+        from agent.events import DelegateEnded
 
         answer = "\n".join(part for part in (outcome.clipped(session_id), outcome.problem) if part) or "(it said nothing)"
         options = {"delegate": session_id, "usage": dict(outcome.usage), "cost": outcome.cost}
@@ -316,13 +320,17 @@ class Delegates:
             _log.error("the end of the delegate %s could not be delivered, and will be later: %s", session_id[:12], error)
             return
         self._told.add(session_id)
+        self.session.watch(DelegateEnded(session_id, order.name, outcome.ended))
         left = [one for one in self.session.scope.state.get(BACKGROUND.name) or () if one != session_id]
         self.session.scope.change_state({BACKGROUND.name: left})
 
     # -- around runs ---------------------------------------------------------------------------------------------
 
     async def look(self) -> None:
-        """Go on with delegates in the background that an ended process left. For who holds the session's lease."""
+        """Go on with delegates in the background that an ended process left, and wait for them where that is done for others too.
+
+        For who holds the session's lease.
+        """
         for session_id in self.session.scope.state.get(BACKGROUND.name) or ():
             if session_id in self._background or session_id in self._told:
                 continue
@@ -337,6 +345,8 @@ class Delegates:
                 self._told.add(session_id)
                 continue
             self._send_off(session_id, order)
+        if self.alone and not self.session.scope.suspends:
+            await asyncio.gather(*self._background.values(), return_exceptions=True)
 
     async def settled(self, turn_id: str, calls: Iterable[CallState]) -> None:
         """Look after delegates whose calls come to their end without them. Before the calls' results are kept.
@@ -384,15 +394,3 @@ class Delegates:
             if all(one.get_loop().is_closed() for one in list(self._background.values())):
                 return
             await asyncio.sleep(0.005)
-
-
-def _never_began() -> DelegateOutcome:
-    from agent.delegates.delegate import DelegateOutcome
-
-    return DelegateOutcome("interrupted", problem="it was ended before it began")
-
-
-def _failed(error: Exception) -> DelegateOutcome:
-    from agent.delegates.delegate import DelegateOutcome
-
-    return DelegateOutcome(type(error).__name__, problem=str(error))

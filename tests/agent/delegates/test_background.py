@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from agent.cli.view import news_of
 from agent.models import ModelChoice
 from agent.run import Agent, assemble
 from toolcrib import Answer, SuspendTicket, ToolCallContext
@@ -20,6 +21,9 @@ DONE = ChatServer.text("done")
 
 def order(task: str, **more: Any) -> tuple[str, Any]:
     return ("delegate_task", {"task": task, "background": True, **more})
+
+
+events: list[Any] = []
 
 
 async def until(true: Callable[[], Any], seconds: float = 10.0) -> None:
@@ -92,10 +96,13 @@ def test_closing_the_session_ends_it_and_that_is_told(tmp_path: Path, task_serve
             async with Agent(model="m", base_url=server.base_url, project_dir=tmp_path) as agent:
                 await agent.aask("go")
                 await until(lambda: server.talks["sleep"])
+                agent.session.watch = events.append
                 session_id = agent.session.id
             async with Agent(model="m", base_url=server.base_url, project_dir=tmp_path, resume=session_id) as agent:
                 await agent.aask("And?")
                 assert "has ended (interrupted)" in server.said("go")[2]
+                assert [(event.name, event.ended) for event in events] == [("sleep", "interrupted")]
+                assert news_of(events[0]) == "the delegate sleep has ended (interrupted); the model reads its answer next"
                 assert len(server.talks["sleep"]) == 1, "it is told once, and does not begin again"
 
     asyncio.run(main())
@@ -189,6 +196,33 @@ def test_a_fork_does_not_take_over_delegates(tmp_path: Path, task_server: Any) -
                 await fork.ask("go on")
                 assert not fork.delegates.at_work
                 await fork.close()
+                await session.close()
+
+    asyncio.run(main())
+
+
+def test_who_does_not_stay_waits_for_what_was_left(tmp_path: Path, task_server: Any) -> None:
+    """As `toolcrib run --resume`: its run reads the end of a delegate that a killed process left at work."""
+
+    async def main() -> None:
+        async def never(session_id: str, order: Any) -> None:
+            await asyncio.sleep(3600)
+
+        scripts = {"go": [ChatServer.calls(order("count")), DONE, DONE], "count": [ChatServer.text("Seven.")]}
+        with task_server(scripts) as server:
+            choice = ModelChoice("m", server.base_url)
+            async with assemble(project_dir=tmp_path) as crib:
+                session = await crib.open(platform="cli", choice=choice)
+                session.delegates._in_background = never  # type: ignore[method-assign]  # as in a process that is killed before it begins
+                await session.ask("go")
+                again = await crib.open(platform="cli", choice=choice, resume=session.id)
+                again.delegates.alone = True
+                await again.ask("And?")
+                assert "Seven." in server.said("go")[2]
+                await again.close()
+                for task in list(session.delegates._background.values()):
+                    task.cancel()
+                session.delegates._background.clear()
                 await session.close()
 
     asyncio.run(main())
