@@ -44,6 +44,7 @@ BUILT_IN = (
     "tools.todo_tool",
     "tools.memory_tool",
     "tools.session_search_tool",
+    "tools.delegate_tool",
     "tools.clarify_tool",
 )
 """Imported in this order. A new tool module is added here, and nowhere else."""

@@ -26,7 +26,7 @@ class Toolset:
     includes: tuple[str, ...] = ()
 
 
-_WORK = ("terminal", "file", "todo", "memory", "session_search")
+_WORK = ("terminal", "file", "todo", "memory", "session_search", "delegation")
 
 TOOLSETS: Mapping[str, Toolset] = MappingProxyType(
     {

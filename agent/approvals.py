@@ -62,8 +62,10 @@ class Approvals:
     # -- questions -----------------------------------------------------------------------------------------------
 
     async def pending(self, session_id: str | None = None) -> Sequence[TicketRecord]:
-        """Questions that wait, oldest first."""
-        return await self._store.tickets.pending(session_id)
+        """Questions that wait, oldest first; a delegate's is listed once, under its parent's session where it is parked there."""
+        found = await self._store.tickets.pending(session_id)
+        relayed = {record.ticket.relays for record in found}
+        return [record for record in found if record.ticket.id not in relayed]
 
     async def question(self, prefix: str, *, user: str, session_id: str | None = None) -> TicketRecord:
         """The question that somebody answers; without a ``prefix`` the only one that waits.

@@ -141,6 +141,15 @@ class CompressionFailed:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class DelegateEnded:
+    """A delegate in the background has ended; the next turn reads its answer. ``ended`` says how, as in its result."""
+
+    session_id: str
+    name: str
+    ended: str
+
+
 Event: TypeAlias = (
     TurnStarted
     | TextDelta
@@ -157,4 +166,5 @@ Event: TypeAlias = (
     | SessionBusy
     | ContextCompressed
     | CompressionFailed
+    | DelegateEnded
 )

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from agent.conversation.lineage import PARENT
 from toolcrib import InvalidArguments, Principal, ToolCallContext, ToolcribError, ToolResult
 from toolcrib._dataclass import dataclass
 from toolcrib._search import SearchFilter, SearchHit, SearchRefused
 from toolcrib._store import SessionInfo, Store
-from toolcrib._types import Json
+from toolcrib._types import Handler, Json
 
 _ID_CHARS = 12
 _NEIGHBOUR_CHARS = 200
@@ -31,6 +32,11 @@ class SessionSearch:
     session_id: str
     principal: Principal
     project: str
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """The handler by the tool's name."""
+        return {"session_search": self.handle}
 
     async def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         """``data``: {hits: [{session, title, place, role, when, text, before?, after?}]} for a query, the newest or best first;
@@ -85,7 +91,8 @@ class SessionSearch:
     def _may_see(self, info: SessionInfo) -> bool:
         named = bool(self.principal.user) or self.principal.is_local
         theirs = Principal(info.platform, info.user).key == self.principal.key
-        return info.id == self.session_id or (named and theirs)
+        own = self.session_id in (info.id, info.place.get(PARENT))
+        return own or (named and theirs)
 
     async def _shown(self, hit: SearchHit) -> dict[str, Json]:
         near = await self.store.sessions.messages(hit.session_id, offset=max(0, hit.seq - 1), limit=3 if hit.seq else 2)

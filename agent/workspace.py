@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -193,9 +193,17 @@ class Workspace:
         )
 
     def outfit(
-        self, session: Session, enabled: Sequence[str] | None, disabled: Sequence[str] | None
+        self,
+        session: Session,
+        enabled: Sequence[str] | None,
+        disabled: Sequence[str] | None,
+        *,
+        within: Collection[str] | None = None,
     ) -> Callable[[Principal], None]:
-        """Return what fits the session out before each run: the tools of whom it is for, and the policy that holds now."""
+        """Return what fits the session out before each run: the tools of whom it is for, and the policy that holds now.
+
+        ``within`` are the only tools that it may ever have.
+        """
         scope = session.scope
         now = scope.identity.principal
 
@@ -203,6 +211,7 @@ class Workspace:
             nonlocal now
             if principal != now:  # else the tools stay as they are: servers cache by them
                 names = self.granted(principal.platform, enabled, disabled, principal.user)
+                names = names if within is None else [name for name in names if name in within]
                 session.names, scope.granted, now = names, frozenset(names), principal
                 session.link.renew()
             if isinstance(scope.policy, Policy) and scope.policy.setting is not self.setting:

@@ -27,7 +27,7 @@ def catalog(*tools: tuple[str, str]) -> ToolsetCatalog:
 def test_named_bundles_and_composites_expand_to_tools() -> None:
     """003-11"""
     assert resolve_toolset("file") == FILES
-    assert resolve_toolset("coding") == ["terminal", *FILES, "todo", "memory", "session_search", "clarify"]
+    assert resolve_toolset("coding") == ["terminal", *FILES, "todo", "memory", "session_search", "delegate_task", "clarify"]
     assert resolve_toolset("safe") == ["read_file", "search_files", "todo", "session_search", "clarify"]
 
 

@@ -153,6 +153,14 @@ class SuspendTicket:
     binds: str = ""
     id: str = field(default_factory=lambda: os.urandom(16).hex())
 
+    @property
+    def relays(self) -> str:
+        """Id of the ticket of another session that this one stands for, "" for none: its answer, a no too, is the handler's to
+        hand on, and grants nothing here.
+        """
+        relayed = self.parameters.get("relays", "")
+        return relayed if isinstance(relayed, str) else ""
+
     def to_json(self) -> dict[str, Json]:
         """Return the ticket as JSON, as the model and a client see it."""
         suspension: dict[str, Json] = {

@@ -175,6 +175,7 @@ async def _open(crib: Crib, session_id: str) -> Session:
     """Open the session as whom it belongs to. What would ask is parked again."""
     info = await crib.find_session(session_id)
     session = await crib.open(platform=info.platform, user=info.user, suspends=True, resume=info.id)
+    session.delegates.alone = True
     await leave_open(session)
     return session
 

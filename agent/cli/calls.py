@@ -33,6 +33,7 @@ _WORDS: Mapping[str, str] = {
     "you": "run",
     "memory": "notes",
     "session_search": "looks back for",
+    "delegate_task": "works on",
 }
 _SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "terminal": ("command",),
@@ -44,6 +45,7 @@ _SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "clarify": ("question",),
     "memory": ("content", "old_text"),
     "session_search": ("query", "session"),
+    "delegate_task": ("name", "task"),
 }
 """The arguments that say what a call is about."""
 

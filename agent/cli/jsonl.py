@@ -11,6 +11,7 @@ from agent.cli.view import CUT_SHORT
 from agent.events import (
     CompressionFailed,
     ContextCompressed,
+    DelegateEnded,
     Event,
     ImageMade,
     ModelAnswered,
@@ -91,6 +92,8 @@ class JsonLines:
                 self.write("session_busy", session=session)
             case ContextCompressed(before=before, after=after, why=why):
                 self.write("context_compressed", before=before, after=after, why=why)
+            case DelegateEnded(session_id=session, name=name, ended=ended):
+                self.write("delegate_ended", session=session, name=name, ended=ended)
             case CompressionFailed(reason=reason):
                 self.write("warning", kind="not_compressed", message=reason)
 

@@ -12,10 +12,11 @@ from agent.cli.escape import one_line, tame
 from agent.cli.render import seconds_of
 from agent.cli.screen.cells import Row, folded, shortened, width, words_of
 from agent.cli.screen.markdown import Markdown
-from agent.cli.view import CUT_SHORT, compression_said, model_said
+from agent.cli.view import CUT_SHORT, compression_said, news_of
 from agent.events import (
     CompressionFailed,
     ContextCompressed,
+    DelegateEnded,
     Event,
     ImageMade,
     ModelAnswered,
@@ -187,9 +188,9 @@ class LiveView:
 
     def _rare(self, event: Event) -> None:
         match event:
-            case ModelAnswered():
+            case ModelAnswered() | DelegateEnded():
                 self.end()
-                self.screen.note(model_said(event))
+                self.screen.note(news_of(event))
             case ImageMade(image=image):
                 self.end()
                 self.screen.note(str(image))

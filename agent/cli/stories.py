@@ -15,7 +15,7 @@ from agent.cli.images import recorded_labels
 from agent.cli.render import short_args
 from agent.conversation.compressed import ROLE as COMPRESSED
 from agent.conversation.compressed import compression_words
-from agent.conversation.forking import PARENT, parent_of
+from agent.conversation.lineage import PARENT, WHY
 from agent.providers._history import whole
 from toolcrib import ToolCall, ToolCallStatus
 from toolcrib._store import CallRecord, SessionInfo
@@ -37,14 +37,15 @@ def session_rows(found: Sequence[SessionInfo], now: float) -> list[tuple[str, ..
         folder = _short(info.cwd)
         if (backend := info.place.get("name", "local")) != "local":
             folder = f"{backend}: {folder}"
-        title = f"{info.title}{_fork(info)}"
+        title = f"{info.title}{_descent(info)}"
         rows.append((info.id[:ID_CHARS], ago(info.updated_at, now), str(info.messages), model, folder, title))
     return rows
 
 
-def _fork(info: SessionInfo) -> str:
-    parent = parent_of(info.place).get(PARENT, "")
-    return f" (fork of {tame(parent[:ID_CHARS])})" if parent else ""
+def _descent(info: SessionInfo) -> str:
+    """Say which session it comes from, and why; "" for one that somebody began."""
+    parent = info.place.get(PARENT, "")
+    return tame(f" ({info.place.get(WHY, 'fork')} of {parent[:ID_CHARS]})") if parent else ""
 
 
 def ago(then: float, now: float) -> str:
@@ -126,7 +127,7 @@ def heading(info: SessionInfo) -> list[str]:
     place = f", run in {info.place['name']} ({info.place['target']})" if info.place.get("target", "local") != "local" else ""
     began = datetime.fromtimestamp(info.created_at)
     return [
-        f"session {info.id}{_fork(info)}",
+        f"session {info.id}{_descent(info)}",
         tame(
             f"  {info.messages} message{'' if info.messages == 1 else 's'} on {info.platform}{model}, in {info.cwd or '?'}{place}"
         ),

@@ -12,6 +12,7 @@ from agent.cli.terminal import is_terminal
 from agent.events import (
     CompressionFailed,
     ContextCompressed,
+    DelegateEnded,
     Event,
     ImageMade,
     ModelAnswered,
@@ -73,9 +74,9 @@ class View:
             case ToolStarted(call=call, emoji=emoji) if call.fault is None:
                 self.end()
                 (self.screen.opened if self.brief else self.screen.started)(call, emoji)
-            case ModelAnswered():
+            case ModelAnswered() | DelegateEnded():
                 self.end()
-                self.screen.note(model_said(event))
+                self.screen.note(news_of(event))
             case ToolFinished(executed=executed, emoji=emoji):
                 self.end()
                 (self.screen.closed if self.brief else self.screen.call)(executed, emoji)
@@ -156,6 +157,13 @@ class View:
         if self._mid_line:
             print(file=sys.stderr if self._mid_line == "thinking" and not self.screen.interactive else sys.stdout, flush=True)
         self._mid_line = ""
+
+
+def news_of(event: ModelAnswered | DelegateEnded) -> str:
+    """Word in one line what a model beside that of the session decided or did."""
+    if isinstance(event, ModelAnswered):
+        return model_said(event)
+    return f"the delegate {one_line(event.name, 60)} has ended ({event.ended}); the model reads its answer next"
 
 
 def model_said(event: ModelAnswered) -> str:

@@ -45,6 +45,7 @@ def join(key: str, name: str) -> str:
 def suggest(name: str, key: str, fields: Collection[str]) -> str:
     """Suggest a name for the unknown ``name`` below ``key``, where ``fields`` are known."""
     elsewhere = [other for other in all_keys() if other.rpartition(".")[2] == name]
+    elsewhere.sort(key=lambda other: "." in other)  # what holds for all runs, before what a section has by that name
     alike = near(name, fields)
     if elsewhere and not elsewhere[0].startswith(("platforms.*", "users.*")):
         inside = ".".join(key.split(".")[:2]) if key.startswith("profiles.") else ""

@@ -12,6 +12,7 @@ from agent.config._setting import (
     absolute,
     at_least_one,
     at_least_zero,
+    at_most_a_day,
     is_base_url,
     is_env_name,
     is_store_url,
@@ -150,6 +151,28 @@ class RunConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class DelegatesConfig:
+    """Agents to which a model hands tasks by delegate_task. They never may more than who delegates"""
+
+    max_depth: int = setting(
+        1,
+        "Levels of delegates below a session. 1: delegates have none of their own. 0: there are none at all.",
+        expect="a whole number, 0 or more",
+        check=at_least_zero,
+    )
+    at_once: int = setting(
+        3, "Delegates of one session that work at the same time; others wait for their turn.", expect=COUNT, check=at_least_one
+    )
+    max_turns: int = setting(30, "Turns that one has; then it is asked for its answer.", expect=COUNT, check=at_least_one)
+    seconds: float = setting(
+        1_800.0,
+        "Seconds that one may take, at most a day; the time in which a person is asked does not count.",
+        expect="a number of seconds above 0, at most 86400",
+        check=at_most_a_day,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class SmartConfig:
     """A model that agrees in your place to what is plainly harmless, such as rm -rf node_modules/"""
 
@@ -262,6 +285,18 @@ class MemoryConfig:
         "Characters of each document that a model is told: its notes, those about you, and those about the project.",
         expect="a whole number of 200 or more",
         check=lambda value: value >= 200,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionsConfig:
+    """Instructions that a project has for whoever works in it"""
+
+    enabled: bool = setting(
+        True,
+        "Whether a model is told the project's AGENTS.md (CLAUDE.md in a folder without one), from the project's root to the\n"
+        "working folder, as text that is not yours: 32 KiB of a file, 64 KiB in all.",
+        expect="true or false",
     )
 
 

@@ -22,6 +22,7 @@ MAX_BYTES = 64_000
 MAX_NOTICES = 20
 _LIMITS = frozenset(
     ["tools.timeout", "tools.max_result_chars", "terminal.timeout", "max_turns", "run.max_tokens", "model.max_output_tokens"]
+    + [f"delegates.{name}" for name in ("max_depth", "at_once", "max_turns", "seconds")]
 )
 _LISTS = frozenset(["tools.disabled", "toolsets.disabled", "platforms.*.disabled_toolsets", "platforms.*.disabled_tools"])
 

@@ -16,7 +16,9 @@ from agent.config._environments import EnvironmentsConfig
 from agent.config._model import (
     COUNT,
     CompressionConfig,
+    DelegatesConfig,
     DisplayConfig,
+    InstructionsConfig,
     MemoryConfig,
     ModelConfig,
     RetryConfig,
@@ -133,18 +135,6 @@ class PluginsConfig:
         "  trusted_projects: {/home/me/project: 5f2b...}",
         expect="absolute paths of projects, each with a digest of 64 characters of 0-9 and a-f",
         check=digests,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class InstructionsConfig:
-    """Instructions that a project has for whoever works in it"""
-
-    enabled: bool = setting(
-        True,
-        "Whether a model is told the project's AGENTS.md (CLAUDE.md in a folder without one), from the project's root to the\n"
-        "working folder, as text that is not yours: 32 KiB of a file, 64 KiB in all.",
-        expect="true or false",
     )
 
 
@@ -280,6 +270,7 @@ class Config:
     compression: CompressionConfig = field(default_factory=CompressionConfig)
     run: RunConfig = field(default_factory=RunConfig)
     retry: RetryConfig = field(default_factory=RetryConfig)
+    delegates: DelegatesConfig = field(default_factory=DelegatesConfig)
     toolsets: ToolsetsConfig = field(default_factory=ToolsetsConfig)
     tools: ToolsConfig = field(default_factory=ToolsConfig)
     platforms: Mapping[str, PlatformConfig] = setting(

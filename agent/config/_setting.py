@@ -52,6 +52,10 @@ def at_least_zero(value: float) -> bool:
     return value >= 0
 
 
+def at_most_a_day(value: float) -> bool:
+    return 0 < value <= 86_400
+
+
 def is_env_name(value: str) -> bool:
     """Accept an empty name, or one in capitals: a value with small letters is more likely a key than the name of one."""
     return re.fullmatch(r"(?:[A-Z_][A-Z0-9_]*)?", value) is not None

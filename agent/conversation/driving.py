@@ -15,7 +15,7 @@ from agent.conversation.limits import RunLimits
 from agent.conversation.partial import left_over
 from agent.conversation.state import RunResult, RunState
 from agent.conversation.steps import Steps
-from agent.events import Event, ImageMade, SessionBusy
+from agent.events import Event, ImageMade
 from agent.providers.abilities import prices_of
 from agent.undo import news
 from toolcrib import (
@@ -82,7 +82,7 @@ class Driver:
                 session.scope.clear_interrupt()
             await session.start()
             try:
-                async with session.holding.held(self._busy, lambda: session.scope.cancelled) as fresh:
+                async with session.holding.held(session.busy, lambda: session.scope.cancelled) as fresh:
                     await self._until(item, steps, fresh=fresh)
             except asyncio.CancelledError:
                 self._check_lease()
@@ -100,7 +100,7 @@ class Driver:
             if self.is_stopped:
                 return None
             await session.start()
-            async with session.holding.held(self._busy, lambda: session.scope.cancelled) as fresh:
+            async with session.holding.held(session.busy, lambda: session.scope.cancelled) as fresh:
                 await self._look(fresh=fresh)
                 state = await self._left()
                 outcome: RunResult | Exception | None = None
@@ -127,7 +127,7 @@ class Driver:
         session = self._session
         async with self._turn(None) as steps:
             await session.start()
-            async with session.holding.held(self._busy) as fresh:
+            async with session.holding.held(session.busy) as fresh:
                 await self._look(fresh=fresh)
                 state = await self._left()
                 if state is None:
@@ -164,9 +164,8 @@ class Driver:
     async def _until(self, item: InboxItem, steps: Steps, *, fresh: bool) -> None:
         session = self._session
         await self._look(fresh=fresh)
-        state = await self._left()
+        state, scope = await self._left(), session.scope
         if state is not None:
-            scope = session.scope
             if await self._waits(state) and (state.phase == "parked" or scope.suspends or scope.asker is not None):
                 outcome = await self._continue(steps, state)
                 if _is_parked(outcome):
@@ -176,11 +175,11 @@ class Driver:
                 await self._break_off(state)
         while item.id not in self._outcomes:
             waiting = [one for one in await session.store.inbox.waiting(session.id) if one.principal == item.principal]
-            if not any(one.id == item.id for one in waiting):
+            if all(one.id != item.id for one in waiting):
                 self._outcomes[item.id] = await self._answered_elsewhere(item)
                 return
             self._check_lease()
-            came_to = await self._run(steps, waiting[0])
+            came_to = await self._run(steps, next((one for one in waiting if "delegate" not in one.options), waiting[0]))
             if came_to is None or _is_parked(came_to):
                 self._outcomes.setdefault(item.id, _NOTHING if came_to is None else came_to)
 
@@ -226,8 +225,10 @@ class Driver:
         self._note_turn(state)
         self._images = await session.transcript.images_since(state.first)
         if state.phase == "parked" and not session.scope.cancelled:
+            from agent.conversation.parked_shell import restore_shell
+
             try:
-                await session.restore_shell(state.shell)
+                await restore_shell(session.scope, state.shell)
             except EnvironmentFailed as error:  # then what a ticket binds differs, and somebody is asked anew
                 _log.warning("session %s goes on in another folder: %s", session.id[:12], error)
         if calls_only:
@@ -252,8 +253,8 @@ class Driver:
 
     async def _ended_by(self, state: RunState, error: ToolcribError) -> None:
         """The model can't be asked: the run is over, and what was said stays in the transcript."""
-        record = await self._session.store.runs.get(state.id)
-        state = state if record is None else RunState.of(record)
+        known = await self._session.store.runs.get(state.id)
+        state = state if known is None else RunState.of(known)
         if not state.is_over:
             await self._session.keep(state.next(phase="ended", batch=(), shell=None, error=(type(error).__name__, str(error))))
 
@@ -290,10 +291,13 @@ class Driver:
         """Take stock of what other processes did, once the lease is ours."""
         session = self._session
         await session.scope.record_again()
-        if fresh:
-            session.forget_origins()
-            await session.store.recover(session.id)
+        if not fresh:
+            await session.look()
+            return
+        session.forget_origins()
+        await session.store.recover(session.id)
         await session.look()
+        await session.delegates.look()
 
     async def _left(self) -> RunState | None:
         """Return the run that has not ended. A turn that was stored before there were runs gets its results."""
@@ -327,6 +331,7 @@ class Driver:
 
     async def _break_off(self, state: RunState) -> None:
         """End a run whose process ended: what it said, or what is known of its calls, is recorded."""
+        await self._session.delegates.settled(state.turn_id, state.batch)
         await self._session.keep(state.ended("interrupted", state.text), await left_over(self._session, state))
 
     async def _answered_elsewhere(self, item: InboxItem) -> RunResult | Exception:
@@ -358,12 +363,9 @@ class Driver:
 
         return Steps(session, told)
 
-    def _busy(self) -> None:
-        self._session.watch(SessionBusy(self._session.id))
-
     def _fit_out(self, state: RunState, text: str) -> None:
         session = self._session
-        self._now = state
+        self._now = session.run = state
         session.scope.identity = replace(
             session.scope.identity,
             run_id=state.id,

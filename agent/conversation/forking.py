@@ -7,22 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.conversation.compressed import ROLE, taken_over
+from agent.conversation.lineage import FORK, PARENT, WHY, without_lineage
 from agent.conversation.transcript import Record, Transcript
 from toolcrib import ToolcribError
 from toolcrib._dataclass import dataclass
 from toolcrib._store import SessionInfo, Store
 
-PARENT = "parent"
-"""The key of a fork's origin in what the store keeps of where and how a session runs."""
 _SHARE = 4
 """A fork takes over at most this part of a context, where nobody says how much."""
 _AT_LEAST = 8_000
 """Tokens that it may take over where it is not known how much the model reads."""
-
-
-def parent_of(place: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the entry of ``SessionInfo.place`` that names the session which this one is a fork of; empty for none."""
-    return {PARENT: place[PARENT]} if PARENT in place else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +46,7 @@ async def fork(store: Store, info: SessionInfo, count: int | None = None, *, win
         raise ToolcribError("nothing was said and answered yet that a new session could take over; /new begins one")
     taken = _counted(records, count) if count is not None else _fitting(records, window)
     session_id = secrets.token_hex(16)
-    place = {**info.place, PARENT: info.id}
+    place = {**without_lineage(info.place), PARENT: info.id, WHY: FORK}
     await store.sessions.create(
         session_id, platform=info.platform, user=info.user, model=info.model, cwd=info.cwd, place=place, via=info.via
     )

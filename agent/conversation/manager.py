@@ -219,7 +219,7 @@ class SessionManager:
                 self._again.discard(session_id)
                 if not more or not await has_work(self._store, session_id):
                     break
-            if parked:
+            if parked and not self._has_delegates(session_id):
                 await self._close(session_id)
         except Exception as error:  # noqa: BLE001 - it is reported, and the other sessions go on
             self._again.discard(session_id)  # else it would fail again at once, and again
@@ -351,7 +351,7 @@ class SessionManager:
         for session_id, session in list(self._open.items()):
             if self._used[session_id] > before:
                 break
-            if session_id not in self._driving and session_id not in self._resting:
+            if session_id not in self._resting and not self._is_busy(session_id):
                 self._resting.add(session_id)
                 await session.rest()
 
@@ -359,8 +359,16 @@ class SessionManager:
         for session_id in list(self._open):
             if len(self._open) <= self._most:
                 return
-            if session_id not in self._driving:
+            if not self._is_busy(session_id):
                 await self._close(session_id)
+
+    def _is_busy(self, session_id: str) -> bool:
+        """Return whether closing the session would end what works in it: a run of its own, or delegates in the background."""
+        return session_id in self._driving or self._has_delegates(session_id)
+
+    def _has_delegates(self, session_id: str) -> bool:
+        session = self._open.get(session_id)
+        return session is not None and bool(session.delegates.at_work)
 
     async def _close(self, session_id: str) -> None:
         session = self._open.pop(session_id, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from weakref import WeakSet
 
 from toolcrib import InvalidArguments
 from toolcrib._store import Store
@@ -21,6 +22,8 @@ class SessionMode:
     def __init__(self, scope: CallScope, store: Store) -> None:
         self._scope = scope
         self._store = store
+        self._leader: SessionMode | None = None
+        self._followers: WeakSet[SessionMode] = WeakSet()
 
     @property
     def now(self) -> Mode:
@@ -30,6 +33,8 @@ class SessionMode:
 
     async def switch(self, name: str) -> Mode:
         """Judge by this mode from the next call on, and keep it with the session. Raises InvalidArguments, and StoreFailed."""
+        if self._leader is not None:
+            return await self._leader.switch(name)
         if name not in MODES:
             raise InvalidArguments(f"there is no mode {name!r}; the modes are {', '.join(MODES)}")
         mode, session_id = mode_of(name), self._scope.identity.session_id
@@ -43,14 +48,25 @@ class SessionMode:
 
     async def look(self) -> None:
         """Take over the mode that another process may have switched the session to."""
+        if self._leader is not None:
+            self.apply(self._leader.now)
+            return
         known = await self._store.sessions.get(self._scope.identity.session_id)
         if known is not None and KEY in known.place:
             self.apply(mode_of(known.place[KEY]))
+
+    def follow(self, leader: SessionMode) -> None:
+        """Be in the mode of another session from now on, whichever of the two a person switches."""
+        self._leader = leader
+        leader._followers.add(self)
+        self.apply(leader.now)
 
     def apply(self, mode: Mode) -> None:
         """Judge by this mode from the next call on."""
         if isinstance(self._scope.policy, Policy) and mode != self.now:
             self._scope.policy = replace(self._scope.policy, mode=mode)
+            for follower in list(self._followers):
+                follower.apply(mode)
 
 
 def first_mode(configured: str, place: Mapping[str, str], wanted: str = "") -> Mode:

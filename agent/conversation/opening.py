@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from agent.backends import LOCAL, Location
 from agent.config import state_dir
 from agent.conversation import modes
-from agent.conversation.forking import parent_of
+from agent.conversation.lineage import Descent, depth_of, is_delegate, kept_lineage
 from agent.conversation.session import Session
+from agent.delegates.delegates import Delegates
 from agent.handlers import TODOS, TodoStore, loop_handlers
 from agent.memory.handler import MemoryKeeper
 from agent.searching import SessionSearch
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from agent.workspace import Workspace
 
 
+_FIRST_LOOK = 20
 _PROJECT = "project"
 """The key of the project folder in what the store keeps of where a session runs."""
 
@@ -53,6 +55,8 @@ class Opening:
     once: bool = False
     choice: ModelChoice | None = None
     mode: str = ""
+    descent: Descent | None = None
+    """What a delegate's session has of its parent's; None for a session of a person's."""
 
     @property
     def principal(self) -> Principal:
@@ -68,17 +72,20 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         raise here.grants.problem
     before = {} if old is None else old.place
     mode = modes.first_mode(here.config.approval.mode, before, wanted.mode)
-    location = _location(here, wanted.backend, wanted.cwd, old)
-    place = {**_record(here, location), **modes.kept(mode, before, wanted.mode), **parent_of(before)}
+    descent = wanted.descent
+    location = _location(here, wanted.backend, wanted.cwd, old) if descent is None else descent.location
+    place = {**_record(here, location), **modes.kept(mode, before, wanted.mode), **kept_lineage(before)}
+    place |= {} if descent is None else descent.place
     location = replace(location, backend=location.backend.fleeting) if wanted.once else location
     session_id = old.id if old is not None else wanted.named or secrets.token_hex(16)
     identity = RunIdentity(session_id, platform=wanted.platform, user=wanted.user, roles=tuple(wanted.roles))
-    names = here.granted(wanted.platform, wanted.enabled, wanted.disabled, wanted.user)
+    names = _names(here, wanted, place)
     todos, fence = TodoStore(), Fence()
     store = here.store.fenced(fence)
     asker = wanted.asker
     if asker is not None or not wanted.suspends:  # a model's silence would be a no, and nothing would be parked
         asker = here.behind_model(asker, wanted.platform, lambda event: session.watch(event))
+    delegates = Delegates(here, location, depth_of(place), alone=wanted.once, handlers=wanted.handlers)
     scope = here.scope(
         identity,
         names,
@@ -87,11 +94,9 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         asker=asker,
         suspends=wanted.suspends,
         sink=wanted.sink,
-        handlers={
-            **loop_handlers(todos),
-            **_recalling(here, session_id, wanted, location, store, lambda text: session.scope.redactor.text(text)),
-            **wanted.handlers,
-        },
+        handlers=dict(loop_handlers(todos))
+        | _recalling(here, session_id, wanted, location, store, lambda text: session.scope.redactor.text(text))
+        | {**delegates.handlers, **wanted.handlers},
     )
     session = Session(
         scope,
@@ -104,17 +109,14 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         config=here.config,
         providers=here.providers,
     )
+    session.delegates, delegates.session = delegates, session
     session.mode.apply(mode)
     _give_prompt(here, session, location)
     session.on_state = lambda state: todos.write(state.get(TODOS.name) or [])
     session.before = here.start_plugins
-    session.outfit = here.outfit(session, wanted.enabled, wanted.disabled)
+    session.outfit = here.outfit(session, wanted.enabled, wanted.disabled, within=None if descent is None else descent.names)
     if old is None:
-        via = _asked(here, wanted)
-        model = via.get("model", "")
-        await store.sessions.create(
-            session_id, platform=wanted.platform, user=wanted.user, model=model, cwd=location.start, place=place, via=via
-        )
+        await _create(here, wanted, session, location, place)
         return session
     if old.place != place:
         await store.sessions.update(session_id, place=place)
@@ -124,12 +126,28 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
 
 def _recalling(
     here: Workspace, session_id: str, wanted: Opening, location: Location, store: Store, redact: Callable[[str], str]
-) -> Mapping[str, Handler]:
+) -> dict[str, Handler]:
     """Return the handlers of the tools that reach beyond the session's own conversation."""
     folder = None if location.backend.is_remote else location.start
     memory = MemoryKeeper(session_id, folder, here.project_dir, here.config.memory.max_chars, redact)
     search = SessionSearch(store, session_id, wanted.principal, location.start)
     return {"memory": memory.handle, "session_search": search.handle}
+
+
+async def _create(here: Workspace, wanted: Opening, session: Session, location: Location, place: Mapping[str, str]) -> None:
+    """Keep a new session in the store."""
+    via = _asked(here, wanted)
+    platform, user, model = wanted.platform, wanted.user, via.get("model", "")
+    create = session.store.sessions.create
+    await create(session.id, platform=platform, user=user, model=model, cwd=location.start, place=place, via=via)
+
+
+def _names(here: Workspace, wanted: Opening, place: Mapping[str, str]) -> list[str]:
+    """Return the tools of the session: those that its platform grants, or that its parent gave it."""
+    if wanted.descent is not None:
+        return list(wanted.descent.names)
+    names = here.granted(wanted.platform, wanted.enabled, wanted.disabled, wanted.user)
+    return names if depth_of(place) < here.config.delegates.max_depth else [name for name in names if name != "delegate_task"]
 
 
 def _give_prompt(here: Workspace, session: Session, location: Location) -> None:
@@ -156,6 +174,8 @@ def _recalled(here: Workspace, session: Session, location: Location) -> str:
 
 def _asked(here: Workspace, wanted: Opening) -> Mapping[str, str]:
     """Return what a new session asks: who resumes it after a crash need not name the model again."""
+    if wanted.descent is not None:
+        return wanted.descent.via
     if wanted.choice is None:
         return {}
     from agent.models import asked_by
@@ -204,10 +224,21 @@ async def _stored(here: Workspace, wanted: Opening) -> SessionInfo | None:
     if not wanted.latest:
         return None
     cwd = wanted.cwd if wanted.cwd is not None and not here.backends.get(wanted.backend).is_remote else _start(here)
-    found = await here.store.sessions.latest(platform=wanted.platform, user=wanted.user, cwd=cwd)
+    found = await _latest(here, wanted, cwd)
     if found is None:
         raise NothingToContinue(f"there is no session of this folder ({cwd}) to continue; `toolcrib sessions` lists all")
     return found
+
+
+async def _latest(here: Workspace, wanted: Opening, cwd: str | None) -> SessionInfo | None:
+    """Return the session of a person's that was used last: nobody means that of a delegate."""
+    limit = _FIRST_LOOK
+    while True:
+        found = await here.store.sessions.list(limit, platform=wanted.platform, user=wanted.user, cwd=cwd)
+        own = next((one for one in found if not is_delegate(one.place)), None)
+        if own is not None or len(found) < limit:
+            return own
+        limit *= 10
 
 
 def _start(here: Workspace) -> str:

@@ -15,16 +15,15 @@ from agent.conversation.limits import RunLimits
 from agent.conversation.link import ModelLink
 from agent.conversation.modes import SessionMode
 from agent.conversation.prompting import SessionPrompt
-from agent.conversation.state import ParkedShell, RunResult, RunState
+from agent.conversation.state import RunResult, RunState
 from agent.conversation.transcript import Record, Transcript
 from agent.conversation.turnstile import Turnstile
+from agent.events import SessionBusy
 from agent.observers import tell
 from toolcrib import (
     Answer,
     ExecutedCall,
     Image,
-    Portable,
-    PortableState,
     Principal,
     ProviderTurn,
     Restable,
@@ -37,11 +36,11 @@ from tools.dispatch.batch import run_calls
 from tools.dispatch.bridge import run_async
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import CallScope
-from tools.redact import may_be_secret
 
 if TYPE_CHECKING:
     from agent.backends import Backend
     from agent.config import Config
+    from agent.delegates.delegates import Delegates
     from agent.events import Event
     from agent.explaining import Explanation
     from agent.models import ModelChoice
@@ -99,6 +98,9 @@ class Session:
         """Told of the session's state where it was read anew: this process begins with it, or another one changed it."""
         self.before: Callable[[], Awaitable[None]] | None = None
         """Awaited before anything happens in the session: the process's plugins are started."""
+        self.delegates: Delegates
+        self.run: RunState | None = None
+        """The run that went last, as of its last step."""
         self.opened_for = scope.identity
         """Whose session it is; a run may be somebody else's."""
         self._started = False
@@ -125,8 +127,7 @@ class Session:
         The run, its tickets and grants are the principal's.
         """
         options: dict[str, Any] = {} if schema is None else {"schema": dict(schema)}
-        if limits is not None:
-            options["limits"] = limits.to_json()
+        options |= {} if limits is None else {"limits": limits.to_json()}
         who = (principal or self.opened_for.principal).to_json()
         shown = [image.to_json() for image in images]
         item = InboxItem(self.id, text, mode, key, who, shown, options, time.time())
@@ -215,7 +216,7 @@ class Session:
         return await self._driver.give_up()
 
     async def acall(self, call: ToolCall) -> ExecutedCall:
-        """Run one call that a person made by hand; the model does not hear of it."""
+        """Run one call as ``calls`` does."""
         return (await self.calls([call]))[0]
 
     async def calls(
@@ -228,7 +229,7 @@ class Session:
         await self.start()
         if self.scope.undo is not None:
             self.scope.undo.turn = 0
-        async with self.holding.held(self._busy) as fresh:
+        async with self.holding.held(self.busy) as fresh:
             if fresh:
                 self.forget_origins()
                 await self.mode.look()
@@ -244,9 +245,8 @@ class Session:
 
         return await explain(self.dispatcher, self.scope, command, cwd)
 
-    def _busy(self) -> None:
-        from agent.events import SessionBusy
-
+    def busy(self) -> None:
+        """Tell whoever watches that another process is at work on the session."""
         self.watch(SessionBusy(self.id))
 
     # -- its model -----------------------------------------------------------------------------------------------
@@ -322,10 +322,12 @@ class Session:
             self.transcript.added(messages)
             if messages and messages[0]["role"] == "assistant" and "broken" not in messages[0]:
                 self.link.took(len(messages))
-            return state
-        known = await self.store.runs.get(state.id)
-        await self.transcript.look()
-        return state if known is None else RunState.of(known)
+        else:
+            known = await self.store.runs.get(state.id)
+            await self.transcript.look()
+            state = state if known is None else RunState.of(known)
+        self.run = state
+        return state
 
     # -- where it runs -------------------------------------------------------------------------------------------
 
@@ -338,28 +340,6 @@ class Session:
         """Return the tool's emoji, "" where it has none."""
         entry = self.dispatcher.registry.get(name)
         return entry.emoji if entry is not None else ""
-
-    async def portable_shell(self, before: ParkedShell | None) -> ParkedShell | None:
-        """Return the folder and exported variables of its commands, without secrets; ``before`` where it never opened a shell."""
-        environment = self.scope.opened
-        if environment is None or not isinstance(environment, Portable):
-            return before
-        state = await environment.portable_state()
-        redactor = self.scope.redactor
-        kept = {
-            name: value
-            for name, value in state.variables.items()
-            if not (may_be_secret(name, value) or redactor.touches(f"{name}={value}"))
-        }
-        return ParkedShell(state.cwd, kept)
-
-    async def restore_shell(self, shell: ParkedShell | None) -> None:
-        """Bring back the folder and the variables that a parked run had, where this process has not opened a shell yet."""
-        if shell is None or self.scope.opened is not None:
-            return
-        environment = self.scope.environment
-        if isinstance(environment, Portable):
-            await environment.restore_state(PortableState(shell.cwd, dict(shell.variables)))
 
     # -- its life ------------------------------------------------------------------------------------------------
 
@@ -383,8 +363,9 @@ class Session:
             await environment.rest()
 
     async def close(self) -> None:
-        """Close the session's connections and environment."""
+        """End the session's delegates, and close its connections and environment."""
         try:
+            await self.delegates.close()
             await self.link.close()
             if self._started:
                 self._started = False

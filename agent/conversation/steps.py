@@ -19,6 +19,7 @@ from agent.conversation.partial import INTERRUPTED, UNREACHABLE, PartialReply
 from agent.conversation.room import ContextRoom
 from agent.conversation.state import CallState, RunState
 from agent.conversation.transcript import Record, begun_since, results_record, turn_record, user_record
+from agent.delegates.budget import charge, charged
 from agent.events import ImageMade, TicketOpened, ToolFinished, ToolStarted, TurnFinished, TurnStarted
 from agent.providers.abilities import prices_of, steer
 from toolcrib import (
@@ -159,6 +160,8 @@ class Steps:
         images = [[Image.from_json(image) for image in item.images] for item in steering]
         records = [user_record(item.text, shown, state.principal) for item, shown in zip(steering, images, strict=True)]
         taken = [item.id for item in steering]
+        for item in steering:
+            state = charge(state, item.options)
         state = await self._keep(state.next(items=(*state.items, *taken)), records, taken=taken)
         for item, shown in zip(steering, images, strict=True):
             self._session.tell_model(item.text, shown)
@@ -260,8 +263,11 @@ class Steps:
         batch = tuple(map(_state_of, calls))
         if state.phase == "parked" and batch == state.batch:
             return state
+        from agent.conversation.parked_shell import portable_shell
+
         before = {ticket for one in state.batch for ticket in one.tickets}
-        state = await self._keep(state.next(phase="parked", batch=batch, shell=await self._session.portable_shell(state.shell)))
+        shell = await portable_shell(self._session.scope, state.shell)
+        state = await self._keep(state.next(phase="parked", batch=batch, shell=shell))
         for one in batch:
             for ticket in one.tickets:
                 if ticket not in before:
@@ -270,8 +276,9 @@ class Steps:
 
     async def _settled(self, state: RunState, executed: Sequence[ExecutedCall]) -> RunState:
         scope, provider_turn = self._session.scope, self._turn
+        await self._session.delegates.settled(state.turn_id, state.batch)
         record = results_record(executed, scope.state)
-        after, fault = _progress([one.call for one in state.batch], executed, state)
+        after, fault = _progress([one.call for one in state.batch], executed, charged(state, executed))
         if scope.cancelled:
             after = after.ended("interrupted", state.text)
         elif any(one.end_run for one in executed):

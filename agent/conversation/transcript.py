@@ -257,12 +257,14 @@ class Transcript:
         last = await self.last()
         return last if last.get("role") == "assistant" and last.get("calls") else None
 
-    async def missing_results(self, turn: Mapping[str, Any]) -> Record:
-        """Return results for every call of a turn that was broken off, from the ledger where it knows them.
+    async def missing_results(self, turn: Mapping[str, Any], state: Mapping[str, Json] | None = None) -> Record:
+        """Return results for every call of a turn that was broken off, from the ledger where it knows them, with the session's
+        ``state``.
 
         A call that waits for somebody is given up: an answer that comes later does not run it.
         """
-        return {"role": "results", "results": [await self._known_result(call, turn) for call in turn["calls"]]}
+        results = [await self._known_result(call, turn) for call in turn["calls"]]
+        return {"role": "results", "results": results, **({"state": dict(state)} if state else {})}
 
     async def _known_result(self, call: Mapping[str, Any], turn: Mapping[str, Any]) -> Record:
         known = await self._store.ledger.get(self.session_id, call["id"])

@@ -70,8 +70,8 @@ def run(crib: Crib, name: str, args: Any, **options: Any) -> Any:
 
 
 def test_a_fresh_install_gets_the_platforms_preset(crib: Crib) -> None:
-    assert crib.granted("cli") == ["terminal", *FILES, "todo", "memory", "session_search", "clarify"]
-    assert crib.granted("cron") == ["terminal", *FILES, "todo", "memory", "session_search"]
+    assert crib.granted("cli") == ["terminal", *FILES, "todo", "memory", "session_search", "delegate_task", "clarify"]
+    assert crib.granted("cron") == ["terminal", *FILES, "todo", "memory", "session_search", "delegate_task"]
     assert crib.granted("cli", enabled=["file"], disabled=["safe"]) == ["write_file", "patch"]
     with pytest.raises(ToolsetError, match="unknown platform 'telegramm'; known: acp, api, cli"):
         crib.granted("telegramm")
@@ -97,7 +97,17 @@ def test_operators_narrow_by_toolset_tool_and_platform(project: Path) -> None:
           telegram: {enabled_toolsets: [reading], disabled_tools: [todo]}
     """)
     with assemble(project_dir=project) as crib:
-        assert crib.granted("cli") == ["terminal", "read_file", "write_file", "search_files", "todo", "memory", "session_search"]
+        without_patch = [
+            "terminal",
+            "read_file",
+            "write_file",
+            "search_files",
+            "todo",
+            "memory",
+            "session_search",
+            "delegate_task",
+        ]
+        assert crib.granted("cli") == without_patch
         assert crib.granted("telegram") == ["read_file"]
         reasons = {line.name: line.reason for line in crib.explain("telegram")}
         assert reasons["read_file"] is None

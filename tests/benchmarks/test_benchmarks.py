@@ -93,6 +93,13 @@ def test_the_loop_is_measured_with_a_store_and_a_server(root: Path) -> None:
         assert figure["baseline"] > 0
 
 
+def test_a_delegates_first_request_is_measured(root: Path) -> None:
+    done = run(root, "delegate", "--json", "--quick")
+    assert done.returncode in (0, 1), done.stderr
+    (figure,) = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (figure["name"], figure["bar"]) == ("delegate.start", 20)
+
+
 def test_readers_are_measured(root: Path) -> None:
     done = run(root, "wire", "text", "preview", "--json", "--quick")
     assert done.returncode in (0, 1), done.stderr

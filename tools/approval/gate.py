@@ -28,15 +28,14 @@ from tools.approval.binding import command_of, cwd_of, digest, paths_of
 from tools.approval.deadlines import Deadlines
 from tools.approval.grants import covers
 from tools.approval.modes import DEFAULT, PLAN, Mode, acts, confirmed, refusal
-from tools.approval.offers import Asked, grants_of, offers, split
+from tools.approval.offers import Asked, grants_of, split
 from tools.approval.origins import Origins, SessionFiles
 from tools.approval.policy import Policy, RuleSays, ToolRules, Weighed
-from tools.judge.findings import TOOL_RULE, Finding, digestible, from_json, visible
+from tools.judge.findings import TOOL_RULE, Finding, from_json, visible
 from tools.judge.harmless import Harmless
 from tools.judge.setting import Setting
 
 if TYPE_CHECKING:  # the judge loads before the first call
-    from tools.approval.differences import Differences
     from tools.approval.snapshot import GatheredFiles
     from tools.judge.calls import Judgement
 
@@ -44,17 +43,6 @@ APPROVAL = "approval"
 """The name that this gate is registered under."""
 
 ACTION = "approve_tool"
-ANSWER_SCHEMA: Mapping[str, Json] = {
-    "type": "object",
-    "properties": {
-        "approved": {"type": "boolean"},
-        "scope": {"enum": ["once", "path", "task", "session", "uses", "until", "always"]},
-        "uses": {"type": "integer", "minimum": 1},
-        "minutes": {"type": "integer", "minimum": 1},
-        "reason": {"type": "string"},
-    },
-    "required": ["approved"],
-}
 
 _PASSIVE = frozenset({"read", "other"})
 
@@ -173,7 +161,7 @@ class ApprovalGate:
         A grant is for what the person was shown: what the call would do now may differ, and is judged anew.
         """
         # Plain, though it is nearly always awaited: a dispatcher with an async hook drives no call without a loop.
-        return self._heard(call, ticket, answer, ctx) if ticket.action == ACTION else None
+        return self._heard(call, ticket, answer, ctx) if ticket.action == ACTION and not ticket.relays else None
 
     async def _heard(self, call: ToolCall, ticket: SuspendTicket, answer: Answer, ctx: ToolCallContext) -> None:
         policy = self._policy(ctx)
@@ -244,7 +232,10 @@ class ApprovalGate:
             )
             answer = ctx.answer_to(binds)
             if answer is None:
-                return Suspend(_ticket(policy, call, ctx, open_findings, binds, changed))
+                from tools.approval.ticket import ticket_of
+
+                asked = _asked(policy, ctx, open_findings, cwd_of(ctx.effects), command_of(ctx.effects))
+                return Suspend(ticket_of(ACTION, asked, policy.delegate, call, ctx, binds, changed))
             if not _approves(answer):
                 return Block(
                     f"Denied by the person: {_reason(answer)} Do not try it another way;"
@@ -335,36 +326,6 @@ def _is_noted(effects: Sequence[Effect]) -> bool:
 def _asked(policy: Policy, ctx: ToolCallContext, findings: Sequence[Finding], cwd: str, command: str | None) -> Asked:
     identity, root = ctx.run_identity, policy.project_root or cwd
     return Asked(identity.session_id, identity.task_id, cwd, root, command, findings, identity.principal.key)
-
-
-def _ticket(
-    policy: Policy, call: ToolCall, ctx: ToolCallContext, findings: Sequence[Finding], binds: str, changed: Differences | None
-) -> SuspendTicket:
-    from tools.approval.prompt import MOST_PLAIN, worded
-
-    command, cwd = command_of(ctx.effects), cwd_of(ctx.effects)
-    covered = offers(_asked(policy, ctx, findings, cwd, command))
-    parameters: dict[str, Json] = {
-        "tool": call.name,
-        "findings": [digestible(finding) for finding in findings],
-        "scopes": list(covered),
-        "covers": covered,
-        "where": ctx.environment.identity,
-    }
-    if cwd:
-        parameters["cwd"] = cwd
-    if command is not None:
-        parameters["command"] = command
-    else:
-        paths = paths_of(ctx.effects)
-        parameters |= {"path": paths[0]} if len(paths) == 1 else {"paths": paths} if paths else {}
-    if changed is not None:
-        parameters |= {"diff": changed.text, "diff_for": sorted(changed.stands_for)}
-    parameters["prompt"] = str(worded(call.name, call.args, parameters, most=MOST_PLAIN))
-    whys = "; ".join(dict.fromkeys(finding.why for finding in findings))
-    shown = command if command is not None else parameters.get("path", call.name)
-    message = f"{call.name}: {visible(str(shown))}\n{visible(whys)}"
-    return SuspendTicket(ACTION, message, call, parameters, ANSWER_SCHEMA, binds=binds)
 
 
 def _with_rule(findings: list[Finding], rule: RuleSays) -> list[Finding]:

@@ -65,6 +65,8 @@ class Policy:
     harmless: Harmless = field(default_factory=Harmless)
     told: Callable[[Weighed], None] | None = None
     mode: Mode = DEFAULT
+    delegate: Mapping[str, str] | None = None
+    """Name and task of the delegate whose session it is; None for a session of a person's."""
 
     def only_asking(self, told: Callable[[Weighed], None]) -> Policy:
         """Return the same policy for whoever asks what the gate would say: nothing is recorded, remembered or spent by it."""

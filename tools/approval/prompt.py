@@ -54,6 +54,8 @@ def prompt_of(ticket: SuspendTicket) -> Prompt:
     """Word the prompt of a ticket: the whole call, where it would run, and each finding."""
     given = ticket.parameters
     name, args = (ticket.call.name, ticket.call.args) if ticket.call else (str(given.get("tool", "a tool")), {})
+    if ticket.relays and isinstance(relayed := given.get("call"), Mapping):
+        name, args = str(relayed.get("name")), relayed.get("args")
     return worded(name, args, given, ticket.message)
 
 
@@ -70,6 +72,7 @@ def worded(name: str, args: Any, given: Mapping[str, Json], message: str = "", m
         if left
         else []
     )
+    about += _delegate(given.get("delegate"))
     about += [PromptLine(f"  in {spelled(str(given.get('cwd', '?')))}")] if "command" in given else []
     about += dict.fromkeys(note for _, text in parts for note in notes(text))
     about += [PromptLine(line) for line in dict.fromkeys(line for one in found for line in _reason(one, command))]
@@ -78,6 +81,14 @@ def worded(name: str, args: Any, given: Mapping[str, Json], message: str = "", m
     if any(one.get("level") == "ask-once" for one in found):
         about.append(PromptLine("  This is asked every time."))
     return Prompt([line for head, text in parts for line in (*([PromptLine(head)] if head else []), *quoted(text))], about)
+
+
+def _delegate(about: Json) -> list[PromptLine]:
+    """Say which delegate asks, and what for."""
+    if not isinstance(about, Mapping):
+        return []
+    head = PromptLine(f"  asked by the delegate {spelled(str(about.get('name', '?')))}, whose task is:")
+    return [head, *quoted(" ".join(str(about.get("task", "")).split()))]
 
 
 def _parts(name: str, args: Any, given: Mapping[str, Json]) -> Iterator[tuple[str, str]]:

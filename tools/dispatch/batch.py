@@ -294,10 +294,17 @@ class _Batch:
             known = None if item.executed is not None else await self._known(item)
             if known is None or not (item.tickets or known.is_of(self.turn, since)):
                 continue
+            if self._is_repeatable(known):
+                continue
             if self._take_recorded(item, known):
                 self.on_done(known_as(known))
             elif not item.tickets:
                 await self._find_tickets(item, known)
+
+    def _is_repeatable(self, known: CallRecord) -> bool:
+        """Return whether its process ended while it ran, and doing it again does no more than doing it once."""
+        entry = self.dispatcher.registry.get(known.call.name)
+        return entry is not None and entry.repeatable and _was_broken_off(known)
 
     async def _find_tickets(self, item: BatchCall, known: CallRecord) -> None:
         if self.scope.tickets is None:
@@ -339,6 +346,13 @@ def _never_began(known: CallRecord) -> bool:
         and failure is not None
         and failure.kind == "Cancelled"
     )
+
+
+def _was_broken_off(known: CallRecord) -> bool:
+    """Return whether ``Store.recover`` ended it after its handler had started."""
+    failure = None if known.result is None else known.result.failure
+    ended = known.status is ToolCallStatus.FAILED and known.handler_started
+    return ended and failure is not None and failure.kind == "Cancelled"
 
 
 def _has_effects(record: TicketRecord) -> bool:

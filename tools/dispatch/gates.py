@@ -275,7 +275,7 @@ async def _heard(current: CallInProgress, ticket: SuspendTicket, answer: Answer)
             )
     if answer.action == "cancel":
         return failed(name, Cancelled(answer.reason or "given up by the person who was asked"), inside=False)
-    if answer.denied:
+    if answer.denied and not ticket.relays:
         return failed(name, Denied(_refusal(answer)), inside=False)
     if ticket.resume_mode == "use_as_result":
         return ToolResult.success(name, answer.payload)

@@ -22,8 +22,8 @@ from tools.judge.rules.environment import loads
 from tools.judge.setting import Setting
 from tools.judge.shell import ShellSyntaxError, ShellTooComplex, parse, tree
 
-TALKS_ONLY = frozenset({"todo", "clarify", "session_search"})
-"""Tools of ours of the kind ``other`` that change nothing outside of the conversation."""
+TALKS_ONLY = frozenset({"todo", "clarify", "session_search", "delegate_task"})
+"""Tools of ours of the kind ``other`` that change nothing outside of the conversation; what a delegate calls is judged itself."""
 
 KEEPS = {"memory": "memory changes what later sessions are told"}
 """Tools of ours that change something that lasts, though no file or command of the person's."""

@@ -184,6 +184,7 @@ async def _open(crib: Crib, args: argparse.Namespace) -> Session:
         choice=choice,
         mode=mode_of(args, crib.config),
     )
+    session.delegates.alone = True
     try:
         if goes_on and find_endpoint(crib.config, await own_choice(session, choice)) is None:
             raise no_model("run TASK")

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent.conversation.forking import PARENT, Forked, fork
+from agent.conversation.forking import Forked, fork
+from agent.conversation.lineage import PARENT
 from agent.models import ModelChoice
 from agent.run import Crib, assemble
 from toolcrib import ToolcribError

@@ -170,3 +170,20 @@ def test_what_a_process_that_died_had_asked_is_withdrawn(desk: Any) -> None:
     assert go(desk, [BatchCall(call)], turn="reply", since=0.0)
     assert desk.ran == ["c0"]
     assert asyncio.run(desk.store.tickets.pending("session")) == []
+
+
+@pytest.mark.parametrize("repeatable", [True, False])
+def test_a_call_that_may_have_run_begins_anew_only_where_its_tool_is_repeatable(desk: Any, repeatable: bool) -> None:
+    """Its process ended while the handler ran."""
+    desk.tool("again", lambda args, ctx: desk.ran.append(ctx.call_id), repeatable=repeatable)
+    call = ToolCall("c0", "again", {})
+    asyncio.run(desk.store.ledger.open(call, "session", ToolCallStatus.RUNNING, turn="reply"))
+    asyncio.run(desk.store.ledger.handler_started("session", "c0"))
+    next_process = Fence()
+    next_process.lease = asyncio.run(desk.store.leases.take("session", "next", 60))
+    asyncio.run(desk.store.fenced(next_process).recover("session"))
+    items = [BatchCall(call)]
+    assert go(desk, items, turn="reply", since=0.0)
+    assert items[0].executed is not None
+    assert items[0].executed.result.is_success == repeatable
+    assert desk.ran == ["c0"] * repeatable

@@ -33,6 +33,7 @@ def test_one_is_made_changed_compared_and_taken_out(run: Any, config: Any, agree
         ["-", "search_files"],
         ["-", "memory"],
         ["-", "session_search"],
+        ["-", "delegate_task"],
         ["-", "clarify"],
     ]
     agree()
@@ -86,6 +87,7 @@ def test_what_a_change_would_do_is_told_and_not_done(run: Any, config: Any) -> N
         "todo",
         "memory",
         "session_search",
+        "delegate_task",
     }
     assert "(no session can be opened: unknown toolset 'gone'" in one
     assert run("toolsets", "resolve", "--with", "display.color=never").out == "nobody would get other tools or approvals\n"

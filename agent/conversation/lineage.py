@@ -1,0 +1,54 @@
+"""Lineage of a session: which one it comes from and why, in what the store keeps of where and how it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from agent.backends import Location
+
+PARENT = "parent"
+"""Key of the session's parent, by its id."""
+WHY = "why"
+"""Key of the reason for which it was begun: ``DELEGATE`` or ``FORK``."""
+DEPTH = "depth"
+"""Key of the number of delegates above it, itself included."""
+ORDER = "order"
+"""Key of a delegate's task, as agent.delegates.orders writes it."""
+
+DELEGATE, FORK = "delegate", "fork"
+_KEYS = (PARENT, WHY, DEPTH, ORDER)
+
+
+def kept_lineage(place: Mapping[str, str]) -> dict[str, str]:
+    """Return the entries of ``SessionInfo.place`` that say where the session comes from."""
+    return {key: place[key] for key in _KEYS if key in place}
+
+
+def without_lineage(place: Mapping[str, str]) -> dict[str, str]:
+    """Return the other entries."""
+    return {key: text for key, text in place.items() if key not in _KEYS}
+
+
+def depth_of(place: Mapping[str, str]) -> int:
+    """Return how many delegates a session is below one of a person; 0 for that one. What can't be read is deep."""
+    text = place.get(DEPTH, "0")
+    return int(text) if text.isascii() and text.isdecimal() else 1_000_000
+
+
+def is_delegate(place: Mapping[str, str]) -> bool:
+    """Return True for the session of a delegate."""
+    return place.get(WHY) == DELEGATE
+
+
+class Descent(NamedTuple):
+    """What a delegate's session has of its parent's: the tools that it may call, where it runs, and the model that is asked.
+
+    ``place`` are its entries of lineage.
+    """
+
+    names: Sequence[str]
+    location: Location
+    place: Mapping[str, str]
+    via: Mapping[str, str]

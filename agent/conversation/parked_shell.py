@@ -1,0 +1,32 @@
+"""The shell of a parked run: what of it is kept, and how another process brings it back."""
+
+from __future__ import annotations
+
+from agent.conversation.state import ParkedShell
+from toolcrib import Portable, PortableState
+from tools.dispatch.scope import CallScope
+from tools.redact import may_be_secret
+
+
+async def portable_shell(scope: CallScope, before: ParkedShell | None) -> ParkedShell | None:
+    """Return the folder and exported variables of its commands, without secrets; ``before`` where it never opened a shell."""
+    environment = scope.opened
+    if environment is None or not isinstance(environment, Portable):
+        return before
+    state = await environment.portable_state()
+    redactor = scope.redactor
+    kept = {
+        name: value
+        for name, value in state.variables.items()
+        if not (may_be_secret(name, value) or redactor.touches(f"{name}={value}"))
+    }
+    return ParkedShell(state.cwd, kept)
+
+
+async def restore_shell(scope: CallScope, shell: ParkedShell | None) -> None:
+    """Bring back the folder and the variables that a parked run had, where this process has not opened a shell yet.
+
+    Raises EnvironmentFailed.
+    """
+    if shell is not None and scope.opened is None and isinstance(environment := scope.environment, Portable):
+        await environment.restore_state(PortableState(shell.cwd, dict(shell.variables)))

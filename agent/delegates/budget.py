@@ -1,0 +1,90 @@
+"""Budget of a delegate: turns and seconds of its own, and a share of the tokens and the money that its parent's run has left."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agent.conversation.limits import RunLimits
+from agent.delegates.orders import TOOL
+
+if TYPE_CHECKING:
+    from agent.config._model import DelegatesConfig
+    from agent.conversation.state import RunState
+    from agent.delegates.orders import Order
+    from toolcrib import ExecutedCall
+
+
+class Share(NamedTuple):
+    """Tokens and money set aside for one delegate, None for no limit."""
+
+    tokens: int | None = None
+    cost: float | None = None
+
+
+def share_of(run: RunState | None, limits: RunLimits, taken: list[Share], slots: int) -> Share:
+    """Return the share of a delegate that begins now. ``taken`` are those of the delegates at work, of at most ``slots``: the
+    shares of all never exceed what the run has left. ``limits`` are those where no run is under way.
+    """
+    limits = limits if run is None else run.limits
+    free = max(slots - len(taken), 1)
+    tokens, cost = limits.max_tokens, limits.max_cost
+    if tokens is not None:
+        used = 0 if run is None else int(run.usage.get("input", 0)) + int(run.usage.get("output", 0))
+        tokens = max((tokens - used - sum(one.tokens or 0 for one in taken)) // free, 1)
+    if cost is not None:
+        spent = 0.0 if run is None else run.cost
+        cost = max((cost - spent - sum(one.cost or 0.0 for one in taken)) / free, 1e-9)
+    return Share(tokens, cost)
+
+
+def limits_of(order: Order, settings: DelegatesConfig, parent: RunLimits, share: Share) -> RunLimits:
+    """Return the limits of the delegate's run: at its last turn it is always asked for its answer."""
+    turns = settings.max_turns if order.turns is None else min(order.turns, settings.max_turns)
+    return replace(parent, max_turns=turns, on_max_turns="final_answer", max_tokens=share.tokens, max_cost=share.cost)
+
+
+class Allowance:
+    """Seconds that a delegate has, less those in which a person is asked. ``clock`` counts seconds."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._left = seconds
+        self._clock = clock
+        self._since = clock()
+        self._asking = 0
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left now."""
+        return self._left if self._asking else self._left - (self._clock() - self._since)
+
+    def stop(self) -> None:
+        """Stop the clock while a person is asked; several may be at once."""
+        self._left, self._asking = self.left, self._asking + 1
+
+    def go_on(self) -> None:
+        """Let it run again once the last of them was answered."""
+        self._asking -= 1
+        self._since = self._clock()
+
+
+def charged(state: RunState, executed: Sequence[ExecutedCall]) -> RunState:
+    """Return the run with what the delegates of these calls used."""
+    for one in executed:
+        data = one.result.data
+        if one.call.name == TOOL and isinstance(data, Mapping):
+            state = charge(state, data)
+    return state
+
+
+def charge(state: RunState, spent: Mapping[str, Any]) -> RunState:
+    """Return the run with ``usage`` and ``cost`` of a delegate added to its own."""
+    used, cost = spent.get("usage"), spent.get("cost")
+    if isinstance(used, Mapping):
+        total = Counter(state.usage)
+        total.update({name: count for name, count in used.items() if isinstance(count, int)})
+        state = replace(state, usage=dict(total))
+    return replace(state, cost=state.cost + cost) if isinstance(cost, int | float) else state

@@ -1,0 +1,175 @@
+"""One delegate: a session of its own, driven from its task to its outcome, or as far as a question lets it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+from agent.conversation.state import RunResult, RunState
+from agent.events import Event, ModelAnswered, ToolStarted
+from toolcrib import ToolcribError
+from toolcrib._dataclass import dataclass
+from tools.judge.findings import visible
+
+if TYPE_CHECKING:
+    from agent.conversation.limits import RunLimits
+    from agent.conversation.session import Session
+    from agent.delegates.budget import Allowance
+    from agent.delegates.orders import Order
+    from toolcrib._types import Json
+
+MOST_ANSWER = 12_000
+"""Characters of an answer that the parent's model reads; of a longer one the beginning, and how to read all of it."""
+_END_SECONDS = 10.0
+"""Seconds that a delegate may take to end when it is stopped; commands get two."""
+_ID_CHARS, _ARGS_CHARS = 12, 100
+
+
+@dataclass(frozen=True, slots=True)
+class DelegateOutcome:
+    """What came of a delegate. ``ended`` is a RunResult's reason, ``time``, or the kind of the error that is the ``problem``.
+
+    ``place`` is that of its answer in its session. ``tickets`` are those that it waits for.
+    """
+
+    ended: str
+    answer: str = ""
+    problem: str = ""
+    turns: int = 0
+    usage: Mapping[str, int] = field(default_factory=dict)
+    cost: float | None = None
+    place: int = 0
+    tickets: Sequence[str] = ()
+
+    def clipped(self, session_id: str) -> str:
+        """Return the answer as the parent's model reads it."""
+        if len(self.answer) <= MOST_ANSWER:
+            return self.answer
+        how = f'session_search with session "{session_id[:_ID_CHARS]}", around {self.place} and page 1'
+        return f"{self.answer[:MOST_ANSWER]}\n[... {len(self.answer):,} characters in all; {how}, 2 and so on reads them]"
+
+    def data(self, session_id: str, name: str) -> dict[str, Json]:
+        """Return the result of the call."""
+        return {
+            "delegate": session_id[:_ID_CHARS],
+            "name": name,
+            "ended": self.ended,
+            "answer": self.clipped(session_id),
+            **({"problem": self.problem} if self.problem else {}),
+            "turns": self.turns,
+            "usage": dict(self.usage),
+            **({} if self.cost is None else {"cost": self.cost}),
+        }
+
+
+class Delegate:
+    """``session_id`` is that of its session, the same each time. ``report`` is told in a line what it does."""
+
+    def __init__(
+        self,
+        session_id: str,
+        order: Order,
+        allowance: Allowance,
+        parent: Session,
+        report: Callable[[str], object] = lambda line: None,
+    ) -> None:
+        self.id = session_id
+        self.order = order
+        self.outcome: DelegateOutcome | None = None
+        """What came of it, once it has ended; also where its end was awaited in vain."""
+        self._allowance = allowance
+        self._parent = parent
+        self._report = report
+
+    async def run(self, child: Session, limits: RunLimits) -> DelegateOutcome:
+        """Do the task, or go on with it where an ended process left it. Where this is cancelled, the delegate is stopped and its
+        end awaited first: it never works on unseen. The session is closed then. Raises StoreFailed.
+        """
+        child.watch = self._seen
+        work = asyncio.create_task(self._drive(child, limits))
+        late = False
+        try:
+            while not work.done():
+                left = self._allowance.left
+                if left <= 0:
+                    late = True
+                    child.stop()
+                await asyncio.wait({work}, timeout=_END_SECONDS if late else min(max(left, 0.01), 1.0))
+                if late:
+                    break
+        except asyncio.CancelledError:
+            child.stop()
+            await _ended(work)
+            if work.done() and not work.cancelled():
+                self.outcome = await self._outcome(child, work, late=False)
+            raise
+        finally:
+            if not work.done():
+                work.cancel()
+            with contextlib.suppress(ToolcribError):
+                await child.close()
+        self.outcome = await self._outcome(child, work, late=late)
+        return self.outcome
+
+    async def _drive(self, child: Session, limits: RunLimits) -> RunResult | None:
+        await self.say(child, limits)
+        return await child.advance()
+
+    async def say(self, child: Session, limits: RunLimits) -> None:
+        """Put the task into its inbox, once. Raises StoreFailed."""
+        await child.say(self.order.message, key="task", limits=limits)
+
+    async def _outcome(self, child: Session, work: asyncio.Task[RunResult | None], *, late: bool) -> DelegateOutcome:
+        problem, ended = "", "interrupted"
+        tickets: Sequence[str] = ()
+        result: RunResult | None = None
+        try:
+            result = None if not work.done() or work.cancelled() else work.result()
+        except ToolcribError as error:
+            problem, ended = str(error), type(error).__name__
+        last = await child.transcript.last()
+        answer = str(last.get("text", "")) if last.get("role") == "assistant" and not last.get("calls") else ""
+        run = child.run
+        if result is not None:
+            ended, answer, tickets = result.stopped, result.text, tuple(result.tickets)
+        elif not problem and run is None and answer:
+            ended = "done"  # by a process that ended before it could tell
+        turns, usage, cost = await self._used(child, run)
+        if late and ended == "interrupted":
+            ended, problem = "time", "it had no more time; what it did stays done"
+        return DelegateOutcome(ended, answer, problem, turns, usage, cost, max(child.transcript.count - 1, 0), tickets)
+
+    async def _used(self, child: Session, run: RunState | None) -> tuple[int, Mapping[str, int], float | None]:
+        if run is not None:
+            priced = run.limits.prices is not None or run.cost > 0
+            return run.turn, dict(run.usage), run.cost if priced else None
+        sums = [one for one in await child.store.usage.sums(session_id=self.id) if not one.tool]
+        usage = {name: sum(getattr(one, name) for one in sums) for name in ("input", "output", "cached", "reasoning")}
+        costs = [one.cost for one in sums if one.cost is not None]
+        used = {name: count for name, count in usage.items() if count}
+        return sum(one.count for one in sums), used, sum(costs) if costs else None
+
+    def _seen(self, event: Event) -> None:
+        if isinstance(event, ModelAnswered):
+            self._parent.watch(event)
+        elif isinstance(event, ToolStarted) and event.call.fault is None:
+            self._report(f"{self.order.name}: {event.emoji} {event.call.name} {_about(event.call.args)}".rstrip())
+
+
+def _about(args: Any) -> str:
+    """Return the first text among a call's arguments, in one short line."""
+    texts = [value for value in args.values() if isinstance(value, str)] if isinstance(args, Mapping) else []
+    text = " ".join(texts[0].split()) if texts else ""
+    return visible(text if len(text) <= _ARGS_CHARS else f"{text[:_ARGS_CHARS]}…", _ARGS_CHARS + 1)
+
+
+async def _ended(work: asyncio.Task[Any]) -> None:
+    """Wait until the work has ended, for some seconds, also where whoever waits is cancelled once more."""
+    give_up = time.monotonic() + _END_SECONDS
+    while not work.done() and (left := give_up - time.monotonic()) > 0:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait({work}, timeout=left)

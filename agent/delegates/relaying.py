@@ -1,0 +1,135 @@
+"""A delegate's questions, brought to whoever answers its parent's: asked there now, or parked under the parent's session."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agent.conversation.answers import record_answer
+from agent.smart import person_behind
+from toolcrib import Answer, Denied, NotFound, SuspendTicket, ToolCall, ToolCallContext
+from toolcrib._entry import is_async_callable
+from toolcrib._store import Store, TicketRecord
+from toolcrib._types import Json
+from tools.dispatch.threads import in_own_thread
+
+if TYPE_CHECKING:
+    from agent.conversation.session import Session
+    from agent.delegates.budget import Allowance
+
+ABOUT = "delegate"
+"""Parameter of a ticket: the delegate's name and task."""
+_LOOKS = 0.2
+
+
+class Relay:
+    """An asker (see CallScope) that has the parent's asker ask, with the delegate's name and task. Nobody there means no.
+
+    A delegate in the background asks while its parent is at work: between its runs nobody expects a question.
+    """
+
+    def __init__(self, parent: Session, about: Mapping[str, Json], allowance: Allowance, *, background: bool) -> None:
+        self._parent = parent
+        self._about = about
+        self._allowance = allowance
+        self._background = background
+
+    async def __call__(self, ticket: SuspendTicket, ctx: ToolCallContext) -> Answer | None:
+        self._allowance.stop()
+        try:
+            if self._background and (answer := await self._waited(ticket.id)) is not None:
+                return answer
+            asker = person_behind(self._parent.scope.asker)
+            if asker is None:
+                return None
+            shown = told(ticket, self._about)
+            given = asker(shown, ctx) if is_async_callable(asker) else await in_own_thread(asker, shown, ctx)
+            while inspect.isawaitable(given):
+                given = await given
+            return given
+        finally:
+            self._allowance.go_on()
+
+    async def _waited(self, ticket_id: str) -> Answer | None:
+        """Wait until the parent is at work; an answer that came from elsewhere meanwhile is returned."""
+        while not self._parent.turnstile.is_taken:
+            record = await self._parent.store.tickets.get(ticket_id)
+            if record is not None and record.answer is not None:
+                return record.answer
+            await asyncio.sleep(_LOOKS)
+        return None
+
+
+def told(ticket: SuspendTicket, about: Mapping[str, Json]) -> SuspendTicket:
+    """Return the ticket with the delegate's name and task in what is shown of it."""
+    if ABOUT in ticket.parameters:
+        return ticket
+    message = f"{about['name']} (a delegate, for: {about['task']}) asks: {ticket.message}"
+    return replace(ticket, message=message, parameters={**ticket.parameters, ABOUT: dict(about)})
+
+
+def stand_in(ticket: SuspendTicket, about: Mapping[str, Json]) -> SuspendTicket:
+    """Return the ticket that stands for a delegate's parked one under the parent's session; it binds that one's id."""
+    shown, call = told(ticket, about), ticket.call
+    asks: dict[str, Json] = {} if call is None else {"call": {"name": call.name, "args": call.args}}
+    return SuspendTicket(
+        shown.action,
+        shown.message,
+        None,
+        {**shown.parameters, **asks, "relays": ticket.id},
+        ticket.response_schema,
+        "replay" if ticket.resume_mode == "replay" else "pass_to_tool",
+        binds=ticket.id,
+    )
+
+
+async def hand_on(store: Store, session_id: str, answer_to: Callable[[str], Answer | None]) -> None:
+    """Settle the delegate's own tickets by what was answered to those that stand for them. ``answer_to`` takes their ids."""
+    for record in await store.tickets.pending(session_id):
+        answer = answer_to(record.ticket.id)
+        if answer is not None:
+            await settle(store, record.ticket.id, answer)
+
+
+async def settle(store: Store, ticket_id: str, answer: Answer) -> None:
+    """Answer the delegate's ticket as the one that stands for it was; one that was settled before stays as it is."""
+    try:
+        await record_answer(store, replace(answer, ticket_id=ticket_id, decision_id=f"{answer.decision_id}-{ticket_id}"))
+    except (Denied, NotFound):
+        return
+
+
+async def answered_under(
+    store: Store, parent: str, records: Sequence[TicketRecord], about: Mapping[str, Json], said: Callable[[SuspendTicket], None]
+) -> None:
+    """Park the delegate's questions under the parent's session, and return once one of them was settled, its own with it.
+
+    For a delegate that no call of its parent's waits for.
+    """
+    known = {one.ticket.relays: one.ticket.id for one in await store.tickets.pending(parent) if one.ticket.relays}
+    waiting: dict[str, str] = {}
+    for record in records:
+        own = record.ticket.id
+        if own not in known:
+            ticket, call = stand_in(record.ticket, about), record.ticket.call or ToolCall("", "?", {})
+            ticket = replace(ticket, call=replace(call, id=f"{record.session_id}:{call.id}"))  # no id of a call of the parent's
+            await store.tickets.put(replace(record, ticket=ticket, session_id=parent))
+            known[own] = ticket.id
+            said(ticket)
+        waiting[known[own]] = own
+    while not await _one_is_settled(store, waiting):  # noqa: ASYNC110 - other processes settle them too
+        await asyncio.sleep(_LOOKS)
+
+
+async def _one_is_settled(store: Store, waiting: Mapping[str, str]) -> bool:
+    for standing, own in waiting.items():
+        for here, there in ((standing, own), (own, standing)):
+            record = await store.tickets.get(here)
+            if record is None or record.state != "pending":
+                if record is not None and record.answer is not None:
+                    await settle(store, there, record.answer)
+                return True
+    return False

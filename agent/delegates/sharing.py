@@ -1,0 +1,82 @@
+"""The parent's journal and undo, as a delegate's session uses them: what one of them downloads or writes, both know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from toolcrib import ToolCallContext
+from toolcrib._records import NO_ENTRIES
+from toolcrib._undo import Keeping, UndoLog
+from tools.approval.origins import Origins, SessionFiles
+
+if TYPE_CHECKING:
+    from tools.judge.meaning.value import Taint
+
+
+class SharedFiles(SessionFiles):
+    """Origins of files: those of the session ``shared_id``, which ``shared`` knows, whoever asks or adds.
+
+    Variables of the shell alone are the delegate's own, kept by ``own``: it has a shell of its own.
+    """
+
+    def __init__(self, shared: SessionFiles, shared_id: str, own: SessionFiles) -> None:
+        super().__init__()
+        self._shared = shared
+        self._shared_id = shared_id
+        self._own = own
+
+    def known(self, session_id: str) -> Origins | None:
+        """Return what is known without asking the store; None where it has to be asked."""
+        shared, own = self._shared.known(self._shared_id), self._own.known(session_id)
+        return None if shared is None or own is None else replace(shared, made=own.made)
+
+    async def of(self, session_id: str) -> Origins:
+        """Return what is known. Never raises."""
+        own = await self._own.of(session_id)
+        return replace(await self._shared.of(self._shared_id), made=own.made)
+
+    async def remember(
+        self,
+        session_id: str,
+        taints: Mapping[str, Taint],
+        copies: Mapping[str, str] = NO_ENTRIES,
+        made: Mapping[str, tuple[str, str]] | None = None,
+    ) -> None:
+        """Add to what both know. Raises StoreFailed: what is not remembered must not happen."""
+        await self._shared.remember(self._shared_id, taints, copies)
+        if made is not None:
+            await self._own.remember(session_id, {}, {}, made)
+
+    def forget(self, session_id: str) -> None:
+        """Let go of what was read; the store still knows."""
+        self._shared.forget(self._shared_id)
+        self._own.forget(session_id)
+
+
+class SharedUndo:
+    """Keeps old contents in the parent's log, at the parent's turn: undoing that turn takes the delegate's changes back too."""
+
+    def __init__(self, log: UndoLog) -> None:
+        self._log = log
+
+    @property
+    def turn(self) -> int:
+        """The parent's turn, whatever the delegate's own is."""
+        return self._log.turn
+
+    @turn.setter
+    def turn(self, number: int) -> None:
+        """Leave it as it is."""
+
+    def changing(self, ctx: ToolCallContext, paths: Sequence[str]) -> AbstractAsyncContextManager[Keeping]:
+        """Keep these files as UndoLog.changing does."""
+        return self._log.changing(ctx, paths)
+
+
+if TYPE_CHECKING:
+
+    def _conforms(log: SharedUndo) -> UndoLog:
+        return log

@@ -1,0 +1,58 @@
+"""Shares of a run's budget, and the clock of a delegate."""
+
+from __future__ import annotations
+
+from agent.config import Config
+from agent.conversation.limits import RunLimits
+from agent.conversation.state import RunState
+from agent.delegates.budget import Allowance, Share, charge, limits_of, share_of
+from agent.delegates.orders import Order
+from toolcrib import Principal
+
+
+def test_shares_of_all_who_work_never_exceed_what_is_left() -> None:
+    run = RunState(
+        id="r", session_id="s", limits=RunLimits(max_tokens=1_000, max_cost=3.0), usage={"input": 80, "output": 20}, cost=0.0
+    )
+    taken: list[Share] = []
+    for _ in range(3):
+        taken.append(share_of(run, RunLimits(), taken, 3))
+    assert [share.tokens for share in taken] == [300, 300, 300]
+    assert [round(share.cost or 0, 6) for share in taken] == [1.0, 1.0, 1.0]
+    assert share_of(None, RunLimits(), [], 3) == Share(None, None)
+
+
+def test_a_spent_budget_leaves_next_to_nothing() -> None:
+    run = RunState(id="r", session_id="s", limits=RunLimits(max_tokens=100, max_cost=1.0), usage={"input": 150}, cost=2.0)
+    share = share_of(run, RunLimits(), [], 3)
+    assert (share.tokens, share.cost) == (1, 1e-9)
+
+
+def test_turns_are_at_most_what_is_configured() -> None:
+    settings = Config().delegates
+    order = Order("n", "t", Principal())
+    assert limits_of(order, settings, RunLimits(on_max_turns="error"), Share()).max_turns == settings.max_turns
+    assert limits_of(order._replace(turns=2), settings, RunLimits(), Share()).max_turns == 2
+    assert limits_of(order._replace(turns=10**6), settings, RunLimits(), Share()).max_turns == settings.max_turns
+
+
+def test_the_clock_stands_still_while_somebody_is_asked() -> None:
+    now = 0.0
+    allowance = Allowance(10, lambda: now)
+    now = 4.0
+    assert allowance.left == 6
+    allowance.stop()
+    now = 100.0
+    allowance.stop()
+    allowance.go_on()
+    assert allowance.left == 6
+    allowance.go_on()
+    now = 101.0
+    assert allowance.left == 5
+
+
+def test_what_a_delegate_used_is_added() -> None:
+    run = RunState(id="r", session_id="s", usage={"input": 1}, cost=0.5)
+    after = charge(run, {"usage": {"input": 2, "output": 3, "odd": "x"}, "cost": 0.25})
+    assert (dict(after.usage), after.cost) == ({"input": 3, "output": 3}, 0.75)
+    assert charge(run, {"usage": None, "cost": None}) == run

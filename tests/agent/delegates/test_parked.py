@@ -1,0 +1,123 @@
+"""A delegate's question where runs are parked: it waits under its parent's session, and is answered there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.approvals import Approvals
+from agent.conversation import lineage
+from agent.run import Agent, RunResult
+from toolcrib.testing import ChatServer
+from tools.approval.prompt import prompt_of
+
+Start = Callable[..., Any]
+DONE = ChatServer.text("done")
+YES = {"approved": True, "scope": "once"}
+
+
+def scripts(*commands: str) -> dict[str, Any]:
+    calls = [("terminal", {"command": command}) for command in commands]
+    order = ("delegate_task", {"task": "tidy up", "name": "tidier"})
+    return {"go": [ChatServer.calls(order), DONE], "tidy": [ChatServer.calls(*calls), ChatServer.text("I did.")]}
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["same process", "another process"])
+@pytest.mark.parametrize("agrees", [True, False])
+def test_the_answer_reaches_the_delegate(tmp_path: Path, task_server: Any, agrees: bool, again: bool) -> None:
+    """A no is for the delegate's model, which goes on; the call of the parent is not refused by it."""
+    (tmp_path / "build").mkdir()
+    payload = YES if agrees else {"approved": False, "reason": "not today"}
+
+    async def main() -> None:
+        with task_server(scripts("rm -rf build")) as server:
+            options = {"model": "m", "base_url": server.base_url, "project_dir": tmp_path, "parks": True}
+            agent = Agent(**options)
+            result = await agent.aask("go")
+            assert (result.stopped, len(result.tickets)) == ("parked", 1)
+            record = await agent.crib.store.tickets.get(result.tickets[0])
+            assert record is not None
+            assert record.session_id == agent.session.id
+            shown = str(prompt_of(record.ticket))
+            assert shown.startswith("terminal wants to run:\n  │ rm -rf build\n  asked by the delegate tidier, whose task is:\n")
+            approvals = Approvals(agent.crib.store, agent.crib.grants)
+            assert [one.ticket.id for one in await approvals.pending()] == list(result.tickets), "it is listed once"
+            if again:
+                session_id = agent.session.id
+                await agent.aclose()
+                agent = Agent(**options, resume=session_id)
+            await agent.answer(result.tickets[0], payload)
+            resumed = await agent.resume_run()
+            assert resumed is not None
+            assert (resumed.stopped, resumed.text) == ("done", "done")
+            assert json.loads(server.results("go")[0])["answer"] == "I did."
+            assert ("not today" in server.results("tidy")[0]) != agrees
+            assert len(server.talks["tidy"]) == 2
+            assert await agent.crib.store.tickets.pending() == []
+            await agent.aclose()
+        assert (tmp_path / "build").exists() != agrees
+
+    asyncio.run(main())
+
+
+def test_several_questions_come_one_after_another(tmp_path: Path, task_server: Any) -> None:
+    async def main() -> None:
+        for name in ("a", "b"):
+            (tmp_path / name).mkdir()
+        with task_server(scripts("rm -rf a", "rm -rf b")) as server:
+            async with Agent(model="m", base_url=server.base_url, project_dir=tmp_path, parks=True) as agent:
+                result: RunResult | None = await agent.aask("go")
+                for _ in range(2):
+                    assert result is not None
+                    assert len(result.tickets) == 1
+                    await agent.answer(result.tickets[0], YES)
+                    result = await agent.resume_run()
+                assert result is not None
+                assert result.text == "done"
+        assert not (tmp_path / "a").exists()
+        assert not (tmp_path / "b").exists()
+
+    asyncio.run(main())
+
+
+def test_what_is_granted_there_covers_the_delegate_alone(tmp_path: Path, task_server: Any) -> None:
+    async def main() -> None:
+        (tmp_path / "build").mkdir()
+        with task_server(scripts("rm -rf build")) as server:
+            async with Agent(model="m", base_url=server.base_url, project_dir=tmp_path, parks=True) as agent:
+                result = await agent.aask("go")
+                await agent.answer(result.tickets[0], {"approved": True, "scope": "session"})
+                await agent.resume_run()
+                store = agent.crib.store
+                (child,) = [one.id for one in await store.sessions.list(9) if lineage.is_delegate(one.place)]
+                assert [grant.session_id for grant in await store.grants.all()] == [child]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("how", ["cancelled", "another message"])
+def test_a_call_that_is_given_up_ends_its_delegate(tmp_path: Path, task_server: Any, how: str) -> None:
+    async def main() -> None:
+        (tmp_path / "build").mkdir()
+        script = scripts("rm -rf build")
+        with task_server(script) as server:
+            async with Agent(model="m", base_url=server.base_url, project_dir=tmp_path, parks=True) as agent:
+                await agent.aask("go")
+                store = agent.crib.store
+                (child,) = [one.id for one in await store.sessions.list(9) if lineage.is_delegate(one.place)]
+                if how == "cancelled":
+                    await agent.session.give_up()
+                else:
+                    await agent.session.say("stop", mode="interrupt")
+                    server.scripts["go"] = [DONE]
+                    await agent.resume_run()
+                assert await store.runs.current(child) is None
+                assert await store.tickets.pending() == []
+        assert (tmp_path / "build").exists()
+
+    asyncio.run(main())

@@ -1,0 +1,62 @@
+"""The ticket of a call that needs a person's yes: what is asked, and what an answer looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from toolcrib import SuspendTicket, ToolCall, ToolCallContext
+from toolcrib._types import Json
+from tools.approval.binding import paths_of
+from tools.approval.differences import Differences
+from tools.approval.offers import Asked, offers
+from tools.approval.prompt import MOST_PLAIN, worded
+from tools.judge.findings import digestible, visible
+
+ANSWER_SCHEMA: Mapping[str, Json] = {
+    "type": "object",
+    "properties": {
+        "approved": {"type": "boolean"},
+        "scope": {"enum": ["once", "path", "task", "session", "uses", "until", "always"]},
+        "uses": {"type": "integer", "minimum": 1},
+        "minutes": {"type": "integer", "minimum": 1},
+        "reason": {"type": "string"},
+    },
+    "required": ["approved"],
+}
+
+
+def ticket_of(
+    action: str,
+    asked: Asked,
+    delegate: Mapping[str, str] | None,
+    call: ToolCall,
+    ctx: ToolCallContext,
+    binds: str,
+    changed: Differences | None,
+) -> SuspendTicket:
+    """Return the question about a call. ``delegate`` is who calls, where it is not the session's own model."""
+    command, cwd, findings = asked.command, asked.cwd, asked.findings
+    covered = offers(asked)
+    parameters: dict[str, Json] = {
+        "tool": call.name,
+        "findings": [digestible(finding) for finding in findings],
+        "scopes": list(covered),
+        "covers": covered,
+        "where": ctx.environment.identity,
+    }
+    if delegate is not None:
+        parameters["delegate"] = dict(delegate)
+    if cwd:
+        parameters["cwd"] = cwd
+    if command is not None:
+        parameters["command"] = command
+    else:
+        paths = paths_of(ctx.effects)
+        parameters |= {"path": paths[0]} if len(paths) == 1 else {"paths": paths} if paths else {}
+    if changed is not None:
+        parameters |= {"diff": changed.text, "diff_for": sorted(changed.stands_for)}
+    parameters["prompt"] = str(worded(call.name, call.args, parameters, most=MOST_PLAIN))
+    whys = "; ".join(dict.fromkeys(finding.why for finding in findings))
+    shown = command if command is not None else parameters.get("path", call.name)
+    message = f"{call.name}: {visible(str(shown))}\n{visible(whys)}"
+    return SuspendTicket(action, message, call, parameters, ANSWER_SCHEMA, binds=binds)
