@@ -231,7 +231,7 @@ def test_of_each_key_it_is_decided_whether_a_person_must_agree_to_it() -> None:
         "model.protocol", "model.name", "model.stream", "model.max_output_tokens", "model.thinking", "model.session_mode",
         "model.first_byte_timeout", "model.between_bytes_timeout", "model.reply_timeout", "model.prices", "model.context_window",
         "compression.enabled", "compression.threshold", "compression.model", "compression.summary_timeout",
-        "run", "retry", "tools.timeout", "tools.max_result_chars", "instructions", "terminal.cwd", "terminal.timeout",
+        "run", "delegates", "retry", "tools.timeout", "tools.max_result_chars", "instructions", "terminal.cwd",
         "store.synchronous", "memory", "undo", "display", "max_turns",
         "profiles",  # by the keys in them
         "command_allowlist",  # has a confirmation of its own
