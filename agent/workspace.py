@@ -184,6 +184,8 @@ class Workspace:
             activity_sink=None if sink is None else RedactingSink(sink, redactor),
             ledger=store.ledger,
             tickets=store.tickets,
+            states=store.state,
+            profile=self.config.profile,
             redactor=redactor,
             undo=None if keeps is None else keeps.log(identity.session_id),
             policy=self.policy_for(store, redactor),

@@ -6,11 +6,14 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, cast
+from types import MappingProxyType
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from toolcrib._dataclass import dataclass
 from toolcrib._effects import Effect
 from toolcrib._environment import Environment
+from toolcrib._errors import Internal
+from toolcrib._state import SHARED, StateKey, StateScope, StateSnapshot, StateValue, typed
 from toolcrib._types import Answer, Json, ToolCall
 from toolcrib._undo import UndoLog
 
@@ -86,14 +89,6 @@ class AgentSpec:
     options: Mapping[str, Json] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class StateKey(Generic[T]):
-    """A typed name in the session's state: ``PREFS = StateKey("prefs", dict)``."""
-
-    name: str
-    type: type[T]
-
-
 class ProgressStatus(StrEnum):
     """State of a tool's progress, as it reports it."""
 
@@ -141,7 +136,7 @@ class ScopeView(Protocol):
         ...
 
     @property
-    def state(self) -> Mapping[str, Json]:
+    def state(self) -> StateSnapshot:
         """Replaced as a whole when it changes, so holding it is a snapshot."""
         ...
 
@@ -198,6 +193,9 @@ class _Done:
 
 _DONE = _Done()
 _MINT = object()
+SharedState: TypeAlias = Mapping[StateScope, Mapping[str, StateValue]]
+_NO_STATE: Mapping[str, Json] = MappingProxyType({})
+_NO_SHARED: SharedState = MappingProxyType({})
 
 
 class ToolCallContext:
@@ -206,7 +204,17 @@ class ToolCallContext:
     The ``report_*`` methods may be awaited or not, and do nothing where no one listens (002-18).
     """
 
-    __slots__ = ("_scope", "answers", "call", "effects", "resume_input", "snapshot", "used_environment")
+    __slots__ = (
+        "_own_state",
+        "_scope",
+        "_shared_state",
+        "answers",
+        "call",
+        "effects",
+        "resume_input",
+        "snapshot",
+        "used_environment",
+    )
 
     call: ToolCall
     answers: Mapping[str, tuple[str, Answer]]
@@ -215,8 +223,8 @@ class ToolCallContext:
     """The answer's payload in resume mode ``pass_to_tool``, else None."""
     effects: Sequence[Effect]
     """The effects that the tool announced, resolved once: gates judge these, and the handler acts on these."""
-    snapshot: Mapping[str, Json]
-    """The session's state as it was when the call began."""
+    snapshot: StateSnapshot
+    """The session's state as it was when the call began, or the calls that it runs beside; read-only."""
     used_environment: bool
     """True once the handler has asked for the environment: then the result says where it ran."""
 
@@ -229,6 +237,8 @@ class ToolCallContext:
         self.resume_input = None
         self.effects = ()
         self.snapshot = scope.state
+        self._own_state = _NO_STATE
+        self._shared_state = _NO_SHARED
         self.used_environment = False
 
     @property
@@ -300,9 +310,20 @@ class ToolCallContext:
         return None
 
     def state(self, key: StateKey[T]) -> T | None:
-        """The typed value under ``key``, or None; from the snapshot taken at the call (002-14)."""
-        value = self.snapshot.get(key.name)
-        return value if isinstance(value, key.type) else None
+        """The typed value under ``key``, or None; from the snapshot taken at the call (002-14), and a copy.
+
+        A key of scope principal or profile is one of those that the tool was registered with (``state=``): Internal otherwise.
+        """
+        if key.scope == "session":
+            return typed(key, self.snapshot.get(key.name))
+        if key.scope == "call":
+            return typed(key, self._own_state.get(key.name))
+        if key.scope in SHARED and key.scope not in self._shared_state:
+            raise Internal(
+                f"{self.call.name} reads the state {key.name!r} of scope {key.scope} and was not registered with it: state=[...]"
+            )
+        found = self._shared_state[key.scope].get(key.name)
+        return None if found is None else typed(key, found.value)
 
     def report_activity(self, activity_type: str, content: Json) -> _Done:
         """Replace what this call shows as ``activity_type`` (002-15)."""
@@ -338,3 +359,23 @@ class ToolCallContext:
 def mint_context(call: ToolCall, scope: ScopeView) -> ToolCallContext:
     """Make the context of a call. Only the dispatcher may do that."""
     return ToolCallContext(_MINT, call, scope)
+
+
+def own_state(ctx: ToolCallContext) -> Mapping[str, Json]:
+    """Return the values of the call's own keys."""
+    return ctx._own_state
+
+
+def give_own_state(ctx: ToolCallContext, values: Mapping[str, Json]) -> None:
+    """Set the values of the call's own keys. For the dispatcher."""
+    ctx._own_state = values
+
+
+def shared_state(ctx: ToolCallContext) -> SharedState:
+    """Return what the call sees of the values that others write too: by scope, of those that were read for it."""
+    return ctx._shared_state
+
+
+def give_shared_state(ctx: ToolCallContext, values: SharedState) -> None:
+    """Set what the call sees of the values that others write too. For the dispatcher."""
+    ctx._shared_state = values

@@ -28,6 +28,7 @@ from toolcrib._records import (
     TicketRecord,
     TicketState,
 )
+from toolcrib._state import StateStore
 from toolcrib._types import Answer, Json, ToolCall, ToolCallStatus, ToolResult
 from toolcrib._undo import ChangeJournal
 from toolcrib._usage import UsageLog, UsageSum
@@ -86,9 +87,18 @@ class CallLedger(Protocol):
         ...
 
     async def finish(
-        self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult, *, end_run: bool = False
+        self,
+        session_id: str,
+        call_id: str,
+        status: ToolCallStatus,
+        result: ToolResult,
+        *,
+        end_run: bool = False,
+        state: Mapping[str, Json] = NO_ENTRIES,
     ) -> None:
-        """Record a call's result and its last status, and whether a gate ended the run with it. Raises InvalidTransition."""
+        """Record a call's result and its last status, and whether a gate ended the run with it; of one that waits, ``state``: the
+        values of its own keys. Raises InvalidTransition.
+        """
         ...
 
     async def get(self, session_id: str, call_id: str) -> CallRecord | None:
@@ -358,13 +368,19 @@ class Store(Forgetting, Protocol):
         ...
 
     @property
+    def state(self) -> StateStore:
+        """State of sessions, principals and profiles."""
+        ...
+
+    @property
     def signals(self) -> Signals:
         """Signals between processes."""
         ...
 
     def fenced(self, fence: Fence) -> Store:
-        """A view of this store for one session: its writes to the ledger, tickets, grants, audit, sessions, changes, runs and
-        origins carry ``fence.lease`` and raise LeaseLost once another has taken it. Making one is cheap, closing it does nothing.
+        """A view of this store for one session: its writes to the ledger, tickets, grants, audit, sessions, changes, runs,
+        origins and state carry ``fence.lease`` and raise LeaseLost once another has taken it. Making one is cheap, closing it
+        does nothing.
         """
         ...
 

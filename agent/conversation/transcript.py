@@ -81,7 +81,9 @@ def begun_since(record: Record | Mapping[str, Any]) -> float:
 
 
 def results_record(executed: Sequence[ExecutedCall], state: Mapping[str, Json]) -> Record:
-    """The results of a turn's calls, as the model reads them, and the session's state after them."""
+    """The results of a turn's calls, as the model reads them, and the session's state after them where it changed: forks have it
+    from there.
+    """
     results = [result_of(one) | {"seconds": round(one.duration, 6)} for one in executed]
     record: Record = {"role": "results", "results": results}
     if state:
@@ -220,8 +222,8 @@ class Transcript:
         return {}
 
     async def state(self) -> Mapping[str, Json]:
-        """Return the session's state as the last record of results carried it. One that says how long its calls took, and no
-        state, had none: then the conversation is not read to its beginning.
+        """Return the session's state as an older toolcrib recorded it, with the last results. Ones that say how long their calls
+        took, and no state, had none: then the conversation is not read to its beginning.
         """
         async for record in self.backwards():
             if "state" in record:

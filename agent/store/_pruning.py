@@ -41,6 +41,7 @@ _THEIRS = (
     "DELETE FROM inbox WHERE session_id = ?",
     "DELETE FROM origins WHERE session_id = ?",
     "DELETE FROM usage WHERE session_id = ?",
+    "DELETE FROM state WHERE scope = 'session' AND owner = ?",
 )
 """A lease stays: its token must not begin again."""
 _ALL_THEIRS = (

@@ -26,6 +26,7 @@ from agent.store._runs import SqliteInbox, SqliteOrigins, SqliteRuns
 from agent.store._sessions import SqliteSessions
 from agent.store._shared import Clock
 from agent.store._signals import SocketSignals
+from agent.store._states import SqliteStates
 from agent.store._tickets import SqliteTickets
 from agent.store._usage import SqliteUsage
 from toolcrib._store import CallRecord, Fence
@@ -71,6 +72,7 @@ class SqliteView:
         self._inbox = SqliteInbox(database, clock)
         self._usage = SqliteUsage(database)
         self._origins = SqliteOrigins(access)
+        self._states = SqliteStates(access, clock)
         self._later = later
 
     @property
@@ -120,6 +122,10 @@ class SqliteView:
     @property
     def origins(self) -> SqliteOrigins:
         return self._origins
+
+    @property
+    def state(self) -> SqliteStates:
+        return self._states
 
     @property
     def signals(self) -> SocketSignals:

@@ -15,7 +15,7 @@ PUBLIC = {
     "InvalidArguments", "InvalidTransition", "LeaseLost", "NotFound", "Overloaded",
     "PluginError", "Portable", "PortableState", "Principal", "ProgressStatus", "Restable", "ProviderError",
     "ProviderSession", "ProviderTurn", "RateLimited", "ReadsFile", "RegistrationError", "RunIdentity", "RunsCommand",
-    "SetResult", "ShellState", "StateKey", "StoreFailed", "StreamBroken", "StreamEvent", "Suspend", "SuspendTicket",
+    "SetResult", "ShellState", "StateConflict", "StateKey", "StateScope", "StateUpdate", "StoreFailed", "StreamBroken", "StreamEvent", "Suspend", "SuspendTicket",
     "TextProtocol", "Timeout", "Tool", "ToolCall", "ToolCallContext", "ToolCallStatus", "ToolDescriptor", "ToolEntry",
     "ToolError", "ToolOutput", "ToolRegistry", "ToolResult", "ToolStatus", "ToolcribError", "ToolsetError", "Unavailable",
     "FallsBack", "GivesAttributes", "GivesFiles", "HoldsFiles", "Host", "KnowsHome", "Named", "Platform", "PlatformEvent",

@@ -44,7 +44,7 @@ async def close(current: CallInProgress, result: ToolResult) -> ExecutedCall:
     if hooks is not None and hooks.after:
         said = await observe(current, hooks.after, current.call, result, current.ctx)
         if said:
-            take(current, said)
+            await take(current, said)
     return ExecutedCall(current.call, result, status, time.perf_counter() - current.started, current.end_run, encoded, unrecorded)
 
 

@@ -28,6 +28,7 @@ _THEIRS = (
     "DELETE FROM inbox WHERE session_id = ANY(%(old)s)",
     "DELETE FROM origins WHERE session_id = ANY(%(old)s)",
     "DELETE FROM usage WHERE session_id = ANY(%(old)s)",
+    "DELETE FROM state WHERE scope = 'session' AND owner = ANY(%(old)s)",
 )
 _ALL_THEIRS = (
     *_THEIRS,

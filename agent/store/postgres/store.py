@@ -15,6 +15,7 @@ from agent.store.postgres._pruning import count_old, delete, prune, rewrite_prom
 from agent.store.postgres._runs import PostgresInbox, PostgresOrigins, PostgresRuns
 from agent.store.postgres._sessions import PostgresSessions
 from agent.store.postgres._signals import PostgresSignals
+from agent.store.postgres._states import PostgresStates
 from agent.store.postgres._tickets import PostgresTickets
 from agent.store.postgres._usage import PostgresUsage
 from agent.store.postgres.address import Address, require_psycopg
@@ -43,6 +44,7 @@ class _View:
         self._inbox = PostgresInbox(database)
         self._usage = PostgresUsage(database)
         self._origins = PostgresOrigins(database, fence)
+        self._states = PostgresStates(database, fence)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self._database.address)!r})"
@@ -96,6 +98,10 @@ class _View:
     @property
     def origins(self) -> PostgresOrigins:
         return self._origins
+
+    @property
+    def state(self) -> PostgresStates:
+        return self._states
 
     @property
     def signals(self) -> PostgresSignals:
