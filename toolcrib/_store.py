@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from toolcrib._artifacts import ArtifactStore
 from toolcrib._forgetting import Forgetting
+from toolcrib._origins import OriginStore
 from toolcrib._processes import LeaseStore, Signals
 from toolcrib._records import (
     NO_ENTRIES,
@@ -289,18 +291,6 @@ class Inbox(Protocol):
         ...
 
 
-class OriginStore(Protocol):
-    """Origins of a session's files, as its judge found them: bits of ``Taint`` by absolute path. Nothing is ever evicted."""
-
-    async def of(self, session_id: str) -> Mapping[str, int]:
-        """Return the origins that are remembered for a session."""
-
-    async def copies(self, session_id: str) -> Mapping[str, str]: ...
-
-    async def remember(self, session_id: str, origins: Mapping[str, int], copies: Mapping[str, str] = NO_ENTRIES) -> None:
-        """Add these bits to what is known of each path, and set what it is a copy of ("": of nothing)."""
-
-
 class Store(Forgetting, Protocol):
     """The whole store. Its methods raise StoreFailed where the store can't be read or written.
 
@@ -373,14 +363,19 @@ class Store(Forgetting, Protocol):
         ...
 
     @property
+    def artifacts(self) -> ArtifactStore:
+        """Large results of sessions."""
+        ...
+
+    @property
     def signals(self) -> Signals:
         """Signals between processes."""
         ...
 
     def fenced(self, fence: Fence) -> Store:
         """A view of this store for one session: its writes to the ledger, tickets, grants, audit, sessions, changes, runs,
-        origins and state carry ``fence.lease`` and raise LeaseLost once another has taken it. Making one is cheap, closing it
-        does nothing.
+        origins, state and artifacts carry ``fence.lease`` and raise LeaseLost once another has taken it. Making one is cheap,
+        closing it does nothing.
         """
         ...
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from agent.store._memory_artifacts import MemoryArtifacts
 from agent.store._memory_changes import MemoryChanges
 from agent.store._memory_ledger import MemoryAudit, MemoryLedger, MemoryTickets
 from agent.store._memory_room import MemoryLeases, MemoryMember, Room
@@ -104,6 +105,7 @@ class MemoryStore:
         self._runs = MemoryRuns(self._sessions, self._inbox, room)
         self._origins = MemoryOrigins(room)
         self._states = GuardedStates(MemoryStates(), room)
+        self._artifacts = MemoryArtifacts(room)
         self._signals = MemorySignals()
 
     @property
@@ -161,6 +163,10 @@ class MemoryStore:
         return self._states
 
     @property
+    def artifacts(self) -> MemoryArtifacts:
+        return self._artifacts
+
+    @property
     def signals(self) -> MemorySignals:
         return self._signals
 
@@ -176,6 +182,7 @@ class MemoryStore:
         view._runs = self._runs.fenced(fence)
         view._origins = self._origins.fenced(fence)
         view._states = self._states.fenced(fence)
+        view._artifacts = self._artifacts.fenced(fence)
         return view
 
     async def recover(self, session_id: str) -> Sequence[CallRecord]:
@@ -200,6 +207,7 @@ class MemoryStore:
                 member.forget_sessions(deleted)
             self._sessions.forget_sessions(deleted)
             self._states.forget_sessions(deleted)
+            self._artifacts.forget_sessions(deleted)
         for grant in grants:
             if grant.session_id in deleted:
                 await self._grants.revoke(grant.id)

@@ -29,6 +29,7 @@ from toolcrib import (
     ToolCall,
     ToolCallContext,
 )
+from toolcrib._artifacts import ArtifactStore
 from toolcrib._context import AgentSpec
 from toolcrib._dataclass import dataclass
 from toolcrib._entry import Invoke, bind_handler, is_async_callable
@@ -36,6 +37,7 @@ from toolcrib._state import NO_STATE, StateSnapshot, StateStore, StateValue
 from toolcrib._store import CallLedger, TicketStore
 from toolcrib._types import Handler, Json
 from toolcrib._undo import UndoLog
+from tools.artifacts import as_file, keep_file
 from tools.clip import MAX_RESULT_CHARS
 from tools.dispatch.states import MemoryStates
 from tools.environments import leftovers
@@ -104,6 +106,8 @@ class CallScope:
     """The tools.approval.policy.Policy that the approval gate goes by; None for the gate's own."""
     states: StateStore = field(default_factory=MemoryStates)
     """Where the state is kept."""
+    artifacts: ArtifactStore | None = None
+    """Where results that are too large are kept; None: in files of the spill folder, as long as the scope."""
     profile: str = ""
     """The profile of the configuration, as the state knows it."""
     dispatcher: CallRunner | None = None
@@ -195,6 +199,14 @@ class CallScope:
     async def read_state(self) -> None:
         """Read the session's state as it is kept now. Raises StoreFailed."""
         self.take_state(await self.states.of("session", self.identity.session_id))
+
+    async def keep_file(self, path: Path) -> str:
+        """Keep a file of the spill folder as long as the session; return the name by which read_file and search_files know it."""
+        return await keep_file(self, path)
+
+    async def artifact(self, name: str) -> Path:
+        """Return a file on this machine with an artifact's content. Raises NotFound and StoreFailed."""
+        return await as_file(self, name)
 
     async def record_again(self) -> None:
         """Record the ends of calls that the ledger could not take before. Raises StoreFailed where it still can't."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent.store._shared import Clock
+from agent.store.postgres._artifacts import PostgresArtifacts
 from agent.store.postgres._changes import PostgresChanges
 from agent.store.postgres._database import CONNECTIONS, PostgresDatabase
 from agent.store.postgres._grants import PostgresAudit, PostgresGrants
@@ -45,6 +46,7 @@ class _View:
         self._usage = PostgresUsage(database)
         self._origins = PostgresOrigins(database, fence)
         self._states = PostgresStates(database, fence)
+        self._artifacts = PostgresArtifacts(database, fence)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self._database.address)!r})"
@@ -102,6 +104,10 @@ class _View:
     @property
     def state(self) -> PostgresStates:
         return self._states
+
+    @property
+    def artifacts(self) -> PostgresArtifacts:
+        return self._artifacts
 
     @property
     def signals(self) -> PostgresSignals:

@@ -14,7 +14,21 @@ from toolcrib._state import StateWrite
 from toolcrib._store import AuditEntry, Grant, InboxItem, RunRecord, TicketRecord
 from toolcrib._undo import ChangeStep, FileChange
 
-TABLES = ("sessions", "messages", "calls", "tickets", "audit", "grants", "steps", "runs", "inbox", "origins", "usage", "state")
+TABLES = (
+    "sessions",
+    "messages",
+    "calls",
+    "tickets",
+    "audit",
+    "grants",
+    "steps",
+    "runs",
+    "inbox",
+    "origins",
+    "usage",
+    "state",
+    "artifacts",
+)
 
 
 def counts(file: Path) -> dict[str, int]:
@@ -53,6 +67,7 @@ async def fill(store: SqliteStore, session: str, at: float, *, ends: bool = True
     answer = {"role": "assistant", "text": "", "usage": {"input": 1}, "model": f"a secret of {session}"}
     await store.runs.commit(run, messages=[answer], taken=[item.id])
     await store.origins.remember(session, {f"/a secret of {session}": 1})
+    await store.artifacts.put(session, f"a secret of {session}".encode())
     await store.state.write([StateWrite("session", session, "n", f"a secret of {session}")])
 
 

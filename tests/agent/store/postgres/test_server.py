@@ -296,6 +296,7 @@ async def test_old_sessions_go_with_all_that_was_theirs(url: str, open_store: Op
         await store.grants.add(Grant(f"g-{session}", "session", "k", "/", session_id=session))
         await store.changes.begin(ChangeStep(session, 1, "c", "patch", at, (FileChange("/a", "local", None, None),)))
         await store.origins.remember(session, {"/a": 1})
+        await store.artifacts.put(session, session.encode())
         await store.state.write([StateWrite("session", session, "n", 1), StateWrite("principal", "p", "n", 1)])
         status: Any = "parked" if session == "parked" else "ended"
         answer = {"role": "assistant", "text": "", "usage": {"input": 1}}
