@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_ARTIFACTS = ("", "-wal", "-shm", "-backup", "-backup-before", "-repaired")
 _STORE_ENDS = ("", "-wal", "-shm", "-backup", "-backup-before", "-repaired", "-search", "-search-wal", "-search-shm")
 """Endings of the store's file and of those beside it."""
 
@@ -184,6 +185,9 @@ class Workspace:
             activity_sink=None if sink is None else RedactingSink(sink, redactor),
             ledger=store.ledger,
             tickets=store.tickets,
+            states=store.state,
+            profile=self.config.profile,
+            artifacts=store.artifacts,
             redactor=redactor,
             undo=None if keeps is None else keeps.log(identity.session_id),
             policy=self.policy_for(store, redactor),
@@ -258,7 +262,8 @@ class Workspace:
 def own_files(config: Config) -> list[str]:
     """Return our own files and those of this configuration, which no tool may change and no container see."""
     beside = config.path.parent
-    store = [config.store_path.with_name(f"{config.store_path.name}{end}") for end in _STORE_ENDS]
+    ends = [*_STORE_ENDS, *(f"-artifacts{end}" for end in _ARTIFACTS)]
+    store = [config.store_path.with_name(f"{config.store_path.name}{end}") for end in ends]
     own = [config.path, beside / "plugins", secrets_path(beside), state_dir(), *store]
     return [*model_tools.own_paths(), *model_tools.with_targets(own)]
 

@@ -64,7 +64,7 @@ class CallRecord:
     """``opened_at`` and ``ended_at`` are Unix seconds; ``ended_at`` is None until the status is terminal.
 
     ``turn`` names the model's reply that asked for it; "" for other calls, and for those of an older toolcrib. ``end_run``: a
-    gate ended the run with it.
+    gate ended the run with it. ``state`` are the values of its own keys, while it waits.
     """
 
     call: ToolCall
@@ -76,6 +76,7 @@ class CallRecord:
     ended_at: float | None = None
     turn: str = ""
     end_run: bool = False
+    state: Mapping[str, Json] = field(default_factory=dict)
 
     def is_of(self, turn: str, since: float) -> bool:
         """Return whether the reply ``turn`` asked for it: some servers give the same ids in every reply. Of one that names no

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from toolcrib._artifacts import ArtifactStore
 from toolcrib._forgetting import Forgetting
+from toolcrib._origins import OriginStore
 from toolcrib._processes import LeaseStore, Signals
 from toolcrib._records import (
     NO_ENTRIES,
@@ -28,6 +30,7 @@ from toolcrib._records import (
     TicketRecord,
     TicketState,
 )
+from toolcrib._state import StateStore
 from toolcrib._types import Answer, Json, ToolCall, ToolCallStatus, ToolResult
 from toolcrib._undo import ChangeJournal
 from toolcrib._usage import UsageLog, UsageSum
@@ -86,9 +89,18 @@ class CallLedger(Protocol):
         ...
 
     async def finish(
-        self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult, *, end_run: bool = False
+        self,
+        session_id: str,
+        call_id: str,
+        status: ToolCallStatus,
+        result: ToolResult,
+        *,
+        end_run: bool = False,
+        state: Mapping[str, Json] = NO_ENTRIES,
     ) -> None:
-        """Record a call's result and its last status, and whether a gate ended the run with it. Raises InvalidTransition."""
+        """Record a call's result and its last status, and whether a gate ended the run with it; of one that waits, ``state``: the
+        values of its own keys. Raises InvalidTransition.
+        """
         ...
 
     async def get(self, session_id: str, call_id: str) -> CallRecord | None:
@@ -279,18 +291,6 @@ class Inbox(Protocol):
         ...
 
 
-class OriginStore(Protocol):
-    """Origins of a session's files, as its judge found them: bits of ``Taint`` by absolute path. Nothing is ever evicted."""
-
-    async def of(self, session_id: str) -> Mapping[str, int]:
-        """Return the origins that are remembered for a session."""
-
-    async def copies(self, session_id: str) -> Mapping[str, str]: ...
-
-    async def remember(self, session_id: str, origins: Mapping[str, int], copies: Mapping[str, str] = NO_ENTRIES) -> None:
-        """Add these bits to what is known of each path, and set what it is a copy of ("": of nothing)."""
-
-
 class Store(Forgetting, Protocol):
     """The whole store. Its methods raise StoreFailed where the store can't be read or written.
 
@@ -358,13 +358,24 @@ class Store(Forgetting, Protocol):
         ...
 
     @property
+    def state(self) -> StateStore:
+        """State of sessions, principals and profiles."""
+        ...
+
+    @property
+    def artifacts(self) -> ArtifactStore:
+        """Large results of sessions."""
+        ...
+
+    @property
     def signals(self) -> Signals:
         """Signals between processes."""
         ...
 
     def fenced(self, fence: Fence) -> Store:
-        """A view of this store for one session: its writes to the ledger, tickets, grants, audit, sessions, changes, runs and
-        origins carry ``fence.lease`` and raise LeaseLost once another has taken it. Making one is cheap, closing it does nothing.
+        """A view of this store for one session: its writes to the ledger, tickets, grants, audit, sessions, changes, runs,
+        origins, state and artifacts carry ``fence.lease`` and raise LeaseLost once another has taken it. Making one is cheap,
+        closing it does nothing.
         """
         ...
 

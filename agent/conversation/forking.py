@@ -8,6 +8,7 @@ from typing import Any
 
 from agent.conversation.compressed import ROLE, taken_over
 from agent.conversation.lineage import FORK, PARENT, WHY, without_lineage
+from agent.conversation.remembered import give_state
 from agent.conversation.transcript import Record, Transcript
 from toolcrib import ToolcribError
 from toolcrib._dataclass import dataclass
@@ -51,6 +52,8 @@ async def fork(store: Store, info: SessionInfo, count: int | None = None, *, win
         session_id, platform=info.platform, user=info.user, model=info.model, cwd=info.cwd, place=place, via=info.via
     )
     await store.sessions.append_many(session_id, [_copy(record) for record in taken])
+    await store.artifacts.share(info.id, session_id)
+    await give_state(store, session_id, next((record["state"] for record in reversed(records) if "state" in record), {}))
     said = [record for record in taken if record["role"] == "user"]
     return Forked(session_id, len(said), len(taken), unanswered)
 

@@ -15,6 +15,7 @@ from agent.conversation.limits import RunLimits
 from agent.conversation.link import ModelLink
 from agent.conversation.modes import SessionMode
 from agent.conversation.prompting import SessionPrompt
+from agent.conversation.remembered import read_state
 from agent.conversation.state import RunResult, RunState
 from agent.conversation.transcript import Record, Transcript
 from agent.conversation.turnstile import Turnstile
@@ -305,10 +306,8 @@ class Session:
     async def look(self) -> None:
         """Read anew what another process may have changed: the count of records, the session's state and mode."""
         await self.mode.look()
-        if await self.transcript.look():
-            state = await self.transcript.state()
-            self.scope.change_state(state)
-            self.on_state(state)
+        await read_state(self.store, self.scope, self.transcript)
+        self.on_state(self.scope.state)
 
     def forget_origins(self) -> None:
         """Have the origins of files read anew: another process may have downloaded some while it held the session."""

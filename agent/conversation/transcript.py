@@ -81,7 +81,9 @@ def begun_since(record: Record | Mapping[str, Any]) -> float:
 
 
 def results_record(executed: Sequence[ExecutedCall], state: Mapping[str, Json]) -> Record:
-    """The results of a turn's calls, as the model reads them, and the session's state after them."""
+    """The results of a turn's calls, as the model reads them, and the session's state after them where it changed: forks have it
+    from there.
+    """
     results = [result_of(one) | {"seconds": round(one.duration, 6)} for one in executed]
     record: Record = {"role": "results", "results": results}
     if state:
@@ -220,8 +222,8 @@ class Transcript:
         return {}
 
     async def state(self) -> Mapping[str, Json]:
-        """Return the session's state as the last record of results carried it. One that says how long its calls took, and no
-        state, had none: then the conversation is not read to its beginning.
+        """Return the session's state as an older toolcrib recorded it, with the last results. Ones that say how long their calls
+        took, and no state, had none: then the conversation is not read to its beginning.
         """
         async for record in self.backwards():
             if "state" in record:
@@ -257,14 +259,13 @@ class Transcript:
         last = await self.last()
         return last if last.get("role") == "assistant" and last.get("calls") else None
 
-    async def missing_results(self, turn: Mapping[str, Any], state: Mapping[str, Json] | None = None) -> Record:
-        """Return results for every call of a turn that was broken off, from the ledger where it knows them, with the session's
-        ``state``.
+    async def missing_results(self, turn: Mapping[str, Any]) -> Record:
+        """Return results for every call of a turn that was broken off, from the ledger where it knows them.
 
         A call that waits for somebody is given up: an answer that comes later does not run it.
         """
         results = [await self._known_result(call, turn) for call in turn["calls"]]
-        return {"role": "results", "results": results, **({"state": dict(state)} if state else {})}
+        return {"role": "results", "results": results}
 
     async def _known_result(self, call: Mapping[str, Any], turn: Mapping[str, Any]) -> Record:
         known = await self._store.ledger.get(self.session_id, call["id"])

@@ -27,12 +27,14 @@ _READERS: Mapping[str, Mapping[str, Callable[[Any], object]]] = {
     "audit": {"detail": lambda stored: dict(load(stored))},
     "steps": {"changes": load_changes},
     "runs": {"state": lambda stored: dict(load(stored))},
+    "state": {"value": load},
 }
 """Columns with JSON, and what reads each; it raises for what is none of ours."""
 _AGES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
     "sessions": lambda row: float(row["updated_at"]),
     "runs": lambda row: float(row["step"]),
     "leases": lambda row: float(row["token"]),
+    "state": lambda row: float(row["version"]),
     "inbox": lambda row: float(row["taken"]),
     "calls": lambda row: (row["ended_at"] is not None) * 2 + row["handler_started"],
     "tickets": lambda row: float(row["state"] != "pending"),

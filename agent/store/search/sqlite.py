@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent.store import _damage, _schema
+from agent.store import _damage, _placing, _schema
 from agent.store._codec import Stored, plain, text
 from agent.store._database import Database
 from agent.store._packing import load_message
@@ -64,7 +64,7 @@ class SqliteSearch:
 
     def __init__(self, store: Database) -> None:
         self._store = store
-        self.path = store.path.with_name(f"{store.path.name}-search")
+        self.path = _placing.index_of(store.path)
         self._opened: Database | None = None
         self._lock = threading.Lock()
 
