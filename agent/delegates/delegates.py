@@ -370,9 +370,7 @@ class Delegates:
         if order.background:
             call = await store.ledger.get(self.session.id, call_id)
             if call is not None and call.status is ToolCallStatus.SUCCEEDED and call.is_of(turn_id, 0.0):
-                await note(
-                    store.state, self.session.scope, lambda known: [*(one for one in known if one != session_id), session_id]
-                )
+                await note(store.state, self.session.scope, session_id, waits=True)
                 self._send_off(session_id, order)
                 return
         await store.inbox.drop([item.id for item in await store.inbox.waiting(session_id)])
