@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from agent.backends import LOCAL, Location
 from agent.config import state_dir
 from agent.conversation import modes
-from agent.conversation.forking import parent_of
+from agent.conversation.origin import never_ran, origin_of
 from agent.conversation.session import Session
 from agent.handlers import TODOS, TodoStore, loop_handlers
 from agent.memory.handler import MemoryKeeper
@@ -69,7 +69,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     before = {} if old is None else old.place
     mode = modes.first_mode(here.config.approval.mode, before, wanted.mode)
     location = _location(here, wanted.backend, wanted.cwd, old)
-    place = {**_record(here, location), **modes.kept(mode, before, wanted.mode), **parent_of(before)}
+    place = {**_record(here, location), **modes.kept(mode, before, wanted.mode), **origin_of(before)}
     location = replace(location, backend=location.backend.fleeting) if wanted.once else location
     session_id = old.id if old is not None else wanted.named or secrets.token_hex(16)
     identity = RunIdentity(session_id, platform=wanted.platform, user=wanted.user, roles=tuple(wanted.roles))
@@ -210,6 +210,11 @@ async def _stored(here: Workspace, wanted: Opening) -> SessionInfo | None:
     return found
 
 
+def _is_within(folder: str, project: Path) -> bool:
+    """Return whether a folder that a file names is the project's, or one below: elsewhere nobody chose to work."""
+    return Path(folder).resolve().is_relative_to(project.resolve())
+
+
 def _start(here: Workspace) -> str:
     """Return the folder that sessions start in, where nobody names another."""
     return here.config.terminal.cwd or str(here.project_dir)
@@ -218,9 +223,10 @@ def _start(here: Workspace) -> str:
 def _location(here: Workspace, name: str, cwd: str | None, old: SessionInfo | None) -> Location:
     """Return where a session runs: where it ran, unless somebody names a backend. Raises ConfigError and ToolcribError."""
     start = _start(here)
-    if old is None or name or not old.place:
+    imported = old is not None and never_ran(old.place)
+    if old is None or name or not old.place or imported:
         backend, chosen = here.backends.get(name), bool(name)
-        if old is not None and not name and backend.kind != LOCAL:
+        if old is not None and not name and not imported and backend.kind != LOCAL:
             raise ToolcribError(
                 f"the session {old.id[:12]} is from before sessions were bound to backends, and {backend.name} may not be where "
                 "it ran: name the backend that it shall continue in (--backend NAME)"
@@ -228,6 +234,6 @@ def _location(here: Workspace, name: str, cwd: str | None, old: SessionInfo | No
     else:
         backend, chosen = here.backends.again(old.place, old.id), "chosen" in old.place
         cwd = cwd or old.place.get("cwd")
-    if old is not None and old.cwd and Path(old.cwd).is_dir():
+    if old is not None and old.cwd and Path(old.cwd).is_dir() and not (imported and not _is_within(old.cwd, here.project_dir)):
         start = old.cwd
     return Location(backend, start, cwd, chosen) if backend.is_remote else Location(backend, cwd or start, None, chosen)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.conversation.compressed import ROLE, told
+from agent.conversation.origin import IMPORTED
 from toolcrib import (
     Answer,
     Cancelled,
@@ -233,8 +234,8 @@ class Transcript:
     async def talked_to(self) -> Mapping[str, Any]:
         """Return ``via`` of what was chosen last, but for models that stood in for another; empty where it had none."""
         info = await self.info()
-        if info is not None and info.via:
-            return info.via
+        if info is not None and (info.via or IMPORTED in info.place):
+            return info.via  # of an imported one the records are somebody's words: no server is taken from them
         async for record in self.backwards():
             if record.get("role") == ROLE:  # its model may be another one
                 continue
