@@ -142,8 +142,26 @@ def _whole(name: str) -> Path:
     return Path(name).expanduser().absolute()
 
 
+async def title_chat(chat: Conversation, rest: str) -> None:
+    """Name the session, or tell its title and tags. Raises ToolcribError."""
+    from agent.below import folders_of, refuse_below
+    from agent.cli.labels import rename
+    from agent.cli.stories import marks_of
+
+    info = await chat.session.info()
+    if rest:
+        refuse_below(folders_of(chat.opening.crib.config), "naming a session")
+        title = await rename(chat.session.store.sessions, chat.session.id, rest)
+        chat.screen.note(f"this session is called: {tame(title)}")
+    elif info is None or not (info.title or info.tags):
+        raise ToolcribError("it has no title yet; /title TEXT names this session")
+    else:
+        chat.screen.note(f"{tame(info.title)}{marks_of(info.tags)}; /title TEXT names it anew")
+
+
 COMMANDS: Mapping[str, Callable[[Conversation, str], Awaitable[None]]] = {
     "/fork": fork_chat,
     "/compress": compress_chat,
     "/context": show_context,
+    "/title": title_chat,
 }

@@ -383,7 +383,7 @@ COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/memory": show_memory,
     "/show": _show,
     "/new": _new,
-    **{name: partial(_room, command=name) for name in ("/fork", "/compress", "/context")},
+    **{name: partial(_room, command=name) for name in ("/fork", "/compress", "/context", "/title")},
     "/sessions": _sessions,
     "/resume": _resume,
     "/approvals": _approvals,
