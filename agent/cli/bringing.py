@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 20
 """Sessions, and faults, that are named."""
+_EVERY = 10
+"""Sessions between two words about how far it is."""
 _WORDS: Mapping[Fate, str] = {
     "new": "new",
     "more": "with more messages than before",
@@ -90,6 +92,7 @@ async def _from_tool(crib: Crib, tool: ForeignHistory, paths: Sequence[Path], do
         for found in tool.read(path, done.faults.append):
             info, records = as_ours(found, redactor)
             done.add(info, await keep(crib.store, info, records, found.times, grows=True, dry=done.dry))
+            done.tick()
 
 
 class _Done:
@@ -102,6 +105,11 @@ class _Done:
 
     def add(self, info: SessionInfo, fate: Fate) -> None:
         self.kept.append((info, fate))
+
+    def tick(self) -> None:
+        """Tell at a terminal how far it is, where it takes a while; ``lines`` go over that."""
+        if len(self.kept) % _EVERY == 0 and sys.stderr.isatty():
+            print(f"{len(self.kept)} sessions read ...", end="\r", file=sys.stderr, flush=True)
 
     def lines(self) -> Iterator[str]:
         """Say which sessions come, and how many of each kind there are."""

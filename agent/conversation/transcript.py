@@ -18,6 +18,7 @@ from toolcrib import (
     ProviderTurn,
     ToolCall,
     ToolCallStatus,
+    ToolcribError,
 )
 from toolcrib._store import CallRecord, SessionInfo, Store
 from toolcrib._types import Json
@@ -129,8 +130,14 @@ class Transcript:
         return await self._store.sessions.get(self.session_id)
 
     async def look(self) -> bool:
-        """Return True if another process wrote records; from now on this one knows of all."""
+        """Return True if another process wrote records; from now on this one knows of all. Raises ToolcribError for a session
+        that was deleted meanwhile.
+        """
         info = await self.info()
+        if info is None and self.count:
+            raise ToolcribError(
+                f"the session {self.session_id[:12]} was deleted meanwhile, and can't be continued; begin another"
+            )
         count = 0 if info is None else info.messages
         known, self.count = self.count, count
         if known != count:

@@ -53,7 +53,7 @@ def _session(path: Path, fault: Callable[[ImportFault], None]) -> ForeignSession
     titles: dict[str, str] = {}
     about = {"sessionId": "", "cwd": "", "model": ""}
     for number, line in lines_of(path, fault):
-        kind = line.get("type")
+        kind = text_in(line.get("type"))
         if kind in _TITLES:
             titles[kind] = text_in(line.get(_TITLES[kind])) or titles.get(kind, "")
         if kind not in ("user", "assistant") or line.get("isSidechain") or line.get("isMeta") or line.get("isCompactSummary"):

@@ -77,15 +77,15 @@ class _Rollout:
     def session(self) -> ForeignSession | None:
         """Read the file. None where no person said anything in it."""
         for number, line in lines_of(self._path, self._fault):
-            kind, payload = line.get("type"), line.get("payload")
+            kind, payload = text_in(line.get("type")), line.get("payload")
             at = time_in(line.get("timestamp"))
-            if kind in _ITEMS or (kind is None and isinstance(line.get("id"), str)):  # of an older Codex
+            if kind in _ITEMS or (not kind and isinstance(line.get("id"), str)):  # of an older Codex
                 kind, payload = ("response_item", line) if kind in _ITEMS else ("session_meta", line)
             if not isinstance(payload, dict):
                 if kind in ("session_meta", "response_item", "turn_context"):
                     self._fault(ImportFault(self._path, number, f"a line of the type {kind} without a payload"))
                 continue
-            self._take(number, str(kind), payload, at)
+            self._take(number, kind, payload, at)
         if not self._turns.spoken or self._is_subagent:
             return None
         records, times = self._turns.records()

@@ -62,7 +62,7 @@ async def keep(
         return "known"
     if not grows:
         return "differs"
-    return "more" if dry or await _add(store, info.id, records[len(known) :]) else "busy"
+    return "more" if dry or await _add(store, info.id, records, len(known)) else "busy"
 
 
 async def _is_there(store: Store, session_id: str) -> bool:
@@ -73,13 +73,16 @@ async def _is_there(store: Store, session_id: str) -> bool:
     return True
 
 
-async def _add(store: Store, session_id: str, records: Sequence[Mapping[str, Any]]) -> bool:
-    """Append records where nobody is at work on the session."""
+async def _add(store: Store, session_id: str, records: Sequence[Mapping[str, Any]], known: int) -> bool:
+    """Append the records behind the first ``known``, unless another process is at work on the session, or was meanwhile."""
     lease = await store.leases.take(session_id, new_owner(), _LEASE_SECONDS)
     if lease is None:
         return False
     try:
-        await store.fenced(Fence(lease)).sessions.append_many(session_id, records)
+        there = await store.sessions.get(session_id)
+        if there is None or there.messages != known:
+            return False
+        await store.fenced(Fence(lease)).sessions.append_many(session_id, records[known:])
     finally:
         await store.leases.release(lease)
     return True

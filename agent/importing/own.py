@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ from toolcrib._store import SessionInfo
 
 SOURCE = "toolcrib"
 _TEXTS = ("title", "platform", "user", "model", "cwd")
-_MOST_ID, _MOST_TAGS, _LATEST = 500, 100, 1e11
+_MOST_ID, _MOST_TAGS = 500, 100
+_AHEAD = 86_400.0
+"""Seconds that another machine's clock may be ahead: a session of a later time would be the last one used for ever."""
 
 
 class _MisfitError(Exception):
@@ -69,8 +71,8 @@ class _Here:
 
     def time(self, given: Mapping[str, Any], key: str) -> float:
         value = given.get(key)
-        fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and 0 <= value < _LATEST
-        self.at(key).must(fits, "a time in Unix seconds")
+        fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < time.time() + _AHEAD
+        self.at(key).must(fits, "a time in Unix seconds, and not one to come")
         return float(given[key])
 
     def table(self, given: Mapping[str, Any], key: str) -> Mapping[str, Any]:

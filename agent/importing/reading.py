@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,8 @@ from toolcrib._dataclass import dataclass
 
 _LONGEST = 256 * 1024 * 1024
 """Bytes of a line that is read."""
+_AHEAD = 86_400.0
+"""Seconds that a clock may have been ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +110,14 @@ def items_in(value: object) -> Sequence[Mapping[str, Any]]:
 
 
 def time_in(value: object) -> float | None:
-    """Return Unix seconds of an ISO 8601 string, or of seconds or milliseconds; None for what is no time."""
+    """Return Unix seconds of an ISO 8601 string, or of seconds or milliseconds; None for what is no time, or one to come."""
     try:
         if isinstance(value, str):
             then = datetime.fromisoformat(value)
-            then = then if then.tzinfo is not None else then.replace(tzinfo=UTC)
-            return then.timestamp()
+            value = (then if then.tzinfo is not None else then.replace(tzinfo=UTC)).timestamp()
         if isinstance(value, int | float) and not isinstance(value, bool):
             seconds = value / 1000 if value > 1e11 else float(value)
-            return seconds if 0 < seconds < 1e11 else None
+            return seconds if 0 < seconds < time.time() + _AHEAD else None
     except (ValueError, OverflowError):
         pass
     return None

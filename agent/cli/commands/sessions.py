@@ -46,8 +46,8 @@ remove:
   toolcrib sessions delete 4f1c 77ab               with the calls, who agreed, what can be undone, and what was not sent
   toolcrib sessions prune --older-than 90d         those not used since; --dry-run only counts them
 
-The beginning of an id is enough where only one session begins so. `toolcrib trace ID` tells what was done in one. Only a person
-looks: below a command of a session all of this refuses, whoever's session it is.
+The beginning of an id is enough where only one session begins so. `toolcrib trace ID` tells what was done in one. Stored sessions
+are for people: below a command of a session all of this refuses.
 
 What another tool remembers is looked for where it keeps it: ~/.claude/projects ($CLAUDE_CONFIG_DIR), ~/.codex/sessions
 ($CODEX_HOME), ~/.hermes/state.db ($HERMES_HOME). It is only read. Secrets that toolcrib knows are taken out, lines that can't be
