@@ -164,6 +164,18 @@ def _arguments(call: Mapping[str, Any]) -> str:
     return args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, indent=2)
 
 
+def _in_short(call: Mapping[str, Any]) -> str:
+    """Return the arguments of a call in a few words: of one with a single text that text."""
+    args = call["args"]
+    if not isinstance(args, Mapping):
+        words = str(args)
+    elif len(args) == 1 and isinstance(only := next(iter(args.values())), str):
+        words = only
+    else:
+        words = " ".join(f"{name}={value}" for name, value in args.items())
+    return " ".join(words[:400].split())[:100]
+
+
 def _result(call: Mapping[str, Any]) -> str:
     """Return a result to read: of a command what it printed, else the text that the model got."""
     text = call["text"]
@@ -221,7 +233,7 @@ def _html(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> str:
         if kind == "call":
             name, state = html.escape(str(part["name"])), " class=failed" if part["state"] else ""
             name += f" ({part['state']})" if part["state"] else ""
-            first = html.escape(_arguments(part).splitlines()[0][:100]) if _arguments(part).strip() else ""
+            first = html.escape(_in_short(part))
             body.append(
                 f"<details{state}><summary>{name} <code>{first}</code></summary>"
                 f"<pre>{html.escape(_arguments(part))}</pre><pre>{html.escape(_result(part))}</pre></details>"

@@ -34,7 +34,8 @@ def title_from(words: str) -> str:
 
 
 def tag_from(word: str) -> str:
-    """Return a tag as it is kept. Raises ToolcribError for what can be none."""
+    """Return a tag as it is kept, without the # that lists show before it. Raises ToolcribError for what can be none."""
+    word = word.removeprefix("#")
     if not _TAG.fullmatch(word):
         raise ToolcribError(
             f"{tame(word)!r} is no tag: one word of at most 64 letters, digits and . _ / : - such as web or release/1.2"
@@ -66,7 +67,7 @@ async def rename(sessions: SessionStore, session_id: str, words: str) -> str:
 
 
 async def rename_stored(crib: Crib, args: argparse.Namespace) -> int:
-    """``toolcrib sessions rename``"""
+    """Give the session that the command line names the title that it gives. Raises ToolcribError, and StoreFailed."""
     if not args.id or not args.words:
         raise ToolcribError("say which, and its title: toolcrib sessions rename ID TITLE")
     info = await crib.find_session(args.id)
@@ -76,7 +77,7 @@ async def rename_stored(crib: Crib, args: argparse.Namespace) -> int:
 
 
 async def tag_stored(crib: Crib, args: argparse.Namespace) -> int:
-    """``toolcrib sessions tag``"""
+    """Change the tags of the session that the command line names. Raises ToolcribError, and StoreFailed."""
     words = [*args.words, *(f"-{tag}" for tag in args.without)]
     if not args.id or not words:
         raise ToolcribError("say which, and its tags: toolcrib sessions tag ID +this -that")

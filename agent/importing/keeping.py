@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -28,15 +29,22 @@ def id_of(found: ForeignSession) -> str:
 
 def as_ours(found: ForeignSession, redactor: Redactor) -> tuple[SessionInfo, Sequence[Mapping[str, Any]]]:
     """Return another tool's session as it is kept: of the local person, without secrets that are known here."""
-    records = [redactor.data(record) for record in found.records]
+    records = [_clean(record, redactor) for record in found.records]
     said = next(filter(None, (title_of(record) for record in records)), "")
     title = " ".join(redactor.text(found.title).split())[:_TITLE_CHARS] or said
-    began = found.began or found.path.stat().st_mtime
+    began = found.began or time.time()
     info = SessionInfo(
         id_of(found), title, "cli", "", redactor.text(found.model), found.cwd, began, max(began, found.ended), len(records),
         imported_place(found.source, {}, {}), tags=(found.source,),
     )  # fmt: skip
     return info, records
+
+
+def _clean(record: Mapping[str, Any], redactor: Redactor) -> Mapping[str, Any]:
+    """Return a record without secrets. The bytes of its pictures stay: what looks like a key in them is none."""
+    results = [_clean(result, redactor) for result in record.get("results") or ()]
+    cleaned: dict[str, Any] = redactor.data({key: value for key, value in record.items() if key not in ("images", "results")})
+    return {key: cleaned[key] if key in cleaned else results if key == "results" else record[key] for key in record}
 
 
 async def keep(

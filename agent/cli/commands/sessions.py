@@ -78,7 +78,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--without", metavar="WORD", action="append", default=[], help=argparse.SUPPRESS)
     look = parser.add_argument_group("list and search")
     look.add_argument("--here", action="store_true", help="only those of this folder")
-    look.add_argument("--tag", metavar="TAG", action="append", default=[], help="only those with this tag; may be repeated")
+    words = "only those with this tag; may be repeated"
+    look.add_argument("--tag", metavar="TAG", action="append", default=[], type=lambda text: text.removeprefix("#"), help=words)
     look.add_argument("--limit", metavar="N", type=count, default=20, help="how many to list or find (default: 20)")
     look.add_argument("--best", action="store_true", help="search: the best first, not the newest")
     look.add_argument("--newer-than", metavar="AGE", type=age, help="search: only what was said since, such as 7d")

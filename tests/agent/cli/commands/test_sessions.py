@@ -53,12 +53,12 @@ def test_sessions_are_tagged_and_found_by_tags(run: Any, talked: dict[str, str])
         == json.dumps({"id": second, "title": "second", "tags": ["web"]}) + "\n"
     )
     assert row(run, first).endswith("  first  #web #release/1.2")
-    tagged = json.loads(run("sessions", "--tag", "web", "--tag", "release/1.2", "--json").out)
+    tagged = json.loads(run("sessions", "--tag", "#web", "--tag", "release/1.2", "--json").out)
     assert [(one["id"], one["tags"]) for one in tagged] == [(first, ["web", "release/1.2"])]
     assert run("sessions", "--tag", "none").out == "no such session; `toolcrib sessions` lists all\n"
     assert run("sessions", "search", "answer", "--tag", "release/1.2").out.startswith(f"{first[:12]}  ")
     assert run("sessions", "search", "answer", "--tag", "none").out == "nothing found\n"
-    assert run("sessions", "tag", first, "-web", "+home").out.endswith("  #release/1.2 #home\n")
+    assert run("sessions", "tag", first, "-#web", "+#home").out.endswith("  #release/1.2 #home\n")
     assert "it has no tag 'web'; it has release/1.2, home" in run("sessions", "tag", first, "-web").err
     assert "'two words' is no tag" in run("sessions", "tag", first, "+two words").err
     assert "say which, and its tags" in run("sessions", "tag", first).err
