@@ -18,6 +18,7 @@ _TEXTS = ("title", "platform", "user", "model", "cwd")
 _MOST_ID, _MOST_TAGS = 500, 100
 _AHEAD = 86_400.0
 """Seconds that another machine's clock may be ahead: a session of a later time would be the last one used for ever."""
+_HOW = "`toolcrib sessions export ID -o FILE.json` makes one; of another tool, say which: --from claude-code, codex or hermes"
 
 
 class _MisfitError(Exception):
@@ -31,14 +32,9 @@ def read_export(path: Path) -> tuple[SessionInfo, list[dict[str, Any]]]:
     except OSError as error:
         raise ToolcribError(f"{path} can't be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
-        raise ToolcribError(
-            f"{path} is no JSON: {error}; of a session, `toolcrib sessions export ID -o FILE.json` makes it"
-        ) from None
+        raise ToolcribError(f"{path} is no JSON: {error}; {_HOW}") from None
     if not isinstance(read, dict) or not isinstance(read.get("session"), dict) or not isinstance(read.get("records"), list):
-        raise ToolcribError(
-            f"{path} is no exported session: it has no session with records. `toolcrib sessions export ID -o FILE.json` makes"
-            " one; of another tool, say which: --from claude-code, codex or hermes"
-        )
+        raise ToolcribError(f"{path} is no exported session: it has no session with records; {_HOW}")
     if type(read.get("v")) is not int or not 1 <= read["v"] <= VERSION:
         raise ToolcribError(
             f"{path} has the version {read.get('v')!r}, and this toolcrib reads up to {VERSION}: upgrade toolcrib"

@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 
 HELP = "List and search the stored sessions; show, resume, fork, name, tag, export, import and delete them."
 _EPILOG = """\
-look:
+examples:
   toolcrib sessions                                the last ones; --here, of this folder; --tag web, with that tag
   toolcrib sessions search staging port            where both words stand
   toolcrib sessions search '"bad gateway"' deplo* -test    a phrase, a word that begins so, and one that does not stand there
   toolcrib sessions show 4f1c                      all that was said, each message with its number
-go on:
+
   toolcrib sessions resume 4f1c                    as `toolcrib chat --resume 4f1c`, which takes the chat's options
   toolcrib sessions fork 4f1c                      a new session with the end of that one, where its context is full
   toolcrib sessions fork 4f1c --messages 2         with your last two messages and what followed them
   toolcrib sessions fork 4f1c --at 12              with all up to message 12, as `show` and `search` number them
-name:
+
   toolcrib sessions rename 4f1c the flaky login test
   toolcrib sessions tag 4f1c +web +urgent -draft   adds two tags and takes one off
-take out and in:
+
   toolcrib sessions export 4f1c > talk.md
   toolcrib sessions export 4f1c -o talk.html       or .md, .json
   toolcrib sessions import talk.json               what was exported as JSON, as it was; one that is there already stays
   toolcrib sessions import --from claude-code      what another tool remembers: claude-code, codex or hermes
   toolcrib sessions import --from codex ~/old --dry-run    from that folder or file; only says what would come
-remove:
+
   toolcrib sessions delete 4f1c 77ab               with the calls, who agreed, what can be undone, and what was not sent
   toolcrib sessions prune --older-than 90d         those not used since; --dry-run only counts them
 
