@@ -249,6 +249,12 @@ class Workspace:
         """Return what takes back changes of a session's tools in files. Raises ToolcribError where nothing is kept."""
         return Undo(self._keeps, self.store, self.registry, session_id)
 
+    async def delete_sessions(self, session_ids: Collection[str]) -> Sequence[str]:
+        """Delete stored sessions with all that was kept of them, what could be undone too; see agent.deleting."""
+        from agent.deleting import delete_sessions
+
+        return await delete_sessions(self.store, self._keeps, session_ids)
+
     def open_environment(self, info: SessionInfo, backend: str = "") -> Environment:
         """Open the environment of a stored session, or the backend with that name; to be closed.
 

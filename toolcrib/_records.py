@@ -87,12 +87,14 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """Summary of a session, for lists. ``title`` is the beginning of the first paragraph that a user said, on one line.
+    """Summary of a session, for lists. ``title`` is the beginning of the first paragraph that a user said, on one line, or what a
+    person named it.
 
     ``messages`` is their number. Times are Unix seconds; ``updated_at`` is that of the last message or change. ``place`` is the
     session's environment: its ``name`` and ``target``, and more that it needs to continue there; empty where unknown. ``host``
     names the lease of the process that wants to continue its parked run; "" for none. ``via`` is what is asked for replies: its
-    ``provider``, ``model``, ``base_url`` and ``key_env``; empty where none was chosen yet, or a person types the calls.
+    ``provider``, ``model``, ``base_url`` and ``key_env``; empty where none was chosen yet, or a person types the calls. ``tags``
+    are a person's words for it.
     """
 
     id: str
@@ -107,6 +109,7 @@ class SessionInfo:
     place: Mapping[str, str] = field(default_factory=dict)
     host: str = ""
     via: Mapping[str, str] = field(default_factory=dict)
+    tags: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

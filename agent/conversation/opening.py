@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agent.backends import LOCAL, Location
 from agent.config import state_dir
 from agent.conversation import modes
+from agent.conversation.imported import never_ran
 from agent.conversation.lineage import Descent, depth_of, is_delegate, kept_lineage
 from agent.conversation.session import Session
 from agent.delegates.delegates import Delegates
@@ -241,6 +242,11 @@ async def _latest(here: Workspace, wanted: Opening, cwd: str | None) -> SessionI
         limit *= 10
 
 
+def _is_within(folder: str, project: Path) -> bool:
+    """Return whether a folder that a file names is the project's, or one below: elsewhere nobody chose to work."""
+    return Path(folder).resolve().is_relative_to(project.resolve())
+
+
 def _start(here: Workspace) -> str:
     """Return the folder that sessions start in, where nobody names another."""
     return here.config.terminal.cwd or str(here.project_dir)
@@ -249,9 +255,10 @@ def _start(here: Workspace) -> str:
 def _location(here: Workspace, name: str, cwd: str | None, old: SessionInfo | None) -> Location:
     """Return where a session runs: where it ran, unless somebody names a backend. Raises ConfigError and ToolcribError."""
     start = _start(here)
-    if old is None or name or not old.place:
+    imported = old is not None and never_ran(old.place)
+    if old is None or name or not old.place or imported:
         backend, chosen = here.backends.get(name), bool(name)
-        if old is not None and not name and backend.kind != LOCAL:
+        if old is not None and not name and not imported and backend.kind != LOCAL:
             raise ToolcribError(
                 f"the session {old.id[:12]} is from before sessions were bound to backends, and {backend.name} may not be where "
                 "it ran: name the backend that it shall continue in (--backend NAME)"
@@ -259,6 +266,6 @@ def _location(here: Workspace, name: str, cwd: str | None, old: SessionInfo | No
     else:
         backend, chosen = here.backends.again(old.place, old.id), "chosen" in old.place
         cwd = cwd or old.place.get("cwd")
-    if old is not None and old.cwd and Path(old.cwd).is_dir():
+    if old is not None and old.cwd and Path(old.cwd).is_dir() and not (imported and not _is_within(old.cwd, here.project_dir)):
         start = old.cwd
     return Location(backend, start, cwd, chosen) if backend.is_remote else Location(backend, cwd or start, None, chosen)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.conversation.compressed import ROLE, told
+from agent.conversation.lineage import IMPORTED
 from toolcrib import (
     Answer,
     Cancelled,
@@ -17,6 +18,7 @@ from toolcrib import (
     ProviderTurn,
     ToolCall,
     ToolCallStatus,
+    ToolcribError,
 )
 from toolcrib._store import CallRecord, SessionInfo, Store
 from toolcrib._types import Json
@@ -130,8 +132,14 @@ class Transcript:
         return await self._store.sessions.get(self.session_id)
 
     async def look(self) -> bool:
-        """Return True if another process wrote records; from now on this one knows of all."""
+        """Return True if another process wrote records; from now on this one knows of all. Raises ToolcribError for a session
+        that was deleted meanwhile.
+        """
         info = await self.info()
+        if info is None and self.count:
+            raise ToolcribError(
+                f"the session {self.session_id[:12]} was deleted meanwhile, and can't be continued; begin another"
+            )
         count = 0 if info is None else info.messages
         known, self.count = self.count, count
         if known != count:
@@ -235,8 +243,8 @@ class Transcript:
     async def talked_to(self) -> Mapping[str, Any]:
         """Return ``via`` of what was chosen last, but for models that stood in for another; empty where it had none."""
         info = await self.info()
-        if info is not None and info.via:
-            return info.via
+        if info is not None and (info.via or IMPORTED in info.place):
+            return info.via  # of an imported one the records are somebody's words: no server is taken from them
         async for record in self.backwards():
             if record.get("role") == ROLE:  # its model may be another one
                 continue

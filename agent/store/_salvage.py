@@ -20,7 +20,10 @@ _TYPES: Mapping[_Kind, tuple[type, ...]] = {
     "real": (int, float),
 }
 _READERS: Mapping[str, Mapping[str, Callable[[Any], object]]] = {
-    "sessions": {name: lambda stored: dict(load(stored)) for name in ("place", "via", "prompt")},
+    "sessions": {
+        **{name: lambda stored: dict(load(stored)) for name in ("place", "via", "prompt")},
+        "tags": lambda stored: [text.encode() for text in load(stored)],
+    },
     "messages": {"body": lambda stored: _check_message(load_message(stored))},
     "calls": {"call": lambda stored: load_call("", stored), "result": load_result},
     "tickets": {"ticket": load_ticket, "answer": load_answer},

@@ -13,7 +13,7 @@ from agent.store._owner import new_owner
 from toolcrib import Answer, LeaseLost, StoreFailed, SuspendTicket, ToolCall, ToolCallStatus, ToolResult
 from toolcrib._artifacts import ArtifactStore
 from toolcrib._state import StateStore, StateWrite
-from toolcrib._store import AuditEntry, Fence, Grant, InboxItem, Lease, RunRecord, Store, TicketRecord
+from toolcrib._store import AuditEntry, Fence, Grant, InboxItem, Lease, RunRecord, SessionInfo, Store, TicketRecord
 from toolcrib._undo import ChangeStep, FileChange
 
 S = ToolCallStatus
@@ -102,6 +102,8 @@ WRITES: dict[str, Callable[[Store], Awaitable[Any]]] = {
     "audit.record": lambda store: store.audit.record(AuditEntry(1.0, "s", "c", "x", "approved", "me")),
     "sessions.create": lambda store: store.sessions.create("late", platform="cli", user="me"),
     "sessions.update": lambda store: store.sessions.update("s", title="late"),
+    "sessions.label": lambda store: store.sessions.label("s", title="late", tags=["late"]),
+    "sessions.add": lambda store: store.sessions.add(SessionInfo("late", "", "cli", "me", "", "", 1.0, 1.0, 1), [SAID]),
     "sessions.append": lambda store: store.sessions.append("s", SAID),
     "sessions.append_many": lambda store: store.sessions.append_many("s", [SAID, SAID]),
     "changes.begin": lambda store: store.changes.begin(ChangeStep("s", 1, "c", "x", 1.0, (FileChange("/a", "", None, None),))),

@@ -82,6 +82,21 @@ async def test_filters(store: Store) -> None:
         assert sorted(name for name, _ in await found(store, "word", where=where)) == [*sessions], where
 
 
+async def test_tags_narrow_a_search(store: Store) -> None:
+    for session, tags in (("a", ["web", "urgent"]), ("b", ["web"]), ("c", []), ("d", ["we", "b\ud800"])):
+        await say(store, session, "one word")
+        await store.sessions.label(session, tags=tags)
+    for tags, sessions in (
+        (["web"], "ab"),
+        (["urgent", "web"], "a"),
+        (["we"], "d"),
+        (["b\ud800"], "d"),
+        (["eb"], ""),
+        ([], "abcd"),
+    ):
+        assert sorted(name for name, _ in await found(store, "word", where=SearchFilter(tags=tags))) == [*sessions], tags
+
+
 async def test_the_local_person_is_one_wherever_from(store: Store) -> None:
     for platform, user in (("cli", ""), ("api", ""), ("telegram", ""), ("cli", "ann")):
         await say(store, f"{platform}-{user}", "one word", platform=platform, user=user)
