@@ -19,8 +19,10 @@ from agent.events import (
     SessionBusy,
     TextDelta,
     ThinkingDelta,
+    ToolActivity,
     ToolCallDelta,
     ToolFinished,
+    ToolProgressed,
     ToolStarted,
     TurnFinished,
     TurnStarted,
@@ -88,6 +90,11 @@ class JsonLines:
 
     def _rare(self, event: Event) -> None:
         match event:
+            case ToolProgressed(call_id=of, status=status, message=message, share=share):
+                known = {} if share is None else {"progress": round(share, 4)}
+                self.write("tool_progress", id=of, status=status, message=message, **known)
+            case ToolActivity(call_id=of, activity=activity, content=content):
+                self.write("tool_activity", id=of, activity=activity, content=content)
             case SessionBusy(session_id=session):
                 self.write("session_busy", session=session)
             case ContextCompressed(before=before, after=after, why=why):

@@ -16,6 +16,7 @@ from agent.conversation.session import Session
 from agent.delegates.delegates import Delegates
 from agent.handlers import TODOS, TodoStore, loop_handlers
 from agent.memory.handler import MemoryKeeper
+from agent.reports import Reports
 from agent.searching import SessionSearch
 from agent.store._owner import new_owner
 from toolcrib import EventSink, Principal, RunIdentity, ToolcribError
@@ -85,6 +86,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     asker = wanted.asker
     if asker is not None or not wanted.suspends:  # a model's silence would be a no, and nothing would be parked
         asker = here.behind_model(asker, wanted.platform, lambda event: session.watch(event))
+    reports = Reports(lambda event: session.watch(event), wanted.sink)
     delegates = Delegates(here, location, depth_of(place), alone=wanted.once, handlers=wanted.handlers)
     scope = here.scope(
         identity,
@@ -93,7 +95,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         store=store,
         asker=asker,
         suspends=wanted.suspends,
-        sink=wanted.sink,
+        sink=reports,
         handlers=dict(loop_handlers(todos))
         | _recalling(here, session_id, wanted, location, store, lambda text: session.scope.redactor.text(text))
         | {**delegates.handlers, **wanted.handlers},
@@ -109,7 +111,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         config=here.config,
         providers=here.providers,
     )
-    session.delegates, delegates.session = delegates, session
+    session.delegates, delegates.session, session.reports = delegates, session, reports
     session.mode.apply(mode)
     _give_prompt(here, session, location)
     session.on_state = lambda state: todos.write(state.get(TODOS.name) or [])
