@@ -155,11 +155,13 @@ class SessionBusy:
 class ContextCompressed:
     """The middle of the conversation was summarised, so that the model can read on. ``before`` and ``after`` are tokens, the
     latter estimated; ``why`` is ``threshold`` (nearly full), ``refused`` (the server took no more), or ``asked`` (by a person).
+    ``problem`` says why no model wrote the summary, where how messages began stands in its place.
     """
 
     before: int
     after: int
     why: str
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

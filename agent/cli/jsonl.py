@@ -97,8 +97,9 @@ class JsonLines:
                 self.write("tool_activity", id=of, activity=activity, content=content)
             case SessionBusy(session_id=session):
                 self.write("session_busy", session=session)
-            case ContextCompressed(before=before, after=after, why=why):
-                self.write("context_compressed", before=before, after=after, why=why)
+            case ContextCompressed(before=before, after=after, why=why, problem=problem):
+                unsummarised = {"problem": problem} if problem else {}
+                self.write("context_compressed", before=before, after=after, why=why, **unsummarised)
             case DelegateEnded(session_id=session, name=name, ended=ended):
                 self.write("delegate_ended", session=session, name=name, ended=ended)
             case CompressionFailed(reason=reason):

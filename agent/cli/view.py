@@ -188,4 +188,6 @@ def compression_said(event: ContextCompressed | CompressionFailed) -> str:
     if isinstance(event, CompressionFailed):
         return f"the context is nearly full, and was not compressed: {one_line(event.reason)}; /fork or /new go on elsewhere"
     refused = "the server took no more: " if event.why == "refused" else ""
-    return f"{refused}context compressed, {event.before:,} → about {event.after:,} tokens; all of it is kept and can be searched"
+    unsummarised = f" (without a summary: {one_line(event.problem)})" if event.problem else ""
+    tokens = f"{event.before:,} → about {event.after:,} tokens"
+    return f"{refused}context compressed{unsummarised}, {tokens}; all of it is kept and can be searched"

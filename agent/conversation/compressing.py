@@ -9,14 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from agent.context import BYTES_A_TOKEN, ContextUse, tokens_of, tokens_of_record
 from agent.conversation.compressed import MOST_FILES, ROLE, CompressionCut, last_files, shown
 from agent.conversation.transcript import Record
 from agent.prices import Prices
 from agent.providers.abilities import prices_of
-from agent.summarising import NotSummarised, Summariser, told_of
+from agent.summarising import NotSummarised, Summariser, outline, told_of
 from toolcrib import TokenPrices
 from toolcrib._dataclass import dataclass
 
@@ -33,6 +33,7 @@ _WHOLE_TURNS = 3
 _GAIN = 0.05
 """Part of the window that has to be won, where nobody asked for it."""
 _LEAST_CHARS = 500
+_CHARS_A_WORD = 6
 _UNKNOWN = 128_000
 """Tokens that a model is taken to read where nobody says and nothing was refused."""
 
@@ -46,6 +47,8 @@ class Compression:
     after: int
     usage: Mapping[str, int]
     cost: float
+    problem: str = ""
+    """Why no model wrote the summary, and how messages began stands in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,8 @@ class _Conversation:
 async def compress(session: Session, used: ContextUse, why: Why) -> Compression | None:
     """Return what compresses the session; None where that wins nothing. The session's lease is held, and no batch is unsettled.
 
-    Raises NotSummarised where there is no summary, ConfigError, and StoreFailed.
+    Raises NotSummarised where there is no summary, but for a context that the server refused: then how messages began stands in
+    its place. Raises ConfigError, and StoreFailed.
     """
     summariser = Summariser.of(session)
     if summariser is None:
@@ -92,7 +96,7 @@ async def compress(session: Session, used: ContextUse, why: Why) -> Compression 
     if not middle:
         cut = _only_shorter(talk, cut)
     before = str(talk.last.get("text", ""))
-    record: Record = {
+    record: dict[str, Any] = {
         "role": ROLE,
         "text": before,
         "cut": cut.to_json(),
@@ -104,19 +108,42 @@ async def compress(session: Session, used: ContextUse, why: Why) -> Compression 
     least = window * _GAIN if why == "threshold" else 1
     if _won(session, talk, record, talked) * share < least:  # with no more summary than there is: none can win that then
         return None
-    usage: Mapping[str, int] = {}
-    cost = 0.0
+    written, problem = _Written({}), ""
     if middle:
-        summary = await summariser.summarise(list(map(told_of, middle)), before=before, window=window, words=words)
-        usage, prices = summary.usage, _prices(session)
-        cost = prices.cost(usage) if prices is not None and usage else 0.0
-        record |= {"text": summary.text, "model": summary.model, "via": dict(summary.via), "usage": dict(usage)}
-        record |= {"cost": cost} if prices is not None else {}
+        try:
+            written = await _summary(session, summariser, middle, before, window, words)
+            if _won(session, talk, record | written.fields, talked) * share < least:
+                raise NotSummarised("the model's summary is as long as what it was to replace")
+        except NotSummarised as error:
+            if why != "refused":  # else nothing could go on
+                raise
+            problem = str(error)
+            written = _Written({"text": outline(middle, before, words * _CHARS_A_WORD), "outline": problem})
+    record |= written.fields
     won = _won(session, talk, record, talked) * share
     if won < least:
-        raise NotSummarised("the model's summary is as long as what it was to replace")
+        return None
     after = max(used.tokens - int(won), 0)
-    return Compression(record | {"before": used.tokens, "after": after}, used.tokens, after, usage, cost)
+    return Compression(record | {"before": used.tokens, "after": after}, used.tokens, after, written.usage, written.cost, problem)
+
+
+class _Written(NamedTuple):
+    """A summary as fields of a compression's record, and what it took."""
+
+    fields: dict[str, Any]
+    usage: Mapping[str, int] = {}
+    cost: float = 0.0
+
+
+async def _summary(
+    session: Session, summariser: Summariser, middle: Sequence[Mapping[str, Any]], before: str, window: int, words: int
+) -> _Written:
+    """Have a model write it. Raises NotSummarised."""
+    summary = await summariser.summarise(list(map(told_of, middle)), before=before, window=window, words=words)
+    usage, prices = summary.usage, _prices(session)
+    cost = prices.cost(usage) if prices is not None and usage else 0.0
+    fields: dict[str, Any] = {"text": summary.text, "model": summary.model, "via": dict(summary.via), "usage": dict(usage)}
+    return _Written(fields | ({"cost": cost} if prices is not None else {}), usage, cost)
 
 
 def _won(session: Session, talk: _Conversation, record: Record, talked: int) -> int:

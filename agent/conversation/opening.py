@@ -97,7 +97,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         suspends=wanted.suspends,
         sink=reports,
         handlers=dict(loop_handlers(todos))
-        | _recalling(here, session_id, wanted, location, store, lambda text: session.scope.redactor.text(text))
+        | _recalling(here, session_id, wanted, location, store, lambda: session)
         | {**delegates.handlers, **wanted.handlers},
     )
     session = Session(
@@ -127,12 +127,16 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
 
 
 def _recalling(
-    here: Workspace, session_id: str, wanted: Opening, location: Location, store: Store, redact: Callable[[str], str]
+    here: Workspace, session_id: str, wanted: Opening, location: Location, store: Store, session: Callable[[], Session]
 ) -> dict[str, Handler]:
     """Return the handlers of the tools that reach beyond the session's own conversation."""
     folder = None if location.backend.is_remote else location.start
-    memory = MemoryKeeper(session_id, folder, here.project_dir, here.config.memory.max_chars, redact)
-    search = SessionSearch(store, session_id, wanted.principal, location.start)
+    memory = MemoryKeeper(
+        session_id, folder, here.project_dir, here.config.memory.max_chars, lambda text: session().scope.redactor.text(text)
+    )
+    search = SessionSearch(
+        store, session_id, wanted.principal, location.start, lambda: session().transcript if session().model else None
+    )
     return {"memory": memory.handle, "session_search": search.handle}
 
 

@@ -145,7 +145,7 @@ class ContextRoom:
         await session.link.compressed()
         self._tokens, self._failed_at = made.after, 0
         _log.info("session %s: compressed from %d to %d tokens (%s)", session.id[:12], made.before, made.after, why)
-        self._emit(ContextCompressed(made.before, made.after, why))
+        self._emit(ContextCompressed(made.before, made.after, why, made.problem))
         return state
 
 

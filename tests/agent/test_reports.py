@@ -142,8 +142,8 @@ def hostile(ctx: ToolCallContext) -> None:
     ctx.report_activity("\x1b[2J" + "n" * 1_000, "text")
     for share in (math.nan, math.inf, -math.inf, -7, 10**400, "half", True, [], Unreadable()):
         ctx.report_progress("exploded", Unreadable(), share)  # type: ignore[arg-type]  # what a faulty tool gives
-        ctx.report_progress(RUNNING, "m" * 3_000_000, share)  # type: ignore[arg-type]
-        ctx.report_progress(RUNNING, "\x1b]0;title\x07\n\n\u202e", share)  # type: ignore[arg-type]
+        ctx.report_progress(RUNNING, "m" * 3_000_000, share)  # type: ignore[arg-type]  # as above
+        ctx.report_progress(RUNNING, "\x1b]0;title\x07\n\n\u202e", share)  # type: ignore[arg-type]  # as above
 
 
 def test_hostile_reports_are_tamed_and_end_nothing(watched: Watched) -> None:
