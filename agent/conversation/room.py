@@ -97,12 +97,23 @@ class ContextRoom:
                 why = str(fault)
             else:
                 if made is not None:
+                    self._learn(error, made.before)
                     return await self._keep(state, made, "refused")
                 if self._session.scope.cancelled:
                     return state
                 why = "nothing in it can be left out"
         words = f"{error}; the context can't be compressed further: {why}. {HELP}"
         raise ContextTooLong(words, status=error.status, body=error.body) from error
+
+    def _learn(self, error: ContextTooLong, tokens: int) -> None:
+        """Note how much the model reads, so that it is not to be refused again; nothing where that is known otherwise."""
+        from agent.context import window_refused
+
+        self._session.link.windows.setdefault(self._about(), window_refused(error, tokens))
+
+    def _about(self) -> tuple[str, str]:
+        via = self._session.via
+        return str(via.get("base_url")), str(via.get("model"))
 
     def _may(self) -> bool:
         session = self._session
@@ -118,7 +129,7 @@ class ContextRoom:
             return None
         from agent.context import window_of
 
-        about = str(session.via.get("base_url")), str(session.via.get("model"))
+        about = self._about()
         if about not in session.link.windows:
             window = (await window_of(session)).tokens
             if window is None:
@@ -132,7 +143,7 @@ class ContextRoom:
 
         session = self._session
         used = await measure(session)
-        window = session.link.windows.get((str(session.via.get("base_url")), str(session.via.get("model"))))
+        window = session.link.windows.get(self._about())
         if window is not None and used.window.tokens is None:  # a server's word is forgotten after an hour
             used = replace(used, window=replace(used.window, tokens=window))
         return await interruptible(session.scope, compress(session, used, why))

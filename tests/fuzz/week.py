@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import random
 import statistics
@@ -140,10 +141,10 @@ class Week:
                     await self._message(crib, server)
                     if self._report.other_errors and len(self._report.other_errors) > 50:
                         break
-                await self._weigh(folder)
             finally:
                 if crib is not None:
                     await self._end_of_day(crib)
+        await self._weigh(folder)
         self._report.turns, self._report.refused = self._model.turns, server.refused
         self._report.sessions = len(self._ids)
         return self._report
@@ -342,10 +343,13 @@ def main(args: Sequence[str] | None = None) -> int:
     parser.add_argument("--window", type=int, default=16_000, help="tokens that the model reads (default %(default)s)")
     parser.add_argument("--facts", type=int, default=50, help="facts that are said and asked for (default %(default)s)")
     parser.add_argument("--seed", type=int, default=None, help="the same again (default: another each time)")
+    parser.add_argument("--keep", metavar="FOLDER", help="keep the store and the project there (default: nothing is kept)")
     options = parser.parse_args(args)
     seed = int(time.time()) if options.seed is None else options.seed
     print(f"seed {seed}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="week-") as home:
+    if options.keep:
+        Path(options.keep).mkdir(parents=True)  # one that is there is somebody's
+    with contextlib.nullcontext(options.keep) if options.keep else tempfile.TemporaryDirectory(prefix="week-") as home:
         for name, folder in (
             ("HOME", ""),
             ("XDG_CONFIG_HOME", "config"),
