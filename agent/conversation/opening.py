@@ -112,6 +112,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         providers=here.providers,
     )
     session.delegates, delegates.session, session.reports = delegates, session, reports
+    session.link.learned = here.windows_learned
     session.mode.apply(mode)
     _give_prompt(here, session, location)
     session.on_state = lambda state: todos.write(state.get(TODOS.name) or [])

@@ -109,7 +109,9 @@ class ContextRoom:
         """Note how much the model reads, so that it is not to be refused again; nothing where that is known otherwise."""
         from agent.context import window_refused
 
-        self._session.link.windows.setdefault(self._about(), window_refused(error, tokens))
+        link, about = self._session.link, self._about()
+        if about not in link.windows:
+            link.learned[about] = window_refused(error, tokens)
 
     def _about(self) -> tuple[str, str]:
         via = self._session.via
@@ -133,7 +135,7 @@ class ContextRoom:
         if about not in session.link.windows:
             window = (await window_of(session)).tokens
             if window is None:
-                return None
+                return session.link.learned.get(about)
             session.link.windows[about] = window
         return session.link.windows[about]
 
@@ -143,7 +145,7 @@ class ContextRoom:
 
         session = self._session
         used = await measure(session)
-        window = session.link.windows.get(self._about())
+        window = session.link.windows.get(self._about()) or session.link.learned.get(self._about())
         if window is not None and used.window.tokens is None:  # a server's word is forgotten after an hour
             used = replace(used, window=replace(used.window, tokens=window))
         return await interruptible(session.scope, compress(session, used, why))

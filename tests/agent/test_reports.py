@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import math
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from agent.conversation.manager import SessionManager
 from agent.events import Event, ToolActivity, ToolFinished, ToolProgressed, ToolStarted
 from agent.models import ModelChoice
 from agent.run import assemble
@@ -259,3 +261,31 @@ def test_calls_by_hand_report_too(tmp_path: Path) -> None:
         assert session.call("build", {}).result.data == "built"
         session.close_sync()
     assert [one.message for one in events if isinstance(one, ToolProgressed)] == ["half", "half"]
+
+
+async def test_a_host_of_many_sessions_is_told_whose_call_it_is(tmp_path: Path) -> None:
+    """002-15 .. 002-17, for gateways."""
+
+    def build(args: Any, ctx: ToolCallContext) -> str:
+        ctx.report_progress(RUNNING, ctx.run_identity.session_id, 0.5)
+        return "built"
+
+    seen: list[tuple[str, ToolProgressed]] = []
+    done: list[str] = []
+
+    def watch(session_id: str, event: Event) -> None:
+        if isinstance(event, ToolProgressed):
+            seen.append((session_id, event))
+
+    replies = [ChatServer.calls(("build", {})), ChatServer.text("done")] * 2
+    with ChatServer(*replies) as server:
+        async with assemble(project_dir=tmp_path) as crib:
+            crib.registry.register("build", "terminal", {"description": "d"}, build)
+            about: Any = {"choice": ModelChoice("m", server.base_url), "watch": watch, "done": lambda of, result: done.append(of)}
+            async with SessionManager(crib, **about) as manager:
+                for number, key in enumerate(("ann", "bob")):
+                    await manager.say(key, "go")
+                    while len(done) == number:
+                        await asyncio.sleep(0.01)
+    assert [session_id for session_id, _ in seen] == done
+    assert [event.message for _, event in seen] == done

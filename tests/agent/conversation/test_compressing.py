@@ -121,6 +121,9 @@ async def test_a_server_that_refuses_is_asked_once_more_with_less(project: Path)
             session = await opened(crib, server)
             await talk(session, 12, events.append)
             await session.close()
+            other = await opened(crib, server)
+            await talk(other, 12)
+            await other.close()
     assert server.refused == 1
     told = [event.why for event in events if isinstance(event, ContextCompressed)]
     assert told[:2] == ["refused", "threshold"]
