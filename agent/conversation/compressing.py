@@ -89,7 +89,8 @@ async def compress(session: Session, used: ContextUse, why: Why) -> Compression 
     fixed = max(used.estimated - talked, 0)
     words = max(min(1_200, window // 24), 80)
     room = int(window * _GOAL / share) - fixed - words * 3 // 2
-    cut = _cut(talk, min(room, talked // 4) if why == "asked" else room, window)
+    unread = 0 if why == "asked" else room + int(window * (session.config.compression.threshold - _GOAL) / share)
+    cut = _cut(talk, min(room, talked // 4) if why == "asked" else room, window, unread)
     if cut is None:
         return None
     middle = [record for place, record in talk.records if place < cut.until and place != cut.first]
@@ -195,9 +196,10 @@ def _told(session: Session, talk: _Conversation) -> Iterable[Mapping[str, Any]]:
 # -- where to cut ------------------------------------------------------------------------------------------------------
 
 
-def _cut(talk: _Conversation, room: int, window: int) -> CompressionCut | None:
+def _cut(talk: _Conversation, room: int, window: int, unread: int) -> CompressionCut | None:
     """Return the places of the cut: as many turns at the end as ``room`` tokens take, the last one always, and half of them at
-    most, so that there is something to summarise; None for no cut.
+    most, so that there is something to summarise; None for no cut. The results of the last, which no model has read yet, may take
+    ``unread`` tokens.
     """
     records = talk.records
     starts = [number for number, (_, record) in enumerate(records) if record.get("role") != "results"]
@@ -205,11 +207,12 @@ def _cut(talk: _Conversation, room: int, window: int) -> CompressionCut | None:
         return None
     message = max(window * BYTES_A_TOKEN // 16, 1_000)
     first = None if talk.first is None else talk.first[0]
-    room -= min(tokens_of_record(talk.first[1]), message // BYTES_A_TOKEN) if talk.first is not None else 0
+    opening = min(tokens_of_record(talk.first[1]), message // BYTES_A_TOKEN) if talk.first is not None else 0
+    room, unread = room - opening, max(unread, room) - opening
     replies = [number for number, (_, record) in enumerate(records) if record.get("role") == "assistant"]
     whole = replies[-_WHOLE_TURNS] if len(replies) >= _WHOLE_TURNS else 0
     begin, size = starts[-1], _sizes(records[starts[-1] :])
-    most = None if size <= room else _fitting(records[begin:], room)
+    most = None if size <= unread else _fitting(records[begin:], unread)
     if most is None:
         for start in reversed(starts[len(starts) // 2 : -1]):
             if start >= whole and size + _sizes(records[start:begin]) > room // 2:

@@ -130,6 +130,19 @@ async def test_a_server_that_refuses_is_asked_once_more_with_less(project: Path)
     assert set(told[1:]) == {"threshold"}
 
 
+async def test_what_a_tool_just_returned_is_read_whole(project: Path) -> None:
+    """Also where the window is small: a model that got half of it would ask for it again and again."""
+    with WindowServer(9_000, chatty) as server:
+        async with assemble(config=config(project, window=9_000), project_dir=project) as crib:
+            session = await opened(crib, server)
+            await talk(session, 12)
+            await session.close()
+    read = [last_text(sent) for sent in server.requests if sent["messages"][-1]["role"] == "tool"]
+    assert len(read) == 12
+    assert server.summaries
+    assert all("line 299 of a long file" in text for text in read)
+
+
 @pytest.mark.parametrize("summary", ["", "word " * 30_000, [("read_file", {"path": "x"})]])
 async def test_a_summary_that_fails_is_no_end(project: Path, summary: Any) -> None:
     """At the threshold all stays as it was; what the server then refuses goes on with how messages began."""
