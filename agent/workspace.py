@@ -66,6 +66,8 @@ class Workspace:
         self.registry = crib.registry
         self.providers = crib.providers
         self.grants = grants
+        self.windows_learned: dict[tuple[str, str], int] = {}
+        """Tokens that models read, by base_url and name, where only a refusal said it."""
         self.catalog = ToolsetCatalog(crib.registry)
         for name, bundle in config.toolsets.custom.items():
             definition = {"description": bundle.description, "tools": bundle.tools, "includes": bundle.includes}

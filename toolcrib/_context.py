@@ -144,6 +144,7 @@ class _Done:
 
 
 _DONE = _Done()
+_STATUSES = tuple(ProgressStatus)
 _MINT = object()
 SharedState: TypeAlias = Mapping[StateScope, Mapping[str, StateValue]]
 _NO_STATE: Mapping[str, Json] = MappingProxyType({})
@@ -307,13 +308,15 @@ class ToolCallContext:
         return _DONE
 
     def report_progress(self, status: ProgressStatus, message: str | None = None, progress: float | None = None) -> _Done:
-        """Say how far it is, ``progress`` from 0 to 1 (002-17)."""
+        """Say how far it is, ``progress`` from 0 to 1, None where that is not known (002-17). As often as it likes: whoever shows
+        it takes the newest. A status that is none is taken for RUNNING.
+        """
         if self._scope.activity_sink is None:
             return _DONE
         content: dict[str, Json] = {
             "schema": "tool-call-progress.v1",
             "node_id": f"tool_call:{self.call.id}",
-            "status": ProgressStatus(status).value,
+            "status": str(status) if status in _STATUSES else ProgressStatus.RUNNING.value,
         }
         if message is not None:
             content["message"] = message

@@ -17,6 +17,7 @@ from agent.conversation.session import Session
 from agent.delegates.delegates import Delegates
 from agent.handlers import TODOS, TodoStore, loop_handlers
 from agent.memory.handler import MemoryKeeper
+from agent.reports import Reports
 from agent.searching import SessionSearch
 from agent.store._owner import new_owner
 from toolcrib import EventSink, Principal, RunIdentity, ToolcribError
@@ -86,6 +87,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     asker = wanted.asker
     if asker is not None or not wanted.suspends:  # a model's silence would be a no, and nothing would be parked
         asker = here.behind_model(asker, wanted.platform, lambda event: session.watch(event))
+    reports = Reports(lambda event: session.watch(event), wanted.sink)
     delegates = Delegates(here, location, depth_of(place), alone=wanted.once, handlers=wanted.handlers)
     scope = here.scope(
         identity,
@@ -94,9 +96,9 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         store=store,
         asker=asker,
         suspends=wanted.suspends,
-        sink=wanted.sink,
+        sink=reports,
         handlers=dict(loop_handlers(todos))
-        | _recalling(here, session_id, wanted, location, store, lambda text: session.scope.redactor.text(text))
+        | _recalling(here, session_id, wanted, location, store, lambda: session)
         | {**delegates.handlers, **wanted.handlers},
     )
     session = Session(
@@ -110,7 +112,8 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         config=here.config,
         providers=here.providers,
     )
-    session.delegates, delegates.session = delegates, session
+    session.delegates, delegates.session, session.reports = delegates, session, reports
+    session.link.learned = here.windows_learned
     session.mode.apply(mode)
     _give_prompt(here, session, location)
     session.on_state = lambda state: todos.write(state.get(TODOS.name) or [])
@@ -126,12 +129,16 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
 
 
 def _recalling(
-    here: Workspace, session_id: str, wanted: Opening, location: Location, store: Store, redact: Callable[[str], str]
+    here: Workspace, session_id: str, wanted: Opening, location: Location, store: Store, session: Callable[[], Session]
 ) -> dict[str, Handler]:
     """Return the handlers of the tools that reach beyond the session's own conversation."""
     folder = None if location.backend.is_remote else location.start
-    memory = MemoryKeeper(session_id, folder, here.project_dir, here.config.memory.max_chars, redact)
-    search = SessionSearch(store, session_id, wanted.principal, location.start)
+    memory = MemoryKeeper(
+        session_id, folder, here.project_dir, here.config.memory.max_chars, lambda text: session().scope.redactor.text(text)
+    )
+    search = SessionSearch(
+        store, session_id, wanted.principal, location.start, lambda: session().transcript if session().model else None
+    )
     return {"memory": memory.handle, "session_search": search.handle}
 
 

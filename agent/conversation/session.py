@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from agent.explaining import Explanation
     from agent.models import ModelChoice
     from agent.providers.factory import Plugins
+    from agent.reports import Reports
     from toolcrib import ProviderSession
 
 
@@ -100,6 +101,8 @@ class Session:
         self.before: Callable[[], Awaitable[None]] | None = None
         """Awaited before anything happens in the session: the process's plugins are started."""
         self.delegates: Delegates
+        self.reports: Reports
+        """Takes what calls report of their work, and tells ``watch``."""
         self.run: RunState | None = None
         """The run that went last, as of its last step."""
         self.opened_for = scope.identity
@@ -230,11 +233,20 @@ class Session:
         await self.start()
         if self.scope.undo is not None:
             self.scope.undo.turn = 0
+
+        def began(call: ToolCall) -> None:
+            on_start(call)
+            self.reports.begin(call.id)
+
+        def ended(executed: ExecutedCall) -> None:
+            self.reports.end(executed.call.id)
+            on_done(executed)
+
         async with self.holding.held(self.busy) as fresh:
             if fresh:
                 self.forget_origins()
                 await self.mode.look()
-            return await run_calls(self.dispatcher, calls, self.scope, on_start=on_start, on_done=on_done)
+            return await run_calls(self.dispatcher, calls, self.scope, on_start=began, on_done=ended)
 
     def call(self, name: str, args: Any) -> ExecutedCall:
         """Run one call by hand, from sync code."""

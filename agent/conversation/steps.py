@@ -295,9 +295,11 @@ class Steps:
         return after
 
     def _started(self, call: ToolCall) -> None:
+        self._session.reports.begin(call.id)
         self._emit(ToolStarted(call, self._session.emoji(call.name)))
 
     def _finished(self, executed: ExecutedCall) -> None:
+        self._session.reports.end(executed.call.id)
         self._emit(ToolFinished(executed, self._session.emoji(executed.call.name)))
 
     async def _keep(self, state: RunState, messages: Sequence[Record] = (), taken: Sequence[int] = ()) -> RunState:

@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation import lineage
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from agent.conversation.session import Session
     from agent.conversation.state import CallState
     from agent.delegates.budget import Allowance, Share
-    from agent.delegates.delegate import Delegate, DelegateOutcome
+    from agent.delegates.delegate import Delegate, DelegateOutcome, Report
     from agent.workspace import Workspace
 
 _CLOSE_SECONDS = 15.0
@@ -109,7 +110,7 @@ class Delegates:
 
         store = self._here.store
         await hand_on(store, session_id, ctx.answer_to)
-        delegate, allowance = self._new(session_id, order, lambda line: ctx.report_progress(ProgressStatus.RUNNING, line))
+        delegate, allowance = self._new(session_id, order, partial(ctx.report_progress, ProgressStatus.RUNNING))
         try:
             outcome = await self._run(delegate, allowance)
         except asyncio.CancelledError as error:
@@ -131,9 +132,7 @@ class Delegates:
         deeper = self._depth + 1 < self._here.config.delegates.max_depth
         return allowed_tools(order, self.session.names, asks=self.session.scope.asker is not None, delegates=deeper)
 
-    def _new(
-        self, session_id: str, order: Order, report: Callable[[str], object] = lambda line: None
-    ) -> tuple[Delegate, Allowance]:
+    def _new(self, session_id: str, order: Order, report: Report = lambda line, share: None) -> tuple[Delegate, Allowance]:
         from agent.delegates.budget import Allowance
         from agent.delegates.delegate import Delegate
 

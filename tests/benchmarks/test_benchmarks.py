@@ -55,7 +55,7 @@ def test_what_a_cache_sees_is_measured(root: Path) -> None:
     done = run(root, "context", "--json", "--quick")
     assert (done.returncode, done.stderr) == (0, "")
     names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
-    assert names == [f"context.cache_{wire}" for wire in ("chat", "anthropic", "gemini")]
+    assert names == [f"context.cache_{wire}" for wire in ("chat", "responses", "anthropic", "gemini")]
 
 
 @pytest.mark.full

@@ -190,6 +190,31 @@ def test_a_snippet_shows_what_was_found() -> None:
     assert snippet("caFeBar x", parse("bar")).marks == ((4, 7),)
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "staging database listens",
+        '"staging database" port',
+        "staging data* OR nothing listens",
+        "Listens Staging",
+        "\u8caf staging",
+    ],
+)
+def test_a_snippet_shows_where_most_words_stand_together(query: str) -> None:
+    scattered = "staging came first; " + "the database was a word, " * 40 + "and it listens here, port or not. " + "x " * 200
+    text = f"{scattered}The staging database listens on port 54329, \u8caf. {scattered}"
+    shown = snippet(text, parse(query)).text
+    assert "The staging database listens on port 54329" in shown
+    assert len(shown) < 250
+
+
+def test_a_snippet_of_words_that_stand_far_apart_has_some() -> None:
+    text = "alpha " + "x " * 500 + "beta " + "x " * 500 + "gamma delta"
+    assert "gamma delta" in snippet(text, parse("alpha beta gamma delta")).text
+    assert snippet(text, parse("beta alpha")).text.startswith("alpha x")
+    assert snippet("a " * 100_000, parse("a b c")).text.startswith("a a a")
+
+
 def test_of_a_long_text_both_ends_are_searched() -> None:
     text = searched({"role": "user", "text": "begin " + "x " * MOST_CHARS + "end"})
     assert len(text) == MOST_CHARS + 1
