@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,7 @@ class SessionSearch:
         {session, title, messages: [{place, role, when, text}]} around a place; {session, title, place, role, page, pages, text}
         of one message. Raises InvalidArguments.
         """
+        self = replace(self, principal=ctx.run_identity.principal)
         session = await self._named(args["session"]) if args.get("session") else None
         if args.get("around") is not None:
             if session is None:
@@ -162,7 +164,7 @@ class SessionSearch:
         begin = max(0, place - _AROUND)
         records = await self.store.sessions.messages(session.id, offset=begin, limit=place + _AROUND + 1 - begin)
         read = [
-            {"place": begin + number, "role": str(record.get("role", "")), "text": _said(record, _READ_CHARS)}
+            {"place": begin + number, "role": _role(record), "text": _said(record, _READ_CHARS)}
             for number, record in enumerate(records)
         ]
         return {**self._which(session.id, session.title), "messages": read}
@@ -176,7 +178,7 @@ class SessionSearch:
         pages = max(1, -(-len(text) // _PAGE_CHARS))
         if page > pages:
             raise InvalidArguments(f"page: the message has the pages 1 to {pages}")
-        about = {"place": place, "role": str(record.get("role", "")), "page": page, "pages": pages}
+        about = {"place": place, "role": _role(record), "page": page, "pages": pages}
         part = text[(page - 1) * _PAGE_CHARS : page * _PAGE_CHARS]
         return {**self._which(session.id, session.title), **about, "text": part}
 
@@ -200,6 +202,10 @@ def _check_place(session: SessionInfo, place: int) -> None:
     """Raises InvalidArguments."""
     if place >= session.messages:
         raise InvalidArguments(f"around: the session has the messages 0 to {session.messages - 1}")
+
+
+def _role(record: Mapping[str, Any]) -> str:
+    return str(record.get("source") or record.get("role", ""))
 
 
 def _said(record: Mapping[str, Any], most: int) -> str:

@@ -188,8 +188,8 @@ def outline(records: Sequence[Mapping[str, Any]], before: str, most: int) -> str
     room, lines = most - len(earlier), list[str]()
     for record in reversed(records):
         text = " ".join(str(record.get("text") or "").split())
-        who = {"user": "PERSON", "assistant": "AGENT"}.get(str(record.get("role")))
-        if not text or who is None:
+        who = _who(record)
+        if not text or not who:
             continue
         chars = _OUTLINED if who == "PERSON" else _OUTLINED // 2
         line = f"{who}: {text if len(text) <= chars else f'{text[:chars]} …'}"
@@ -208,7 +208,7 @@ def _lines(record: Mapping[str, Any]) -> Iterator[str]:
             failed = " failed" if result.get("is_error") else ""
             yield f"RESULT of {result.get('name')}{failed}: {_clipped(str(result.get('text', '')), _RESULT_CHARS)}"
         return
-    who = {"user": "PERSON", "assistant": "AGENT"}.get(str(role), str(role).upper())
+    who = _who(record) or str(role).upper()
     if text := str(record.get("text") or ""):
         yield f"{who}: {_clipped(text, _TEXT_CHARS)}"
     for call in record.get("calls") or ():
@@ -216,6 +216,13 @@ def _lines(record: Mapping[str, Any]) -> Iterator[str]:
         yield f"CALL of {call.get('name')}: {_clipped(args, _RESULT_CHARS)}"
     if record.get("images"):
         yield f"({who} showed {len(record['images'])} image(s))"
+
+
+def _who(record: Mapping[str, Any]) -> str:
+    """Return who says it, as the summary's model reads that; what comes as a message need not be the person's. "" for results."""
+    if record.get("role") == "assistant":
+        return "AGENT"
+    return (str(record["source"]).upper() if record.get("source") else "PERSON") if record.get("role") == "user" else ""
 
 
 def _clipped(text: str, most: int) -> str:

@@ -85,7 +85,9 @@ def exchanges(
 
 
 def _said(record: Mapping[str, Any]) -> Iterator[str]:
-    if record["role"] == "user":
+    if record["role"] == "user" and record.get("source"):
+        yield f"  — {record['source']}: {one_line(str(record['text']), _CLIP)}"
+    elif record["role"] == "user":
         from agent.cli.beside import without_beside
         from agent.undo import without_news
 

@@ -7,12 +7,14 @@ compression, each request therefore begins with the bytes of the one before.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, TypeAlias
 
 from agent.providers._history import encode
 from toolcrib._dataclass import dataclass
+from toolcrib._regex import Regex
 
 Record: TypeAlias = Mapping[str, Any]
 Reading: TypeAlias = Callable[[int, "int | None"], Iterable[Record]]
@@ -26,6 +28,8 @@ MOST_FILES = 12
 _MESSAGE_CHARS = 24_000
 """Characters that are kept of a message of the person's from before; ``CompressionCut.message`` may bound it further."""
 _FILE_TOOLS = frozenset({"read_file", "write_file", "patch"})
+_DATA = Regex(r"^<(\S+) ([0-9a-f]{12})>$", re.MULTILINE)
+"""Line that begins data in a message: what was attached, what was piped in, a delegate's answer."""
 _GOES_ON = "I have read the summary, and go on from there."
 _SUMMARY = """\
 [To save room, the messages {begin} to {end} of this session were taken out of the context. What became of them stands between \
@@ -115,7 +119,14 @@ def _opening(record: Record, cut: CompressionCut, read: Reading, session_id: str
 
 
 def _head(text: str, cut: CompressionCut) -> str:
-    return text if len(text) <= cut.message else f"{text[: cut.message]}\n[... {len(text) - cut.message:,} more characters]"
+    """Return the beginning of a message. Data in it that is cut ends with its own mark, so that nothing behind it is taken for
+    part of it.
+    """
+    if len(text) <= cut.message:
+        return text
+    head = f"{text[: cut.message]}\n[... {len(text) - cut.message:,} more characters]"
+    ends = [f"</{tag} {mark}>" for tag, mark in _DATA.findall(head)]
+    return "\n".join([head, *reversed([end for end in ends if end not in head and end in text])])
 
 
 def summary_text(record: Record, cut: CompressionCut, session_id: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from agent.context import BYTES_A_TOKEN, ContextUse, tokens_of, tokens_of_record
 from agent.conversation.compressed import MOST_FILES, ROLE, CompressionCut, last_files, shown
-from agent.conversation.transcript import Record
+from agent.conversation.transcript import Record, is_persons
 from agent.prices import Prices
 from agent.providers.abilities import prices_of
 from agent.summarising import NotSummarised, Summariser, outline, told_of
@@ -183,7 +183,7 @@ async def _read(session: Session) -> _Conversation:
                 first = cut.first, (await store.messages(session.id, offset=cut.first, limit=1))[0]
     found = await store.messages(session.id, offset=begin)
     since = list(enumerate(found, begin))
-    first = first or next(((place, record) for place, record in since if record.get("role") == "user"), None)
+    first = first or next(((place, record) for place, record in since if is_persons(record)), None)
     return _Conversation(since, last, first, begin + len(found))
 
 
@@ -224,8 +224,8 @@ def _cut(talk: _Conversation, room: int, window: int, unread: int) -> Compressio
     if begin == starts[0] and most is None and not any(_size(one) > _size(one, short=True) for _, one in records[:whole]):
         return None
     until = records[begin][0] if begin else (CompressionCut.of(talk.last).until if talk.last else 0)
-    kept_user = any(record.get("role") == "user" for _, record in records[begin:])
-    spoken = [place for place, record in records[:begin] if record.get("role") == "user"]
+    kept_user = any(is_persons(record) for _, record in records[begin:])
+    spoken = [place for place, record in records[:begin] if is_persons(record)]
     asked = None if kept_user else spoken[-1] if spoken else _earlier(talk)
     opened = until > 0
     return CompressionCut(

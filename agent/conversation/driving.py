@@ -212,7 +212,7 @@ class Driver:
             return self._came_to(state, error)
         undone = await session.store.changes.untold(session.id) if session.model else ()
         text = "\n\n".join(part for part in (news(undone), item.text) if part)
-        state = await steps.begin(state, text, [Image.from_json(image) for image in item.images])
+        state = await steps.begin(state, text, item)
         if undone:
             await session.store.changes.told([step.id for step in undone])
         self._note_turn(state)

@@ -10,7 +10,7 @@ from agent.conversation.compressed import ROLE, taken_over
 from agent.conversation.imported import never_ran
 from agent.conversation.lineage import FORK, IMPORTED, PARENT, WHY, without_lineage
 from agent.conversation.remembered import give_state
-from agent.conversation.transcript import Record, Transcript
+from agent.conversation.transcript import Record, Transcript, is_persons
 from toolcrib import ToolcribError
 from toolcrib._dataclass import dataclass
 from toolcrib._store import SessionInfo, Store
@@ -61,7 +61,7 @@ async def fork(
     await store.sessions.append_many(session_id, [_copy(record) for record in taken])
     await store.artifacts.share(info.id, session_id)
     await give_state(store, session_id, next((record["state"] for record in reversed(records) if "state" in record), {}))
-    said = [record for record in taken if record["role"] == "user"]
+    said = [record for record in taken if is_persons(record)]
     return Forked(session_id, len(said), len(taken), unanswered)
 
 
@@ -81,7 +81,7 @@ def _ended(records: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, 
     while end and (records[end - 1]["role"] != "assistant" or records[end - 1].get("calls")):
         if records[end - 1]["role"] == "results":
             break  # the model may go on with them
-        if records[end - 1]["role"] == "user":
+        if is_persons(records[end - 1]):
             unanswered = unanswered or str(records[end - 1]["text"])
         end -= 1
     return records[:end], unanswered
@@ -109,7 +109,7 @@ def _fitting(records: Sequence[Mapping[str, Any]], window: int | None) -> Sequen
 
 
 def _starts(records: Sequence[Mapping[str, Any]]) -> list[int]:
-    return [place for place, record in enumerate(records) if record["role"] == "user"]
+    return [place for place, record in enumerate(records) if is_persons(record)]
 
 
 def _copy(record: Mapping[str, Any]) -> Record:

@@ -18,7 +18,7 @@ from agent.conversation.limits import AnswerUnfit, CostCapReached, MaxTurnsReach
 from agent.conversation.partial import INTERRUPTED, UNREACHABLE, PartialReply
 from agent.conversation.room import ContextRoom
 from agent.conversation.state import CallState, RunState
-from agent.conversation.transcript import Record, begun_since, results_record, turn_record, user_record
+from agent.conversation.transcript import OURS, Record, begun_since, results_record, source_of, turn_record, user_record
 from agent.delegates.budget import charge, charged
 from agent.events import ImageMade, TicketOpened, ToolFinished, ToolStarted, TurnFinished, TurnStarted
 from agent.providers.abilities import prices_of, steer
@@ -70,9 +70,10 @@ class Steps:
             case _:
                 return state
 
-    async def begin(self, state: RunState, text: str, images: Sequence[Image]) -> RunState:
-        """Record what a person said, which the run answers, and take it out of the inbox."""
-        record = user_record(text, images, state.principal, via=self._session.via)
+    async def begin(self, state: RunState, text: str, item: InboxItem) -> RunState:
+        """Record the message that the run answers, as ``text``, and take it out of the inbox."""
+        images = [Image.from_json(image) for image in item.images]
+        record = user_record(text, images, state.principal, via=self._session.via, source=source_of(item))
         state = state.next(first=self._session.transcript.count)
         state = await self._keep(state, [record], taken=state.items)
         self._session.tell_model(text, images)
@@ -144,7 +145,7 @@ class Steps:
         if limits.on_max_turns == "error":
             words = f"no answer after {limits.max_turns} turns; raise max_turns if the task needs more, or ask for less"
             return await self._keep(state.failed_with(MaxTurnsReached(words)))
-        state = await self._keep(state.next(last=True), [user_record(FINAL_ANSWER)])
+        state = await self._keep(state.next(last=True), [user_record(FINAL_ANSWER, source=OURS)])
         self._session.tell_model(FINAL_ANSWER)
         return state
 
@@ -160,7 +161,10 @@ class Steps:
         if not steering:
             return state
         images = [[Image.from_json(image) for image in item.images] for item in steering]
-        records = [user_record(item.text, shown, state.principal) for item, shown in zip(steering, images, strict=True)]
+        records = [
+            user_record(item.text, shown, state.principal, source=source_of(item))
+            for item, shown in zip(steering, images, strict=True)
+        ]
         taken = [item.id for item in steering]
         for item in steering:
             state = charge(state, item.options)
@@ -204,7 +208,8 @@ class Steps:
                 unfit = AnswerUnfit(f"the answer does not fit the schema, asked for twice: {error}", text)
                 return await self._keep(state.failed_with(unfit), [record])
             again = AGAIN.format(why=error)
-            state = await self._keep(state.next(phase="asking", mends=True, last=False), [record, user_record(again)])
+            records = [record, user_record(again, source=OURS)]
+            state = await self._keep(state.next(phase="asking", mends=True, last=False), records)
             self._session.tell_model(again)
             return state
         return await self._keep(state.ended(stopped, text, data=data), [record])

@@ -20,13 +20,15 @@ from toolcrib import (
     ToolCallStatus,
     ToolcribError,
 )
-from toolcrib._store import CallRecord, SessionInfo, Store
+from toolcrib._store import CallRecord, InboxItem, SessionInfo, Store
 from toolcrib._types import Json
 from tools.clip import encode
 from tools.dispatch.bridge import by_hand
 from tools.dispatch.faces import as_json, failed, images_of
 
 Record = dict[str, Any]
+DELEGATE, OURS = "delegate", "toolcrib"
+"""Who else says something to the model: a delegate in the background whose answer comes, and toolcrib itself."""
 _PAGE = 64
 """Number of records that are read at once."""
 
@@ -35,12 +37,30 @@ _PAGE = 64
 
 
 def user_record(
-    text: str, images: Sequence[Image] = (), principal: Principal | None = None, *, via: Mapping[str, Any] | None = None
+    text: str,
+    images: Sequence[Image] = (),
+    principal: Principal | None = None,
+    *,
+    via: Mapping[str, Any] | None = None,
+    source: str = "",
 ) -> Record:
-    """A message of a person. ``principal`` is kept where it is not the local person, ``via`` is what is to answer."""
+    """A message that the model is to answer: a person's, or one of ``source``, ``DELEGATE`` or ``OURS``.
+
+    ``principal`` is kept where it is not the local person, ``via`` is what is to answer.
+    """
     by = {} if principal is None or principal.is_local else {"principal": principal.to_json()}
     asked = {"via": dict(via)} if via else {}
-    return {"role": "user", "text": text, **_with(images), **by, **asked}
+    return {"role": "user", "text": text, **_with(images), **by, **asked, **({"source": source} if source else {})}
+
+
+def source_of(item: InboxItem) -> str:
+    """Return whose message of the inbox it is: "" for a person's."""
+    return DELEGATE if DELEGATE in item.options else ""
+
+
+def is_persons(record: Mapping[str, Any]) -> bool:
+    """Return True for a message of a person's; False for one that reaches the model in the same way, and for any other record."""
+    return record.get("role") == "user" and not record.get("source")
 
 
 def turn_record(
@@ -210,7 +230,7 @@ class Transcript:
         spoken, begin = 0, 0
         async for record in self.backwards():
             found.append(record)
-            if record.get("role") == "user":
+            if is_persons(record):
                 spoken, begin = spoken + 1, len(found)
                 if spoken == most:
                     break

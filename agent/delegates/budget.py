@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent.conversation.limits import RunLimits
 from agent.delegates.orders import TOOL
+from toolcrib import Denied
 
 if TYPE_CHECKING:
     from agent.config._model import DelegatesConfig
@@ -25,20 +27,56 @@ class Share(NamedTuple):
     cost: float | None = None
 
 
-def share_of(run: RunState | None, limits: RunLimits, taken: list[Share], slots: int) -> Share:
+def share_of(run: RunState | None, limits: RunLimits, taken: Sequence[Share], slots: int, used_up: Sequence[Share] = ()) -> Share:
     """Return the share of a delegate that begins now. ``taken`` are those of the delegates at work, of at most ``slots``: the
-    shares of all never exceed what the run has left. ``limits`` are those where no run is under way.
+    shares of all never exceed what the run has left. ``limits`` are those where no run is under way, ``used_up`` is what others
+    used that is not on the run's account yet. Raises Denied where nothing is left.
     """
     limits = limits if run is None else run.limits
     free = max(slots - len(taken), 1)
     tokens, cost = limits.max_tokens, limits.max_cost
     if tokens is not None:
-        used = 0 if run is None else int(run.usage.get("input", 0)) + int(run.usage.get("output", 0))
+        used = (0 if run is None else tokens_in(run.usage)) + sum(one.tokens or 0 for one in used_up)
+        _check(tokens - used, "run.max_tokens")
         tokens = max((tokens - used - sum(one.tokens or 0 for one in taken)) // free, 1)
     if cost is not None:
-        spent = 0.0 if run is None else run.cost
+        spent = (0.0 if run is None else run.cost) + sum(one.cost or 0.0 for one in used_up)
+        _check(cost - spent, "run.max_cost")
         cost = max((cost - spent - sum(one.cost or 0.0 for one in taken)) / free, 1e-9)
     return Share(tokens, cost)
+
+
+class RunBudget:
+    """Shares of the delegates of one session, and what those used that have ended in the present turn of its run."""
+
+    def __init__(self) -> None:
+        self._taken: list[Share] = []
+        self._used: dict[str, tuple[str, Share]] = {}
+
+    @contextmanager
+    def share(self, run: RunState | None, limits: RunLimits, slots: int) -> Iterator[Share]:
+        """Set a delegate's share aside, as ``share_of`` says. Raises Denied."""
+        used_up = [used for turn, used in self._used.values() if run is not None and turn == run.turn_id]
+        share = share_of(run, limits, self._taken, slots, used_up)
+        self._taken.append(share)
+        try:
+            yield share
+        finally:
+            self._taken.remove(share)
+
+    def used(self, delegate: str, turn: str, usage: Mapping[str, Any], cost: float | None) -> None:
+        """Count what a delegate used in all: it is on the run's account only once this turn has ended."""
+        self._used[delegate] = turn, Share(tokens_in(usage), cost)
+
+
+def tokens_in(usage: Mapping[str, Any]) -> int:
+    """Return how many tokens count against ``max_tokens``."""
+    return int(usage.get("input", 0)) + int(usage.get("output", 0))
+
+
+def _check(left: float, limit: str) -> None:
+    if left <= 0:
+        raise Denied(f"the run has used up what {limit} allows; do without a delegate, and answer with what there is")
 
 
 def limits_of(order: Order, settings: DelegatesConfig, parent: RunLimits, share: Share) -> RunLimits:

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from agent.conversation.limits import RunLimits
     from agent.conversation.session import Session
     from agent.conversation.state import CallState
-    from agent.delegates.budget import Allowance, Share
+    from agent.delegates.budget import Allowance, RunBudget, Share
     from agent.delegates.delegate import Delegate, DelegateOutcome, Report
     from agent.workspace import Workspace
 
@@ -66,7 +66,7 @@ class Delegates:
         self._given = handlers or {}
         self._slots: asyncio.Semaphore | None = None
         self._users = 0
-        self._shares: list[Share] = []
+        self._budget: RunBudget | None = None
         self._background: dict[str, asyncio.Task[None]] = {}
         self._told: set[str] = set()
         """Delegates in the background whose end this process knows to be delivered."""
@@ -143,23 +143,24 @@ class Delegates:
 
     async def _run(self, delegate: Delegate, allowance: Allowance) -> DelegateOutcome:
         """Have it work as soon as there is a place for it. Raises as ``open``, and asyncio.CancelledError."""
+        session = self.session
         async with self._slot():
             with self._share() as share:
                 child = await self._open(delegate, allowance)
-                return await delegate.run(child, self._limits(delegate.order, share))
+                outcome = await delegate.run(child, self._limits(delegate.order, share))
+                if session.run is not None and self._budget is not None:
+                    self._budget.used(delegate.id, session.run.turn_id, outcome.usage, outcome.cost)
+                return outcome
 
-    @contextmanager
-    def _share(self) -> Iterator[Share]:
-        """Set a part of what the session's run has left aside."""
-        from agent.delegates.budget import share_of
+    def _share(self) -> AbstractContextManager[Share]:
+        """Set a part of what the session's run has left aside. Raises Denied."""
+        from agent.delegates.budget import RunBudget
 
-        session, slots = self.session, self._here.config.delegates.at_once
-        share = share_of(session.run if session.turnstile.is_taken else None, session.limits, self._shares, slots)
-        self._shares.append(share)
-        try:
-            yield share
-        finally:
-            self._shares.remove(share)
+        if self._budget is None:
+            self._budget = RunBudget()
+        session = self.session
+        run = session.run if session.turnstile.is_taken else None
+        return self._budget.share(run, session.limits, self._here.config.delegates.at_once)
 
     def _limits(self, order: Order, share: Share) -> RunLimits:
         from agent.delegates.budget import limits_of
@@ -182,7 +183,7 @@ class Delegates:
     async def _open(self, delegate: Delegate, allowance: Allowance) -> Session:
         """Open the delegate's session: a new one, or the one that an ended process left. Raises as Crib.open."""
         from agent.delegates.relaying import Relay
-        from agent.delegates.sharing import SharedFiles, SharedUndo
+        from agent.delegates.sharing import SharedFiles, SharedUndo, folder_of
         from agent.models import ModelChoice
         from tools.approval.policy import Policy
 
@@ -206,7 +207,12 @@ class Delegates:
             handlers=self._given,
             once=not scope.suspends,
             mode=parent.mode.now,
-            descent=lineage.Descent(self._tools_for(order), self._where(), place, {} if known is None else known.via),
+            descent=lineage.Descent(
+                self._tools_for(order),
+                folder_of(self._location, parent.scope.opened, self._here.project_dir),
+                place,
+                {} if known is None else known.via,
+            ),
         )
         child.mode.follow(parent.mode)
         child.link.choice = parent.link.choice or ModelChoice()
@@ -217,14 +223,6 @@ class Delegates:
             child.scope.policy = replace(own, files=SharedFiles(shared.files, parent.id, own.files), delegate=told)
         child.scope.undo = None if scope.undo is None else SharedUndo(scope.undo)
         return child
-
-    def _where(self) -> Location:
-        """Return where the delegate's commands begin: in the folder that the parent's are in now."""
-        opened = self.session.scope.opened
-        if opened is None:
-            return self._location
-        cwd = opened.cwd
-        return replace(self._location, cwd=cwd) if self._location.backend.is_remote else replace(self._location, start=cwd)
 
     # -- in the background ---------------------------------------------------------------------------------------
 

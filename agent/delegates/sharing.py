@@ -1,19 +1,35 @@
-"""The parent's journal and undo, as a delegate's session uses them: what one of them downloads or writes, both know."""
+"""The parent's journal, undo and folder, as a delegate's session uses them: what one of them downloads or writes, both know."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolcrib import ToolCallContext
+from agent.instructions import project_root
+from toolcrib import Environment, ToolCallContext
 from toolcrib._records import NO_ENTRIES
 from toolcrib._undo import Keeping, UndoLog
 from tools.approval.origins import Origins, SessionFiles
 
 if TYPE_CHECKING:
+    from agent.backends import Location
     from tools.judge.meaning.value import Taint
+
+
+def folder_of(location: Location, opened: Environment | None, project_dir: Path) -> Location:
+    """Return where a delegate's commands begin: in the folder that its parent's are in now. Outside of the project it is where
+    the parent began: another project has instructions and notes of its own.
+    """
+    if opened is None:
+        return location
+    if location.backend.is_remote:
+        return replace(location, cwd=opened.cwd)
+    root, now = project_root(Path(os.path.realpath(Path(location.start).expanduser())), project_dir), Path(opened.cwd)
+    return replace(location, start=opened.cwd) if root in (now, *now.parents) else location
 
 
 class SharedFiles(SessionFiles):

@@ -13,6 +13,7 @@ import pytest
 from agent.conversation.room import compress_now
 from agent.models import ModelChoice
 from agent.run import Crib, assemble
+from toolcrib import Principal
 from toolcrib.testing import ChatServer
 from tools.dispatch.bridge import close_loop
 
@@ -88,6 +89,20 @@ def test_nobody_sees_anothers(crib: Crib) -> None:
     assert sessions(search(crib, "telegram", query="staging")) == []  # who has no name is nobody in particular
     for who, name in ((("telegram", "bob"), "anns"), (("telegram", ""), "nobodys"), (("cli", ""), "anns"), (("cli", ""), "gone")):
         assert f"session: there is none whose id begins with '{name}'" in search(crib, *who, session=name, around=0)
+
+
+def test_a_run_for_somebody_else_sees_what_they_may(crib: Crib) -> None:
+    """In a session of the local person's, ann's run finds ann's conversations, and bob's none."""
+    with ChatServer() as server:
+        for user, found in (("ann", {"annsannsannsanns"[:12]}), ("bob", set())):
+            server.responses += [ChatServer.calls(("session_search", {"query": "staging"})), ChatServer.text("done")]
+            session = crib.open_session()
+            asyncio.run(session.connect(ModelChoice("m", server.base_url)))
+            asyncio.run(session.say("look", principal=Principal("telegram", user)))
+            asyncio.run(session.advance())
+            (results,) = [record for record in asyncio.run(session.records()) if record["role"] == "results"]
+            session.close_sync()
+            assert set(sessions(json.loads(results["results"][0]["text"]))) == found
 
 
 def test_more_is_told_and_times_limit(crib: Crib) -> None:

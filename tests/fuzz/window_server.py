@@ -35,7 +35,7 @@ class WindowServer(ChatServer):
         self.window, self.refused = window, 0
         self.summaries: list[str] = []
         self.sizes: list[int] = []
-        self._said, self._summarise = answer, summarise
+        self.said, self._summarise = answer, summarise
         self._calls = 0
         self._more = more
 
@@ -53,7 +53,7 @@ class WindowServer(ChatServer):
             return self._reply(self._summarise(messages[1]["content"]), tokens)
         self.requests.append(sent)
         self.sizes.append(tokens)
-        return self._reply(self._said(sent), tokens)
+        return self._reply(self.said(sent), tokens)
 
     def _reply(self, said: Said, tokens: int) -> Response:
         if isinstance(said, str):

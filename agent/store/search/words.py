@@ -28,6 +28,8 @@ _ASIDE = 40
 """Characters of a snippet beside what stands together."""
 _MOST_MATCHES = 1_000
 _MOST_TERMS = 32
+_MARKED_WORDS = 32
+"""Words of a query that are looked for in a hit: each costs a step at every word of the text."""
 
 _CJK = (
     r"\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -201,9 +203,10 @@ def _together(pattern: re.Pattern[str], text: str, room: int) -> tuple[int, int]
 def _pattern(query: Query) -> re.Pattern[str]:
     """A pattern of the terms as they are spelled in texts, a group for each; letters with accents count as those without."""
     terms = sorted(query.terms, key=lambda term: -sum(map(len, term.spelled)))
+    most = max(_MARKED_WORDS // len(terms), 2)
     alternatives = [
-        r"[\W_]*".join("".join(_like(char) for char in word) for word in term.spelled)
-        + (r"[^\W_]*" if term.begins else r"(?![a-z])")
+        r"[\W_]*".join("".join(_like(char) for char in word) for word in term.spelled[:most])
+        + (r"[^\W_]*" if term.begins and len(term.spelled) <= most else r"(?![a-z])")
         for term in terms
     ]
     return re.compile("|".join(rf"((?<![^\W_])(?:{one})|(?:{one}))" for one in alternatives), re.IGNORECASE)

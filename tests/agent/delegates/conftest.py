@@ -74,7 +74,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
             server = stack.enter_context(TaskServer(scripts))
             if config:
                 options["config"] = configured(tmp_path, config)
-            agent = Agent(model="m", base_url=server.base_url, project_dir=tmp_path, **options)
+            agent = Agent(model="m", base_url=server.base_url, **{"project_dir": tmp_path, **options})
             return stack.enter_context(agent), server
 
         yield begin

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from agent.config import Config
 from agent.conversation.limits import RunLimits
 from agent.conversation.state import RunState
-from agent.delegates.budget import Allowance, Share, charge, limits_of, share_of
+from agent.delegates.budget import Allowance, RunBudget, Share, charge, limits_of, share_of
 from agent.delegates.orders import Order
-from toolcrib import Principal
+from toolcrib import Denied, Principal
 
 
 def test_shares_of_all_who_work_never_exceed_what_is_left() -> None:
@@ -22,10 +24,24 @@ def test_shares_of_all_who_work_never_exceed_what_is_left() -> None:
     assert share_of(None, RunLimits(), [], 3) == Share(None, None)
 
 
-def test_a_spent_budget_leaves_next_to_nothing() -> None:
-    run = RunState(id="r", session_id="s", limits=RunLimits(max_tokens=100, max_cost=1.0), usage={"input": 150}, cost=2.0)
-    share = share_of(run, RunLimits(), [], 3)
-    assert (share.tokens, share.cost) == (1, 1e-9)
+@pytest.mark.parametrize(("limits", "name"), [(RunLimits(max_tokens=100), "max_tokens"), (RunLimits(max_cost=1.0), "max_cost")])
+def test_a_spent_budget_leaves_nothing(limits: RunLimits, name: str) -> None:
+    run = RunState(id="r", session_id="s", limits=limits, usage={"input": 150}, cost=2.0)
+    with pytest.raises(Denied, match=f"used up what run.{name} allows"):
+        share_of(run, RunLimits(), [], 3)
+
+
+def test_who_ended_in_this_turn_counts_before_the_run_is_charged() -> None:
+    run = RunState(id="r", session_id="s", limits=RunLimits(max_tokens=1_000), turn=1)
+    budget = RunBudget()
+    for number, left in enumerate((1_000, 700, 400, 100)):
+        with budget.share(run, RunLimits(), 1) as share:
+            assert share.tokens == left
+            budget.used(f"d{number}", run.turn_id, {"input": 200, "output": 100}, None)
+    with pytest.raises(Denied), budget.share(run, RunLimits(), 1):
+        raise AssertionError
+    with budget.share(run.next(turn=2), RunLimits(), 1) as share:  # by then it is on the run's account
+        assert share.tokens == 1_000
 
 
 def test_turns_are_at_most_what_is_configured() -> None:
