@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import typing
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -19,7 +20,13 @@ class NotSet(ConfigError):
 def schema_of(cls: type[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """(types, dataclass fields) of a section's keys, by name."""
     fields = {entry.name: entry for entry in dataclasses.fields(cls) if "internal" not in entry.metadata}
-    return typing.get_type_hints(cls), fields
+    return _types(cls), fields
+
+
+@functools.cache
+def _types(cls: type[Any]) -> dict[str, Any]:
+    """Types of a section's keys, by name. Python compiles each anew when asked, and a start asks for most of them three times."""
+    return typing.get_type_hints(cls)
 
 
 def all_keys(cls: type[Any] = Config, prefix: str = "") -> Iterator[str]:
@@ -113,7 +120,7 @@ def value_at(config: Config, parts: Sequence[str]) -> Any:
                 raise NotSet(f"{'.'.join(parts[: index + 1])} is not set")
             value = value[part] if part in value else hint()
         else:
-            hint = typing.get_type_hints(type(value))[part]
+            hint = _types(type(value))[part]
             value = getattr(value, part)
     return value
 
@@ -137,7 +144,7 @@ def replaced(value: Any, parts: Sequence[str], new: Any, hint: Any = Config) -> 
         inner = typing.get_args(hint)[-1]
         old = value[part] if part in value else inner() if below else None
         return {**value, part: replaced(old, below, new, inner)}
-    inner = typing.get_type_hints(type(value))[part]
+    inner = _types(type(value))[part]
     return dataclasses.replace(value, **{part: replaced(getattr(value, part), below, new, inner)})
 
 
