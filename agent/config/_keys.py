@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import typing
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -23,10 +22,14 @@ def schema_of(cls: type[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return _types(cls), fields
 
 
-@functools.cache
 def _types(cls: type[Any]) -> dict[str, Any]:
     """Types of a section's keys, by name. Python compiles each anew when asked, and a start asks for most of them three times."""
-    return typing.get_type_hints(cls)
+    if cls not in _known_types:
+        _known_types[cls] = typing.get_type_hints(cls)
+    return _known_types[cls]
+
+
+_known_types: dict[type[Any], dict[str, Any]] = {}
 
 
 def all_keys(cls: type[Any] = Config, prefix: str = "") -> Iterator[str]:

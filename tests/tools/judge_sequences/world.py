@@ -118,9 +118,9 @@ class OwnCode:
         seen = self._seen()
         if seen == self._stamps:
             return
-        for path in seen.keys() - self._kept.keys():
-            if os.path.lexists(path):
-                _remove(Path(path))
+        for name in seen.keys() - self._kept.keys():
+            if os.path.lexists(name):
+                _remove(Path(name))
         for name, (kind, content, mode) in self._kept.items():
             if seen.get(name) == self._stamps[name]:
                 continue
