@@ -62,7 +62,8 @@ def _beside(name: str) -> ModuleType:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(_beside("measuring"))
+    if getattr(config.option, "cov_source", None):  # of pytest-cov; a debugger may look at every case
+        config.pluginmanager.register(_beside("measuring"))
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own

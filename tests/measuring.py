@@ -1,7 +1,7 @@
 """In what part of the tests coverage is measured: tracing every line makes Python two to five times as slow.
 
 Every case of a test runs and counts; of many, only the first `FIRST` are traced and every `EVERY`-th after them, as the rest runs
-the same lines. So the figure is a lower bound, and a gate that it passes is passed.
+nearly the same lines. So the figure is a lower bound, and a gate that it passes is passed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-FIRST, EVERY = 5, 10
+FIRST, EVERY = 20, 4
 """Cases of a test that are traced: so many at the beginning, and one of so many of the rest."""
 
 _UNTRACED = pytest.StashKey[bool]()

@@ -19,7 +19,17 @@ class NotSet(ConfigError):
 def schema_of(cls: type[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """(types, dataclass fields) of a section's keys, by name."""
     fields = {entry.name: entry for entry in dataclasses.fields(cls) if "internal" not in entry.metadata}
-    return typing.get_type_hints(cls), fields
+    return _types(cls), fields
+
+
+def _types(cls: type[Any]) -> dict[str, Any]:
+    """Types of a section's keys, by name. Python compiles each anew when asked, and a start asks for most of them three times."""
+    if cls not in _known_types:
+        _known_types[cls] = typing.get_type_hints(cls)
+    return _known_types[cls]
+
+
+_known_types: dict[type[Any], dict[str, Any]] = {}
 
 
 def all_keys(cls: type[Any] = Config, prefix: str = "") -> Iterator[str]:
@@ -114,7 +124,7 @@ def value_at(config: Config, parts: Sequence[str]) -> Any:
                 raise NotSet(f"{'.'.join(parts[: index + 1])} is not set")
             value = value[part] if part in value else hint()
         else:
-            hint = typing.get_type_hints(type(value))[part]
+            hint = _types(type(value))[part]
             value = getattr(value, part)
     return value
 
@@ -138,7 +148,7 @@ def replaced(value: Any, parts: Sequence[str], new: Any, hint: Any = Config) -> 
         inner = typing.get_args(hint)[-1]
         old = value[part] if part in value else inner() if below else None
         return {**value, part: replaced(old, below, new, inner)}
-    inner = typing.get_type_hints(type(value))[part]
+    inner = _types(type(value))[part]
     return dataclasses.replace(value, **{part: replaced(getattr(value, part), below, new, inner)})
 
 

@@ -33,6 +33,7 @@ class Person:
     def __init__(self, args: list[str], cwd: Path, env: dict[str, str], columns: int = 100, rows: int = 60) -> None:
         self._screen = pyte.HistoryScreen(columns, rows, history=1000)
         self._stream = pyte.ByteStream(self._screen)
+        self._text: str | None = ""
         self.written = b""
         self.process = pexpect.spawn(
             str(COMMAND), args, cwd=str(cwd), env=env, dimensions=(rows, columns), timeout=PATIENCE, echo=False
@@ -49,6 +50,7 @@ class Person:
         except pexpect.EOF:
             return False
         self._stream.feed(data.replace(VARIANT, b""))
+        self._text = None
         self.written += data
         for _ in range(data.count(CURSOR_QUERY)):
             self.process.send(f"\x1b[{self._screen.cursor.y + 1};{self._screen.cursor.x + 1}R")
@@ -56,7 +58,9 @@ class Person:
 
     @property
     def text(self) -> str:
-        return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
+        if self._text is None:  # a look that brought nothing costs nothing
+            self._text = "\n".join(line.rstrip() for line in self._screen.display).rstrip()
+        return self._text
 
     def colours(self, text: str) -> set[str]:
         """Return the colours of a text's characters, where it stands last on the screen."""

@@ -7,6 +7,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.untraced  # it reads the sources, and runs nothing of them
+
 LAYERS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
 
 

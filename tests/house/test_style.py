@@ -10,6 +10,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.untraced  # it reads the sources, and runs nothing of them
+
 MAX_FILE, MAX_FUNCTION = 400, 60
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 

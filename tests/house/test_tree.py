@@ -7,6 +7,10 @@ import runpy
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.untraced  # it reads the sources, and runs nothing of them
+
 # Written in pieces, so that this file does not hold what it looks for.
 HOSTS = ("py" + "pi.org", "pythonhosted" + ".org", "registry.npmjs" + ".org", "proxy.golang" + ".org")
 MACHINE = re.compile(r"(?<![\w.])/wor" + r"k/(main|shared|venv|brief)\b")

@@ -283,6 +283,7 @@ def test_a_hundred_and_twenty_eight_are_not_too_many(wire: str) -> None:
     assert [call.fault for call in turn.tool_calls] == [None] * 128
 
 
+@pytest.mark.untraced
 @pytest.mark.full
 @pytest.mark.parametrize("wire", [wire for wire in WIRES if wire != "text"])
 def test_a_hundred_thousand_calls_are_read_without_holding_them(wire: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import importlib
 import json
 import os
@@ -128,6 +129,27 @@ def preload() -> None:
             if not name.startswith("__"):
                 with contextlib.suppress(ImportError):
                     importlib.import_module(name)
+    _make_ready()
+
+
+def _make_ready() -> None:
+    """Make here what a process makes at first use: patterns, classes, what the configuration's keys take."""
+    from agent.config import load_config
+    from agent.confirming import unconfirmed
+    from toolcrib._regex import Regex
+    from tools.judge.detect import examine
+    from tools.judge.meaning.state import NoFiles
+    from tools.judge.setting import Setting
+
+    examine("touch a; rm -rf x", str(PROJECT), None, NoFiles(), Setting())
+    for one in gc.get_objects():
+        if isinstance(one, Regex):
+            one.search  # noqa: B018 - the first look at it compiles it
+        elif isinstance(one, type) and dataclasses.is_dataclass(one):
+            dataclasses.fields(one)
+    unconfirmed(load_config(), keep=False)
+    gc.collect()
+    gc.freeze()  # what is shared stays so
 
 
 def main() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -80,19 +79,31 @@ def _remove(entry: Path) -> None:
     shutil.rmtree(entry)
 
 
+_Stamp = tuple[int, int, int, int]
+
+
 class OwnCode:
     """Toolcrib as it is installed here, to be put back after each sequence: files, links and folders."""
 
     def __init__(self, top: Path) -> None:
         self._top = top
-        self._kept = {path: self._content(path) for path in self._entries()}
-        self._stamps = {path: self._stamp(path) for path in self._kept}
+        self._stamps = self._seen()
+        self._kept = {path: self._content(Path(path)) for path in self._stamps}
 
-    def _entries(self) -> Iterator[Path]:
-        """Yield what is there, a folder before what is in it; compiled modules are made anew where they are missing."""
-        for folder, folders, files in os.walk(self._top):
-            folders[:] = [name for name in folders if name != "__pycache__"]
-            yield from (Path(folder, name) for name in (*folders, *files))
+    def _seen(self) -> dict[str, _Stamp]:
+        """Return what is there, a folder before what is in it; compiled modules are made anew where they are missing."""
+        found: dict[str, _Stamp] = {}
+        folders = [str(self._top)]
+        while folders:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    is_folder = entry.is_dir(follow_symlinks=False)
+                    if is_folder and entry.name == "__pycache__":
+                        continue
+                    found[entry.path] = _stamp(entry.stat(follow_symlinks=False), is_folder=is_folder)
+                    if is_folder:
+                        folders.append(entry.path)
+        return found
 
     @staticmethod
     def _content(path: Path) -> tuple[str, Any, int]:
@@ -102,19 +113,18 @@ class OwnCode:
             return "folder", None, 0
         return "file", path.read_bytes(), path.stat().st_mode
 
-    @staticmethod
-    def _stamp(path: Path) -> tuple[int, int, int, int]:
-        seen = path.lstat()
-        return seen.st_ino, seen.st_mode, 0 if path.is_dir() else seen.st_size, 0 if path.is_dir() else seen.st_ctime_ns
-
     def restore(self) -> None:
         """Remove what is new, and write again what was changed or is gone."""
-        for path in list(self._entries()):
-            if os.path.lexists(path) and path not in self._kept:
-                _remove(path)
-        for path, (kind, content, mode) in self._kept.items():
-            if os.path.lexists(path) and self._stamp(path) == self._stamps[path]:
+        seen = self._seen()
+        if seen == self._stamps:
+            return
+        for name in seen.keys() - self._kept.keys():
+            if os.path.lexists(name):
+                _remove(Path(name))
+        for name, (kind, content, mode) in self._kept.items():
+            if seen.get(name) == self._stamps[name]:
                 continue
+            path = Path(name)
             if os.path.lexists(path):
                 _remove(path)
             if kind == "link":
@@ -124,7 +134,11 @@ class OwnCode:
             else:
                 path.write_bytes(content)
                 path.chmod(mode)
-            self._stamps[path] = self._stamp(path)
+            self._stamps[name] = _stamp(path.lstat(), is_folder=kind == "folder")
+
+
+def _stamp(seen: os.stat_result, *, is_folder: bool) -> _Stamp:
+    return seen.st_ino, seen.st_mode, 0 if is_folder else seen.st_size, 0 if is_folder else seen.st_ctime_ns
 
 
 def serve_web() -> None:

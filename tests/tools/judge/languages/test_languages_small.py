@@ -138,6 +138,7 @@ _REPEATED = re.findall(
 )
 
 
+@pytest.mark.untraced
 @pytest.mark.full
 @pytest.mark.parametrize("language", sorted(LANGUAGES))
 def test_repetition_comes_to_an_end(recorder, language):

@@ -80,6 +80,7 @@ _NESTED = st.recursive(
 )
 
 
+@pytest.mark.untraced
 @settings(max_examples=40, deadline=None)
 @given(_NESTED)
 def test_nothing_grows_without_a_limit(text: str) -> None:

@@ -324,6 +324,7 @@ def test_files_that_stay_dangerous_are_named() -> None:
     assert left["/home/dev/p/b"] == Taint.WRITTEN
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize(
     ("text", "kind"),
     [

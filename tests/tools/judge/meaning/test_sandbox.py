@@ -24,6 +24,7 @@ def _fuzzer() -> ModuleType:
     return module
 
 
+@pytest.mark.untraced
 @pytest.mark.full
 def test_all_that_bash_executes_is_listed() -> None:
     """003-23: the same seeds every time; `tests/fuzz/shell_meaning.py` goes on for hours."""
