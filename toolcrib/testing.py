@@ -25,6 +25,7 @@ from toolcrib._hooks import hookimpl
 from toolcrib._image import Image
 from toolcrib._registry import ToolRegistry
 from toolcrib._session import ExecutedCall, OnEvent, ProviderTurn, StreamEvent
+from toolcrib._state import StateKey, StateWrite
 from toolcrib._testing_host import Answered, FakeHost, Said
 from toolcrib._testing_server import ChatServer, Response
 from toolcrib._types import Answer, Handler, Json, SuspendTicket, Tool, ToolCall
@@ -212,12 +213,14 @@ def call_tool(
     handlers: Mapping[str, Handler] | None = None,
     sink: EventSink | None = None,
     session_id: str = "test",
+    state: dict[StateKey[Any], Json] | None = None,
 ) -> ExecutedCall:
     """Run one call of a tool through the real dispatcher: validation, gates, hooks, handler, redaction, clipping.
 
     ``tool`` is a Tool, an entry, or a function that ``@tool`` registered.
     ``plugins`` are objects with hookimpls. ``approval`` stands for the approval gate; by default one that allows everything.
-    ``environment`` defaults to an empty FakeEnvironment. Spilled results are gone when this returns.
+    ``environment`` defaults to an empty FakeEnvironment. Spilled results are gone when this returns. ``state`` are the values
+    that the call begins with, by StateKey; afterwards it has what the call left under those keys.
     """
     from tools.arguments import check_schema
     from tools.dispatch.bridge import run_async
@@ -248,7 +251,17 @@ def call_tool(
         entry = registry.add(tool)
     else:
         entry = registry.put(entry_of(tool))
+    owners: Mapping[str, str] = {"session": session_id, "principal": scope.identity.principal.key, "profile": scope.profile}
+    keys = list(state or ())
+    given = [StateWrite(key.scope, owners[key.scope], key.name, value) for key, value in (state or {}).items()]
     try:
-        return dispatcher.call_sync(ToolCall("call", entry.name, args), scope)
+        run_async(scope.states.write(given))
+        run_async(scope.read_state())
+        executed = dispatcher.call_sync(ToolCall("call", entry.name, args), scope)
+        for key in keys:
+            found = run_async(scope.states.of(key.scope, owners[key.scope]))
+            assert state is not None  # noqa: S101 - it has the keys
+            state[key] = found[key.name].value
+        return executed
     finally:
         run_async(scope.close())
