@@ -13,8 +13,9 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from toolcrib._context import EventSink, RunIdentity, ToolCallContext
 from toolcrib._derive import entry_of
@@ -29,6 +30,9 @@ from toolcrib._state import StateKey, StateWrite
 from toolcrib._testing_host import Answered, FakeHost, Said
 from toolcrib._testing_server import ChatServer, Response
 from toolcrib._types import Answer, Handler, Json, SuspendTicket, Tool, ToolCall
+
+if TYPE_CHECKING:
+    from tools.dispatch.scope import CallScope
 
 __all__ = ["Answered", "ChatServer", "FakeEnvironment", "FakeHost", "Response", "Said", "ScriptedSession", "call_tool"]
 
@@ -251,17 +255,24 @@ def call_tool(
         entry = registry.add(tool)
     else:
         entry = registry.put(entry_of(tool))
-    owners: Mapping[str, str] = {"session": session_id, "principal": scope.identity.principal.key, "profile": scope.profile}
-    keys = list(state or ())
-    given = [StateWrite(key.scope, owners[key.scope], key.name, value) for key, value in (state or {}).items()]
     try:
-        run_async(scope.states.write(given))
-        run_async(scope.read_state())
-        executed = dispatcher.call_sync(ToolCall("call", entry.name, args), scope)
-        for key in keys:
-            found = run_async(scope.states.of(key.scope, owners[key.scope]))
-            assert state is not None  # noqa: S101 - it has the keys
-            state[key] = found[key.name].value
-        return executed
+        with _remembered(scope, {} if state is None else state):
+            return dispatcher.call_sync(ToolCall("call", entry.name, args), scope)
     finally:
         run_async(scope.close())
+
+
+@contextmanager
+def _remembered(scope: CallScope, state: dict[StateKey[Any], Json]) -> Iterator[None]:
+    """Give the scope these values, and take over what is kept under their keys at the end."""
+    from tools.dispatch.bridge import run_async
+
+    identity = scope.identity
+    owners = {"session": identity.session_id, "principal": identity.principal.key, "profile": scope.profile}
+    given = [StateWrite(key.scope, owners[key.scope], key.name, value) for key, value in state.items()]
+    run_async(scope.states.write(given))
+    run_async(scope.read_state())
+    yield
+    for key in state:
+        found = run_async(scope.states.of(key.scope, owners[key.scope]))
+        state[key] = found[key.name].value
