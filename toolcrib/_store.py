@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from toolcrib._artifacts import ArtifactStore
 from toolcrib._forgetting import Forgetting
 from toolcrib._origins import OriginStore
 from toolcrib._processes import LeaseStore, Signals
@@ -37,6 +36,7 @@ from toolcrib._undo import ChangeJournal
 from toolcrib._usage import UsageLog, UsageSum
 
 if TYPE_CHECKING:
+    from toolcrib._artifacts import ArtifactStore
     from toolcrib._search import MessageSearch
 
 __all__ = [

@@ -13,8 +13,9 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from toolcrib._context import EventSink, RunIdentity, ToolCallContext
 from toolcrib._derive import entry_of
@@ -25,9 +26,13 @@ from toolcrib._hooks import hookimpl
 from toolcrib._image import Image
 from toolcrib._registry import ToolRegistry
 from toolcrib._session import ExecutedCall, OnEvent, ProviderTurn, StreamEvent
+from toolcrib._state import StateKey, StateWrite
 from toolcrib._testing_host import Answered, FakeHost, Said
 from toolcrib._testing_server import ChatServer, Response
 from toolcrib._types import Answer, Handler, Json, SuspendTicket, Tool, ToolCall
+
+if TYPE_CHECKING:
+    from tools.dispatch.scope import CallScope
 
 __all__ = ["Answered", "ChatServer", "FakeEnvironment", "FakeHost", "Response", "Said", "ScriptedSession", "call_tool"]
 
@@ -212,12 +217,14 @@ def call_tool(
     handlers: Mapping[str, Handler] | None = None,
     sink: EventSink | None = None,
     session_id: str = "test",
+    state: dict[StateKey[Any], Json] | None = None,
 ) -> ExecutedCall:
     """Run one call of a tool through the real dispatcher: validation, gates, hooks, handler, redaction, clipping.
 
     ``tool`` is a Tool, an entry, or a function that ``@tool`` registered.
     ``plugins`` are objects with hookimpls. ``approval`` stands for the approval gate; by default one that allows everything.
-    ``environment`` defaults to an empty FakeEnvironment. Spilled results are gone when this returns.
+    ``environment`` defaults to an empty FakeEnvironment. Spilled results are gone when this returns. ``state`` are the values
+    that the call begins with, by StateKey; afterwards it has what the call left under those keys.
     """
     from tools.arguments import check_schema
     from tools.dispatch.bridge import run_async
@@ -249,6 +256,23 @@ def call_tool(
     else:
         entry = registry.put(entry_of(tool))
     try:
-        return dispatcher.call_sync(ToolCall("call", entry.name, args), scope)
+        with _remembered(scope, {} if state is None else state):
+            return dispatcher.call_sync(ToolCall("call", entry.name, args), scope)
     finally:
         run_async(scope.close())
+
+
+@contextmanager
+def _remembered(scope: CallScope, state: dict[StateKey[Any], Json]) -> Iterator[None]:
+    """Give the scope these values, and take over what is kept under their keys at the end."""
+    from tools.dispatch.bridge import run_async
+
+    identity = scope.identity
+    owners = {"session": identity.session_id, "principal": identity.principal.key, "profile": scope.profile}
+    given = [StateWrite(key.scope, owners[key.scope], key.name, value) for key, value in state.items()]
+    run_async(scope.states.write(given))
+    run_async(scope.read_state())
+    yield
+    for key in state:
+        found = run_async(scope.states.of(key.scope, owners[key.scope]))
+        state[key] = found[key.name].value

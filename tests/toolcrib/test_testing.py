@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from typing import Any
 
 import httpx
 import pytest
@@ -16,8 +17,12 @@ from toolcrib import (
     ProviderTurn,
     RegistrationError,
     ShellState,
+    StateKey,
+    StateUpdate,
     StreamEvent,
+    ToolCallContext,
     ToolCallStatus,
+    ToolOutput,
     ToolRegistry,
     ToolResult,
     tool,
@@ -225,6 +230,22 @@ def test_a_chat_server_at_the_end_of_its_script() -> None:
         assert answer.status_code == 500
         assert "no more responses" in answer.text
         assert (server.requests, server.paths) == ([{"n": 1}], ["/v1/chat/completions"])
+
+
+def test_a_tool_that_remembers_is_tested_with_what_it_knew() -> None:
+    cities = StateKey("cities", list, scope="principal")
+    total = StateKey("total", int)
+
+    @tool(name="visit", registry=ToolRegistry(), state=[cities])
+    def visit(city: str, ctx: ToolCallContext) -> Any:
+        """Note a visit."""
+        seen = ctx.state(cities) or []
+        changes: list[Any] = [(cities, [*seen, city]), (total, StateUpdate(lambda n: (n or 0) + 1))]
+        return ToolOutput(ToolResult.success("visit", len(seen)), changes)
+
+    state: dict[StateKey[Any], Any] = {cities: ["Oslo"], total: None}
+    assert call_tool(visit, {"city": "Bergen"}, state=state).result.data == 1
+    assert state == {cities: ["Oslo", "Bergen"], total: 1}
 
 
 # -- call_tool ------------------------------------------------------------------------------------------------------------

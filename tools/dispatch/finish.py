@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from toolcrib import ExecutedCall, Image, ToolCallStatus, ToolResult, ToolStatus
-from tools.artifacts import keep_text
 from tools.clip import clip_data, clip_text, encode, whole_text
 from tools.dispatch.after import take
 from tools.dispatch.faces import failed
@@ -102,6 +101,8 @@ async def _bounded(current: CallInProgress, result: ToolResult) -> tuple[ToolRes
         data = scope.redactor.data(data)
         text = data if isinstance(data, str) else encode(data)
     if len(text) > limit:
+        from tools.artifacts import keep_text  # few results are so long
+
         full = await keep_text(scope, whole_text(data), current.call.id)
         data = clip_data(data, limit, lambda whole: full)
         text = data if isinstance(data, str) else encode(data)

@@ -100,9 +100,9 @@ class CallInProgress:
     end_run: bool = False
     group: CallGroup | None = None
     """The state that it sees together with the calls that it runs beside."""
-    wrote: dict[tuple[StateScope, str], int] = field(default_factory=dict)
+    wrote: Mapping[tuple[StateScope, str], int] | None = None
     """The versions of the state that it wrote itself."""
-    own: Mapping[str, Any] = field(default_factory=dict)
+    own: Mapping[str, Any] | None = None
     """The values of its own keys, from before it waited."""
     later: Sequence[tuple[str, Callable[[], object]]] = ()
     """Actions that plugins (by name) scheduled for the time when the results are complete; see ``after.run_later``."""

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from toolcrib import (
     Answer,
@@ -29,7 +29,6 @@ from toolcrib import (
     ToolCall,
     ToolCallContext,
 )
-from toolcrib._artifacts import ArtifactStore
 from toolcrib._context import AgentSpec
 from toolcrib._dataclass import dataclass
 from toolcrib._entry import Invoke, bind_handler, is_async_callable
@@ -37,11 +36,13 @@ from toolcrib._state import NO_STATE, StateSnapshot, StateStore, StateValue
 from toolcrib._store import CallLedger, TicketStore
 from toolcrib._types import Handler, Json
 from toolcrib._undo import UndoLog
-from tools.artifacts import as_file, keep_file
 from tools.clip import MAX_RESULT_CHARS
 from tools.dispatch.states import MemoryStates
 from tools.environments import leftovers
 from tools.redact import Redactor
+
+if TYPE_CHECKING:
+    from toolcrib._artifacts import ArtifactStore
 
 _log = logging.getLogger(__name__)
 
@@ -202,10 +203,14 @@ class CallScope:
 
     async def keep_file(self, path: Path) -> str:
         """Keep a file of the spill folder as long as the session; return the name by which read_file and search_files know it."""
+        from tools.artifacts import keep_file
+
         return await keep_file(self, path)
 
     async def artifact(self, name: str) -> Path:
         """Return a file on this machine with an artifact's content. Raises NotFound and StoreFailed."""
+        from tools.artifacts import as_file
+
         return await as_file(self, name)
 
     async def record_again(self) -> None:

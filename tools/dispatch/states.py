@@ -161,7 +161,7 @@ async def _write(current: CallInProgress, change: _Change) -> StateWrite:
 
 def _seen(current: CallInProgress, key: StateKey[Any]) -> int | None:
     """Return the version that the call has seen, or has written since; None where it did not look."""
-    wrote = current.wrote.get((key.scope, key.name))
+    wrote = (current.wrote or {}).get((key.scope, key.name))
     if wrote is not None:
         return wrote
     if key.scope == "session":
@@ -171,7 +171,8 @@ def _seen(current: CallInProgress, key: StateKey[Any]) -> int | None:
 
 
 def _took(current: CallInProgress, writes: Sequence[StateWrite], versions: Sequence[int]) -> None:
-    current.wrote |= {(one.scope, one.name): version for one, version in zip(writes, versions, strict=True)}
+    wrote = {(one.scope, one.name): version for one, version in zip(writes, versions, strict=True)}
+    current.wrote = {**(current.wrote or {}), **wrote}
     kept = zip(writes, versions, strict=True)
     current.scope.take_state({one.name: StateValue(one.value, version) for one, version in kept if one.scope == "session"})
 
