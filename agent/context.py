@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,12 @@ from agent.providers._history import same_model
 from agent.providers.endpoint import Endpoint
 from agent.providers.factory import ModelTarget
 from toolcrib._dataclass import dataclass
+from toolcrib._regex import Regex
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
     from agent.providers.listing import ModelInfo
+    from toolcrib import ContextTooLong
 
 BYTES_A_TOKEN = 4
 """Bytes that an estimate takes for a token: right to about a quarter for English and code."""
@@ -23,6 +26,12 @@ IMAGE_TOKENS = 1_000
 """Tokens that an image is taken for; models differ."""
 _LARGEST = 5
 _SECONDS = 4.0
+_SAYS = Regex(
+    r"(?:context (?:length|window|size)(?: is| of)?|number of tokens allowed|n_ctx)[\s\"':(=]{0,6}(\d[\d,]{2,11})"
+    r"|(\d[\d,]{2,11}) maximum",
+    re.I,
+)
+"""Words of servers that refuse a conversation, and the number of tokens that they read."""
 
 
 @dataclass(slots=True)
@@ -217,6 +226,17 @@ async def window_of(session: Session, *, asks: bool = False) -> ContextWindow:
         offers = await ask_servers([ModelServer("", target)], environment(session.config), seconds=_SECONDS)
         found = _named([model for offer in offers for model in offer.models], endpoint.model)
     return ContextWindow() if found is None else ContextWindow(found, "its server says so")
+
+
+def window_refused(error: ContextTooLong, tokens: int) -> int:
+    """Return how much the model reads, by a refusal of about so many ``tokens``: the server's number where it names one that
+    may be it, else a little less than was refused.
+    """
+    for found in _SAYS.finditer(f"{error} {error.body}"):
+        said = int((found[1] or found[2]).replace(",", ""))
+        if tokens // 3 <= said <= tokens * 3:
+            return said
+    return max(tokens * 9 // 10, 1)
 
 
 def _named(models: Sequence[ModelInfo], name: str) -> int | None:

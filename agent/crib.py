@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -352,6 +352,12 @@ class Crib:
     def undo(self, session_id: str) -> Undo:
         """Return what takes back changes of a session's tools in files. Raises ToolcribError where nothing is kept."""
         return self.default.undo(session_id)
+
+    async def delete_sessions(self, session_ids: Collection[str]) -> Sequence[str]:
+        """Delete stored sessions with all that was kept of them, but drafts. Return the ids of those that were deleted: one that
+        is at work or that something waits for stays. Raises StoreFailed.
+        """
+        return await self.default.delete_sessions(session_ids)
 
     def open_environment(self, info: SessionInfo, backend: str = "") -> Environment:
         """Open the environment of a stored session; see Workspace.open_environment."""

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from toolcrib import ExecutedCall, Image, ToolCall
 from toolcrib._dataclass import dataclass
+from toolcrib._types import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,33 @@ class ToolStarted:
 
     call: ToolCall
     emoji: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProgressed:
+    """A call says how far it is, as its newest report has it; a few times a second at most, and never after ToolFinished.
+
+    ``status`` is a ProgressStatus's value, ``share`` from 0 to 1 or None where the call does not know, and ``reports`` how many
+    there were so far.
+    """
+
+    call_id: str
+    status: str
+    message: str = ""
+    share: float | None = None
+    reports: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ToolActivity:
+    """What a call shows as ``activity``, whole and with its changes applied: it takes the place of what it showed as that before.
+
+    A few times a second at most. ``content`` is JSON of at most 2,000 values and 256 Ki characters.
+    """
+
+    call_id: str
+    activity: str
+    content: Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +155,13 @@ class SessionBusy:
 class ContextCompressed:
     """The middle of the conversation was summarised, so that the model can read on. ``before`` and ``after`` are tokens, the
     latter estimated; ``why`` is ``threshold`` (nearly full), ``refused`` (the server took no more), or ``asked`` (by a person).
+    ``problem`` says why no model wrote the summary, where how messages began stands in its place.
     """
 
     before: int
     after: int
     why: str
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +187,8 @@ Event: TypeAlias = (
     | ToolCallDelta
     | ToolStarted
     | ModelAnswered
+    | ToolProgressed
+    | ToolActivity
     | ToolFinished
     | ImageMade
     | TurnFinished

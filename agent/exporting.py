@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 from agent.config import state_dir
 from agent.conversation.compressed import ROLE as COMPRESSED
 from agent.conversation.compressed import compression_words
+from agent.conversation.imported import exported_place, exported_record
 from agent.providers._history import whole
 from toolcrib import ToolcribError
 from toolcrib._regex import Regex
@@ -28,11 +29,31 @@ VERSION = 1
 _TITLES = {"user": "You", "assistant": "The model"}
 _TICKS = Regex(r"`{3,}")
 _STYLE = """\
-:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}
-pre{overflow-x:auto;padding:.6rem;background:#8882;border-radius:.4rem;white-space:pre-wrap;overflow-wrap:anywhere}
-.user{border-left:.25rem solid #48c;padding-left:.8rem;margin:1.5rem 0}.meta{color:#888}details{margin:.5rem 0}
-summary{cursor:pointer}.failed summary{color:#c33}table{border-collapse:collapse}td,th{border:1px solid #8886;padding:.2rem .5rem}
+:root{color-scheme:light dark;--back:#fafaf9;--paper:#fff;--ink:#1c1b1a;--faint:#6b6864;--line:#e2dfda;--code:#f3f1ee;
+--you:#e8f0fb;--mark:#2563a8;--bad:#b3261e}
+@media(prefers-color-scheme:dark){:root{--back:#161513;--paper:#1f1e1b;--ink:#e9e6e1;--faint:#9c9790;--line:#36332e;
+--code:#151412;--you:#1b2a3d;--mark:#8ab8ee;--bad:#f2938c}}
+*{box-sizing:border-box}
+body{font:16px/1.6 system-ui,sans-serif;color:var(--ink);background:var(--back);margin:0;padding:2rem 1rem}
+main{max-width:48rem;margin:auto}h1{font-size:1.5rem;line-height:1.3;margin:0 0 .5rem;overflow-wrap:anywhere}
+header{border-bottom:1px solid var(--line);padding-bottom:1rem;margin-bottom:1.5rem}
+.meta{color:var(--faint);font-size:.875rem;margin:0;overflow-wrap:anywhere}
+.tag{display:inline-block;background:var(--code);border:1px solid var(--line);border-radius:1rem;padding:0 .6rem;
+margin:.4rem .3rem 0 0}
+.user,.model{background:var(--paper);border:1px solid var(--line);border-radius:.6rem;padding:.1rem 1rem;margin:1rem 0;
+overflow-wrap:anywhere}.user{background:var(--you)}
+.who{color:var(--faint);font-size:.8rem;font-weight:600;margin:.6rem 0 -.4rem}
+pre{overflow-x:auto;padding:.7rem .9rem;background:var(--code);border-radius:.4rem;white-space:pre-wrap;overflow-wrap:anywhere;
+font-size:.85rem;line-height:1.45}code{font-family:ui-monospace,monospace;font-size:.9em}
+:not(pre)>code{background:var(--code);border-radius:.25rem;padding:.1em .3em}
+details{border-left:.2rem solid var(--line);padding-left:.8rem;margin:.5rem 0 .5rem .4rem;font-size:.95rem}
+summary{cursor:pointer;color:var(--faint);overflow-wrap:anywhere}.failed{border-color:var(--bad)}.failed>summary{color:var(--bad)}
+a{color:var(--mark)}blockquote{border-left:.2rem solid var(--line);margin-left:0;padding-left:1rem;color:var(--faint)}
+table{border-collapse:collapse;display:block;overflow-x:auto}td,th{border:1px solid var(--line);padding:.25rem .6rem}
+@media print{body{background:none;padding:0}.user,.model{break-inside:avoid}}
 """
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+"""Rules for a browser: no script runs, and nothing is loaded, whatever was said."""
 
 
 def export(info: SessionInfo, records: Sequence[Mapping[str, Any]], form: Format) -> str:
@@ -42,7 +63,10 @@ def export(info: SessionInfo, records: Sequence[Mapping[str, Any]], form: Format
 
 
 def _json(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> str:
-    return json.dumps({"v": VERSION, "session": asdict(info), "records": list(records)}, ensure_ascii=False, indent=2)
+    place, via = exported_place(info.place, info.via)
+    session = {**asdict(info), "place": dict(place), "via": dict(via), "host": "", "tags": list(info.tags)}
+    kept = [exported_record(record) for record in records]
+    return json.dumps({"v": VERSION, "session": session, "records": kept}, ensure_ascii=False, indent=2)
 
 
 def write(path: Path, text: str, *, force: bool = False) -> None:
@@ -94,11 +118,12 @@ def form_of(path: Path) -> Format:
 # -- what is told of a session, whatever the form ------------------------------------------------------------------------
 
 
-def _about(info: SessionInfo) -> list[str]:
+def _about(info: SessionInfo, *, tagged: bool = False) -> list[str]:
     began, last = (f"{datetime.fromtimestamp(at):%Y-%m-%d %H:%M}" for at in (info.created_at, info.updated_at))
     where = info.place.get("name", "local")
     parts = [f"{began} to {last}", info.model or "no model", f"{'' if where == 'local' else f'{where}: '}{info.cwd or '?'}"]
-    return [*parts, f"session {info.id}"]
+    tags = [f"tags: {', '.join(info.tags)}"] if info.tags and tagged else []
+    return [*parts, f"session {info.id}", *tags]
 
 
 def _parts(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -139,6 +164,18 @@ def _arguments(call: Mapping[str, Any]) -> str:
     return args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, indent=2)
 
 
+def _in_short(call: Mapping[str, Any]) -> str:
+    """Return the arguments of a call in a few words: of one with a single text that text."""
+    args = call["args"]
+    if not isinstance(args, Mapping):
+        words = str(args)
+    elif len(args) == 1 and isinstance(only := next(iter(args.values())), str):
+        words = only
+    else:
+        words = " ".join(f"{name}={value}" for name, value in args.items())
+    return " ".join(words[:400].split())[:100]
+
+
 def _result(call: Mapping[str, Any]) -> str:
     """Return a result to read: of a command what it printed, else the text that the model got."""
     text = call["text"]
@@ -159,7 +196,7 @@ def _result(call: Mapping[str, Any]) -> str:
 
 
 def _markdown(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> str:
-    blocks = [f"# {_escaped(info.title or 'A session')}", "  \n".join(map(_escaped, _about(info)))]
+    blocks = [f"# {_escaped(info.title or 'A session')}", "  \n".join(map(_escaped, _about(info, tagged=True)))]
     for kind, part in _parts(records):
         if kind == "call":
             sign = f" ({part['state']})" if part["state"] else ""
@@ -189,12 +226,14 @@ def _html(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> str:
     """Write one file without scripts, and without links but those that were written; HTML in what was said stays text."""
     render = _renderer()
     title = html.escape(info.title or "A session")
-    body = [f"<h1>{title}</h1>", f'<p class="meta">{"<br>".join(map(html.escape, _about(info)))}</p>']
+    tags = "".join(f'<span class="tag">{html.escape(tag)}</span>' for tag in info.tags)
+    meta = "<br>".join(map(html.escape, _about(info)))
+    body = [f'<header><h1>{title}</h1><p class="meta">{meta}<br>{tags}</p></header>']
     for kind, part in _parts(records):
         if kind == "call":
             name, state = html.escape(str(part["name"])), " class=failed" if part["state"] else ""
             name += f" ({part['state']})" if part["state"] else ""
-            first = html.escape(_arguments(part).splitlines()[0][:100]) if _arguments(part) else ""
+            first = html.escape(_in_short(part))
             body.append(
                 f"<details{state}><summary>{name} <code>{first}</code></summary>"
                 f"<pre>{html.escape(_arguments(part))}</pre><pre>{html.escape(_result(part))}</pre></details>"
@@ -203,9 +242,14 @@ def _html(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> str:
             said = render(str(part["text"])) + "".join(f"<p>{html.escape(image)}</p>" for image in _images(part))
             if kind == COMPRESSED:
                 said = f"<details><summary>{html.escape(_compressed(part))}</summary>{said}</details>"
-            body.append(f'<div class="{"user" if kind == "user" else "model"}">{said}</div>')
-    head = f'<!doctype html>\n<html><head><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style></head>\n<body>\n'
-    return head + "\n".join(body) + "\n</body></html>\n"
+            who = html.escape(_TITLES.get(kind, kind))
+            body.append(f'<div class="{"user" if kind == "user" else "model"}"><p class="who">{who}</p>{said}</div>')
+    head = (
+        '<!doctype html>\n<html><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"><meta name="referrer" content="no-referrer">'
+        f"<title>{title}</title><style>{_STYLE}</style></head>\n<body><main>\n"
+    )
+    return head + "\n".join(body) + "\n</main></body></html>\n"
 
 
 def _renderer() -> Callable[[str], str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.conversation.lineage import PARENT
 from toolcrib import InvalidArguments, Principal, ToolCallContext, ToolcribError, ToolResult
@@ -13,6 +13,11 @@ from toolcrib._search import SearchFilter, SearchHit, SearchRefused
 from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Handler, Json
 
+if TYPE_CHECKING:
+    from agent.conversation.compressed import CompressionCut
+    from agent.conversation.transcript import Transcript
+
+_TOOL = "session_search"
 _ID_CHARS = 12
 _NEIGHBOUR_CHARS = 200
 _READ_CHARS = 2_000
@@ -20,18 +25,22 @@ _PAGE_CHARS = 8_000
 _AROUND = 4
 """Messages that are read before a place, and behind it."""
 _MOST = 8
+_ROUNDS = 4
+"""Times that more is searched for in the place of what says nothing new, each time four times as much."""
 
 
 @dataclass(slots=True)
 class SessionSearch:
     """``project`` is the folder whose sessions ``this_project`` means. A person without a name, on a platform where others may
-    have none either, is shown the present session alone.
+    have none either, is shown the present session alone. ``reads`` returns the transcript that the model reads, None where no
+    model does: what it has before it is no hit, unless it names the session.
     """
 
     store: Store
     session_id: str
     principal: Principal
     project: str
+    reads: Callable[[], Transcript | None] = lambda: None
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
@@ -55,16 +64,58 @@ class SessionSearch:
         if not args.get("query"):
             raise InvalidArguments("query: say which words to search for, or name a session and a place around which to read")
         limit = args.get("limit", _MOST)
+        cut = await self._cut() if session is None else None
         try:
-            hits = await self.store.search.find(
-                args["query"], self._filter(args, session), order=args.get("order", "newest"), limit=limit + 1
-            )
+            found, left_out = await self._found(args, self._filter(args, session), limit + 1, cut)
         except SearchRefused as error:
             raise InvalidArguments(f"query: {error}") from None
-        data: dict[str, Json] = {"hits": [await self._shown(hit) for hit in hits[:limit]]}
-        if len(hits) > limit:
+        data: dict[str, Json] = {"hits": [self._shown(hit, near) for hit, near in found[:limit]]}
+        if len(found) > limit:
             data["note"] = "there is more: search with more words, or with since, until, this_project or session"
+        elif left_out:
+            data["note"] = f"{left_out} more in what this session still shows you"
         return ToolResult.success(ctx.tool_name, data)
+
+    async def _found(
+        self, args: Mapping[str, Any], where: SearchFilter, most: int, cut: CompressionCut | None
+    ) -> tuple[list[tuple[SearchHit, Sequence[Mapping[str, Any]]]], int]:
+        """Return ``most`` hits, each with the messages before and behind it, and how many the model has before it anyway.
+
+        What earlier searches asked and returned is left out: it repeats what is found by itself, and would soon be all that is.
+        """
+        found: list[tuple[SearchHit, Sequence[Mapping[str, Any]]]] = []
+        left_out, looked, order = 0, 0, args.get("order", "newest")
+        for number in range(_ROUNDS):
+            more = 2 * most << 2 * number
+            hits = await self.store.search.find(args["query"], where, order=order, limit=more, offset=looked)
+            looked += more
+            for hit in hits:
+                if cut is not None and hit.session_id == self.session_id and _is_before_it(hit, cut):
+                    left_out += 1
+                    continue
+                near = await self.store.sessions.messages(hit.session_id, offset=max(0, hit.seq - 1), limit=3 if hit.seq else 2)
+                if near and not _is_search(near[min(hit.seq, 1, len(near) - 1)]):
+                    found.append((hit, near))
+                if len(found) == most:
+                    return found, left_out
+            if len(hits) < more:
+                break
+        return found, left_out
+
+    async def _cut(self) -> CompressionCut | None:
+        """Return from where on the model has this session before it; None where it reads none of it."""
+        from agent.conversation.compressed import CompressionCut
+
+        transcript = self.reads()
+        if transcript is None:
+            return None
+        if transcript.compressed is None:
+            return CompressionCut(0, 0)
+        record = await self.store.sessions.messages(self.session_id, offset=transcript.compressed, limit=1)
+        try:
+            return CompressionCut.of(record[0])
+        except (IndexError, KeyError, TypeError, ValueError):  # then all of it is read
+            return CompressionCut(0, 0)
 
     def _filter(self, args: Mapping[str, Any], session: SessionInfo | None) -> SearchFilter:
         alone = not self.principal.user and not self.principal.is_local
@@ -94,8 +145,7 @@ class SessionSearch:
         own = self.session_id in (info.id, info.place.get(PARENT))
         return own or (named and theirs)
 
-    async def _shown(self, hit: SearchHit) -> dict[str, Json]:
-        near = await self.store.sessions.messages(hit.session_id, offset=max(0, hit.seq - 1), limit=3 if hit.seq else 2)
+    def _shown(self, hit: SearchHit, near: Sequence[Mapping[str, Any]]) -> dict[str, Json]:
         before, after = near[0] if hit.seq else None, near[-1] if len(near) > (2 if hit.seq else 1) else None
         return {
             **self._which(hit.session_id, hit.title),
@@ -132,6 +182,18 @@ class SessionSearch:
 
     def _which(self, session_id: str, title: str) -> dict[str, Json]:
         return {"session": session_id[:_ID_CHARS], "title": "this session" if session_id == self.session_id else title}
+
+
+def _is_before_it(hit: SearchHit, cut: CompressionCut) -> bool:
+    """Return whether the model has a message of its session before it, whole."""
+    is_cut = hit.role == "results" and (hit.seq < cut.short or cut.most is not None)
+    return hit.seq >= cut.until and not is_cut
+
+
+def _is_search(record: Mapping[str, Any]) -> bool:
+    """Return whether a record is nothing but searches of this kind, or what they returned."""
+    done = record.get("results") if record.get("role") == "results" else None if record.get("text") else record.get("calls")
+    return bool(done) and all(one.get("name") == _TOOL for one in done or ())
 
 
 def _check_place(session: SessionInfo, place: int) -> None:

@@ -48,6 +48,7 @@ _BYTES_A_TOKEN = 3
 """Measure of a part: less than what texts have, so that it fits."""
 _HALVINGS = 3
 _LEAST_PART = 2_000
+_OUTLINED = 300
 
 
 class NotSummarised(ToolcribError):
@@ -105,10 +106,11 @@ class Summariser:
     async def summarise(self, texts: Sequence[str], *, before: str, window: int, words: int) -> Summary:
         """Return the summary of ``texts``, in order, and of the summary ``before`` them. ``window``: tokens that the model reads.
 
-        A conversation that is longer than that is read in parts. Raises NotSummarised.
+        A conversation that is longer than that is read in parts. A model that writes none is asked once more. Raises
+        NotSummarised.
         """
         usage: Counter[str] = Counter()
-        text, room, halved = before, max(window * _BYTES_A_TOKEN // 2, _LEAST_PART), 0
+        text, room, halved, wrote = before, max(window * _BYTES_A_TOKEN // 2, _LEAST_PART), 0, True
         left = list(texts)
         try:
             async with asyncio.timeout(self.seconds):
@@ -122,9 +124,14 @@ class Summariser:
                         room //= 2
                         continue
                     usage.update(turn.usage)
-                    text, left = turn.assistant_text.strip(), rest
-                    if not text:
-                        raise NotSummarised("the model's summary is empty")
+                    said = "" if turn.tool_calls else turn.assistant_text.strip()
+                    if said:
+                        text, left = said, rest
+                    elif wrote:
+                        wrote = False
+                    else:
+                        called = "the model called a tool instead of writing a summary"
+                        raise NotSummarised(called if turn.tool_calls else "the model's summary is empty")
         except TimeoutError:
             raise NotSummarised(f"no summary in {self.seconds:g} s (compression.summary_timeout)") from None
         except (ProviderError, ConfigError) as error:
@@ -141,8 +148,6 @@ class Summariser:
             turn = await with_retry(lambda: provider.stream_turn(lambda event: None), self.retry, lambda *about: None)
         finally:
             await provider.close()
-        if turn.tool_calls:
-            raise NotSummarised("the model called a tool instead of writing a summary")
         return model_of(provider) or (self.target.endpoint.model if self.target.endpoint is not None else ""), turn
 
 
@@ -173,6 +178,27 @@ def _question(before: str, part: Sequence[str]) -> str:
 def told_of(record: Mapping[str, Any]) -> str:
     """Return a record as text for the summary: long results by their beginning and end."""
     return "\n".join(_lines(record))
+
+
+def outline(records: Sequence[Mapping[str, Any]], before: str, most: int) -> str:
+    """Return what stands for a summary where no model writes one, in about ``most`` characters: the beginning of the summary
+    ``before``, and how the person's and the agent's last messages begin.
+    """
+    earlier = _clipped(before, max(most // 2, 1)) if before else ""
+    room, lines = most - len(earlier), list[str]()
+    for record in reversed(records):
+        text = " ".join(str(record.get("text") or "").split())
+        who = {"user": "PERSON", "assistant": "AGENT"}.get(str(record.get("role")))
+        if not text or who is None:
+            continue
+        chars = _OUTLINED if who == "PERSON" else _OUTLINED // 2
+        line = f"{who}: {text if len(text) <= chars else f'{text[:chars]} …'}"
+        room -= len(line)
+        if room < 0:
+            break
+        lines.append(line)
+    head = "No model wrote a summary. So messages began, the last of them at the end:"
+    return "\n".join([*([earlier] if earlier else []), head, *reversed(lines)])
 
 
 def _lines(record: Mapping[str, Any]) -> Iterator[str]:

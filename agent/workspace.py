@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_ARTIFACTS = ("", "-wal", "-shm", "-backup", "-backup-before", "-repaired")
 _STORE_ENDS = ("", "-wal", "-shm", "-backup", "-backup-before", "-repaired", "-search", "-search-wal", "-search-shm")
 """Endings of the store's file and of those beside it."""
 
@@ -65,6 +66,8 @@ class Workspace:
         self.registry = crib.registry
         self.providers = crib.providers
         self.grants = grants
+        self.windows_learned: dict[tuple[str, str], int] = {}
+        """Tokens that models read, by base_url and name, where only a refusal said it."""
         self.catalog = ToolsetCatalog(crib.registry)
         for name, bundle in config.toolsets.custom.items():
             definition = {"description": bundle.description, "tools": bundle.tools, "includes": bundle.includes}
@@ -184,6 +187,9 @@ class Workspace:
             activity_sink=None if sink is None else RedactingSink(sink, redactor),
             ledger=store.ledger,
             tickets=store.tickets,
+            states=store.state,
+            profile=self.config.profile,
+            artifacts=store.artifacts,
             redactor=redactor,
             undo=None if keeps is None else keeps.log(identity.session_id),
             policy=self.policy_for(store, redactor),
@@ -245,6 +251,12 @@ class Workspace:
         """Return what takes back changes of a session's tools in files. Raises ToolcribError where nothing is kept."""
         return Undo(self._keeps, self.store, self.registry, session_id)
 
+    async def delete_sessions(self, session_ids: Collection[str]) -> Sequence[str]:
+        """Delete stored sessions with all that was kept of them, what could be undone too; see agent.deleting."""
+        from agent.deleting import delete_sessions
+
+        return await delete_sessions(self.store, self._keeps, session_ids)
+
     def open_environment(self, info: SessionInfo, backend: str = "") -> Environment:
         """Open the environment of a stored session, or the backend with that name; to be closed.
 
@@ -258,7 +270,8 @@ class Workspace:
 def own_files(config: Config) -> list[str]:
     """Return our own files and those of this configuration, which no tool may change and no container see."""
     beside = config.path.parent
-    store = [config.store_path.with_name(f"{config.store_path.name}{end}") for end in _STORE_ENDS]
+    ends = [*_STORE_ENDS, *(f"-artifacts{end}" for end in _ARTIFACTS)]
+    store = [config.store_path.with_name(f"{config.store_path.name}{end}") for end in ends]
     own = [config.path, beside / "plugins", secrets_path(beside), state_dir(), *store]
     return [*model_tools.own_paths(), *model_tools.with_targets(own)]
 

@@ -83,8 +83,34 @@ def _gemini_call(number: int) -> Response:
     return _gemini({"functionCall": {"name": "read_file", "args": _ARGS}})
 
 
+def _responses(number: int, *output: Mapping[str, Any]) -> Response:
+    usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
+    whole = {"id": f"resp_{number}", "object": "response", "status": "completed", "model": "m", "output": output, "usage": usage}
+    return ChatServer.body(whole)
+
+
+def _responses_call(number: int) -> Response:
+    """A call with the encrypted reasoning that came before it, which goes back as it is."""
+    thought = {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": f"{number:06}" * 200}
+    arguments = json.dumps(_ARGS)
+    call = {
+        "type": "function_call",
+        "id": f"fc_{number}",
+        "call_id": f"call_{number}",
+        "name": "read_file",
+        "arguments": arguments,
+    }
+    return _responses(number, thought, {**call, "id": f"fc_{number}"})
+
+
+def _responses_answer() -> Response:
+    content = [{"type": "output_text", "text": "Done.", "annotations": []}]
+    return _responses(TURNS, {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": content})
+
+
 _REPLIES: Mapping[str, tuple[Callable[[int], Response], Callable[[], Response]]] = {
     "chat": (_chat_call, lambda: ChatServer.text("Done.")),
+    "responses": (_responses_call, _responses_answer),
     "anthropic": (_anthropic_call, lambda: _anthropic({"type": "text", "text": "Done."}, "end_turn")),
     "gemini": (_gemini_call, lambda: _gemini({"text": "Done."})),
 }

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -50,19 +51,33 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
+def _beside(name: str) -> ModuleType:
+    """Import ``NAME.py`` below this folder, which is no package."""
+    spec = importlib.util.spec_from_file_location(Path(name).name, Path(__file__).parent / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_beside("measuring"))
+
+
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as ``full`` the tests that the fast run leaves out, beside those that say so themselves."""
-    tests = Path(__file__).parent
-    folders = [tests / name for name in FULL_RUN_FOLDERS]
+    tests = f"{Path(__file__).parent}/"
+    folders = tuple(f"{tests}{name}/" for name in FULL_RUN_FOLDERS)
     for item in items:
-        if item.path.is_relative_to(tests / "house"):
+        path = str(item.path)
+        if path.startswith(f"{tests}house/"):
             item.add_marker(pytest.mark.xdist_group("house"))  # so that one process reads all the sources, not each
         groups = {mark.args[0] for mark in item.iter_markers("xdist_group")}
         fixtures = set(getattr(item, "fixturenames", ()))
-        in_folder = any(item.path.is_relative_to(folder) for folder in folders)
         params = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
-        if in_folder or groups & FULL_RUN_GROUPS or fixtures & FULL_RUN_FIXTURES or "postgres" in params:
+        if path.startswith(folders) or groups & FULL_RUN_GROUPS or fixtures & FULL_RUN_FIXTURES or "postgres" in params:
             item.add_marker("full")
 
 
@@ -219,12 +234,7 @@ class Engine:
 def engine(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """Fails where it ought to run (root on Debian, as in CI) and cannot; skips elsewhere."""
     path = root / "tests" / "infra" / "dockerd.py"
-    spec = importlib.util.spec_from_file_location("dockerd", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    why = module.missing()
+    why = _beside("infra/dockerd").missing()
     if why and (os.geteuid() != 0 or not Path("/etc/debian_version").exists()):
         pytest.skip(f"no docker engine: {why}")
     assert not why, f"no docker engine: {why}"

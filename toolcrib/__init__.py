@@ -6,8 +6,8 @@ And ``Agent`` for programs that want a model with tools. It is the one name here
 when it is first asked for, so that a tool's author pays nothing for it.
 
 Tools: ``_registry``, ``_entry``, ``_derive``, ``_declared``, ``_effects``. Calls: ``_types``, ``_context``, ``_decision``,
-``_after``, ``_errors``, ``_image``. Plugins: ``_hooks``. What others implement: ``_environment``, ``_session`` (models),
-``_platform``, ``_store`` with ``_records`` and ``_undo``. ``testing`` has doubles for the tests of all of these.
+``_after``, ``_state``, ``_errors``, ``_image``. Plugins: ``_hooks``. What others implement: ``_environment``, ``_session``
+(models), ``_platform``, ``_store`` with ``_records`` and ``_undo``. ``testing`` has doubles for the tests of all of these.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from toolcrib._context import (
     Principal,
     ProgressStatus,
     RunIdentity,
-    StateKey,
     ToolCallContext,
 )
 from toolcrib._decision import Block, Decision, SetResult, Suspend, strongest
@@ -68,6 +67,7 @@ from toolcrib._errors import (
     ProviderError,
     RateLimited,
     RegistrationError,
+    StateConflict,
     StoreFailed,
     StreamBroken,
     Timeout,
@@ -91,6 +91,7 @@ from toolcrib._session import (
     TextProtocol,
     TokenPrices,
 )
+from toolcrib._state import StateKey, StateScope, StateUpdate
 from toolcrib._types import (
     Answer,
     SuspendTicket,
@@ -171,7 +172,10 @@ __all__ = [
     "SearchesPath",
     "SetResult",
     "ShellState",
+    "StateConflict",
     "StateKey",
+    "StateScope",
+    "StateUpdate",
     "Steerable",
     "StoreFailed",
     "StreamBroken",

@@ -6,74 +6,21 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, cast
+from types import MappingProxyType
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from toolcrib._dataclass import dataclass
 from toolcrib._effects import Effect
 from toolcrib._environment import Environment
+from toolcrib._errors import Internal
+from toolcrib._identity import LOCAL_PLATFORMS, Principal, RunIdentity
+from toolcrib._state import SHARED, StateKey, StateScope, StateSnapshot, StateValue, typed
 from toolcrib._types import Answer, Json, ToolCall
 from toolcrib._undo import UndoLog
 
+__all__ = ["LOCAL_PLATFORMS", "Principal", "RunIdentity", "ToolCallContext"]
+
 T = TypeVar("T")
-
-
-LOCAL_PLATFORMS = frozenset({"cli", "api", "cron", "acp"})
-"""Platforms on which only the person who runs the process speaks, unless a user is named."""
-
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """The person that a session, a message or an answer acts for: a user of a platform (cli, api, telegram ...) and the user's
-    roles.
-
-    The local person, who owns this machine's configuration, has no name and comes by a local platform: the terminal, a program,
-    a schedule, an editor. Somebody without a name on any other platform is nobody in particular, and never the local person.
-    """
-
-    platform: str = "cli"
-    user: str = ""
-    roles: tuple[str, ...] = ()
-
-    @property
-    def is_local(self) -> bool:
-        """Return True for the local person."""
-        return not self.user and self.platform in LOCAL_PLATFORMS
-
-    @property
-    def key(self) -> str:
-        """``platform:user``, "" for the local person: what grants and memory are kept under."""
-        return "" if self.is_local else f"{self.platform}:{self.user}"
-
-    def to_json(self) -> dict[str, Json]:
-        """Return the principal as JSON, for a store."""
-        return {"platform": self.platform, "user": self.user, "roles": list(self.roles)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Json]) -> Principal:
-        """Read what ``to_json`` wrote; {} is the local person. Raises TypeError for anything else than text and a list of it."""
-        platform, user, roles = data.get("platform", "cli"), data.get("user", ""), data.get("roles", ())
-        if not all(isinstance(one, str) for one in (platform, user, *roles)):
-            raise TypeError(f"a principal is {{platform, user, roles}} of text, not {data!r}")
-        return cls(platform, user, tuple(roles))
-
-
-@dataclass(frozen=True, slots=True)
-class RunIdentity:
-    """Whose call this is. ``task_id`` groups calls that share a working folder, and is the session's id where it is "";
-    ``platform`` is where the chat happens: cli, api ...
-    """
-
-    session_id: str
-    run_id: str = ""
-    task_id: str = ""
-    user: str = ""
-    platform: str = "api"
-    roles: tuple[str, ...] = ()
-
-    @property
-    def principal(self) -> Principal:
-        """The principal that the run acts for."""
-        return Principal(self.platform, self.user, self.roles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +31,6 @@ class AgentSpec:
     model: str = ""
     instructions: str = ""
     options: Mapping[str, Json] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class StateKey(Generic[T]):
-    """A typed name in the session's state: ``PREFS = StateKey("prefs", dict)``."""
-
-    name: str
-    type: type[T]
 
 
 class ProgressStatus(StrEnum):
@@ -141,7 +80,7 @@ class ScopeView(Protocol):
         ...
 
     @property
-    def state(self) -> Mapping[str, Json]:
+    def state(self) -> StateSnapshot:
         """Replaced as a whole when it changes, so holding it is a snapshot."""
         ...
 
@@ -168,6 +107,14 @@ class ScopeView(Protocol):
     @property
     def spill_dir(self) -> Path:
         """A private folder for long output."""
+        ...
+
+    async def keep_file(self, path: Path, /) -> str:
+        """Keep a file of the spill folder as long as the session, and return its name."""
+        ...
+
+    async def artifact(self, name: str, /) -> Path:
+        """Return a file with the content of what was kept under the name."""
         ...
 
     @property
@@ -197,7 +144,11 @@ class _Done:
 
 
 _DONE = _Done()
+_STATUSES = tuple(ProgressStatus)
 _MINT = object()
+SharedState: TypeAlias = Mapping[StateScope, Mapping[str, StateValue]]
+_NO_STATE: Mapping[str, Json] = MappingProxyType({})
+_NO_SHARED: SharedState = MappingProxyType({})
 
 
 class ToolCallContext:
@@ -206,7 +157,17 @@ class ToolCallContext:
     The ``report_*`` methods may be awaited or not, and do nothing where no one listens (002-18).
     """
 
-    __slots__ = ("_scope", "answers", "call", "effects", "resume_input", "snapshot", "used_environment")
+    __slots__ = (
+        "_own_state",
+        "_scope",
+        "_shared_state",
+        "answers",
+        "call",
+        "effects",
+        "resume_input",
+        "snapshot",
+        "used_environment",
+    )
 
     call: ToolCall
     answers: Mapping[str, tuple[str, Answer]]
@@ -215,8 +176,8 @@ class ToolCallContext:
     """The answer's payload in resume mode ``pass_to_tool``, else None."""
     effects: Sequence[Effect]
     """The effects that the tool announced, resolved once: gates judge these, and the handler acts on these."""
-    snapshot: Mapping[str, Json]
-    """The session's state as it was when the call began."""
+    snapshot: StateSnapshot
+    """The session's state as it was when the call began, or the calls that it runs beside; read-only."""
     used_environment: bool
     """True once the handler has asked for the environment: then the result says where it ran."""
 
@@ -229,6 +190,8 @@ class ToolCallContext:
         self.resume_input = None
         self.effects = ()
         self.snapshot = scope.state
+        self._own_state = _NO_STATE
+        self._shared_state = _NO_SHARED
         self.used_environment = False
 
     @property
@@ -279,8 +242,22 @@ class ToolCallContext:
 
     @property
     def spill_dir(self) -> Path:
-        """A private folder on this machine for results too large to return; the model can read files in it."""
+        """A private folder on this machine for results too large to return; the model can read files in it. It goes with the
+        process: see ``keep_file``.
+        """
         return self._scope.spill_dir
+
+    async def keep_file(self, path: Path) -> str:
+        """Keep a file of the spill folder as long as the session, without secrets, and return the name by which read_file and
+        search_files know it then. Where nothing is kept, and for more than 64 MiB, it stays as it is, and the name is its path.
+        """
+        return await self._scope.keep_file(path)
+
+    async def artifact(self, name: str) -> Path:
+        """Return a file on this machine with the content of what ``keep_file`` gave that name, in whichever process, or of a
+        result that was clipped. Raises NotFound and StoreFailed.
+        """
+        return await self._scope.artifact(name)
 
     @property
     def undo(self) -> UndoLog | None:
@@ -300,9 +277,20 @@ class ToolCallContext:
         return None
 
     def state(self, key: StateKey[T]) -> T | None:
-        """The typed value under ``key``, or None; from the snapshot taken at the call (002-14)."""
-        value = self.snapshot.get(key.name)
-        return value if isinstance(value, key.type) else None
+        """The typed value under ``key``, or None; from the snapshot taken at the call (002-14), and a copy.
+
+        A key of scope principal or profile is one of those that the tool was registered with (``state=``): Internal otherwise.
+        """
+        if key.scope == "session":
+            return typed(key, self.snapshot.get(key.name))
+        if key.scope == "call":
+            return typed(key, self._own_state.get(key.name))
+        if key.scope in SHARED and key.scope not in self._shared_state:
+            raise Internal(
+                f"{self.call.name} reads the state {key.name!r} of scope {key.scope} and was not registered with it: state=[...]"
+            )
+        found = self._shared_state[key.scope].get(key.name)
+        return None if found is None else typed(key, found.value)
 
     def report_activity(self, activity_type: str, content: Json) -> _Done:
         """Replace what this call shows as ``activity_type`` (002-15)."""
@@ -320,13 +308,15 @@ class ToolCallContext:
         return _DONE
 
     def report_progress(self, status: ProgressStatus, message: str | None = None, progress: float | None = None) -> _Done:
-        """Say how far it is, ``progress`` from 0 to 1 (002-17)."""
+        """Say how far it is, ``progress`` from 0 to 1, None where that is not known (002-17). As often as it likes: whoever shows
+        it takes the newest. A status that is none is taken for RUNNING.
+        """
         if self._scope.activity_sink is None:
             return _DONE
         content: dict[str, Json] = {
             "schema": "tool-call-progress.v1",
             "node_id": f"tool_call:{self.call.id}",
-            "status": ProgressStatus(status).value,
+            "status": str(status) if status in _STATUSES else ProgressStatus.RUNNING.value,
         }
         if message is not None:
             content["message"] = message
@@ -338,3 +328,23 @@ class ToolCallContext:
 def mint_context(call: ToolCall, scope: ScopeView) -> ToolCallContext:
     """Make the context of a call. Only the dispatcher may do that."""
     return ToolCallContext(_MINT, call, scope)
+
+
+def own_state(ctx: ToolCallContext) -> Mapping[str, Json]:
+    """Return the values of the call's own keys."""
+    return ctx._own_state
+
+
+def give_own_state(ctx: ToolCallContext, values: Mapping[str, Json]) -> None:
+    """Set the values of the call's own keys. For the dispatcher."""
+    ctx._own_state = values
+
+
+def shared_state(ctx: ToolCallContext) -> SharedState:
+    """Return what the call sees of the values that others write too: by scope, of those that were read for it."""
+    return ctx._shared_state
+
+
+def give_shared_state(ctx: ToolCallContext, values: SharedState) -> None:
+    """Set what the call sees of the values that others write too. For the dispatcher."""
+    ctx._shared_state = values

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, get_args
 from toolcrib._entry import ToolEntry, is_async_callable
 from toolcrib._errors import RegistrationError
 from toolcrib._regex import Regex
+from toolcrib._state import SCOPES, StateKey
 from toolcrib._types import EMPTY_PARAMETERS, Json, Kind
 
 _NEAR_PARAMETERS = ("properties", "input_schema", "inputSchema", "parametersJsonSchema")
@@ -30,6 +31,9 @@ def refuse_bad_options(entry: ToolEntry, where: str) -> None:
             raise RegistrationError(f"{where}: {option} must be a function, got {function!r}")
         if option != "effects" and is_async_callable(function):  # nobody would await it, and it would seem to agree
             raise RegistrationError(f"{where}: {option} must be a plain function, not async")
+    for key in entry.state:
+        if not isinstance(key, StateKey) or key.scope not in SCOPES or not isinstance(key.type, type):
+            raise RegistrationError(f"{where}: state is a list of StateKey(name, type, scope), got {key!r}")
     if entry.check_fn is not None and entry.check_fn.__hash__ is None:
         raise RegistrationError(f"{where}: check_fn must be hashable, so that tools can share it")
 

@@ -12,6 +12,7 @@ from toolcrib._context import ToolCallContext
 from toolcrib._dataclass import dataclass
 from toolcrib._effects import Effect
 from toolcrib._errors import RegistrationError
+from toolcrib._state import StateKey
 from toolcrib._types import CheckFn, Handler, Json, Kind
 
 Invoke: TypeAlias = Callable[[dict[str, Json], ToolCallContext, Mapping[str, Any]], Any]
@@ -53,6 +54,8 @@ class ToolEntry:
     """Seconds. A sync handler with one runs in a worker thread."""
     max_result_chars: int | None = None
     effects: EffectsFn | None = field(default=None, repr=False)
+    state: tuple[StateKey[Any], ...] = ()
+    """Keys of the state that its calls read and write. Those of scope principal and profile are read for it before each call."""
     dynamic_schema: DynamicSchema | None = field(default=None, repr=False)
     validate: Callable[[Mapping[str, Json]], None] | None = field(default=None, repr=False)
     module: str = ""

@@ -7,6 +7,7 @@ ToolcribError
 │   ├── Denied               a gate, a person or a missing approval said no
 │   ├── NotFound             no such tool, file or thing
 │   ├── Internal             a fault of toolcrib or of a plugin, not of the call
+│   ├── StateConflict        another call wrote the same state meanwhile, and what this one wrote to it is not kept
 │   ├── Timeout              a time limit ran out
 │   └── Cancelled            interrupted before it finished
 ├── RegistrationError        a tool that cannot be registered: names module, tool and JSON path
@@ -83,6 +84,13 @@ class Internal(ToolError):
 
     prefix = "Internal error"
     code = "internal"
+
+
+class StateConflict(ToolError):
+    """Another call wrote the same state meanwhile."""
+
+    prefix = "State conflict"
+    code = "state_conflict"
 
 
 class Timeout(ToolError):

@@ -64,7 +64,7 @@ class CallRecord:
     """``opened_at`` and ``ended_at`` are Unix seconds; ``ended_at`` is None until the status is terminal.
 
     ``turn`` names the model's reply that asked for it; "" for other calls, and for those of an older toolcrib. ``end_run``: a
-    gate ended the run with it.
+    gate ended the run with it. ``state`` are the values of its own keys, while it waits.
     """
 
     call: ToolCall
@@ -76,6 +76,7 @@ class CallRecord:
     ended_at: float | None = None
     turn: str = ""
     end_run: bool = False
+    state: Mapping[str, Json] = field(default_factory=dict)
 
     def is_of(self, turn: str, since: float) -> bool:
         """Return whether the reply ``turn`` asked for it: some servers give the same ids in every reply. Of one that names no
@@ -86,12 +87,14 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """Summary of a session, for lists. ``title`` is the beginning of the first paragraph that a user said, on one line.
+    """Summary of a session, for lists. ``title`` is the beginning of the first paragraph that a user said, on one line, or what a
+    person named it.
 
     ``messages`` is their number. Times are Unix seconds; ``updated_at`` is that of the last message or change. ``place`` is the
     session's environment: its ``name`` and ``target``, and more that it needs to continue there; empty where unknown. ``host``
     names the lease of the process that wants to continue its parked run; "" for none. ``via`` is what is asked for replies: its
-    ``provider``, ``model``, ``base_url`` and ``key_env``; empty where none was chosen yet, or a person types the calls.
+    ``provider``, ``model``, ``base_url`` and ``key_env``; empty where none was chosen yet, or a person types the calls. ``tags``
+    are a person's words for it.
     """
 
     id: str
@@ -106,6 +109,7 @@ class SessionInfo:
     place: Mapping[str, str] = field(default_factory=dict)
     host: str = ""
     via: Mapping[str, str] = field(default_factory=dict)
+    tags: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

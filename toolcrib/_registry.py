@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import logging
-import os
 import sys
 import threading
 import time
@@ -15,13 +14,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol, Unpack
 
+from toolcrib._available import let_pass, why_not
 from toolcrib._dataclass import dataclass
 from toolcrib._declared import HermesOptions, function_schema, refuse_bad_options, text, with_hermes
 from toolcrib._entry import DynamicSchema, EffectsFn, ToolEntry, bind_handler, is_async_callable
 from toolcrib._errors import RegistrationError
 from toolcrib._frozen import freeze
 from toolcrib._near import near
-from toolcrib._types import CheckFn, Handler, Json, Kind, Tool, Unavailable
+from toolcrib._state import StateKey
+from toolcrib._types import CheckFn, Handler, Json, Kind, Tool
 
 _log = logging.getLogger(__name__)
 _SLOW = 1.0
@@ -90,6 +91,7 @@ class ToolRegistry:
         effects: EffectsFn | None = None,
         dynamic_schema: DynamicSchema | None = None,
         validate: Callable[[Mapping[str, Json]], None] | None = None,
+        state: Sequence[StateKey[Any]] = (),
         **hermes: Unpack[HermesOptions],
     ) -> ToolEntry:
         """Declare a tool.
@@ -97,7 +99,8 @@ class ToolRegistry:
         ``schema`` is OpenAI's function format: ``{"description": ..., "parameters": {JSON Schema of type object}}``.
         ``handler`` takes ``(args)`` or ``(args, ctx)``, sync or async; None for a tool that the agent loop runs.
         ``check_fn`` says whether the tool can work here: falsy, or an exception, hides it; ``Unavailable(reason)`` says why.
-        ``effects`` says what a call would do, for the gates. See ToolEntry for the rest, and HermesOptions.
+        ``effects`` says what a call would do, for the gates, ``state`` which keys of the state it reads and writes. See ToolEntry
+        for the rest, and HermesOptions.
 
         A name that is taken is replaced by the later registration, with a warning where the toolset differs (003-3).
         Raises RegistrationError, which names the module, the tool and the JSON path.
@@ -116,7 +119,7 @@ class ToolRegistry:
             is_async=is_async or (handler is not None and is_async_callable(handler)),
             description=description or str(function["description"]), emoji=emoji, kind=kind, parallel_safe=parallel_safe,
             interactive=interactive, repeatable=repeatable, timeout=timeout, max_result_chars=max_result_chars,
-            effects=effects, dynamic_schema=dynamic_schema, validate=validate, module=module,
+            effects=effects, state=tuple(state), dynamic_schema=dynamic_schema, validate=validate, module=module,
         )  # fmt: skip
         entry = with_hermes(entry, hermes, where) if hermes else entry
         refuse_bad_options(entry, where)
@@ -295,7 +298,7 @@ class ToolRegistry:
                 continue
             if entry.check_fn not in reasons:
                 began = time.monotonic()
-                reasons[entry.check_fn] = _why_not(entry)
+                reasons[entry.check_fn] = why_not(entry)
                 if (took := time.monotonic() - began) >= _SLOW:
                     self._is_slow(entry, took)
             found[entry.name] = reasons[entry.check_fn]
@@ -343,7 +346,7 @@ class ToolRegistry:
             patched = entry.dynamic_schema(copy.deepcopy(dict(entry.schema)), available)
             self._check(patched["parameters"], f"{entry.module}: tool {name!r}")
         except BaseException as error:  # noqa: BLE001 - a plugin's function: whatever it raises, the other tools stay
-            _let_pass(error)
+            let_pass(error)
             reason = f"it is left out: its dynamic_schema ({entry.module}) failed: {type(error).__name__}: {error}"
             if self._note(Problem(f"tool {name}", reason, "mend it, or disable what registers it")):
                 _log.warning("tool %r: %s", name, reason)
@@ -364,28 +367,6 @@ def _set(tools: dict[str, ToolEntry], name: str, entry: ToolEntry | None) -> Non
         tools.pop(name, None)
     else:
         tools[name] = entry
-
-
-def _why_not(entry: ToolEntry) -> str | None:
-    assert entry.check_fn is not None  # noqa: S101 - the caller looked
-    try:
-        verdict = entry.check_fn()
-    except BaseException as error:  # noqa: BLE001 - 003-9: whatever it raises means unavailable
-        _let_pass(error)
-        _log.debug("check_fn of %r raised", entry.name, exc_info=True)
-        return f"its check failed: {type(error).__name__}: {error}"
-    if verdict:
-        return None
-    if isinstance(verdict, Unavailable):
-        return verdict.reason
-    missing = [name for name in entry.requires_env if not os.environ.get(name)]
-    return f"set {', '.join(missing)}" if missing else "its check says that it cannot work here"
-
-
-def _let_pass(error: BaseException) -> None:
-    """Contain what a plugin's function raises, also sys.exit; let Ctrl-C pass."""
-    if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
-        raise error
 
 
 def _caller() -> str:

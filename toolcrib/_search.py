@@ -19,7 +19,7 @@ class SearchFilter:
     """Limits of a search; what is None or empty limits nothing. Times are Unix seconds.
 
     ``principal``: sessions of that person alone. ``cwd``: sessions of that folder and of those below it. ``roles`` are of user,
-    assistant and results.
+    assistant and results. ``tags``: sessions that have each of them.
     """
 
     session_id: str | None = None
@@ -29,6 +29,7 @@ class SearchFilter:
     since: float | None = None
     until: float | None = None
     roles: Sequence[str] = ()
+    tags: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

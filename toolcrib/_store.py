@@ -6,10 +6,12 @@ everything in memory never suspends, so that a coroutine which awaits it can be 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from toolcrib._artifacts import ArtifactStore
 from toolcrib._forgetting import Forgetting
+from toolcrib._origins import OriginStore
 from toolcrib._processes import LeaseStore, Signals
 from toolcrib._records import (
     NO_ENTRIES,
@@ -28,6 +30,8 @@ from toolcrib._records import (
     TicketRecord,
     TicketState,
 )
+from toolcrib._sessions import SessionStore
+from toolcrib._state import StateStore
 from toolcrib._types import Answer, Json, ToolCall, ToolCallStatus, ToolResult
 from toolcrib._undo import ChangeJournal
 from toolcrib._usage import UsageLog, UsageSum
@@ -95,9 +99,18 @@ class CallLedger(Protocol):
         ...
 
     async def finish(
-        self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult, *, end_run: bool = False
+        self,
+        session_id: str,
+        call_id: str,
+        status: ToolCallStatus,
+        result: ToolResult,
+        *,
+        end_run: bool = False,
+        state: Mapping[str, Json] = NO_ENTRIES,
     ) -> None:
-        """Record a call's result and its last status, and whether a gate ended the run with it. Raises InvalidTransition."""
+        """Record a call's result and its last status, and whether a gate ended the run with it; of one that waits, ``state``: the
+        values of its own keys. Raises InvalidTransition.
+        """
         ...
 
     async def get(self, session_id: str, call_id: str) -> CallRecord | None:
@@ -179,72 +192,6 @@ class AuditLog(Protocol):
         ...
 
 
-class SessionStore(Protocol):
-    """Conversations. A message is a JSON object with a ``role``. ``append`` returns when the message is kept for good.
-
-    What takes a ``session_id`` raises KeyError for a session that was never created.
-    """
-
-    async def create(
-        self,
-        session_id: str,
-        *,
-        platform: str,
-        user: str,
-        model: str = "",
-        cwd: str = "",
-        place: Mapping[str, str] = NO_ENTRIES,
-        via: Mapping[str, str] = NO_ENTRIES,
-    ) -> None:
-        """Creating a session again leaves it as it is."""
-        ...
-
-    async def update(
-        self,
-        session_id: str,
-        *,
-        title: str | None = None,
-        model: str | None = None,
-        cwd: str | None = None,
-        place: Mapping[str, str] | None = None,
-        host: str | None = None,
-        via: Mapping[str, str] | None = None,
-        prompt: Mapping[str, Json] | None = None,
-    ) -> None:
-        """Change what is given."""
-        ...
-
-    async def prompt(self, session_id: str) -> Mapping[str, Json]:
-        """Return what ``update`` was last given as ``prompt``: the part of the system prompt that stays. Empty for nothing."""
-        ...
-
-    async def append(self, session_id: str, message: Mapping[str, Json]) -> None:
-        """Append a message to the session."""
-        ...
-
-    async def append_many(self, session_id: str, messages: Iterable[Mapping[str, Json]]) -> None:
-        """All of them or, where it raises, none."""
-        ...
-
-    async def messages(self, session_id: str, *, offset: int = 0, limit: int | None = None) -> Sequence[Mapping[str, Json]]:
-        """Return messages in order, from the ``offset``-th on, at most ``limit``."""
-        ...
-
-    async def get(self, prefix: str) -> SessionInfo | None:
-        """The session of that id, or the only one whose id begins so. Raises ToolcribError with the candidates of several."""
-        ...
-
-    async def latest(self, *, platform: str | None = None, user: str | None = None, cwd: str | None = None) -> SessionInfo | None:
-        """The one that ``list`` would give first."""
-        ...
-
-    async def list(
-        self, limit: int = 20, *, platform: str | None = None, user: str | None = None, cwd: str | None = None
-    ) -> Sequence[SessionInfo]:
-        """Return sessions in which a user said something, the last used first; the arguments that are given must match."""
-        ...
-
-
 class RunStore(Protocol):
     """Runs, step by step. A step is kept whole: the run, what it adds to the transcript, and the inbox items that it takes."""
 
@@ -286,18 +233,6 @@ class Inbox(Protocol):
     async def drop(self, item_ids: Collection[int]) -> None:
         """Take items out that no run has taken, with their keys: they may be said again."""
         ...
-
-
-class OriginStore(Protocol):
-    """Origins of a session's files, as its judge found them: bits of ``Taint`` by absolute path. Nothing is ever evicted."""
-
-    async def of(self, session_id: str) -> Mapping[str, int]:
-        """Return the origins that are remembered for a session."""
-
-    async def copies(self, session_id: str) -> Mapping[str, str]: ...
-
-    async def remember(self, session_id: str, origins: Mapping[str, int], copies: Mapping[str, str] = NO_ENTRIES) -> None:
-        """Add these bits to what is known of each path, and set what it is a copy of ("": of nothing)."""
 
 
 class Store(Forgetting, Protocol):
@@ -367,13 +302,24 @@ class Store(Forgetting, Protocol):
         ...
 
     @property
+    def state(self) -> StateStore:
+        """State of sessions, principals and profiles."""
+        ...
+
+    @property
+    def artifacts(self) -> ArtifactStore:
+        """Large results of sessions."""
+        ...
+
+    @property
     def signals(self) -> Signals:
         """Signals between processes."""
         ...
 
     def fenced(self, fence: Fence) -> Store:
-        """A view of this store for one session: its writes to the ledger, tickets, grants, audit, sessions, changes, runs and
-        origins carry ``fence.lease`` and raise LeaseLost once another has taken it. Making one is cheap, closing it does nothing.
+        """A view of this store for one session: its writes to the ledger, tickets, grants, audit, sessions, changes, runs,
+        origins, state and artifacts carry ``fence.lease`` and raise LeaseLost once another has taken it. Making one is cheap,
+        closing it does nothing.
         """
         ...
 

@@ -17,6 +17,7 @@ from toolcrib._dataclass import dataclass
 from toolcrib._errors import InvalidTransition
 from toolcrib._frozen import freeze
 from toolcrib._image import Image
+from toolcrib._state import StateKey, StateUpdate
 
 if TYPE_CHECKING:
     from toolcrib._context import ToolCallContext
@@ -310,10 +311,14 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """A result, and what it changes in the session's state (002-10): (key, value) pairs, none by default."""
+    """A result, and what it changes in the state (002-10): pairs of a key and a value or StateUpdate, none by default.
+
+    A key that is text is the one of that name that the tool was registered with, else one of the session. None as a value removes
+    it. All of the changes are kept, or none.
+    """
 
     result: ToolResult
-    state_changes: Sequence[tuple[str, Json]] = ()
+    state_changes: Sequence[tuple[StateKey[Any] | str, Json | StateUpdate]] = ()
 
 
 @runtime_checkable

@@ -80,11 +80,16 @@ def clip_data(value: Json, limit: int, spill: Callable[[str], str]) -> Json:
     text = encode(value)
     if len(text) <= limit:
         return value
-    full = spill(json.dumps(value, ensure_ascii=False, indent=1))
+    full = spill(whole_text(value))
     long_strings = max(1, sum(1 for _ in _long_strings(value)))
     clipped = _shorten(value, max(_SHORT_STRING, limit // (2 * long_strings)), full)
     text = encode(clipped)
     return clipped if len(text) <= limit else clip_text(text, limit, full)
+
+
+def whole_text(value: Json) -> str:
+    """Return a result's whole text, for a person or model to read."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
 
 
 def _long_strings(value: Json) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Mapping
 
@@ -10,6 +11,7 @@ from toolcrib import ActivityEvent, EventSink
 from toolcrib._regex import Regex
 from toolcrib._types import Json
 
+_log = logging.getLogger(__name__)
 _SECRET_NAME = Regex(r"(?:^|_)(?:API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSWORD|PASSWD|PRIVATE_?KEY|CREDENTIALS?)(?:_|$)", re.I)
 _MAYBE_SECRET = Regex(
     r"(?:PASSWORDS?|PASSWDS?|PASSPHRASE|SECRETS?|TOKENS?|CREDENTIALS?|API_?KEYS?|ACCESS_?KEYS?|PRIVATE_?KEYS?)(?:_|$)"
@@ -84,7 +86,10 @@ class Redactor:
         for value, name in self._secrets:
             if value in text:
                 text = text.replace(value, f"[redacted: {name}]")
-        return _KEYS.sub("[redacted: key]", text)
+        for hint in _HINTS:
+            if hint in text:  # the pattern takes a hundred times as long, also on text without a key
+                return _KEYS.sub("[redacted: key]", text)
+        return text
 
     def data(self, value: Json) -> Json:
         """Redact every string in a JSON value, keys too."""
@@ -103,9 +108,16 @@ class RedactingSink:
     def __init__(self, sink: EventSink, redactor: Redactor) -> None:
         self._sink = sink
         self._redactor = redactor
+        self._failed = False
 
     def emit(self, event: ActivityEvent) -> None:
-        """Hand the event on."""
-        data = self._redactor.data
-        patch = None if event.patch is None else [data(one) for one in event.patch]
-        self._sink.emit(ActivityEvent(event.message_id, event.activity_type, data(event.content), patch))
+        """Hand the event on. One that can't be read is left out, and a sink that raises is logged once: neither ends the call."""
+        try:
+            data = self._redactor.data
+            patch = None if event.patch is None else [data(one) for one in event.patch]
+            self._sink.emit(ActivityEvent(event.message_id, data(event.activity_type), data(event.content), patch))
+        except Exception as error:  # noqa: BLE001 - what a tool reports, or a program does with it, is neither's fault
+            if not self._failed:
+                self._failed = True
+                name = self._redactor.text(f"{type(error).__name__}: {error}"[:500])
+                _log.error("a report of the call %s could not be told (later ones are not logged): %s", event.message_id, name)

@@ -127,6 +127,9 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     finally:
         printed.end()
     data = describe(judged.command, outcome, timeout)
+    for name, captured in (("output", outcome.stdout), ("stderr", outcome.stderr)):
+        if captured.omitted and captured.spilled_to is not None:
+            data["truncated"][name]["full_output"] = await ctx.keep_file(captured.spilled_to)
     if outcome.notice:
         data["notice"] = outcome.notice
     if own_folder and outcome.cwd != judged.cwd:

@@ -150,7 +150,8 @@ def _run(argv: Sequence[str], stack: ExitStack) -> int:
 
     def run() -> int:
         parser = parser_of(name, command)
-        result = command.run(_reader(parser, is_own=name in known)(after, options))
+        words = command.prepared(after) if hasattr(command, "prepared") else after
+        result = command.run(_reader(parser, is_own=name in known)(words, options))
         return OK if result is None else int(result)
 
     return run() if name in known else _isolated(name, command, run)

@@ -100,12 +100,11 @@ def call_row(call: ToolCall, emoji: str, tail: Sequence[tuple[str, str]], column
     return ((head, "strong"), (word, "dim"), (shortened(subject, room - width(word)), ""), *tail)
 
 
-def running_rows(call: ToolCall, emoji: str, seconds: float, output: Sequence[str], columns: int) -> list[Row]:
-    """Return the live rows of a call, with the last lines that its command printed."""
+def running_row(call: ToolCall, emoji: str, seconds: float, columns: int) -> Row:
+    """Return the line of a call that runs."""
     spinner = SPINNER[int(seconds * 10) % len(SPINNER)]
     tail = [(f"  {seconds_of(seconds, whole=True)}", "dim")]
-    first = ((f"{spinner} ", "bullet"), *call_row(call, emoji, tail, columns - 2))
-    return [first, *((("    ", ""), (shortened(line, columns - 4), "dim")) for line in output)]
+    return ((f"{spinner} ", "bullet"), *call_row(call, emoji, tail, columns - 2))
 
 
 def finished_rows(

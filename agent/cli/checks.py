@@ -162,7 +162,7 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[CheckFinding]
         yield CheckFinding("note", "plugins, toolsets and approvals are not checked", "confirm the configuration first")
         return
     with assemble(config=config, project_dir=project_dir, store=open_store(config, late=True, looks=True)) as crib:
-        if all(finding.level == "ok" for finding in damage):
+        if all(finding.level != "wrong" for finding in damage):
             yield from _store(crib)
         run_async(crib.start())
         yield from _plugins(crib)

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from agent.conversation.session import Session
     from agent.crib import Crib
     from agent.events import Event
-    from toolcrib import EventSink
     from tools.dispatch.scope import Asker
 
 KEPT = "The session is kept: type on, or /help."
@@ -50,8 +49,6 @@ class ChatOpening:
     """Asks the person yes or no; None where nobody can be asked."""
     mode: str = ""
     """Mode of new sessions, "" for the configured one."""
-    sink: EventSink | None = None
-    """Takes what calls report of their work."""
 
     async def session(
         self, choice: ModelChoice, *, resume: str = "", latest: bool = False, backend: str = "", mode: str = ""
@@ -71,7 +68,6 @@ class ChatOpening:
             latest=latest,
             choice=choice,
             mode=mode if goes_on else mode or self.mode,
-            sink=self.sink,
         )
         if self.asker is refuse:
             await leave_open(session)

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import os
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 BETWEEN = 1.0
@@ -109,6 +110,14 @@ def forget_before(folder: Path, then: float) -> None:
         for file in folder.iterdir():
             if file.lstat().st_mtime < then:
                 file.unlink()
+
+
+def forget_of(folder: Path, session_ids: Collection[str]) -> None:
+    """Remove the drafts of these sessions."""
+    with contextlib.suppress(OSError):
+        for file in folder.iterdir():
+            if file.name in session_ids or (file.name.startswith("in") and _text_of(file) in session_ids):
+                file.unlink(missing_ok=True)
 
 
 def _replace(file: Path, text: str) -> None:

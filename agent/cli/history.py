@@ -11,7 +11,7 @@ from agent.cli.escape import one_line, tame
 from agent.cli.stories import ID_CHARS, heading
 from agent.conversation.compressed import ROLE as COMPRESSED
 from agent.conversation.compressed import compression_words
-from agent.conversation.lineage import PARENT, is_delegate
+from agent.conversation.lineage import IMPORTED, PARENT, is_delegate
 from agent.providers._history import whole
 from toolcrib import ExecutedCall, ToolResult
 from toolcrib._store import AuditEntry, CallRecord, SessionInfo, Store
@@ -24,7 +24,8 @@ async def story(store: Store, info: SessionInfo) -> list[str]:
     """Return lines for a terminal; secrets are still to be taken out."""
     known, audit = await store.ledger.calls(info.id), await store.audit.entries(info.id)
     before = await _taken_over(store, info)
-    return [*heading(info), *_lines(await store.sessions.messages(info.id), known, audit, before)]
+    imported = IMPORTED in info.place
+    return [*heading(info), *_lines(await store.sessions.messages(info.id), known, audit, before, imported=imported)]
 
 
 async def _taken_over(store: Store, info: SessionInfo) -> Mapping[str, tuple[str, CallRecord]]:
@@ -47,6 +48,8 @@ def _lines(
     known: Sequence[CallRecord],
     audit: Sequence[AuditEntry],
     before: Mapping[str, tuple[str, CallRecord]],
+    *,
+    imported: bool,
 ) -> Iterator[str]:
     calls: defaultdict[str, deque[CallRecord]] = defaultdict(deque)
     for one in known:
@@ -57,7 +60,7 @@ def _lines(
             turn += 1
             yield from _turn(record, turn, messages + 1)
             for call in record.get("calls") or ():
-                if record.get("forked"):
+                if record.get("forked") or (imported and not calls[call["id"]]):
                     yield from _elsewhere(call, before.get(call["id"]))
                     continue
                 found = calls[call["id"]]

@@ -29,7 +29,7 @@ from agent.cli.signals import Ended, interrupting
 from agent.cli.words import AT_ONCE
 from agent.config import key_label, key_table
 from agent.protocols.command import parse_command
-from toolcrib import ActivityEvent, Answer, SuspendTicket, ToolCallContext, ToolcribError
+from toolcrib import Answer, SuspendTicket, ToolCallContext, ToolcribError
 
 if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer
@@ -47,7 +47,7 @@ _LONG = 40
 
 
 class InteractiveChat:
-    """Made before the session, which asks and reports through it (``ask``, ``confirm``, ``emit``); ``run`` is the chat."""
+    """Made before the session, which asks through it (``ask``, ``confirm``); ``run`` is the chat."""
 
     def __init__(
         self, display: DisplayConfig, history: History, keys: Input | None = None, *, drafts: KeptDraft | None = None
@@ -81,7 +81,7 @@ class InteractiveChat:
         assert self._conversation is not None, "run it first"  # noqa: S101 - a fault of ours, not of the person's
         return self._conversation
 
-    # -- what a session asks and reports -------------------------------------------------------------------------
+    # -- what a session asks -------------------------------------------------------------------------
 
     async def ask(self, ticket: SuspendTicket, ctx: ToolCallContext | None = None) -> Answer:
         """Put a ticket to the person; one at a time, and their time is not the call's."""
@@ -104,12 +104,6 @@ class InteractiveChat:
             raise
         except (EOFError, KeyboardInterrupt):
             return False
-
-    def emit(self, event: ActivityEvent) -> None:
-        """Take what a call reports, from any thread."""
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self.view.activity, event)
 
     # -- the chat ------------------------------------------------------------------------------------------------
 

@@ -19,8 +19,10 @@ from agent.events import (
     SessionBusy,
     TextDelta,
     ThinkingDelta,
+    ToolActivity,
     ToolCallDelta,
     ToolFinished,
+    ToolProgressed,
     ToolStarted,
     TurnFinished,
     TurnStarted,
@@ -88,10 +90,16 @@ class JsonLines:
 
     def _rare(self, event: Event) -> None:
         match event:
+            case ToolProgressed(call_id=of, status=status, message=message, share=share):
+                known = {} if share is None else {"progress": round(share, 4)}
+                self.write("tool_progress", id=of, status=status, message=message, **known)
+            case ToolActivity(call_id=of, activity=activity, content=content):
+                self.write("tool_activity", id=of, activity=activity, content=content)
             case SessionBusy(session_id=session):
                 self.write("session_busy", session=session)
-            case ContextCompressed(before=before, after=after, why=why):
-                self.write("context_compressed", before=before, after=after, why=why)
+            case ContextCompressed(before=before, after=after, why=why, problem=problem):
+                unsummarised = {"problem": problem} if problem else {}
+                self.write("context_compressed", before=before, after=after, why=why, **unsummarised)
             case DelegateEnded(session_id=session, name=name, ended=ended):
                 self.write("delegate_ended", session=session, name=name, ended=ended)
             case CompressionFailed(reason=reason):

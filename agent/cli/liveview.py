@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-from agent.cli.calls import SPINNER, ShownItem, diff_rows, finished_rows, running_rows, whole_of
+from agent.cli.calls import SPINNER, ShownItem, diff_rows, finished_rows, running_row, whole_of
 from agent.cli.escape import one_line, tame
 from agent.cli.render import seconds_of
 from agent.cli.screen.cells import Row, folded, shortened, width, words_of
 from agent.cli.screen.markdown import Markdown
 from agent.cli.view import CUT_SHORT, compression_said, news_of
+from agent.cli.working import DIFFERENCE, MOST_ROWS, OUTPUT, activity_rows, output_lines, progress_row
 from agent.events import (
     CompressionFailed,
     ContextCompressed,
@@ -24,13 +25,16 @@ from agent.events import (
     SessionBusy,
     TextDelta,
     ThinkingDelta,
+    ToolActivity,
     ToolCallDelta,
     ToolFinished,
+    ToolProgressed,
     ToolStarted,
     TurnFinished,
     TurnStarted,
 )
-from toolcrib import ActivityEvent, ExecutedCall, Image, ToolCall, ToolcribError
+from toolcrib import ExecutedCall, Image, ToolCall, ToolcribError
+from toolcrib._types import Json
 from tools.dispatch.faces import images_of
 
 if TYPE_CHECKING:
@@ -39,7 +43,6 @@ if TYPE_CHECKING:
 _KEPT = 200
 """Items whose wholes are remembered."""
 _MOST_THOUGHT = 200_000
-_OUTPUT_ROWS = 5
 _LIVE_SHARE, _LEAST_LIVE = 4, 4
 """Share of the screen's rows, and rows at least, that a text has live: made smaller, a screen holds what it breaks of them."""
 
@@ -54,12 +57,34 @@ class _Running:
         self.asked = 0.0
         self.asking_since: float | None = None
         self.output: list[str] = []
+        self.progress: ToolProgressed | None = None
+        self.shows: dict[str, Json] = {}
+        """Its other activities, by their names."""
         self.differs: str | None = None
 
     def seconds(self, now: float) -> float:
         """Return how long it took by itself."""
         waiting = 0.0 if self.asking_since is None else now - self.asking_since
         return max(now - self.begin - self.asked - waiting, 0.0)
+
+    def shown(self, event: ToolActivity) -> None:
+        """Take what it shows now in the place of what it showed before."""
+        content = event.content
+        if event.activity == OUTPUT:
+            self.output = output_lines(content)
+        elif event.activity == DIFFERENCE:
+            self.differs = text if isinstance(content, dict) and isinstance(text := content.get("text"), str) else None
+        else:
+            self.shows[event.activity] = content
+
+    def rows(self, now: float, columns: int) -> list[Row]:
+        """Return its live rows: its line, how far it is, what it prints and what else it shows, in a few rows altogether."""
+        below = [] if self.progress is None else [progress_row(self.progress, columns - 4)]
+        below += [((shortened(line, columns - 4), "dim"),) for line in self.output]
+        for name, content in self.shows.items():
+            below += activity_rows(name, content, columns - 4)
+        first = running_row(self.call, self.emoji, self.seconds(now), columns)
+        return [first, *((("    ", ""), *row) for row in below[: MOST_ROWS + 1])]
 
 
 class LiveScreen:
@@ -182,6 +207,10 @@ class LiveView:
                 self.end()
                 self.screen.note(f"attempt {attempt} failed: {tame(reason)}\nasking again in {seconds:.1f} s{again}")
                 self._waits("waiting for the model")
+            case ToolProgressed(call_id=of) if of in self._running:
+                self._running[of].progress = event
+            case ToolActivity(call_id=of) if of in self._running:
+                self._running[of].shown(event)
             case _:
                 self._rare(event)
         self._board.changed()
@@ -230,21 +259,6 @@ class LiveView:
         self._coming = 0
         self._board.changed()
 
-    def activity(self, event: ActivityEvent) -> None:
-        """Show what a call reports of its work."""
-        running = self._running.get(event.message_id)
-        content = event.content
-        if running is None or not isinstance(content, Mapping):
-            return
-        if event.activity_type == "terminal-output" and isinstance(text := content.get("text"), str):
-            lines = [line for line in text.split("\n") if line.strip()]
-            running.output = [tame(line).expandtabs(4) for line in lines[-_OUTPUT_ROWS:]]
-        elif event.activity_type == "file-difference" and isinstance(text := content.get("text"), str):
-            running.differs = text
-        elif event.activity_type == "tool-call-progress":
-            running.output = [_progress(content)]
-        self._board.changed()
-
     def asking(self, call_id: str, *, begins: bool) -> None:
         """Leave out of a call's time what a person takes to answer about it."""
         running, now = self._running.get(call_id), self._clock()
@@ -285,7 +299,7 @@ class LiveView:
         now = self._clock()
         for running in self._running.values():
             if running.asking_since is None:
-                yield from running_rows(running.call, running.emoji, running.seconds(now), running.output, columns)
+                yield from running.rows(now, columns)
         asks = any(running.asking_since is not None for running in self._running.values())
         if self._running and self._coming > 0 and not asks:
             more = f"{self._coming} more call{'' if self._coming == 1 else 's'}"
@@ -338,12 +352,3 @@ class LiveView:
     def _waits(self, what: str) -> None:
         if what != self._waits_for:
             self._waits_for, self._waits_since = what, self._clock()
-
-
-def _progress(content: Mapping[str, Any]) -> str:
-    """Word a report of a call's progress: a bar where it says how far it is."""
-    message, share = one_line(str(content.get("message") or "")), content.get("progress")
-    if not isinstance(share, (int, float)) or isinstance(share, bool):
-        return message
-    full = round(max(0.0, min(float(share), 1.0)) * 20)
-    return f"{'█' * full}{'░' * (20 - full)} {full * 5} % {message}".rstrip()

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import stat
+import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -71,8 +76,48 @@ class Fan:
             for watch in self._watches:
                 watch(event)
         except OSError as error:
-            self.broken = error
-            self._interrupt()
+            self._gone(error)
+
+    def _gone(self, error: OSError) -> None:
+        self.broken = self.broken or error
+        self._interrupt()
+
+    @contextmanager
+    def heeding_the_reader(self) -> Iterator[None]:
+        """Notice at once that the reader of a pipe has gone, also while nothing is written: an answer comes at the end."""
+        out = _piped_output()
+        if out is None:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+
+        def look() -> None:
+            loop.remove_reader(out)
+            if _has_no_reader(out):
+                self._gone(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)))
+
+        loop.add_reader(out, look)
+        try:
+            yield
+        finally:
+            loop.remove_reader(out)
+
+
+def _piped_output() -> int | None:
+    """Return the descriptor of standard output where it is a pipe; None for a file, a terminal and what has none."""
+    try:
+        out = sys.stdout.fileno()
+        return out if stat.S_ISFIFO(os.fstat(out).st_mode) else None
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def _has_no_reader(descriptor: int) -> bool:
+    import select
+
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return any(told & (select.POLLERR | select.POLLHUP) for _, told in poll.poll(0))
 
 
 class TaskRun:
@@ -128,10 +173,11 @@ class TaskRun:
             started(session.model)
         if session.scope.cancelled:
             return self._outcome("interrupted", "")
-        if task:  # whoever reads the session's id may kill this process, and continue the task elsewhere
-            result: RunResult | None = await session.ask(task, self._images, emit=fan, said=lambda: started(session.model))
-        else:
-            result = await session.advance(fan)
+        with fan.heeding_the_reader():
+            if task:  # whoever reads the session's id may kill this process, and continue the task elsewhere
+                result: RunResult | None = await session.ask(task, self._images, emit=fan, said=lambda: started(session.model))
+            else:
+                result = await session.advance(fan)
         if fan.broken is not None:
             raise fan.broken
         if result is None:

@@ -50,6 +50,7 @@ async def _shown(chat: Conversation, command: str) -> Mapping[str, Json] | None:
     session, call = chat.session, ToolCall(ToolCall.new_id(), NAME, {"command": command})
     printed = LastOutput(_reporter(chat, call))
     chat.show(ToolStarted(call, _EMOJI))
+    session.watch = chat.show
     begun, data = time.monotonic(), dict[str, Any]()
     opened = session.scope.opened
     folder = session.scope.start if opened is None else opened.cwd
@@ -72,16 +73,16 @@ async def _shown(chat: Conversation, command: str) -> Mapping[str, Json] | None:
         result, status = ToolResult.error(NAME, str(error)), ToolCallStatus.FAILED
     finally:
         printed.end()
+        session.reports.end(call.id)
     chat.show(ToolFinished(ExecutedCall(call, result, status, time.monotonic() - begun), _EMOJI))
     return data or None
 
 
-def _reporter(chat: Conversation, call: ToolCall) -> Callable[[str], object] | None:
+def _reporter(chat: Conversation, call: ToolCall) -> Callable[[str], object]:
     from tools.redact import RedactingSink
 
-    if chat.opening.sink is None:
-        return None
-    sink = RedactingSink(chat.opening.sink, chat.session.scope.redactor)
+    chat.session.reports.begin(call.id)
+    sink = RedactingSink(chat.session.reports, chat.session.scope.redactor)
     return lambda text: sink.emit(ActivityEvent(call.id, "terminal-output", {"text": text}))
 
 

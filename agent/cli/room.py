@@ -142,8 +142,47 @@ def _whole(name: str) -> Path:
     return Path(name).expanduser().absolute()
 
 
+async def title_chat(chat: Conversation, rest: str) -> None:
+    """Name the session, or tell its title and tags. Raises ToolcribError."""
+    from agent.cli.labels import rename
+    from agent.cli.stories import marks_of
+
+    info = await chat.session.info()
+    if rest:
+        refuse_below_session(chat, "naming a session")
+        title = await rename(chat.session.store.sessions, chat.session.id, rest)
+        chat.screen.note(f"this session is called: {tame(title)}")
+    elif info is None or not (info.title or info.tags):
+        raise ToolcribError("it has no title yet; /title TEXT names this session")
+    else:
+        chat.screen.note(f"{tame(info.title)}{marks_of(info.tags)}; /title TEXT names it anew")
+
+
+async def show_sessions(chat: Conversation, rest: str) -> None:
+    """List the last sessions. Raises Denied below a session: what was said in others is for a person."""
+    import time
+
+    from agent.cli.render import table
+    from agent.cli.stories import SPARE, session_rows
+
+    refuse_below_session(chat, "looking into stored sessions")
+    found = await chat.opening.crib.store.sessions.list(10)
+    if found:
+        table(session_rows(found, time.time()), spare=SPARE, width=chat.screen.width)
+    chat.screen.note("type /resume ID to continue one" if found else "nothing was said in any session yet")
+
+
+def refuse_below_session(chat: Conversation, what: str) -> None:
+    """Raise Denied where the chat runs below a command of a session."""
+    from agent.below import folders_of, refuse_below
+
+    refuse_below(folders_of(chat.opening.crib.config), what)
+
+
 COMMANDS: Mapping[str, Callable[[Conversation, str], Awaitable[None]]] = {
     "/fork": fork_chat,
     "/compress": compress_chat,
     "/context": show_context,
+    "/title": title_chat,
+    "/sessions": show_sessions,
 }

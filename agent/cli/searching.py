@@ -24,12 +24,13 @@ _BOLD, _PLAIN = "\x1b[1m", "\x1b[22m"
 
 async def search(crib: Crib, args: argparse.Namespace) -> None:
     """Print the messages in which all the words stand. Raises ToolcribError where there is no word, and StoreFailed."""
-    words = [args.id, *args.words]
+    words = [args.id, *args.words, *(f"-{word}" for word in args.without)]
     query = " ".join(f'"{word}"' if " " in word and '"' not in word else word for word in words).strip()
     if not query:
         raise ToolcribError("say what for: toolcrib sessions search WORD ...")
     where = SearchFilter(
         cwd=str(crib.project_dir) if args.here else None,
+        tags=args.tag,
         since=None if args.newer_than is None else time.time() - args.newer_than,
     )
     hits = await crib.store.search.find(query, where, order="best" if args.best else "newest", limit=args.limit)

@@ -12,7 +12,7 @@ from agent.cli.escape import exact, tame
 from agent.cli.faults import explained
 from agent.cli.remembered import show_memory
 from agent.cli.render import first_sentence, table
-from agent.cli.stories import SPARE, conversation, exchanges, session_rows
+from agent.cli.stories import conversation, exchanges
 from agent.cli.words import words_of
 from agent.conversation.partial import broken_off
 from toolcrib import ToolcribError
@@ -291,17 +291,13 @@ async def _room(chat: Conversation, rest: str, command: str) -> None:
     await COMMANDS[command](chat, rest)
 
 
-async def _sessions(chat: Conversation, rest: str) -> None:
-    found = await chat.opening.crib.store.sessions.list(10)
-    if found:
-        table(session_rows(found, time.time()), spare=SPARE, width=chat.screen.width)
-    chat.screen.note("type /resume ID to continue one" if found else "nothing was said in any session yet")
-
-
 async def _resume(chat: Conversation, rest: str) -> None:
+    from agent.cli.room import refuse_below_session, show_sessions
+
     if not rest:
-        await _sessions(chat, "")
+        await show_sessions(chat, "")
         return
+    refuse_below_session(chat, "looking into stored sessions")
     await chat.open(resume=rest)
     await show_last(chat)
     if chat.reader is not None:
@@ -311,8 +307,8 @@ async def _resume(chat: Conversation, rest: str) -> None:
 
 async def _approvals(chat: Conversation, rest: str) -> None:
     from agent.approvals import Approvals
-    from agent.below import folders_of, refuse_below
     from agent.cli import agreed
+    from agent.cli.room import refuse_below_session
 
     crib = chat.opening.crib
     approvals = Approvals(crib.store, crib.grants)
@@ -320,7 +316,7 @@ async def _approvals(chat: Conversation, rest: str) -> None:
         word, _, prefix = rest.partition(" ")
         if word != "revoke" or not prefix.strip():
             raise ToolcribError("write /approvals, or /approvals revoke ID")
-        refuse_below(folders_of(crib.config), "changing what was agreed")
+        refuse_below_session(chat, "changing what was agreed")
         chat.screen.note(f"revoked: {exact(agreed.covers(await approvals.revoke(prefix.strip())))}")
         return
     grants = await approvals.grants(chat.session.identity.session_id)
@@ -383,8 +379,7 @@ COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/memory": show_memory,
     "/show": _show,
     "/new": _new,
-    **{name: partial(_room, command=name) for name in ("/fork", "/compress", "/context")},
-    "/sessions": _sessions,
+    **{name: partial(_room, command=name) for name in ("/fork", "/compress", "/context", "/title", "/sessions")},
     "/resume": _resume,
     "/approvals": _approvals,
     "/env": _env,

@@ -37,9 +37,14 @@ def session_rows(found: Sequence[SessionInfo], now: float) -> list[tuple[str, ..
         folder = _short(info.cwd)
         if (backend := info.place.get("name", "local")) != "local":
             folder = f"{backend}: {folder}"
-        title = f"{info.title}{_descent(info)}"
+        title = f"{info.title}{marks_of(info.tags)}{_descent(info)}"
         rows.append((info.id[:ID_CHARS], ago(info.updated_at, now), str(info.messages), model, folder, title))
     return rows
+
+
+def marks_of(tags: Sequence[str]) -> str:
+    """Return tags as they stand behind a title."""
+    return "".join(f"  #{tame(tag)}" if not number else f" #{tame(tag)}" for number, tag in enumerate(tags))
 
 
 def _descent(info: SessionInfo) -> str:
@@ -131,21 +136,21 @@ def heading(info: SessionInfo) -> list[str]:
         tame(
             f"  {info.messages} message{'' if info.messages == 1 else 's'} on {info.platform}{model}, in {info.cwd or '?'}{place}"
         ),
+        *([f"  {one_line(info.title, _CLIP)}{marks_of(info.tags)}"] if info.title or info.tags else []),
         f"  began {began:%Y-%m-%d %H:%M:%S}, last used {ago(info.updated_at, time.time())}",
     ]
 
 
 def conversation(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """All of it, as text for a terminal."""
+    """All of it, as text for a terminal. A message has its place before it, by which others name it."""
     yield from heading(info)
-    for record in records:
-        record = whole(record)
+    for number, record in enumerate(map(whole, records)):
         if record["role"] in ("user", "assistant") and (record["text"] or record.get("images")):
-            yield f"\n{record['role']}:"
+            yield f"\n{number} {record['role']}:"
             yield from (f"  {tame(line)}" for line in str(record["text"]).splitlines())
             yield from (f"  {label}" for label in recorded_labels(record))
         if record["role"] == COMPRESSED:
-            yield f"\n{compression_words(record)}; the model's summary:"
+            yield f"\n{number} {compression_words(record)}; the model's summary:"
             yield from (f"  {tame(line)}" for line in str(record["text"]).splitlines())
         for call in record.get("calls") or ():
             yield f"  -> {tame(str(call['name']))}  {short_args(call['args'], 100)}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,26 +27,32 @@ _SHOWN = 50
 
 
 def check_files(config: Config) -> Iterator[CheckFinding]:
-    """Check every page of the sessions' file, and of the file with old contents of files. Nothing is written."""
+    """Check every page of the sessions' file, and of those beside it: artifacts, the search index, old contents of files.
+
+    Nothing is written.
+    """
     from agent.store._backup import Backups
     from agent.store._damage import StoreDamaged
-    from agent.store.repair import examine
-    from agent.undo import contents_path, evidence_of
 
     if not config.store.enabled or config.store_url is not None:
         return
-    path = config.store_path
-    for file, evidence in ((path, evidence_of(config)), (contents_path(), [])):
+    for path, look, mend in _parts(config):
         try:
-            examine(file, evidence)
+            found = look()
         except StoreDamaged as error:
-            yield CheckFinding("wrong", str(error), _REPAIR)
+            if mend.func is _index_lines:
+                yield CheckFinding("note", str(error), "nothing: the next search makes it anew")
+            else:
+                yield CheckFinding("wrong", str(error), _REPAIR)
         except StoreFailed as error:
             yield CheckFinding("wrong", str(error), _OTHER)
         else:
-            if file == path and file.exists():
-                copies = [time.strftime("%Y-%m-%d %H:%M", time.localtime(one.stat().st_mtime)) for one in Backups(file).found()]
-                yield CheckFinding("ok", f"store {file}{f', backup of {copies[0]}' if copies else ', no backup yet'}")
+            if path == config.store_path and path.exists():
+                copies = [time.strftime("%Y-%m-%d %H:%M", time.localtime(one.stat().st_mtime)) for one in Backups(path).found()]
+                yield CheckFinding("ok", f"store {path}{f', backup of {copies[0]}' if copies else ', no backup yet'}")
+            elif found:  # an artifact that is gone is no damage: reading it says so
+                gone = _told([(int(found), "large result*")])
+                yield CheckFinding("note", f"{gone} of sessions can't be read any more: {path} has not the contents")
 
 
 def kept_damaged(config: Config) -> list[str]:
@@ -60,42 +67,84 @@ def kept_damaged(config: Config) -> list[str]:
 def repair_store(config: Config, *, agreed: bool) -> int:
     """Repair what is damaged, once the person agreed. Return the exit code. Raises ToolcribError kinds."""
     from agent.store._damage import StoreDamaged
-    from agent.store.repair import examine
-    from agent.undo import contents_path, evidence_of
 
     if not config.store.enabled:
         raise ToolcribError("nothing is kept (store.enabled is false), so that there is nothing to repair")
     if config.store_url is not None:
         raise ToolcribError("the store is on a PostgreSQL server; its own tools check, back up and restore it")
     sound = True
-    for path, evidence in ((config.store_path, evidence_of(config)), (contents_path(), [])):
+    for path, look, mend in _parts(config):
         try:
-            examine(path, evidence)
+            look()
         except StoreDamaged as error:
             sound = False
             print(error)
             if not agreed and not _agreed(path):
                 print("nothing was changed")
                 return FAILED
-            print("\n".join(_repaired(path, evidence, is_contents=path == contents_path())))
+            lines = list(mend())
+            print("\n".join(lines or [f"nothing is damaged any more: another process repaired {path}"]))
     if sound:
         print(f"nothing is damaged, and nothing was changed: {config.store_path}")
     return OK
 
 
-def _repaired(path: Path, evidence: Sequence[Path], *, is_contents: bool) -> Iterator[str]:
-    from agent.store.repair import forget_contents, repair
+def _parts(config: Config) -> Iterator[tuple[Path, Callable[[], int | None], partial[Iterator[str]]]]:
+    """Give each file of the store, with what checks it and what repairs it; that says what it did, and nothing of a sound one.
 
-    if is_contents:
-        kept, done = forget_contents(path), None
-    else:
-        kept, done = None, repair(path, evidence)
+    The sessions come first: which artifacts are in use stands there.
+    """
+    from agent.store._artifact_repair import examine_artifacts
+    from agent.store._artifacts import path_of
+    from agent.store._placing import index_of, real
+    from agent.store.repair import examine
+    from agent.undo import contents_path, evidence_of
+
+    store, evidence, contents = config.store_path, evidence_of(config), contents_path()
+    try:
+        where = real(store)
+    except OSError:  # a folder that may not be read: what looks at the store says so
+        where = store
+    artifacts, index = path_of(where), index_of(where)
+    yield store, partial(examine, store, evidence), partial(_store_lines, store, evidence)
+    yield artifacts, partial(examine_artifacts, artifacts, where), partial(_artifact_lines, artifacts, where)
+    yield index, partial(examine, index), partial(_index_lines, index)
+    yield contents, partial(examine, contents), partial(_contents_lines, contents)
+
+
+def _store_lines(path: Path, evidence: Sequence[Path]) -> Iterator[str]:
+    from agent.store.repair import repair
+
+    done = repair(path, evidence)
     if done is not None:
         yield from _lines(done)
-    elif kept is not None:
+
+
+def _artifact_lines(path: Path, store: Path) -> Iterator[str]:
+    from agent.store._artifact_repair import repair_artifacts
+
+    done = repair_artifacts(path, store)
+    if done is not None:
+        yield f"repaired {path} with what is whole in it and in its backup"
+        yield f"  saved: {_told([(done.saved, 'artifact*')]) or 'nothing'}"
+        if done.lost:
+            yield f"  lost: {_told([(done.lost, 'artifact*')])} of sessions; a call that reads one is told so"
+        yield f"  the damaged file is kept: {done.kept}"
+
+
+def _index_lines(path: Path) -> Iterator[str]:
+    from agent.store.repair import forget_index
+
+    if forget_index(path):
+        yield f"removed {path}, which holds nothing of its own: the next search makes it anew"
+
+
+def _contents_lines(path: Path) -> Iterator[str]:
+    from agent.store.repair import forget_contents
+
+    kept = forget_contents(path)
+    if kept is not None:
         yield f"what is there to undo with is lost; the damaged file is kept: {kept}"
-    else:
-        yield f"nothing is damaged any more: another process repaired {path}"
 
 
 def _agreed(path: Path) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from agent.cli.escape import one_line, tame
 from agent.cli.render import Screen
 from agent.cli.terminal import is_terminal
+from agent.cli.working import Spoken
 from agent.events import (
     CompressionFailed,
     ContextCompressed,
@@ -21,6 +23,7 @@ from agent.events import (
     TextDelta,
     ThinkingDelta,
     ToolFinished,
+    ToolProgressed,
     ToolStarted,
     TurnFinished,
     TurnStarted,
@@ -42,7 +45,8 @@ class View:
     ``brief``: a model's calls get one line each; without it their results too, as for typed calls. Text is shown as it comes. A
     line names each image of the model; ``images`` saves it. Into a pipe or file goes only what counts: the text of a turn when it
     has ended, so that a reply that broke off and began anew does not stand there twice. With ``only_answer`` that is the answer
-    alone: what the model says before its calls is a note.
+    alone: what the model says before its calls is a note. How far a call is, is told where it takes its time, as a note; what
+    else it shows of its work is not.
     """
 
     def __init__(
@@ -53,8 +57,10 @@ class View:
         brief: bool = True,
         images: ImageFolder | None = None,
         only_answer: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.screen = screen
+        self._spoken = Spoken(clock)
         self.brief = brief
         self._images = images
         self._only_answer = only_answer
@@ -73,12 +79,14 @@ class View:
                 self._think(text)
             case ToolStarted(call=call, emoji=emoji) if call.fault is None:
                 self.end()
+                self._spoken.started(call.id, call.name)
                 (self.screen.opened if self.brief else self.screen.started)(call, emoji)
             case ModelAnswered() | DelegateEnded():
                 self.end()
                 self.screen.note(news_of(event))
             case ToolFinished(executed=executed, emoji=emoji):
                 self.end()
+                self._spoken.ended(executed.call.id)
                 (self.screen.closed if self.brief else self.screen.call)(executed, emoji)
             case Retrying(attempt=attempt, seconds=seconds, reason=reason):
                 begun = bool(self._said)
@@ -103,6 +111,9 @@ class View:
             case ContextCompressed() | CompressionFailed():
                 self.end()
                 self.screen.note(compression_said(event))
+            case ToolProgressed() if line := self._spoken.line(event):
+                self.end()
+                self.screen.note(line)
             case SessionBusy():
                 self.end()
                 self.screen.note("another process is at work on this session; this waits until it is done")
@@ -177,4 +188,6 @@ def compression_said(event: ContextCompressed | CompressionFailed) -> str:
     if isinstance(event, CompressionFailed):
         return f"the context is nearly full, and was not compressed: {one_line(event.reason)}; /fork or /new go on elsewhere"
     refused = "the server took no more: " if event.why == "refused" else ""
-    return f"{refused}context compressed, {event.before:,} → about {event.after:,} tokens; all of it is kept and can be searched"
+    unsummarised = f" (without a summary: {one_line(event.problem)})" if event.problem else ""
+    tokens = f"{event.before:,} → about {event.after:,} tokens"
+    return f"{refused}context compressed{unsummarised}, {tokens}; all of it is kept and can be searched"

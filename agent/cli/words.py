@@ -10,7 +10,21 @@ if TYPE_CHECKING:
     from agent.crib import Crib
 
 AT_ONCE = frozenset(
-    {"/help", "/mode", "/show", "/cost", "/context", "/approvals", "/env", "/diff", "/tools", "/memory", "/keys", "/theme"}
+    {
+        "/help",
+        "/mode",
+        "/show",
+        "/cost",
+        "/context",
+        "/approvals",
+        "/env",
+        "/diff",
+        "/tools",
+        "/memory",
+        "/keys",
+        "/theme",
+        "/title",
+    }
 )
 """Commands that are done while the model works; others wait for their turn."""
 ELSEWHERE = {
@@ -18,6 +32,7 @@ ELSEWHERE = {
     "/reset": "/new begins a new session",
     "/compact": "/compress makes room in the context",
     "/compress": "/fork begins a session that takes over your last messages",
+    "/rename": "/title TEXT names this session",
     "/status": "/context tells what fills the model's context, /cost what was used",
     "/config": "outside of the chat: toolcrib config edit",
     "/settings": "outside of the chat: toolcrib config edit",
@@ -42,7 +57,8 @@ SLASH = {
     "/fork": "/fork [N] begins a session that takes over your last N messages and what followed; without N what fits well",
     "/compress": "summarise the middle of this session now; nothing is lost",
     "/context": "what fills the model's context, and how much it can read",
-    "/sessions": "the last sessions",
+    "/title": "/title TEXT names this session; /title alone tells its title and tags",
+    "/sessions": "the last sessions, with titles and tags",
     "/resume": "/resume ID continues one; /resume alone lists the last ones",
     "/approvals": "what is granted here and what waits; /approvals revoke ID takes one back",
     "/env": "where commands run, and in which folder",

@@ -86,7 +86,7 @@ class ToolsConfig:
     )
     max_result_chars: int = setting(
         40_000,
-        "Characters of a result that reach the model; of a longer one the head and the tail, and the rest goes to a file.",
+        "Characters of a result that reach the model; of a longer one the head and the tail; the whole stays with the session.",
         expect="a whole number of 100 or more",
         check=lambda value: value >= 100,
     )

@@ -6,6 +6,7 @@ takes messages from the inbox and drives one run after another, as ``turnstile``
 
 A run: ``state`` is one as it stands between two steps, frozen and written as JSON; ``steps`` does one step after another;
 ``asking`` is one reply of the model, by way of ``link``, and ``partial`` one that was broken off; ``limits`` bound what a run
-may cost, ``structured`` holds answers to a schema. ``transcript`` knows the records of a conversation and repairs a turn that
-was broken off. ``answers`` settles tickets from any process, and ``manager`` keeps many sessions in one process.
+may cost, ``structured`` holds answers to a schema. ``remembered`` reads its state; ``transcript`` knows the records of a
+conversation and repairs a turn that was broken off. ``answers`` settles tickets from any process, and ``manager`` keeps many
+sessions in one process.
 """

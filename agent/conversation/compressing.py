@@ -9,14 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from agent.context import BYTES_A_TOKEN, ContextUse, tokens_of, tokens_of_record
 from agent.conversation.compressed import MOST_FILES, ROLE, CompressionCut, last_files, shown
 from agent.conversation.transcript import Record
 from agent.prices import Prices
 from agent.providers.abilities import prices_of
-from agent.summarising import NotSummarised, Summariser, told_of
+from agent.summarising import NotSummarised, Summariser, outline, told_of
 from toolcrib import TokenPrices
 from toolcrib._dataclass import dataclass
 
@@ -33,6 +33,7 @@ _WHOLE_TURNS = 3
 _GAIN = 0.05
 """Part of the window that has to be won, where nobody asked for it."""
 _LEAST_CHARS = 500
+_CHARS_A_WORD = 6
 _UNKNOWN = 128_000
 """Tokens that a model is taken to read where nobody says and nothing was refused."""
 
@@ -46,6 +47,8 @@ class Compression:
     after: int
     usage: Mapping[str, int]
     cost: float
+    problem: str = ""
+    """Why no model wrote the summary, and how messages began stands in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,8 @@ class _Conversation:
 async def compress(session: Session, used: ContextUse, why: Why) -> Compression | None:
     """Return what compresses the session; None where that wins nothing. The session's lease is held, and no batch is unsettled.
 
-    Raises NotSummarised where there is no summary, ConfigError, and StoreFailed.
+    Raises NotSummarised where there is no summary, but for a context that the server refused: then how messages began stands in
+    its place. Raises ConfigError, and StoreFailed.
     """
     summariser = Summariser.of(session)
     if summariser is None:
@@ -85,14 +89,15 @@ async def compress(session: Session, used: ContextUse, why: Why) -> Compression 
     fixed = max(used.estimated - talked, 0)
     words = max(min(1_200, window // 24), 80)
     room = int(window * _GOAL / share) - fixed - words * 3 // 2
-    cut = _cut(talk, min(room, talked // 4) if why == "asked" else room, window)
+    unread = 0 if why == "asked" else room + int(window * (session.config.compression.threshold - _GOAL) / share)
+    cut = _cut(talk, min(room, talked // 4) if why == "asked" else room, window, unread)
     if cut is None:
         return None
     middle = [record for place, record in talk.records if place < cut.until and place != cut.first]
     if not middle:
         cut = _only_shorter(talk, cut)
     before = str(talk.last.get("text", ""))
-    record: Record = {
+    record: dict[str, Any] = {
         "role": ROLE,
         "text": before,
         "cut": cut.to_json(),
@@ -104,19 +109,42 @@ async def compress(session: Session, used: ContextUse, why: Why) -> Compression 
     least = window * _GAIN if why == "threshold" else 1
     if _won(session, talk, record, talked) * share < least:  # with no more summary than there is: none can win that then
         return None
-    usage: Mapping[str, int] = {}
-    cost = 0.0
+    written, problem = _Written({}), ""
     if middle:
-        summary = await summariser.summarise(list(map(told_of, middle)), before=before, window=window, words=words)
-        usage, prices = summary.usage, _prices(session)
-        cost = prices.cost(usage) if prices is not None and usage else 0.0
-        record |= {"text": summary.text, "model": summary.model, "via": dict(summary.via), "usage": dict(usage)}
-        record |= {"cost": cost} if prices is not None else {}
+        try:
+            written = await _summary(session, summariser, middle, before, window, words)
+            if _won(session, talk, record | written.fields, talked) * share < least:
+                raise NotSummarised("the model's summary is as long as what it was to replace")
+        except NotSummarised as error:
+            if why != "refused":  # else nothing could go on
+                raise
+            problem = str(error)
+            written = _Written({"text": outline(middle, before, words * _CHARS_A_WORD), "outline": problem})
+    record |= written.fields
     won = _won(session, talk, record, talked) * share
     if won < least:
-        raise NotSummarised("the model's summary is as long as what it was to replace")
+        return None
     after = max(used.tokens - int(won), 0)
-    return Compression(record | {"before": used.tokens, "after": after}, used.tokens, after, usage, cost)
+    return Compression(record | {"before": used.tokens, "after": after}, used.tokens, after, written.usage, written.cost, problem)
+
+
+class _Written(NamedTuple):
+    """A summary as fields of a compression's record, and what it took."""
+
+    fields: dict[str, Any]
+    usage: Mapping[str, int] = {}
+    cost: float = 0.0
+
+
+async def _summary(
+    session: Session, summariser: Summariser, middle: Sequence[Mapping[str, Any]], before: str, window: int, words: int
+) -> _Written:
+    """Have a model write it. Raises NotSummarised."""
+    summary = await summariser.summarise(list(map(told_of, middle)), before=before, window=window, words=words)
+    usage, prices = summary.usage, _prices(session)
+    cost = prices.cost(usage) if prices is not None and usage else 0.0
+    fields: dict[str, Any] = {"text": summary.text, "model": summary.model, "via": dict(summary.via), "usage": dict(usage)}
+    return _Written(fields | ({"cost": cost} if prices is not None else {}), usage, cost)
 
 
 def _won(session: Session, talk: _Conversation, record: Record, talked: int) -> int:
@@ -168,9 +196,10 @@ def _told(session: Session, talk: _Conversation) -> Iterable[Mapping[str, Any]]:
 # -- where to cut ------------------------------------------------------------------------------------------------------
 
 
-def _cut(talk: _Conversation, room: int, window: int) -> CompressionCut | None:
+def _cut(talk: _Conversation, room: int, window: int, unread: int) -> CompressionCut | None:
     """Return the places of the cut: as many turns at the end as ``room`` tokens take, the last one always, and half of them at
-    most, so that there is something to summarise; None for no cut.
+    most, so that there is something to summarise; None for no cut. The results of the last, which no model has read yet, may take
+    ``unread`` tokens.
     """
     records = talk.records
     starts = [number for number, (_, record) in enumerate(records) if record.get("role") != "results"]
@@ -178,11 +207,12 @@ def _cut(talk: _Conversation, room: int, window: int) -> CompressionCut | None:
         return None
     message = max(window * BYTES_A_TOKEN // 16, 1_000)
     first = None if talk.first is None else talk.first[0]
-    room -= min(tokens_of_record(talk.first[1]), message // BYTES_A_TOKEN) if talk.first is not None else 0
+    opening = min(tokens_of_record(talk.first[1]), message // BYTES_A_TOKEN) if talk.first is not None else 0
+    room, unread = room - opening, max(unread, room) - opening
     replies = [number for number, (_, record) in enumerate(records) if record.get("role") == "assistant"]
     whole = replies[-_WHOLE_TURNS] if len(replies) >= _WHOLE_TURNS else 0
     begin, size = starts[-1], _sizes(records[starts[-1] :])
-    most = None if size <= room else _fitting(records[begin:], room)
+    most = None if size <= unread else _fitting(records[begin:], unread)
     if most is None:
         for start in reversed(starts[len(starts) // 2 : -1]):
             if start >= whole and size + _sizes(records[start:begin]) > room // 2:

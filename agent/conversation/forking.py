@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.conversation.compressed import ROLE, taken_over
-from agent.conversation.lineage import FORK, PARENT, WHY, without_lineage
+from agent.conversation.imported import never_ran
+from agent.conversation.lineage import FORK, IMPORTED, PARENT, WHY, without_lineage
+from agent.conversation.remembered import give_state
 from agent.conversation.transcript import Record, Transcript
 from toolcrib import ToolcribError
 from toolcrib._dataclass import dataclass
@@ -32,27 +34,45 @@ class Forked:
     unanswered: str = ""
 
 
-async def fork(store: Store, info: SessionInfo, count: int | None = None, *, window: int | None = None) -> Forked:
+async def fork(
+    store: Store, info: SessionInfo, count: int | None = None, *, window: int | None = None, at: int | None = None
+) -> Forked:
     """Begin a session with the last ``count`` messages of a person and all that followed them; what was granted stays behind.
 
-    Without ``count`` it is as many as fit into a quarter of ``window`` tokens, or of the conversation (of a short one: all) where
-    that is not known; of one message that is longer itself the last turns. Raises ToolcribError where nothing was said and
-    answered, and StoreFailed.
+    ``at`` is the place of the last record that it takes over, from 0, with the results of its calls; of a message of the person's
+    what was before it. Then, without ``count``, it begins as the old one does. Without both it is as many messages as fit into a
+    quarter of ``window`` tokens, or of the conversation (of a short one: all) where that is not known; of one message that is
+    longer itself the last turns. Raises ToolcribError where nothing was said and answered, and StoreFailed.
     """
     transcript = Transcript(store, info.id)
-    whole = [record async for record in transcript.backwards() if record["role"] != ROLE][::-1]  # the fork has the originals
+    told = [record async for record in transcript.backwards()][::-1]
+    whole = [record for record in _up_to(told, at) if record["role"] != ROLE]  # the fork has the originals
     records, unanswered = _ended(whole)
     if not records:
-        raise ToolcribError("nothing was said and answered yet that a new session could take over; /new begins one")
-    taken = _counted(records, count) if count is not None else _fitting(records, window)
+        before = "" if at is None else f" up to message {at}"
+        raise ToolcribError(f"nothing was said and answered yet{before} that a new session could take over; /new begins one")
+    taken = _counted(records, count) if count is not None else records if at is not None else _fitting(records, window)
     session_id = secrets.token_hex(16)
-    place = {**without_lineage(info.place), PARENT: info.id, WHY: FORK}
+    runs = {IMPORTED: info.place[IMPORTED]} if never_ran(info.place) else info.place
+    place = {**without_lineage(runs), PARENT: info.id, WHY: FORK}
     await store.sessions.create(
         session_id, platform=info.platform, user=info.user, model=info.model, cwd=info.cwd, place=place, via=info.via
     )
     await store.sessions.append_many(session_id, [_copy(record) for record in taken])
+    await store.artifacts.share(info.id, session_id)
+    await give_state(store, session_id, next((record["state"] for record in reversed(records) if "state" in record), {}))
     said = [record for record in taken if record["role"] == "user"]
     return Forked(session_id, len(said), len(taken), unanswered)
+
+
+def _up_to(records: Sequence[Mapping[str, Any]], at: int | None) -> Sequence[Mapping[str, Any]]:
+    """Return the records up to the one at a place, and the results of its calls. Raises ToolcribError for a place beyond them."""
+    if at is None:
+        return records
+    if at >= len(records):
+        raise ToolcribError(f"there is no message {at}: they are numbered 0 to {len(records) - 1}, as `sessions show` has them")
+    answered = bool(records[at].get("calls")) and records[at + 1 : at + 2] and records[at + 1]["role"] == "results"
+    return records[: at + (2 if answered else 1)]
 
 
 def _ended(records: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], str]:

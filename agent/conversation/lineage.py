@@ -1,4 +1,4 @@
-"""Lineage of a session: which one it comes from and why, in what the store keeps of where and how it runs."""
+"""Lineage of a session: which one it comes from and why, or which file, in what the store keeps of where and how it runs."""
 
 from __future__ import annotations
 
@@ -18,16 +18,20 @@ ORDER = "order"
 """Key of a delegate's task, as agent.delegates.orders writes it."""
 
 DELEGATE, FORK = "delegate", "fork"
+IMPORTED = "imported"
+"""Key of what a session was imported from: toolcrib, or the other tool's name. A file may say anything: what it says of a
+server, a backend, a folder or a mode is not gone by, until a person resumes the session and it has its own.
+"""
 _KEYS = (PARENT, WHY, DEPTH, ORDER)
 
 
 def kept_lineage(place: Mapping[str, str]) -> dict[str, str]:
     """Return the entries of ``SessionInfo.place`` that say where the session comes from."""
-    return {key: place[key] for key in _KEYS if key in place}
+    return {key: place[key] for key in (*_KEYS, IMPORTED) if key in place}
 
 
 def without_lineage(place: Mapping[str, str]) -> dict[str, str]:
-    """Return the other entries."""
+    """Return the other entries, as a fork has them, and what it was imported from."""
     return {key: text for key, text in place.items() if key not in _KEYS}
 
 

@@ -28,7 +28,9 @@ class ModelLink:
         self.more_turns: Callable[[int], Coroutine[Any, Any, int]] | None = None
         """Asked at the end of a run's turns, with their number: for how many more the model is asked; 0 ends the run."""
         self.windows: dict[tuple[str, str], int] = {}
-        """Tokens that models read, by base_url and name, as far as this session learned them."""
+        """Tokens that models read, by base_url and name, as far as this session was told them."""
+        self.learned: dict[tuple[str, str], int] = {}
+        """The same by refusals, where nobody told; the sessions of a workspace share it."""
         self.name = ""
         """The model's name; "" where a person types the calls, or before it was first opened."""
 

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from agent.backends import LOCAL, Location
 from agent.config import state_dir
 from agent.conversation import modes
+from agent.conversation.imported import never_ran
 from agent.conversation.lineage import Descent, depth_of, is_delegate, kept_lineage
 from agent.conversation.session import Session
 from agent.delegates.delegates import Delegates
 from agent.handlers import TODOS, TodoStore, loop_handlers
 from agent.memory.handler import MemoryKeeper
+from agent.reports import Reports
 from agent.searching import SessionSearch
 from agent.store._owner import new_owner
 from toolcrib import EventSink, Principal, RunIdentity, ToolcribError
@@ -85,6 +87,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     asker = wanted.asker
     if asker is not None or not wanted.suspends:  # a model's silence would be a no, and nothing would be parked
         asker = here.behind_model(asker, wanted.platform, lambda event: session.watch(event))
+    reports = Reports(lambda event: session.watch(event), wanted.sink)
     delegates = Delegates(here, location, depth_of(place), alone=wanted.once, handlers=wanted.handlers)
     scope = here.scope(
         identity,
@@ -93,9 +96,9 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         store=store,
         asker=asker,
         suspends=wanted.suspends,
-        sink=wanted.sink,
+        sink=reports,
         handlers=dict(loop_handlers(todos))
-        | _recalling(here, session_id, wanted, location, store, lambda text: session.scope.redactor.text(text))
+        | _recalling(here, session_id, wanted, location, store, lambda: session)
         | {**delegates.handlers, **wanted.handlers},
     )
     session = Session(
@@ -109,7 +112,8 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         config=here.config,
         providers=here.providers,
     )
-    session.delegates, delegates.session = delegates, session
+    session.delegates, delegates.session, session.reports = delegates, session, reports
+    session.link.learned = here.windows_learned
     session.mode.apply(mode)
     _give_prompt(here, session, location)
     session.on_state = lambda state: todos.write(state.get(TODOS.name) or [])
@@ -125,12 +129,16 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
 
 
 def _recalling(
-    here: Workspace, session_id: str, wanted: Opening, location: Location, store: Store, redact: Callable[[str], str]
+    here: Workspace, session_id: str, wanted: Opening, location: Location, store: Store, session: Callable[[], Session]
 ) -> dict[str, Handler]:
     """Return the handlers of the tools that reach beyond the session's own conversation."""
     folder = None if location.backend.is_remote else location.start
-    memory = MemoryKeeper(session_id, folder, here.project_dir, here.config.memory.max_chars, redact)
-    search = SessionSearch(store, session_id, wanted.principal, location.start)
+    memory = MemoryKeeper(
+        session_id, folder, here.project_dir, here.config.memory.max_chars, lambda text: session().scope.redactor.text(text)
+    )
+    search = SessionSearch(
+        store, session_id, wanted.principal, location.start, lambda: session().transcript if session().model else None
+    )
     return {"memory": memory.handle, "session_search": search.handle}
 
 
@@ -256,6 +264,11 @@ async def _latest(here: Workspace, wanted: Opening, cwd: str | None) -> SessionI
         limit *= 10
 
 
+def _is_within(folder: str, project: Path) -> bool:
+    """Return whether a folder that a file names is the project's, or one below: elsewhere nobody chose to work."""
+    return Path(folder).resolve().is_relative_to(project.resolve())
+
+
 def _start(here: Workspace) -> str:
     """Return the folder that sessions start in, where nobody names another."""
     return here.config.terminal.cwd or str(here.project_dir)
@@ -264,9 +277,10 @@ def _start(here: Workspace) -> str:
 def _location(here: Workspace, name: str, cwd: str | None, old: SessionInfo | None) -> Location:
     """Return where a session runs: where it ran, unless somebody names a backend. Raises ConfigError and ToolcribError."""
     start = _start(here)
-    if old is None or name or not old.place:
+    imported = old is not None and never_ran(old.place)
+    if old is None or name or not old.place or imported:
         backend, chosen = here.backends.get(name), bool(name)
-        if old is not None and not name and backend.kind != LOCAL:
+        if old is not None and not name and not imported and backend.kind != LOCAL:
             raise ToolcribError(
                 f"the session {old.id[:12]} is from before sessions were bound to backends, and {backend.name} may not be where "
                 "it ran: name the backend that it shall continue in (--backend NAME)"
@@ -274,6 +288,6 @@ def _location(here: Workspace, name: str, cwd: str | None, old: SessionInfo | No
     else:
         backend, chosen = here.backends.again(old.place, old.id), "chosen" in old.place
         cwd = cwd or old.place.get("cwd")
-    if old is not None and old.cwd and Path(old.cwd).is_dir():
+    if old is not None and old.cwd and Path(old.cwd).is_dir() and not (imported and not _is_within(old.cwd, here.project_dir)):
         start = old.cwd
     return Location(backend, start, cwd, chosen) if backend.is_remote else Location(backend, cwd or start, None, chosen)

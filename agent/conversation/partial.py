@@ -40,7 +40,7 @@ async def left_over(session: Session, state: RunState) -> list[Record]:
     """Return the records that end a run whose process ended: what its reply said by then, or what is known of its calls."""
     turn = await session.transcript.unanswered()
     if turn is not None:
-        return [await session.transcript.missing_results(turn, session.scope.state)]
+        return [await session.transcript.missing_results(turn)]
     if state.phase != "asking":
         return []
     return [broken_record(state.said, KILLED, await session.transcript.talked_to())]

@@ -97,12 +97,25 @@ class ContextRoom:
                 why = str(fault)
             else:
                 if made is not None:
+                    self._learn(error, made.before)
                     return await self._keep(state, made, "refused")
                 if self._session.scope.cancelled:
                     return state
                 why = "nothing in it can be left out"
         words = f"{error}; the context can't be compressed further: {why}. {HELP}"
         raise ContextTooLong(words, status=error.status, body=error.body) from error
+
+    def _learn(self, error: ContextTooLong, tokens: int) -> None:
+        """Note how much the model reads, so that it is not to be refused again; nothing where that is known otherwise."""
+        from agent.context import window_refused
+
+        link, about = self._session.link, self._about()
+        if about not in link.windows:
+            link.learned[about] = window_refused(error, tokens)
+
+    def _about(self) -> tuple[str, str]:
+        via = self._session.via
+        return str(via.get("base_url")), str(via.get("model"))
 
     def _may(self) -> bool:
         session = self._session
@@ -118,11 +131,11 @@ class ContextRoom:
             return None
         from agent.context import window_of
 
-        about = str(session.via.get("base_url")), str(session.via.get("model"))
+        about = self._about()
         if about not in session.link.windows:
             window = (await window_of(session)).tokens
             if window is None:
-                return None
+                return session.link.learned.get(about)
             session.link.windows[about] = window
         return session.link.windows[about]
 
@@ -132,7 +145,7 @@ class ContextRoom:
 
         session = self._session
         used = await measure(session)
-        window = session.link.windows.get((str(session.via.get("base_url")), str(session.via.get("model"))))
+        window = session.link.windows.get(self._about()) or session.link.learned.get(self._about())
         if window is not None and used.window.tokens is None:  # a server's word is forgotten after an hour
             used = replace(used, window=replace(used.window, tokens=window))
         return await interruptible(session.scope, compress(session, used, why))
@@ -145,7 +158,7 @@ class ContextRoom:
         await session.link.compressed()
         self._tokens, self._failed_at = made.after, 0
         _log.info("session %s: compressed from %d to %d tokens (%s)", session.id[:12], made.before, made.after, why)
-        self._emit(ContextCompressed(made.before, made.after, why))
+        self._emit(ContextCompressed(made.before, made.after, why, made.problem))
         return state
 
 

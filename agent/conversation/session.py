@@ -15,6 +15,7 @@ from agent.conversation.limits import RunLimits
 from agent.conversation.link import ModelLink
 from agent.conversation.modes import SessionMode
 from agent.conversation.prompting import SessionPrompt
+from agent.conversation.remembered import read_state
 from agent.conversation.state import RunResult, RunState
 from agent.conversation.transcript import Record, Transcript
 from agent.conversation.turnstile import Turnstile
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from agent.explaining import Explanation
     from agent.models import ModelChoice
     from agent.providers.factory import Plugins
+    from agent.reports import Reports
     from toolcrib import ProviderSession
 
 
@@ -99,6 +101,8 @@ class Session:
         self.before: Callable[[], Awaitable[None]] | None = None
         """Awaited before anything happens in the session: the process's plugins are started."""
         self.delegates: Delegates
+        self.reports: Reports
+        """Takes what calls report of their work, and tells ``watch``."""
         self.run: RunState | None = None
         """The run that went last, as of its last step."""
         self.opened_for = scope.identity
@@ -229,11 +233,20 @@ class Session:
         await self.start()
         if self.scope.undo is not None:
             self.scope.undo.turn = 0
+
+        def began(call: ToolCall) -> None:
+            on_start(call)
+            self.reports.begin(call.id)
+
+        def ended(executed: ExecutedCall) -> None:
+            self.reports.end(executed.call.id)
+            on_done(executed)
+
         async with self.holding.held(self.busy) as fresh:
             if fresh:
                 self.forget_origins()
                 await self.mode.look()
-            return await run_calls(self.dispatcher, calls, self.scope, on_start=on_start, on_done=on_done)
+            return await run_calls(self.dispatcher, calls, self.scope, on_start=began, on_done=ended)
 
     def call(self, name: str, args: Any) -> ExecutedCall:
         """Run one call by hand, from sync code."""
@@ -305,10 +318,8 @@ class Session:
     async def look(self) -> None:
         """Read anew what another process may have changed: the count of records, the session's state and mode."""
         await self.mode.look()
-        if await self.transcript.look():
-            state = await self.transcript.state()
-            self.scope.change_state(state)
-            self.on_state(state)
+        await read_state(self.store, self.scope, self.transcript)
+        self.on_state(self.scope.state)
 
     def forget_origins(self) -> None:
         """Have the origins of files read anew: another process may have downloaded some while it held the session."""

@@ -54,6 +54,8 @@ class Steps:
         self._room = ContextRoom(session, emit)
         self._turn: ProviderTurn | None = None
         """The reply whose calls are under way, where this provider session gave it."""
+        self._told_state: Mapping[str, Any] | None = None
+        """The state as the last record of results has it, or one before that; None where this process wrote none."""
 
     async def advance(self, state: RunState) -> RunState:
         """Do the next step. A parked run whose answers are still missing comes back as it is.
@@ -277,7 +279,7 @@ class Steps:
     async def _settled(self, state: RunState, executed: Sequence[ExecutedCall]) -> RunState:
         scope, provider_turn = self._session.scope, self._turn
         await self._session.delegates.settled(state.turn_id, state.batch)
-        record = results_record(executed, scope.state)
+        record = results_record(executed, {} if scope.state is self._told_state else scope.state)
         after, fault = _progress([one.call for one in state.batch], executed, charged(state, executed))
         if scope.cancelled:
             after = after.ended("interrupted", state.text)
@@ -288,14 +290,16 @@ class Steps:
         else:
             after = after.next(phase="asking", batch=(), shell=None)
         after = await self._keep(after, [record])
-        self._turn = None
+        self._turn, self._told_state = None, scope.state
         await self._session.hand_over(provider_turn, executed)
         return after
 
     def _started(self, call: ToolCall) -> None:
+        self._session.reports.begin(call.id)
         self._emit(ToolStarted(call, self._session.emoji(call.name)))
 
     def _finished(self, executed: ExecutedCall) -> None:
+        self._session.reports.end(executed.call.id)
         self._emit(ToolFinished(executed, self._session.emoji(executed.call.name)))
 
     async def _keep(self, state: RunState, messages: Sequence[Record] = (), taken: Sequence[int] = ()) -> RunState:

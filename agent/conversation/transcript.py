@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.conversation.compressed import ROLE, told
+from agent.conversation.lineage import IMPORTED
 from toolcrib import (
     Answer,
     Cancelled,
@@ -17,6 +18,7 @@ from toolcrib import (
     ProviderTurn,
     ToolCall,
     ToolCallStatus,
+    ToolcribError,
 )
 from toolcrib._store import CallRecord, SessionInfo, Store
 from toolcrib._types import Json
@@ -81,7 +83,9 @@ def begun_since(record: Record | Mapping[str, Any]) -> float:
 
 
 def results_record(executed: Sequence[ExecutedCall], state: Mapping[str, Json]) -> Record:
-    """The results of a turn's calls, as the model reads them, and the session's state after them."""
+    """The results of a turn's calls, as the model reads them, and the session's state after them where it changed: forks have it
+    from there.
+    """
     results = [result_of(one) | {"seconds": round(one.duration, 6)} for one in executed]
     record: Record = {"role": "results", "results": results}
     if state:
@@ -128,8 +132,14 @@ class Transcript:
         return await self._store.sessions.get(self.session_id)
 
     async def look(self) -> bool:
-        """Return True if another process wrote records; from now on this one knows of all."""
+        """Return True if another process wrote records; from now on this one knows of all. Raises ToolcribError for a session
+        that was deleted meanwhile.
+        """
         info = await self.info()
+        if info is None and self.count:
+            raise ToolcribError(
+                f"the session {self.session_id[:12]} was deleted meanwhile, and can't be continued; begin another"
+            )
         count = 0 if info is None else info.messages
         known, self.count = self.count, count
         if known != count:
@@ -220,8 +230,8 @@ class Transcript:
         return {}
 
     async def state(self) -> Mapping[str, Json]:
-        """Return the session's state as the last record of results carried it. One that says how long its calls took, and no
-        state, had none: then the conversation is not read to its beginning.
+        """Return the session's state as an older toolcrib recorded it, with the last results. Ones that say how long their calls
+        took, and no state, had none: then the conversation is not read to its beginning.
         """
         async for record in self.backwards():
             if "state" in record:
@@ -233,8 +243,8 @@ class Transcript:
     async def talked_to(self) -> Mapping[str, Any]:
         """Return ``via`` of what was chosen last, but for models that stood in for another; empty where it had none."""
         info = await self.info()
-        if info is not None and info.via:
-            return info.via
+        if info is not None and (info.via or IMPORTED in info.place):
+            return info.via  # of an imported one the records are somebody's words: no server is taken from them
         async for record in self.backwards():
             if record.get("role") == ROLE:  # its model may be another one
                 continue
@@ -257,14 +267,13 @@ class Transcript:
         last = await self.last()
         return last if last.get("role") == "assistant" and last.get("calls") else None
 
-    async def missing_results(self, turn: Mapping[str, Any], state: Mapping[str, Json] | None = None) -> Record:
-        """Return results for every call of a turn that was broken off, from the ledger where it knows them, with the session's
-        ``state``.
+    async def missing_results(self, turn: Mapping[str, Any]) -> Record:
+        """Return results for every call of a turn that was broken off, from the ledger where it knows them.
 
         A call that waits for somebody is given up: an answer that comes later does not run it.
         """
         results = [await self._known_result(call, turn) for call in turn["calls"]]
-        return {"role": "results", "results": results, **({"state": dict(state)} if state else {})}
+        return {"role": "results", "results": results}
 
     async def _known_result(self, call: Mapping[str, Any], turn: Mapping[str, Any]) -> Record:
         known = await self._store.ledger.get(self.session_id, call["id"])

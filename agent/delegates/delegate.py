@@ -10,7 +10,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.state import RunResult, RunState
-from agent.events import Event, ModelAnswered, ToolStarted
+from agent.events import Event, ModelAnswered, ToolFinished, ToolProgressed, ToolStarted
 from toolcrib import ToolcribError
 from toolcrib._dataclass import dataclass
 from tools.judge.findings import visible
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from agent.delegates.orders import Order
     from toolcrib._types import Json
 
+Report = Callable[[str, "float | None"], object]
 MOST_ANSWER = 12_000
 """Characters of an answer that the parent's model reads; of a longer one the beginning, and how to read all of it."""
 _END_SECONDS = 10.0
@@ -67,7 +68,9 @@ class DelegateOutcome:
 
 
 class Delegate:
-    """``session_id`` is that of its session, the same each time. ``report`` is told in a line what it does."""
+    """``session_id`` is that of its session, the same each time. ``report`` is told in a line what it does, and how far that is:
+    from 0 to 1, None where the call does not say.
+    """
 
     def __init__(
         self,
@@ -75,7 +78,7 @@ class Delegate:
         order: Order,
         allowance: Allowance,
         parent: Session,
-        report: Callable[[str], object] = lambda line: None,
+        report: Report = lambda line, share: None,
     ) -> None:
         self.id = session_id
         self.order = order
@@ -84,6 +87,8 @@ class Delegate:
         self._allowance = allowance
         self._parent = parent
         self._report = report
+        self._does: dict[str, str] = {}
+        """What its calls at work do, in a line each, by their ids."""
 
     async def run(self, child: Session, limits: RunLimits) -> DelegateOutcome:
         """Do the task, or go on with it where an ended process left it. Where this is cancelled, the delegate is stopped and its
@@ -157,7 +162,13 @@ class Delegate:
         if isinstance(event, ModelAnswered):
             self._parent.watch(event)
         elif isinstance(event, ToolStarted) and event.call.fault is None:
-            self._report(f"{self.order.name}: {event.emoji} {event.call.name} {_about(event.call.args)}".rstrip())
+            line = f"{self.order.name}: {event.emoji} {event.call.name} {_about(event.call.args)}".rstrip()
+            self._does[event.call.id] = line
+            self._report(line, None)
+        elif isinstance(event, ToolProgressed) and (line := self._does.get(event.call_id, "")):
+            self._report(f"{line}: {event.message}" if event.message else line, event.share)
+        elif isinstance(event, ToolFinished):
+            self._does.pop(event.executed.call.id, None)
 
 
 def _about(args: Any) -> str:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation import lineage
 from agent.delegates.orders import PROMPT, TOOL, Order, allowed_tools, delegate_id, delivered
+from agent.delegates.waiting import BACKGROUND, note
 from toolcrib import (
     Denied,
     ExecutionFailed,
     LeaseLost,
     ProgressStatus,
-    StateKey,
+    StateUpdate,
     StoreFailed,
     ToolCallContext,
     ToolCallStatus,
@@ -34,11 +37,9 @@ if TYPE_CHECKING:
     from agent.conversation.session import Session
     from agent.conversation.state import CallState
     from agent.delegates.budget import Allowance, Share
-    from agent.delegates.delegate import Delegate, DelegateOutcome
+    from agent.delegates.delegate import Delegate, DelegateOutcome, Report
     from agent.workspace import Workspace
 
-BACKGROUND = StateKey("delegates", list)
-"""Ids of the sessions of delegates in the background whose end was not delivered yet."""
 _CLOSE_SECONDS = 15.0
 _log = logging.getLogger(__name__)
 
@@ -100,7 +101,8 @@ class Delegates:
             await self._begin(session_id, order)
             note = "it works in the background; its answer comes as a message when it has ended"
             data = {"delegate": session_id[:12], "name": order.name, "ended": "works on", "note": note}
-            return ToolOutput(ToolResult.success(ctx.tool_name, data), ((BACKGROUND.name, list(self._background)),))
+            more = StateUpdate(lambda known: [*(known or ()), *(() if session_id in self._told else (session_id,))])
+            return ToolOutput(ToolResult.success(ctx.tool_name, data), ((BACKGROUND, more),))
         return await self._awaited(session_id, order._replace(background=False), ctx)
 
     async def _awaited(self, session_id: str, order: Order, ctx: ToolCallContext) -> ToolResult:
@@ -108,7 +110,7 @@ class Delegates:
 
         store = self._here.store
         await hand_on(store, session_id, ctx.answer_to)
-        delegate, allowance = self._new(session_id, order, lambda line: ctx.report_progress(ProgressStatus.RUNNING, line))
+        delegate, allowance = self._new(session_id, order, partial(ctx.report_progress, ProgressStatus.RUNNING))
         try:
             outcome = await self._run(delegate, allowance)
         except asyncio.CancelledError as error:
@@ -130,9 +132,7 @@ class Delegates:
         deeper = self._depth + 1 < self._here.config.delegates.max_depth
         return allowed_tools(order, self.session.names, asks=self.session.scope.asker is not None, delegates=deeper)
 
-    def _new(
-        self, session_id: str, order: Order, report: Callable[[str], object] = lambda line: None
-    ) -> tuple[Delegate, Allowance]:
+    def _new(self, session_id: str, order: Order, report: Report = lambda line, share: None) -> tuple[Delegate, Allowance]:
         from agent.delegates.budget import Allowance
         from agent.delegates.delegate import Delegate
 
@@ -321,8 +321,8 @@ class Delegates:
             return
         self._told.add(session_id)
         self.session.watch(DelegateEnded(session_id, order.name, outcome.ended))
-        left = [one for one in self.session.scope.state.get(BACKGROUND.name) or () if one != session_id]
-        self.session.scope.change_state({BACKGROUND.name: left})
+        with contextlib.suppress(StoreFailed):  # who looks there next finds that it has ended
+            await note(self._here.store.state, self.session.scope, session_id, waits=False)
 
     # -- around runs ---------------------------------------------------------------------------------------------
 
@@ -361,7 +361,7 @@ class Delegates:
                     await self._settle(session_id, turn_id, one.call.id)
 
     async def _settle(self, session_id: str, turn_id: str, call_id: str) -> None:
-        store, state = self._here.store, self.session.scope.state.get(BACKGROUND.name) or []
+        store = self._here.store
         info = await store.sessions.get(session_id)
         if info is None:
             return
@@ -369,7 +369,7 @@ class Delegates:
         if order.background:
             call = await store.ledger.get(self.session.id, call_id)
             if call is not None and call.status is ToolCallStatus.SUCCEEDED and call.is_of(turn_id, 0.0):
-                self.session.scope.change_state({BACKGROUND.name: [*state, *(() if session_id in state else (session_id,))]})
+                await note(store.state, self.session.scope, session_id, waits=True)
                 self._send_off(session_id, order)
                 return
         await store.inbox.drop([item.id for item in await store.inbox.waiting(session_id)])

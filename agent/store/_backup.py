@@ -30,11 +30,13 @@ _LEFT = 256 * 1024 * 1024
 class Backups:
     """The copies of one file: ``NAME-backup``, and ``NAME-backup-before``, which the former becomes once a day at most.
 
-    A copy that can't be made is no fault of whoever uses the store: it is logged, and made at another time.
+    A copy that can't be made is no fault of whoever uses the store: it is logged, and made at another time. ``table`` is
+    the one whose rows say how much there is in the file: of nothing no copy is made.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, table: str = "sessions") -> None:
         self._path = path
+        self._table = table
         self._newest = path.with_name(f"{path.name}-backup")
         self._older = path.with_name(f"{path.name}-backup-before")
         self._making = threading.Lock()
@@ -70,7 +72,7 @@ class Backups:
         fresh = self._path.with_name(f"{self._path.name}-backup-new-{os.getpid()}")
         try:
             _placing.remove_left(self._path, "backup-new")
-            if connection.execute("SELECT 1 FROM sessions WHERE spoken LIMIT 1").fetchone() is None:
+            if not self._holds_anything(connection):
                 return
             _copied(connection, fresh)
             if self._has_more(connection):
@@ -83,23 +85,33 @@ class Backups:
         finally:
             fresh.unlink(missing_ok=True)
 
+    def _holds_anything(self, connection: sqlite3.Connection) -> bool:
+        """Return whether anybody said anything, or, in a file without sessions, whether anything is in it."""
+        if self._table == "sessions":
+            return connection.execute("SELECT 1 FROM sessions WHERE spoken LIMIT 1").fetchone() is not None
+        return self._count(connection) > 0
+
+    def _count(self, connection: sqlite3.Connection) -> int:
+        return int(connection.execute(f"SELECT count(*) FROM {self._table}").fetchone()[0])  # noqa: S608 - ours
+
     def _has_more(self, connection: sqlite3.Connection) -> bool:
         """Return whether the newest copy has far more sessions: only forgetting them makes them fewer, and removes the copies."""
         if not self._newest.exists():
             return False
-        now = _count(connection)
+        now = self._count(connection)
         try:
             with closing(sqlite3.connect(f"{self._newest.absolute().as_uri()}?mode=ro", uri=True)) as copy:
-                then = _count(copy)
+                then = self._count(copy)
         except sqlite3.Error as error:
             _log.info("%s cannot be read, and is replaced: %s", self._newest, error)
             return False
         if now * _FEWER >= then:
             return False
         _log.warning(
-            "%s has %d sessions and its backup %s has %d: the backup stays as it is; remove it if that is wanted",
+            "%s has %d %s and its backup %s has %d: the backup stays as it is; remove it if that is wanted",
             self._path,
             now,
+            self._table,
             self._newest,
             then,
         )
@@ -110,10 +122,6 @@ class Backups:
         for path in (self._newest, self._older):
             path.unlink(missing_ok=True)
         _placing.remove_left(self._path, "backup-new")
-
-
-def _count(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("SELECT count(*) FROM sessions").fetchone()[0])
 
 
 def _age(path: Path) -> float:

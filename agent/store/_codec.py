@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from toolcrib import Answer, Image, SuspendTicket, ToolCall, ToolResult, ToolStatus
+from toolcrib._records import NO_ENTRIES
 from toolcrib._store import Grant, InboxItem
 from toolcrib._types import Failure, Json
 
@@ -98,7 +99,7 @@ def load_ticket(stored: Stored) -> SuspendTicket:
     return _to_ticket(load(stored))
 
 
-def dump_result(result: ToolResult, end_run: bool = False) -> Stored:
+def dump_result(result: ToolResult, end_run: bool = False, state: Mapping[str, Json] = NO_ENTRIES) -> Stored:
     failure = result.failure
     return dump(
         {
@@ -111,14 +112,15 @@ def dump_result(result: ToolResult, end_run: bool = False) -> Stored:
             "failure": None if failure is None else [failure.inside, failure.kind, failure.text],
             **({"images": [image.to_json() for image in result.images]} if result.images else {}),
             **({"end_run": True} if end_run else {}),
+            **({"state": dict(state)} if state else {}),
         }
     )
 
 
-def load_result(stored: Stored | None) -> tuple[ToolResult | None, bool]:
-    """Return the result, and whether a gate ended the run with it."""
+def load_result(stored: Stored | None) -> tuple[ToolResult | None, bool, Mapping[str, Json]]:
+    """Return the result, whether a gate ended the run with it, and the state of the call that waits."""
     if stored is None:
-        return None, False
+        return None, False, {}
     data = load(stored)
     result = ToolResult(
         data["tool_name"],
@@ -130,7 +132,7 @@ def load_result(stored: Stored | None) -> tuple[ToolResult | None, bool]:
         None if data["failure"] is None else Failure(*data["failure"]),
         tuple(map(Image.from_json, data.get("images", ()))),
     )
-    return result, data.get("end_run", False)
+    return result, data.get("end_run", False), data.get("state", {})
 
 
 def dump_answer(answer: Answer) -> Stored:

@@ -92,6 +92,7 @@ class Database(Access):
         if synchronous not in ("NORMAL", "FULL"):
             raise ValueError(f"synchronous is NORMAL or FULL, not {synchronous!r}")
         self.path = path
+        self.synchronous = synchronous
         self._how = synchronous, tables or _schema.FOLDER, prepare
         self.backups = backups
         self._evidence = evidence

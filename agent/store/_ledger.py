@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.store._codec import Stored, dump_call, dump_result, load_call, load_result, plain, text
 from agent.store._database import Access
 from agent.store._shared import Clock, can_finish_as, check_opening, interrupted
 from toolcrib import InvalidTransition, ToolCall, ToolCallStatus, ToolResult
+from toolcrib._records import NO_ENTRIES
 from toolcrib._store import CallRecord
+from toolcrib._types import Json
 
 _S = ToolCallStatus
 _BEFORE = {new: [old.value for old in _S if old is not new and old.can_become(new)] for new in _S}
@@ -71,14 +73,21 @@ class SqliteLedger:
         await self._access.write(work)
 
     async def finish(
-        self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult, *, end_run: bool = False
+        self,
+        session_id: str,
+        call_id: str,
+        status: ToolCallStatus,
+        result: ToolResult,
+        *,
+        end_run: bool = False,
+        state: Mapping[str, Json] = NO_ENTRIES,
     ) -> None:
         """Record how a call ended, or that it waits. A call that has ended keeps its first result."""
         if not can_finish_as(status):
             await self._access.read(lambda connection: self._known(connection, session_id, call_id))
             raise InvalidTransition(f"a tool call can not finish as {status.value}")
         before = [*_BEFORE[status], status.value] if status is _S.SUSPENDED else _BEFORE[status]
-        await self._set(session_id, call_id, status, before, dump_result(result, end_run))
+        await self._set(session_id, call_id, status, before, dump_result(result, end_run, state))
 
     async def get(self, session_id: str, call_id: str) -> CallRecord | None:
         """The newest call of that id."""
@@ -151,5 +160,6 @@ def _record(
     opened_at: float,
     ended_at: Any,
 ) -> CallRecord:
-    (asked, turn), (known, end_run) = load_call(call_id, call), load_result(result)
-    return CallRecord(asked, plain(session_id), ToolCallStatus(status), bool(started), known, opened_at, ended_at, turn, end_run)
+    (asked, turn), (known, end_run, state) = load_call(call_id, call), load_result(result)
+    begun = bool(started), known, opened_at, ended_at
+    return CallRecord(asked, plain(session_id), ToolCallStatus(status), *begun, turn, end_run, state)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from agent.store._memory_room import MemoryMember, Room
 from agent.store._shared import can_finish_as, check_opening, check_settling, interrupted
 from toolcrib import Answer, InvalidTransition, ToolCall, ToolCallStatus, ToolResult
 from toolcrib._frozen import freeze
+from toolcrib._records import NO_ENTRIES
 from toolcrib._store import AuditEntry, CallRecord, Settled, TicketRecord, TicketState
+from toolcrib._types import Json
 
 _S = ToolCallStatus
 
@@ -58,7 +60,14 @@ class MemoryLedger(MemoryMember):
             self._tokens[number] = self._writing.token
 
     async def finish(
-        self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult, *, end_run: bool = False
+        self,
+        session_id: str,
+        call_id: str,
+        status: ToolCallStatus,
+        result: ToolResult,
+        *,
+        end_run: bool = False,
+        state: Mapping[str, Json] = NO_ENTRIES,
     ) -> None:
         """Record how a call ended, or that it waits. A call that has ended keeps its first result."""
         with self._writing:
@@ -69,7 +78,7 @@ class MemoryLedger(MemoryMember):
             if not can_finish_as(status):
                 raise InvalidTransition(f"a tool call can not finish as {status.value}")
             self._become(number, status)
-            self._calls[number] = replace(self._calls[number], result=result, end_run=end_run)
+            self._calls[number] = replace(self._calls[number], result=result, end_run=end_run, state=freeze(dict(state)))
 
     async def get(self, session_id: str, call_id: str) -> CallRecord | None:
         """The newest call of that id."""

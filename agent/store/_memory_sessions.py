@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from agent.store._memory_room import MemoryMember, Room
 from agent.store._memory_usage import MemoryUsage
-from agent.store._shared import CANDIDATES, ambiguous, received, rewritten, title_of
+from agent.store._shared import CANDIDATES, ambiguous, first_title, received, rewritten, times_of, title_of
 from toolcrib._frozen import freeze
 from toolcrib._records import NO_ENTRIES
 from toolcrib._store import InboxItem, RunRecord, SessionInfo
@@ -72,6 +72,30 @@ class MemorySessions(MemoryMember):
                 )
             )
 
+    async def label(self, session_id: str, *, title: str | None = None, tags: Iterable[str] | None = None) -> None:
+        """Set what a person calls it. Raises KeyError for a session that was never created."""
+        with self._writing:
+            info = self._infos[session_id]
+            tagged = info.tags if tags is None else tuple(dict.fromkeys(tags))
+            self._infos[session_id] = replace(info, title=info.title if title is None else title, tags=tagged)
+
+    async def add(self, info: SessionInfo, messages: Sequence[Mapping[str, Json]], times: Sequence[float] = ()) -> bool:
+        """Keep a session that was elsewhere, whole; False where one with its id is there."""
+        kept = [freeze(message) for message in messages]
+        title, _ = first_title(kept)
+        tags, place, via = tuple(dict.fromkeys(info.tags)), dict(info.place), dict(info.via)
+        with self._writing:
+            if info.id in self._infos:
+                return False
+            self._infos[info.id] = replace(
+                info, title=info.title or title, messages=len(kept), host="", tags=tags, place=place, via=via
+            )
+            self._messages[info.id] = kept
+            for number, at in enumerate(times_of(info, times, len(kept))):
+                self._order.append((info.id, number, at))
+                self.usage.add(info.id, kept[number : number + 1], at)
+            return True
+
     async def prompt(self, session_id: str) -> Mapping[str, Json]:
         """Raises KeyError for a session that was never created."""
         with self._reading:
@@ -85,7 +109,7 @@ class MemorySessions(MemoryMember):
         """All of them or, where it raises, none."""
         kept = [freeze(message) for message in messages]
         with self._writing:
-            self.add(session_id, kept)
+            self.take_in(session_id, kept)
 
     async def messages(self, session_id: str, *, offset: int = 0, limit: int | None = None) -> Sequence[Mapping[str, Json]]:
         """Return messages in order. Raises KeyError for a session that was never created."""
@@ -104,19 +128,27 @@ class MemorySessions(MemoryMember):
         return next(iter(await self.list(1, platform=platform, user=user, cwd=cwd)), None)
 
     async def list(
-        self, limit: int = 20, *, platform: str | None = None, user: str | None = None, cwd: str | None = None
+        self,
+        limit: int = 20,
+        *,
+        platform: str | None = None,
+        user: str | None = None,
+        cwd: str | None = None,
+        tags: Iterable[str] = (),
     ) -> Sequence[SessionInfo]:
         """Return the sessions in which a user said something, the last one that was used first."""
+        wanted = set(tags)
         with self._reading:
             found = [
                 info
                 for info in reversed(self._infos.values())
                 if platform in (None, info.platform) and user in (None, info.user) and cwd in (None, info.cwd)
+                if wanted.issubset(info.tags)
                 if any(message.get("role") == "user" for message in self._messages[info.id])
             ]
         return sorted(found, key=lambda info: info.updated_at, reverse=True)[:limit]
 
-    def add(self, session_id: str, kept: Sequence[Mapping[str, Json]]) -> None:
+    def take_in(self, session_id: str, kept: Sequence[Mapping[str, Json]]) -> None:
         """Append what is read-only already. For who holds the lock."""
         info = self._infos[session_id]
         title = info.title or next(filter(None, map(title_of, kept)), "")
@@ -217,7 +249,7 @@ class MemoryRuns(MemoryMember):
             known = self._runs.get(run.id)
             if known is not None and known.step >= run.step:
                 return False
-            self._sessions.add(run.session_id, kept)
+            self._sessions.take_in(run.session_id, kept)
             self._inbox.take(taken)
             self._runs[run.id] = replace(run, state=state, updated_at=self._room.clock())
             return True

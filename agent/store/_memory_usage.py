@@ -16,9 +16,10 @@ class MemoryUsage(MemoryMember):
         super().__init__(room)
         self._rows: list[tuple[str, float, Used]] = []
 
-    def add(self, session_id: str, messages: Sequence[Mapping[str, Json]]) -> None:
-        """Note the usage of messages. For who holds the lock."""
-        self._rows += [(session_id, self._room.clock(), row) for message in messages for row in used(message)]
+    def add(self, session_id: str, messages: Sequence[Mapping[str, Json]], at: float | None = None) -> None:
+        """Note the usage of messages, of now without ``at``. For who holds the lock."""
+        now = self._room.clock() if at is None else at
+        self._rows += [(session_id, now, row) for message in messages for row in used(message)]
 
     def forget_sessions(self, session_ids: Collection[str]) -> None:
         """Forget the usage of these sessions. For who holds the lock."""

@@ -20,6 +20,11 @@ def real(path: Path) -> Path:
     return path.resolve() if path.is_symlink() else path
 
 
+def index_of(store: Path) -> Path:
+    """Return the file of the search index that belongs to a store."""
+    return store.with_name(f"{store.name}-search")
+
+
 def repaired(path: Path) -> Path:
     """Return the name that a new file has until it is in its place."""
     return path.with_name(f"{path.name}-repaired")

@@ -16,6 +16,7 @@ from toolcrib import StoreFailed
 from toolcrib._types import Json
 
 if TYPE_CHECKING:
+    from agent.store._artifacts import ArtifactContents
     from agent.store.search.sqlite import SqliteSearch
 
 _log = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ _REST = (
     f"DELETE FROM calls WHERE ended_at < ? AND {_GONE}",  # noqa: S608 - ours
     f"DELETE FROM tickets WHERE at < ? AND state <> 'pending' AND {_GONE}",  # noqa: S608 - ours
     f"DELETE FROM audit WHERE at < ? AND {_GONE}",  # noqa: S608 - ours
+    f"DELETE FROM artifacts WHERE at < ? AND {_GONE}",  # noqa: S608 - ours
     f"DELETE FROM steps WHERE at < ? AND {_GONE} AND row < (SELECT max(row) FROM steps)",  # noqa: S608 - see SqliteChanges.prune
 )
 
@@ -41,6 +43,8 @@ _THEIRS = (
     "DELETE FROM inbox WHERE session_id = ?",
     "DELETE FROM origins WHERE session_id = ?",
     "DELETE FROM usage WHERE session_id = ?",
+    "DELETE FROM artifacts WHERE session_id = ?",
+    "DELETE FROM state WHERE scope = 'session' AND owner = ?",
 )
 """A lease stays: its token must not begin again."""
 _ALL_THEIRS = (
@@ -58,7 +62,7 @@ async def count_old(database: Database, before: float) -> int:
     return int((await database.row(f"SELECT count(*) FROM sessions WHERE {_OLD}", (before,)))[0])  # noqa: S608 - ours
 
 
-async def prune(database: Database, search: SqliteSearch, clock: Clock, before: float) -> int:
+async def prune(database: Database, search: SqliteSearch, artifacts: ArtifactContents, clock: Clock, before: float) -> int:
     """See toolcrib._store.Store.prune."""
 
     def forget(connection: sqlite3.Connection) -> int:
@@ -74,11 +78,14 @@ async def prune(database: Database, search: SqliteSearch, clock: Clock, before: 
     await search.forget(old)
     forgotten = await database.write(forget)
     await search.forgotten(old)
+    await artifacts.sweep()
     await _free(database)
     return forgotten
 
 
-async def delete(database: Database, search: SqliteSearch, clock: Clock, session_ids: Collection[str]) -> Sequence[str]:
+async def delete(
+    database: Database, search: SqliteSearch, artifacts: ArtifactContents, clock: Clock, session_ids: Collection[str]
+) -> Sequence[str]:
     """See toolcrib._store.Store.delete."""
     sql = f"SELECT id FROM sessions WHERE id = ? AND {_IDLE}"  # noqa: S608 - ours
 
@@ -96,6 +103,7 @@ async def delete(database: Database, search: SqliteSearch, clock: Clock, session
     deleted = await database.write(forget)
     await search.forgotten(session_ids)
     if deleted:
+        await artifacts.sweep()
         await _free(database)
     return deleted
 

@@ -20,19 +20,24 @@ _TYPES: Mapping[_Kind, tuple[type, ...]] = {
     "real": (int, float),
 }
 _READERS: Mapping[str, Mapping[str, Callable[[Any], object]]] = {
-    "sessions": {name: lambda stored: dict(load(stored)) for name in ("place", "via", "prompt")},
+    "sessions": {
+        **{name: lambda stored: dict(load(stored)) for name in ("place", "via", "prompt")},
+        "tags": lambda stored: [text.encode() for text in load(stored)],
+    },
     "messages": {"body": lambda stored: _check_message(load_message(stored))},
     "calls": {"call": lambda stored: load_call("", stored), "result": load_result},
     "tickets": {"ticket": load_ticket, "answer": load_answer},
     "audit": {"detail": lambda stored: dict(load(stored))},
     "steps": {"changes": load_changes},
     "runs": {"state": lambda stored: dict(load(stored))},
+    "state": {"value": load},
 }
 """Columns with JSON, and what reads each; it raises for what is none of ours."""
 _AGES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
     "sessions": lambda row: float(row["updated_at"]),
     "runs": lambda row: float(row["step"]),
     "leases": lambda row: float(row["token"]),
+    "state": lambda row: float(row["version"]),
     "inbox": lambda row: float(row["taken"]),
     "calls": lambda row: (row["ended_at"] is not None) * 2 + row["handler_started"],
     "tickets": lambda row: float(row["state"] != "pending"),

@@ -13,12 +13,12 @@ from agent.store._codec import Sharing, Stored, dump, plain, text
 from agent.store._database import Access
 from agent.store._jobs import Work
 from agent.store._packing import pack, unpacked
-from agent.store._shared import CANDIDATES, Clock, ambiguous, title_of
+from agent.store._shared import CANDIDATES, Clock, ambiguous, first_title, tag_in, tags_of, times_of, title_of
 from agent.store._usage import Used, insert, used
 from toolcrib._store import SessionInfo
 from toolcrib._types import Json
 
-_SELECT = "SELECT id, title, platform, user, model, cwd, created_at, updated_at, messages, place, host, via FROM sessions"
+_SELECT = "SELECT id, title, platform, user, model, cwd, created_at, updated_at, messages, place, host, via, tags FROM sessions"
 _NO_END = 2**62
 _AT_ONCE = 64
 """Rows that are read before they are decoded: few, since each stands in memory twice meanwhile."""
@@ -72,6 +72,17 @@ class SqliteSessions:
         if not changed:
             raise KeyError(session_id)
 
+    async def label(self, session_id: str, *, title: str | None = None, tags: Iterable[str] | None = None) -> None:
+        """Set what a person calls it. Raises KeyError for a session that was never created."""
+        values = None if title is None else text(title), None if tags is None else tags_of(tags)
+        sql = "UPDATE sessions SET title = coalesce(?, title), tags = coalesce(?, tags) WHERE id = ?"
+        if not await self._access.run(sql, (*values, text(session_id))):
+            raise KeyError(session_id)
+
+    async def add(self, info: SessionInfo, messages: Sequence[Mapping[str, Json]], times: Sequence[float] = ()) -> bool:
+        """Keep a session that was elsewhere, whole; False where one with its id is there."""
+        return await self._access.write(adding(info, messages, times))
+
     async def prompt(self, session_id: str) -> Mapping[str, Json]:
         """Raises KeyError for a session that was never created."""
         for (stored,) in await self._access.rows("SELECT prompt FROM sessions WHERE id = ?", (text(session_id),)):
@@ -122,14 +133,22 @@ class SqliteSessions:
         return next(iter(await self.list(1, platform=platform, user=user, cwd=cwd)), None)
 
     async def list(
-        self, limit: int = 20, *, platform: str | None = None, user: str | None = None, cwd: str | None = None
+        self,
+        limit: int = 20,
+        *,
+        platform: str | None = None,
+        user: str | None = None,
+        cwd: str | None = None,
+        tags: Iterable[str] = (),
     ) -> Sequence[SessionInfo]:
         """Return the sessions in which a user said something, the last one that was used first."""
         given: dict[str, Any] = {"platform": platform, "user": user, "cwd": cwd}
         wanted = {column: text(value) for column, value in given.items() if value is not None}
         where = "".join(f" AND {column} = ?" for column in wanted)
+        marked = [tag_in(tag) for tag in tags]
+        where += " AND instr(tags, ?)" * len(marked)
         sql = f"{_SELECT} WHERE spoken{where} ORDER BY updated_at DESC, row DESC LIMIT ?"
-        return await self._access.records(_info, sql, (*wanted.values(), limit))
+        return await self._access.records(_info, sql, (*wanted.values(), *marked, limit))
 
 
 def appending(session_id: str, messages: Iterable[Mapping[str, Json]], now: float) -> Work[None]:
@@ -168,6 +187,35 @@ def appending(session_id: str, messages: Iterable[Mapping[str, Json]], now: floa
     return work
 
 
+def adding(info: SessionInfo, messages: Sequence[Mapping[str, Json]], times: Sequence[float]) -> Work[bool]:
+    """Return the work that keeps a session that was elsewhere. Raises as ``appending`` for what is not JSON."""
+    title, spoken = first_title(messages)
+    said = [(pack(dump(message)), at) for message, at in zip(messages, times_of(info, times, len(messages)), strict=True)]
+    spent = [(at, list(used(message))) for message, (_, at) in zip(messages, said, strict=True)]
+    key = text(info.id)
+    about = map(text, (info.id, info.platform, info.user, info.model, info.cwd, info.title or title))
+    rest = json.dumps(dict(info.place)), json.dumps(dict(info.via)), tags_of(info.tags), info.created_at, info.updated_at
+    values = (*about, *rest, spoken, len(said))
+
+    def work(connection: sqlite3.Connection) -> bool:
+        added = connection.execute(
+            "INSERT INTO sessions (id, platform, user, model, cwd, title, place, via, tags, created_at, updated_at, spoken,"
+            " messages) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+            values,
+        )
+        if not added.rowcount:
+            return False
+        connection.executemany(
+            "INSERT INTO messages (session, seq, body, at) VALUES (?, ?, ?, ?)",
+            ((added.lastrowid, number, body, at) for number, (body, at) in enumerate(said)),
+        )
+        for at, rows in spent:
+            insert(connection, key, at, rows)
+        return True
+
+    return work
+
+
 def _info(
     session_id: Stored,
     title: Stored,
@@ -181,6 +229,9 @@ def _info(
     place: str,
     host: Stored,
     via: str,
+    tags: str,
 ) -> SessionInfo:
     who = plain(session_id), plain(title), plain(platform), plain(user), plain(model), plain(cwd)
-    return SessionInfo(*who, created_at, updated_at, messages, json.loads(place), plain(host), json.loads(via))
+    return SessionInfo(
+        *who, created_at, updated_at, messages, json.loads(place), plain(host), json.loads(via), tuple(json.loads(tags))
+    )

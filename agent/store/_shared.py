@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from toolcrib import LeaseLost, ToolCallStatus, ToolcribError, ToolResult
 from toolcrib._frozen import freeze
-from toolcrib._store import InboxItem, Lease, TicketState
+from toolcrib._store import InboxItem, Lease, SessionInfo, TicketState
 from toolcrib._types import Failure, Json
 
 T = TypeVar("T")
@@ -28,6 +28,27 @@ def title_of(message: Mapping[str, Json]) -> str | None:
         return None
     text = message.get("text")
     return " ".join(text.lstrip()[: 20 * TITLE_CHARS].partition("\n\n")[0].split())[:TITLE_CHARS] if isinstance(text, str) else ""
+
+
+def first_title(messages: Iterable[Mapping[str, Json]]) -> tuple[str, bool]:
+    """Return the title that a session gets by these messages, "" for none, and whether a user said something in them."""
+    titles = [title for title in map(title_of, messages) if title is not None]
+    return next(filter(None, titles), ""), bool(titles)
+
+
+def times_of(info: SessionInfo, times: Sequence[float], count: int) -> list[float]:
+    """Return when each of ``count`` messages of a session that was elsewhere was kept."""
+    return [*times[:count], *[info.updated_at] * (count - len(times))]
+
+
+def tags_of(tags: Iterable[str]) -> str:
+    """Return tags as a column has them: JSON in ASCII without blanks, in which ``"tag"`` stands for each."""
+    return json.dumps(list(dict.fromkeys(tags)), separators=(",", ":"))
+
+
+def tag_in(tag: str) -> str:
+    """Return what stands in the column of a session that has the tag."""
+    return json.dumps(tag)
 
 
 def ambiguous(prefix: str, ids: Sequence[str]) -> ToolcribError:

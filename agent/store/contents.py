@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,6 +87,16 @@ class SqliteContents:
                 connection.execute(_TOO_MUCH, (self._max_bytes,))
 
         await self._database().write(work)
+
+    async def drop(self, digests: Collection[str], before: float) -> None:
+        """Remove those that were last kept before that time, and free their room. Raises StoreFailed."""
+        if not digests or not self._path.exists():
+            return
+        rows = [(digest, before) for digest in digests]
+        await self._database().write(
+            lambda connection: connection.executemany("DELETE FROM contents WHERE digest = ? AND at < ?", rows)
+        )
+        await self._database().alone(lambda connection: connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
 
     def close(self) -> None:
         """Wait until what was handed over is done. Opened again where it is needed again."""

@@ -8,14 +8,17 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from agent.store._memory_artifacts import MemoryArtifacts
 from agent.store._memory_changes import MemoryChanges
 from agent.store._memory_ledger import MemoryAudit, MemoryLedger, MemoryTickets
 from agent.store._memory_room import MemoryLeases, MemoryMember, Room
 from agent.store._memory_sessions import MemoryInbox, MemoryOrigins, MemoryRuns, MemorySessions
 from agent.store._memory_usage import MemoryUsage
 from agent.store._shared import Clock
+from toolcrib._state import StateScope, StateValue, StateWrite
 from toolcrib._store import CallRecord, Fence, Grant, GrantStore
 from toolcrib._types import Json
+from tools.dispatch.states import MemoryStates
 
 if TYPE_CHECKING:
     from agent.store.search.memory import MemorySearch
@@ -45,6 +48,24 @@ class GuardedGrants(MemoryMember):
     async def revoke(self, grant_id: str) -> bool:
         self._writing.check()
         return await self._inner.revoke(grant_id)
+
+
+class GuardedStates(MemoryMember):
+    """State that only who holds the lease may change."""
+
+    def __init__(self, inner: MemoryStates, room: Room) -> None:
+        super().__init__(room)
+        self._inner = inner
+
+    async def of(self, scope: StateScope, owner: str) -> Mapping[str, StateValue]:
+        return await self._inner.of(scope, owner)
+
+    async def write(self, writes: Sequence[StateWrite]) -> Sequence[int]:
+        with self._writing:
+            return await self._inner.write(writes)
+
+    def forget_sessions(self, session_ids: Collection[str]) -> None:
+        self._inner.forget("session", session_ids)
 
 
 class MemorySignals:
@@ -83,6 +104,8 @@ class MemoryStore:
         self._inbox = MemoryInbox(room)
         self._runs = MemoryRuns(self._sessions, self._inbox, room)
         self._origins = MemoryOrigins(room)
+        self._states = GuardedStates(MemoryStates(), room)
+        self._artifacts = MemoryArtifacts(room)
         self._signals = MemorySignals()
 
     @property
@@ -136,6 +159,14 @@ class MemoryStore:
         return self._origins
 
     @property
+    def state(self) -> GuardedStates:
+        return self._states
+
+    @property
+    def artifacts(self) -> MemoryArtifacts:
+        return self._artifacts
+
+    @property
     def signals(self) -> MemorySignals:
         return self._signals
 
@@ -150,6 +181,8 @@ class MemoryStore:
         view._changes = self._changes.fenced(fence)
         view._runs = self._runs.fenced(fence)
         view._origins = self._origins.fenced(fence)
+        view._states = self._states.fenced(fence)
+        view._artifacts = self._artifacts.fenced(fence)
         return view
 
     async def recover(self, session_id: str) -> Sequence[CallRecord]:
@@ -173,6 +206,8 @@ class MemoryStore:
             for member in (self._ledger, self._tickets, self._audit, self._changes, self._runs, self._inbox, self._origins):
                 member.forget_sessions(deleted)
             self._sessions.forget_sessions(deleted)
+            self._states.forget_sessions(deleted)
+            self._artifacts.forget_sessions(deleted)
         for grant in grants:
             if grant.session_id in deleted:
                 await self._grants.revoke(grant.id)

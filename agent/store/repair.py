@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import sqlite3
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from agent.store import _damage, _file, _locking, _placing, _schema
 from agent.store._backup import Backups
+from agent.store._drafting import connected, lock_file, make_empty, make_missing
 from agent.store._mending import Mended, mend
 from agent.store._merging import Restored, lay_over
 from agent.store._pages import Pages
@@ -24,8 +24,6 @@ _log = logging.getLogger(__name__)
 _NO_VERSION = 10_000
 """A version that no file has: it was overwritten."""
 _CLOSED = "permission denied; make it and its folder readable and writable, and run the repair again"
-_LOCKED_FROM, _LOCKED = 0x40000002, 510
-"""The bytes of a file on which every connection of SQLite holds a lock while it is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +122,10 @@ def repair(path: Path, evidence: Sequence[Path] = ()) -> Repaired | None:
 
 
 def _repair(path: Path) -> Repaired:
-    made = _make_missing(path)
+    made = make_missing(path)
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
-        _lock(descriptor, path)
+        lock_file(descriptor, path)
         if _placing.repaired(path).exists():
             return _finished(path)
         _placing.remove_left(path, "repairing")
@@ -154,11 +152,24 @@ def forget_contents(path: Path) -> Path | None:
         raise StoreFailed(f"{path} cannot be put aside: {why}") from error
 
 
+def forget_index(path: Path) -> bool:
+    """Remove a damaged search index: another is made when it is needed. Return False where it is sound. Raises StoreFailed."""
+    try:
+        with _locking.replacing(path):
+            if not _is_damaged(path, ()):
+                return False
+            for file in (path, *_placing.beside(path)):
+                file.unlink(missing_ok=True)
+            return True
+    except OSError as error:
+        raise StoreFailed(f"{path} cannot be removed: {_CLOSED if isinstance(error, PermissionError) else error}") from error
+
+
 def _put_aside(path: Path) -> Path:
-    _make_missing(path)
+    make_missing(path)
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
-        _lock(descriptor, path)
+        lock_file(descriptor, path)
         kept = _placing.dated(path)
         path.rename(kept)
         _placing.put_beside(path, kept)
@@ -175,23 +186,6 @@ def _is_damaged(path: Path, evidence: Sequence[Path]) -> bool:
     except _damage.StoreDamaged:
         return True
     return False
-
-
-def _make_missing(path: Path) -> bool:
-    """Make an empty file where there is none, to hold the lock. Return whether it did."""
-    try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        return False
-    return True
-
-
-def _lock(descriptor: int, path: Path) -> None:
-    """Keep those out who opened the file before, until the descriptor is closed."""
-    try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, _LOCKED, _LOCKED_FROM)
-    except (BlockingIOError, PermissionError) as error:  # which of them is up to the system
-        raise StoreFailed(f"{path} is in use by another process; end it, and repair the store then") from error
 
 
 # -- the new file ------------------------------------------------------------------------------------------------------
@@ -216,11 +210,11 @@ def _joined(draft: _Draft, fresh: Path, backup: Path) -> _Draft:
     """Lay the backup over the draft. Raises sqlite3.Error and StoreFailed, and then the draft is as it was."""
     copy = fresh.with_name(f"{fresh.name}-copy")
     try:
-        _make_empty(copy)
+        make_empty(copy)
         copy.write_bytes(backup.read_bytes())
-        with closing(_connected(copy)) as connection:
+        with closing(connected(copy)) as connection:
             _schema.upgrade(connection, copy, _schema.FOLDER)
-        with closing(_connected(fresh)) as connection:
+        with closing(connected(fresh)) as connection:
             restored = lay_over(connection, copy)
             saved = count_rows(connection)
     finally:
@@ -236,8 +230,8 @@ def _read_out(descriptor: int, path: Path, fresh: Path) -> _Draft:
     newest = len(_schema.steps(_schema.FOLDER))
     if pages.application == _schema.APPLICATION_ID and newest < pages.version < _NO_VERSION:
         raise StoreFailed(f"{path} was written by a newer toolcrib, and was left as it is; upgrade toolcrib, and repair it then")
-    _make_empty(fresh)
-    with closing(_connected(fresh)) as connection:
+    make_empty(fresh)
+    with closing(connected(fresh)) as connection:
         version = pages.version if 1 <= pages.version <= newest else newest
         _schema.upgrade(connection, fresh, _schema.FOLDER, upto=version)
         unreadable = fill(connection, pages)
@@ -248,19 +242,6 @@ def _read_out(descriptor: int, path: Path, fresh: Path) -> _Draft:
         return _Draft(found, unreadable, pages.missing, is_foreign=is_foreign)
 
 
-def _make_empty(fresh: Path) -> None:
-    for leftover in (fresh, *_placing.beside(fresh)):
-        leftover.unlink(missing_ok=True)
-    os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-
-
-def _connected(fresh: Path) -> sqlite3.Connection:
-    """Connect to the draft, which is there: an empty one must not be begun where somebody removed it."""
-    connection = sqlite3.connect(f"{fresh.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None)
-    connection.execute("PRAGMA journal_mode = DELETE").fetchone()
-    return connection
-
-
 # -- its place ---------------------------------------------------------------------------------------------------------
 
 
@@ -269,7 +250,7 @@ def _replaced(descriptor: int, path: Path) -> Repaired:
     fresh = _placing.draft_of(path)
     try:
         draft = _drafted(descriptor, path, fresh)
-        with closing(_connected(fresh)) as connection:
+        with closing(connected(fresh)) as connection:
             _schema.upgrade(connection, fresh, _schema.FOLDER)
             _check_complete(connection, draft)
             mended = mend(connection, time.time())
@@ -293,6 +274,6 @@ def _check_complete(connection: sqlite3.Connection, draft: _Draft) -> None:
 def _finished(path: Path) -> Repaired:
     """Put that file into its place which a process left that died in its last steps."""
     fresh = _placing.repaired(path)
-    with closing(_connected(fresh)) as connection:
+    with closing(connected(fresh)) as connection:
         saved = count_rows(connection)
     return Repaired(path, _placing.finish(path), saved, 0, 0, Mended(), is_finished_only=True)

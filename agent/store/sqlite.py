@@ -26,18 +26,20 @@ from agent.store._runs import SqliteInbox, SqliteOrigins, SqliteRuns
 from agent.store._sessions import SqliteSessions
 from agent.store._shared import Clock
 from agent.store._signals import SocketSignals
+from agent.store._states import SqliteStates
 from agent.store._tickets import SqliteTickets
 from agent.store._usage import SqliteUsage
 from toolcrib._store import CallRecord, Fence
 from toolcrib._types import Json
 
 if TYPE_CHECKING:
+    from agent.store._artifacts import ArtifactContents, SqliteArtifacts
     from agent.store.search.sqlite import SqliteSearch
     from toolcrib._store import Store
 
 
 class _Later:
-    """The search of a store, loaded when somebody searches."""
+    """The search of a store, and the contents of its artifacts, loaded when somebody needs them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -48,9 +50,17 @@ class _Later:
 
         return SqliteSearch(self._database)
 
+    @cached_property
+    def artifacts(self) -> ArtifactContents:
+        from agent.store._artifacts import ArtifactContents
+
+        return ArtifactContents(self._database)
+
     def close(self) -> None:
         if "search" in vars(self):
             self.search.close()
+        if "artifacts" in vars(self):
+            self.artifacts.close()
 
 
 class SqliteView:
@@ -71,7 +81,9 @@ class SqliteView:
         self._inbox = SqliteInbox(database, clock)
         self._usage = SqliteUsage(database)
         self._origins = SqliteOrigins(access)
+        self._states = SqliteStates(access, clock)
         self._later = later
+        self._access = access
 
     @property
     def ledger(self) -> SqliteLedger:
@@ -122,6 +134,16 @@ class SqliteView:
         return self._origins
 
     @property
+    def state(self) -> SqliteStates:
+        return self._states
+
+    @cached_property
+    def artifacts(self) -> SqliteArtifacts:
+        from agent.store._artifacts import SqliteArtifacts
+
+        return SqliteArtifacts(self._access, self._later.artifacts, self._clock)
+
+    @property
     def signals(self) -> SocketSignals:
         return self._signals
 
@@ -138,11 +160,11 @@ class SqliteView:
 
     async def prune(self, before: float) -> int:
         """See toolcrib._store.Store.prune. A session to which something was said that no run has taken stays too."""
-        return await prune(self._database, self.search, self._clock, before)
+        return await prune(self._database, self.search, self._later.artifacts, self._clock, before)
 
     async def delete(self, session_ids: Collection[str]) -> Sequence[str]:
         """See toolcrib._store.Store.delete."""
-        return await delete(self._database, self.search, self._clock, session_ids)
+        return await delete(self._database, self.search, self._later.artifacts, self._clock, session_ids)
 
     async def rewrite_prompts(self, text: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]) -> Sequence[str]:
         """See toolcrib._store.Store.rewrite_prompts."""

@@ -1,4 +1,4 @@
-"""Servers: one answers each address with what the test wrote for it, others send a reply piece by piece."""
+"""Cribs, and servers: one answers each address with what the test wrote for it, others send a reply piece by piece."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Self
 
 import pytest
+
+from agent.run import Crib, assemble
 
 
 @dataclass
@@ -80,6 +83,19 @@ def _handler(routes: dict[str, Any], served: Served) -> type[BaseHTTPRequestHand
             self.wfile.write(sent)
 
     return Handler
+
+
+@pytest.fixture
+def crib(tmp_path: Path) -> Iterator[Crib]:
+    """All that a process of a session has, in an empty project."""
+    with assemble(project_dir=tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Where a test writes a configuration."""
+    return tmp_path / "config.yaml"
 
 
 class PieceServer:

@@ -20,11 +20,6 @@ from tools.judge.findings import Finding
 from tools.judge.patterns import DANGEROUS_PATTERNS
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "config.yaml"
-
-
 def session(file: Path, project: str = "/srv/site") -> PermanentGrants:
     """A new session, as another process would start it."""
     return PermanentGrants(MemoryGrants(), file, project_root=project)

@@ -72,7 +72,22 @@ REFUSED = "is a person's to do"
         "@toolcrib approvals answer 4711",
         "@toolcrib undo --yes",
         "@toolcrib sessions prune --older-than 1d --yes",
+        "@toolcrib sessions",
+        "@toolcrib sessions search port",
+        "@toolcrib sessions show 4711",
+        "@toolcrib sessions export 4711",
         "@toolcrib sessions export 4711 -o notes.md --force",
+        "@toolcrib sessions resume 4711",
+        "@toolcrib sessions fork 4711",
+        "@toolcrib sessions rename 4711 mine",
+        "@toolcrib sessions tag 4711 +mine -yours",
+        "@toolcrib sessions import talk.json",
+        "@toolcrib sessions import --from codex",
+        "@toolcrib sessions delete 4711 --yes",
+        "echo '/title mine' | @toolcrib chat --provider manual",
+        "echo /sessions | @toolcrib chat --provider manual",
+        "echo '/resume 4711' | @toolcrib chat --provider manual",
+        "@toolcrib trace 4711",
         "@toolcrib toolsets create more --tools terminal",
         "@toolcrib plugins new mine",
         "echo '/approvals revoke 4711' | @toolcrib chat --provider manual",
@@ -113,7 +128,7 @@ def test_other_folders_are_free(below: Below, line: str) -> None:
 
 def test_looking_is_free(below: Below) -> None:
     assert "max_turns: 7" in below("@toolcrib config show")
-    assert REFUSED not in below("@toolcrib approvals; @toolcrib sessions; @toolcrib undo --list; @toolcrib doctor")
+    assert REFUSED not in below("@toolcrib approvals; @toolcrib undo --list; @toolcrib doctor")
 
 
 def test_who_hosts_the_session_is_not_below_it(crib: Crib) -> None:

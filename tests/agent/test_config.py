@@ -36,11 +36,6 @@ from agent.config._keys import all_keys
 from toolcrib import ConfigError
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "config.yaml"
-
-
 def broken(file: Path, text: str) -> list[tuple[int, str, str]]:
     """(line, key, text) of each fault."""
     file.write_text(textwrap.dedent(text))

@@ -26,11 +26,6 @@ from toolcrib import ConfigError
 KEY = "sk-" + "abcdefghij" * 3
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "config.yaml"
-
-
 def parsed(text: str) -> Config:
     return parse_config(textwrap.dedent(text).encode(), Path("config.yaml"))
 

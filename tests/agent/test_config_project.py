@@ -23,11 +23,6 @@ from agent.config import (
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "config.yaml"
-
-
-@pytest.fixture
 def project(tmp_path: Path) -> Path:
     (tmp_path / "project" / ".toolcrib").mkdir(parents=True)
     return tmp_path / "project"

@@ -35,11 +35,6 @@ approval:
 """
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "config.yaml"
-
-
 def test_rules_are_read_and_understood_by_the_judge(file: Path) -> None:
     file.write_text(RULES)
     approval = load_config(file).approval

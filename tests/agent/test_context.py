@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from agent.config import load_config
-from agent.context import ContextUse, measure, tokens_of, tokens_of_record, used_now, window_of
+from agent.context import ContextUse, measure, tokens_of, tokens_of_record, used_now, window_of, window_refused
 from agent.conversation.session import Session
 from agent.models import ModelChoice
 from agent.run import Crib, assemble
+from toolcrib import ContextTooLong
 from toolcrib.testing import ChatServer
 
 
@@ -89,3 +90,21 @@ async def test_what_the_model_reads(tmp_path: Path, configured: Any, listed: Any
             await session.close()
     assert (found.tokens, used.window.tokens) == (window, window)
     assert used.is_full == (window is not None and used.estimated >= window)
+
+
+@pytest.mark.parametrize(
+    ("words", "window"),
+    [
+        ("This model's maximum context length is 16,385 tokens. However, your messages resulted in 19000 tokens.", 16_385),
+        ("This model's maximum context length is 16000 tokens and your request has 20000 input tokens", 16_000),
+        ("prompt is too long: 20007 tokens > 18000 maximum", 18_000),
+        ("the request exceeds the available context size (8192 tokens), try increasing it", 8_192),
+        ('{"error": {"n_prompt_tokens": 20000, "n_ctx": 8192}}', 8_192),
+        ("The input token count (20000) exceeds the maximum number of tokens allowed (16384).", 16_384),
+        ("too long", 18_000),
+        ("context length is 1000000000 tokens, or context length is 12", 18_000),
+    ],
+)
+def test_a_refusal_says_what_the_model_reads(words: str, window: int) -> None:
+    """The number that the server names, where it may be right; else a little less than the 20,000 that it refused."""
+    assert window_refused(ContextTooLong("it is too long", body=words), 20_000) == window

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -76,8 +77,20 @@ def test_html_runs_nothing_that_was_said() -> None:
     assert "<strong>No.</strong>" in text
     assert "<details class=failed><summary>terminal (failed) <code>make test</code></summary>" in text
     assert "<summary>terminal (denied) <code>rm -r x" in text
+    assert "<summary>read_file <code>a.md</code></summary>" in text
     assert "<pre>make test</pre><pre>3 failed\n(exit code 1)</pre></details>" in text
     assert not re.search(r"https?://", text)
+
+
+def test_html_is_one_file_that_loads_nothing_and_knows_the_dark() -> None:
+    text = export(replace(INFO, tags=("<b>web</b>",)), RECORDS, "html")
+    tags = _Tags()
+    tags.feed(text)
+    assert not [attrs for _, attrs in tags.found if {"src", "background", "action", "srcset", "style"} & attrs.keys()]
+    assert not {"link", "iframe", "object", "embed", "img", "form", "base"} & {tag for tag, _ in tags.found}
+    assert "default-src 'none'; style-src 'unsafe-inline'" in text
+    assert "prefers-color-scheme:dark" in text
+    assert '<span class="tag">&lt;b&gt;web&lt;/b&gt;</span>' in text
 
 
 def test_json_is_the_whole_record() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,6 @@ from toolcrib import hookimpl
 from toolcrib.testing import ScriptedSession
 
 CALL = [("terminal", {"command": "true"})]
-
-
-@pytest.fixture
-def crib(tmp_path: Path) -> Iterator[Crib]:
-    with assemble(project_dir=tmp_path) as made:
-        yield made
 
 
 class Watcher:

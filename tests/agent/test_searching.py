@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent.conversation.room import compress_now
+from agent.models import ModelChoice
 from agent.run import Crib, assemble
+from toolcrib.testing import ChatServer
 from tools.dispatch.bridge import close_loop
 
 
@@ -116,3 +120,49 @@ def test_what_was_said_in_this_session_is_found_as_such(crib: Crib) -> None:
         assert hit["title"] == "this session"
     finally:
         session.close_sync()
+
+
+async def reply(crib: Crib, *responses: Any) -> Any:
+    """Return what a search returned to the model of a session in which this was said before."""
+    with ChatServer(ChatServer.text("Noted, apricots."), *responses, ChatServer.text("Done.")) as server:
+        session = await crib.open(choice=ModelChoice("m", server.base_url))
+        session.link.choice = ModelChoice("m", server.base_url)
+        await session.ask("the apricots are in row 41")
+        if len(responses) > 1:
+            await session.ask("and nothing " * 3_000)
+            await session.ask("again")
+            await compress_now(session)
+        await session.ask("where are they?")
+        await session.close()
+        return json.loads(server.requests[-1]["messages"][-1]["content"])
+
+
+async def test_what_the_model_has_before_it_is_no_hit(crib: Crib) -> None:
+    """003-18: not what was said in its own session, nor its question, unless it names the session or no longer reads it."""
+    find = ChatServer.calls(("session_search", {"query": "apricots"}))
+    found = await reply(crib, find)
+    assert found == {"hits": [], "note": "3 more in what this session still shows you"}
+    named = (await crib.store.sessions.list(1))[0].id
+    both = await reply(crib, ChatServer.calls(("session_search", {"query": "apricots", "session": named})))
+    assert [hit["text"] for hit in both["hits"]] == ["Noted, apricots.", "the apricots are in row 41"]
+    summary = ChatServer.text("They talked of fruit.")
+    told = ChatServer.text("I see.")
+    (*_, answer, said) = (await reply(crib, told, told, summary, find))["hits"][:2]
+    assert (answer["title"], answer["text"]) == ("this session", "Noted, apricots.")
+    assert (said["title"], said["text"]) == ("this session", "the apricots are in row 41")
+
+
+def test_earlier_searches_hide_nothing(crib: Crib) -> None:
+    """003-18: what they asked for and returned repeats what is found by itself."""
+    call = {"id": "c1", "name": "session_search", "args": {"query": "staging database"}}
+    text = '{"hits": [{"text": "The staging database listens on 54329."}]}'
+    result = {"call_id": "c1", "name": "session_search", "text": text, "is_error": False}
+    looked = [{"role": "assistant", "text": "", "calls": [call]}, {"role": "results", "results": [result]}]
+
+    async def look() -> None:
+        await crib.store.sessions.create("later" * 4, platform="cli", user="", cwd=str(crib.project_dir))
+        await crib.store.sessions.append_many("later" * 4, looked * 30)
+
+    asyncio.run(look())
+    found = search(crib, query="staging database", this_project=True, limit=3)
+    assert [(hit["session"], hit["place"]) for hit in found["hits"]] == [("mineminemine", 3), ("mineminemine", 0)]

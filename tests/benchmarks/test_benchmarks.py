@@ -55,7 +55,7 @@ def test_what_a_cache_sees_is_measured(root: Path) -> None:
     done = run(root, "context", "--json", "--quick")
     assert (done.returncode, done.stderr) == (0, "")
     names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
-    assert names == [f"context.cache_{wire}" for wire in ("chat", "anthropic", "gemini")]
+    assert names == [f"context.cache_{wire}" for wire in ("chat", "responses", "anthropic", "gemini")]
 
 
 @pytest.mark.full
@@ -248,11 +248,11 @@ def test_the_store_is_measured_beside_another_process(root: Path) -> None:
     done = run(root, "store", "--json", "--quick")
     assert done.returncode in (0, 1), done.stderr
     names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
-    assert names[:4] == ["store.append", "store.append_rate", "store.append_alone", "store.blocking"]
+    assert names[:3] == ["store.append", "store.append_shared", "store.blocking"]
     large = ["store.size", "store.start", "store.search_rare", "store.search_newest", "store.search_ranked"]
-    assert names[4:9] == large
-    if names[9:]:
-        assert names[9:] == ["store.append_postgres", "store.blocking_postgres"]
+    assert names[3:8] == large
+    if names[8:]:
+        assert names[8:] == ["store.append_postgres", "store.blocking_postgres"]
         assert done.stderr == ""
     else:
         assert "the figures of PostgreSQL are left out" in done.stderr

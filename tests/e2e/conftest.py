@@ -17,6 +17,8 @@ import pexpect
 import pyte
 import pytest
 
+from toolcrib.testing import ChatServer
+
 COMMAND = Path(sys.executable).with_name("toolcrib")
 PATIENCE = 60.0
 """Seconds that anything may take on a busy machine. Nothing here is fast or slow; it happens or it doesn't."""
@@ -158,6 +160,22 @@ def sit_down(project: Path) -> Iterator[Callable[..., Person]]:
 def chatting(sit_down: Any) -> Person:
     """At the chat's first prompt."""
     person: Person = sit_down("chat")
+    person.at_prompt()
+    return person
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    """A model's server; ``server.responses`` are what it will say."""
+    with ChatServer() as server:
+        yield server
+
+
+@pytest.fixture
+def talking(sit_down: Any, server: ChatServer) -> Person:
+    """In a chat with that model, at the first prompt."""
+    person: Person = sit_down("chat", "--base-url", server.base_url, "--model", "test-model")
+    person.sees(r"test-model answers")
     person.at_prompt()
     return person
 

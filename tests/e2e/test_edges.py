@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,6 @@ pytestmark = pytest.mark.e2e
 COMMAND = str(Path(sys.executable).with_name("toolcrib"))
 KEY = "sk-0123456789abcdefSECRET"
 ESCAPES = "\x1b[31mred \x1b]52;c;aGk=\x07 \x9b5m \u202eturned \x00 end"
-
-
-@pytest.fixture
-def server() -> Iterator[ChatServer]:
-    with ChatServer() as server:
-        yield server
 
 
 def shell(project: Path, server: ChatServer, line: str) -> subprocess.CompletedProcess[bytes]:

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +16,6 @@ import pytest
 from toolcrib.testing import ChatServer
 
 pytestmark = pytest.mark.e2e
-
-
-@pytest.fixture
-def server() -> Iterator[ChatServer]:
-    with ChatServer() as server:
-        yield server
-
-
-@pytest.fixture
-def talking(sit_down: Any, server: ChatServer) -> Any:
-    person = sit_down("chat", "--base-url", server.base_url, "--model", "test-model")
-    person.at_prompt()
-    return person
 
 
 def said(server: ChatServer, request: int = -1) -> Any:

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,21 +38,6 @@ def calc(project: Path) -> Path:
     file = project / "calc.py"
     file.write_text(WRONG)
     return file
-
-
-@pytest.fixture
-def server() -> Iterator[ChatServer]:
-    with ChatServer() as server:
-        yield server
-
-
-@pytest.fixture
-def talking(sit_down: Any, server: ChatServer) -> Any:
-    """In a chat with a model."""
-    person = sit_down("chat", "--base-url", server.base_url, "--model", "test-model")
-    person.sees(r"test-model answers")
-    person.at_prompt()
-    return person
 
 
 def test_a_chat_begins_with_the_message_of_its_command_line(sit_down: Any, server: ChatServer) -> None:

@@ -6,7 +6,6 @@ import itertools
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,6 @@ pytestmark = pytest.mark.e2e
 SLOW = {"command": "touch started; until [ -e go ]; do sleep 0.05; done; echo went"}
 SIZES = [(100, 30), (60, 20), (120, 40), (50, 12), (72, 10), (40, 24), (100, 14), (60, 30), (80, 24), (44, 20), (100, 30)]
 """Wider, narrower, shorter, higher, and both at once."""
-
-
-@pytest.fixture
-def server() -> Iterator[ChatServer]:
-    with ChatServer() as server:
-        yield server
 
 
 def answer() -> tuple[str, list[str]]:

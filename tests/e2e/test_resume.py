@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,6 @@ from tools.dispatch.bridge import run_async
 
 pytestmark = pytest.mark.e2e
 TOO_LONG = ChatServer.body({"error": {"message": "maximum context length is 100 tokens", "code": "context_length_exceeded"}}, 400)
-
-
-@pytest.fixture
-def server() -> Iterator[ChatServer]:
-    with ChatServer() as server:
-        yield server
 
 
 def ready(person: Any) -> str:

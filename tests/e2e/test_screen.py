@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +16,6 @@ pytestmark = pytest.mark.e2e
 CHOICES_SHORT = r"^  v o .*d \?$"
 CHOICES = r"^  o once .*  d deny  \? help$"
 SLOW = {"command": "touch started; until [ -e go ]; do sleep 0.05; done; echo went"}
-
-
-@pytest.fixture
-def server() -> Iterator[ChatServer]:
-    with ChatServer() as server:
-        yield server
-
-
-@pytest.fixture
-def talking(sit_down: Any, server: ChatServer) -> Any:
-    person = sit_down("chat", "--base-url", server.base_url, "--model", "test-model")
-    person.at_prompt()
-    return person
 
 
 def said(server: ChatServer, request: int) -> list[str]:

@@ -18,7 +18,8 @@ Said = str | Sequence[tuple[str, Any]]
 
 
 class WindowServer(ChatServer):
-    """``answer`` is given a request and returns what the model says; ``summarise`` is given the text of a conversation.
+    """``answer`` is given a request and returns what the model says; ``summarise`` is given the text of a conversation. ``more``
+    are tokens that it counts for each message beside its bytes.
 
     ``refused`` counts requests that were too long, ``summaries`` are those for a summary. ``sizes`` has the tokens of the others.
     """
@@ -28,6 +29,7 @@ class WindowServer(ChatServer):
         window: int,
         answer: Callable[[dict[str, Any]], Said],
         summarise: Callable[[str], Said] = lambda text: "They talked.",
+        more: int = 0,
     ) -> None:
         super().__init__(models=["m"])
         self.window, self.refused = window, 0
@@ -35,11 +37,12 @@ class WindowServer(ChatServer):
         self.sizes: list[int] = []
         self._said, self._summarise = answer, summarise
         self._calls = 0
+        self._more = more
 
     def _posted(self, path: str, headers: dict[str, str], sent: Any) -> Response:
         if not path.endswith("/chat/completions"):
             return self._beside(path) or self.body({}, 404)
-        tokens = tokens_of(sent)
+        tokens = tokens_of(sent) + self._more * len(sent["messages"])
         if tokens + REPLY > self.window:
             self.refused += 1
             words = f"This model's maximum context length is {self.window} tokens; your messages resulted in {tokens} tokens."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,18 +12,19 @@ from toolcrib import (
     EnvironmentFailed,
     ExecutionFailed,
     Internal,
+    LeaseLost,
     SuspendTicket,
     Timeout,
     ToolError,
     ToolOutput,
     ToolResult,
 )
-from tools.clip import encode
 from tools.dispatch.faces import failed
 from tools.dispatch.finish import observe
 from tools.dispatch.gates import ROUNDS, suspend
 from tools.dispatch.loaded import load_all
 from tools.dispatch.progress import LIMIT, PENDING, PLAIN, SUCCESS, CallInProgress
+from tools.dispatch.states import keep_state
 from tools.dispatch.threads import in_daemon_thread
 
 _log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ async def run_handler(current: CallInProgress) -> ToolResult:
             value = await current.settle(value, seconds)
             if type(value) is CoroutineType:  # from a thread: a plain function that hands on an async one's
                 value = await current.settle(value, seconds)
-        return _result(current, value)
+        return _result(current, await _kept(current, value) if type(value) is ToolOutput else value)
     except TimeoutError as error:
         if error.args != (LIMIT,):
             return failed(name, error, inside=True)
@@ -95,6 +95,8 @@ def _invoked(current: CallInProgress, invoke: Callable[..., Any], seconds: float
 
 
 def _raised(current: CallInProgress, error: BaseException) -> ToolResult:
+    if isinstance(error, LeaseLost):  # what it changes in the state does not count any more
+        raise error
     name = current.call.name
     if isinstance(error, EnvironmentFailed):  # the handler left it to us
         error = ExecutionFailed(str(error))
@@ -103,25 +105,17 @@ def _raised(current: CallInProgress, error: BaseException) -> ToolResult:
     return failed(name, error, inside=True)
 
 
+async def _kept(current: CallInProgress, output: ToolOutput) -> ToolResult:
+    """Keep what the call changes in the state, and return its result. Raises as ``keep_state``."""
+    if output.state_changes:
+        await keep_state(current, output.state_changes)
+    return output.result
+
+
 def _result(current: CallInProgress, value: Any) -> ToolResult:
     """Turn a handler's return value into a result. Whether it is JSON shows when the result is written out."""
-    if isinstance(value, ToolOutput):
-        if value.state_changes:
-            current.scope.change_state(_changes(value.state_changes))
-        value = value.result
     if isinstance(value, ToolResult):
         if value.suspension is not None and not isinstance(value.suspension, SuspendTicket):
             raise TypeError(f"suspension holds {type(value.suspension).__name__}; make a SuspendTicket")
         return value if value.tool_name == current.call.name else replace(value, tool_name=current.call.name)
     return ToolResult(current.call.name, SUCCESS, value)
-
-
-def _changes(given: Any) -> dict[str, Any]:
-    """A copy as JSON has it, as it will be kept with the results. Raises TypeError for anything else."""
-    try:
-        changes = dict(given)
-        if wrong := [name for name in changes if not isinstance(name, str)]:
-            raise TypeError(f"{wrong[0]!r} is no name")
-        return json.loads(encode(changes))  # type: ignore[no-any-return]  # what a dict is encoded to
-    except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(f"state_changes must be pairs of a name and JSON: {error}") from None

@@ -4,48 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from toolcrib import ActivityEvent, After
+from toolcrib import ActivityEvent, After, LeaseLost, StateKey
 from toolcrib._entry import is_async_callable
-from tools.clip import encode
 from tools.dispatch.progress import CallInProgress, limited
+from tools.dispatch.states import keep_state
 from tools.dispatch.threads import in_daemon_thread
 
 _log = logging.getLogger(__name__)
 
 
-def take(current: CallInProgress, said: Iterable[tuple[str, object]]) -> None:
-    """Do what every plugin (by name) asks for. An After with anything wrong in it is left out whole, and logged."""
-    set_by: dict[str, str] = {}
-    state: dict[str, Any] = {}
+async def take(current: CallInProgress, said: Iterable[tuple[str, object]]) -> None:
+    """Do what every plugin (by name) asks for. An After with anything wrong in it is left out whole, and logged.
+
+    Raises LeaseLost.
+    """
+    set_by: dict[object, str] = {}
     events: list[tuple[str, ActivityEvent]] = []
     later: list[tuple[str, Callable[[], object]]] = []
     for plugin, answer in said:
         try:
             after = _checked(answer)
+            state = _first(current, plugin, after.state, set_by)
+            if state:
+                await keep_state(current, state)
+        except LeaseLost:
+            raise
         except BaseException as error:
             current.let_pass(error)
             current.log_failure(error, "what post_tool_call of %r answered on %s is left out", plugin, current.call.name)
             continue
-        for name in after.state:
-            if name in set_by:
-                _log.error(
-                    "plugins %r and %r both set the state %r; the first stands",
-                    set_by[name],
-                    plugin,
-                    current.scope.redactor.text(name),
-                )
-                continue
-            set_by[name] = plugin
-            state[name] = after.state[name]
+        set_by |= dict.fromkeys(map(_place, dict(state)), plugin)
         events += [(plugin, event) for event in after.events]
         later += [(plugin, action) for action in after.later]
-    if state:
-        current.scope.change_state(state)
     _emit(current, events)
     current.later = later
 
@@ -85,21 +79,36 @@ async def _done(action: Callable[[], object]) -> None:
         await given
 
 
+def _first(
+    current: CallInProgress, plugin: str, state: Mapping[StateKey[Any] | str, Any], set_by: Mapping[object, str]
+) -> list[tuple[StateKey[Any] | str, Any]]:
+    """Return the changes but those that an earlier plugin has made, which are logged."""
+    for key in state:
+        if first := set_by.get(_place(key)):
+            name = current.scope.redactor.text(key if isinstance(key, str) else key.name)
+            _log.error("plugins %r and %r both set the state %r; the first stands", first, plugin, name)
+    return [(key, value) for key, value in state.items() if _place(key) not in set_by]
+
+
+def _place(key: StateKey[Any] | str) -> object:
+    return ("session", key) if isinstance(key, str) else (key.scope, key.name)
+
+
 def _checked(answer: object) -> After:
-    """A copy that nobody else can change, its state as JSON has it. Raises TypeError or ValueError, or what reading it raises."""
+    """A copy that nobody else can change. Raises TypeError or ValueError, or what reading it raises."""
     if not isinstance(answer, After):
         raise TypeError(f"{type(answer).__name__}; return an After or None")
     state, events, later = dict(answer.state), tuple(answer.events), tuple(answer.later)
     for name in state:
-        if not isinstance(name, str):
-            raise TypeError(f"state has {type(name).__name__} as a name; names are str")
+        if not isinstance(name, str | StateKey):
+            raise TypeError(f"state has {type(name).__name__} as a name; names are str or StateKey")
     for event in events:
         if not isinstance(event, ActivityEvent):
             raise TypeError(f"events has {type(event).__name__}; make an ActivityEvent of it")
     for action in later:
         if not callable(action):
             raise TypeError(f"later has {type(action).__name__}; give functions without arguments, not what they return")
-    return After(json.loads(encode(state)) if state else {}, events, later)
+    return After(state, events, later)
 
 
 def _emit(current: CallInProgress, events: Iterable[tuple[str, ActivityEvent]]) -> None:

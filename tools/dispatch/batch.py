@@ -20,6 +20,7 @@ from tools.dispatch.overlap import Reach, overlap
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.progress import CallInProgress
 from tools.dispatch.scope import CallScope
+from tools.dispatch.states import CallGroup
 
 R = TypeVar("R")
 OnStart = Callable[[ToolCall], None]
@@ -171,9 +172,9 @@ class _Batch:
 
     # -- one call ------------------------------------------------------------------------------------------------
 
-    def _begin(self, item: BatchCall, call: ToolCall) -> CallInProgress:
+    def _begin(self, item: BatchCall, call: ToolCall, group: CallGroup | None = None) -> CallInProgress:
         current = self.dispatcher.begin(call, self.scope)
-        current.turn, current.begun = self.turn, item.earlier is not None
+        current.turn, current.group, current.begun = self.turn, group, item.earlier is not None
         return current
 
     async def _whole(self, item: BatchCall) -> None:
@@ -182,7 +183,9 @@ class _Batch:
             self._keep(item, current, await self.dispatcher.act(current))
 
     async def _together(self, items: Sequence[BatchCall]) -> None:
-        ready = [(item, current) for item in items if (current := await _in_task(self._gated(item), self.scope)) is not None]
+        group = CallGroup(self.scope)
+        gated = [(item, await _in_task(self._gated(item, group), self.scope)) for item in items]
+        ready = [(item, current) for item, current in gated if current is not None]
         tasks = [asyncio.create_task(_entered(self.dispatcher.act(current), self.scope)) for _item, current in ready]
         ended = await asyncio.gather(*tasks, return_exceptions=True)
         for (item, current), executed in zip(ready, ended, strict=True):
@@ -190,11 +193,11 @@ class _Batch:
                 raise executed
             self._keep(item, current, executed)
 
-    async def _gated(self, item: BatchCall) -> CallInProgress | None:
-        """The call, if it may run now. Else it is settled, parked or waits."""
+    async def _gated(self, item: BatchCall, group: CallGroup | None = None) -> CallInProgress | None:
+        """The call, if it may run now. Else it is settled, parked or waits. ``group``: the state that it sees with others."""
         if item.tickets:
-            return await self._taken_up_again(item)
-        current = self._begin(item, item.call)
+            return await self._taken_up_again(item, group)
+        current = self._begin(item, item.call, group)
         ended = None
         if self.unsettled:
             ended = await self.dispatcher.look(current)
@@ -239,11 +242,11 @@ class _Batch:
 
     # -- parked calls --------------------------------------------------------------------------------------------
 
-    async def _taken_up_again(self, item: BatchCall) -> CallInProgress | None:
+    async def _taken_up_again(self, item: BatchCall, group: CallGroup | None) -> CallInProgress | None:
         with self.scope.resuming(item.call.id) as claimed:  # else Dispatcher.resume is at work on it
-            return await self._resumed(item) if claimed else None
+            return await self._resumed(item, group) if claimed else None
 
-    async def _resumed(self, item: BatchCall) -> CallInProgress | None:
+    async def _resumed(self, item: BatchCall, group: CallGroup | None) -> CallInProgress | None:
         tickets = self.scope.tickets
         record = None if tickets is None else await tickets.get(item.tickets[-1])
         known = await self._known(item)
@@ -252,8 +255,9 @@ class _Batch:
         if tickets is None or (record is not None and record.state == "pending" and self.scope.asker is None):
             return None
         call = item.call if record is None or record.ticket.call is None else record.ticket.call
-        current = self._begin(item, call)
+        current = self._begin(item, call, group)
         current.opened = current.parked = known is None or not known.status.is_terminal
+        current.own = {} if known is None else known.state
         if record is None or (record.state == "expired" and record.answer is None):
             why = LATE if record is not None else "the question that it waited for is not known any more; ask for it again"
             self.on_start(call)

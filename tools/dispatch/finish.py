@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from toolcrib import ExecutedCall, Image, ToolCallStatus, ToolResult, ToolStatus
-from tools.clip import clip_data, clip_text, encode, spill_to
+from tools.artifacts import keep_text
+from tools.clip import clip_data, clip_text, encode, whole_text
 from tools.dispatch.after import take
 from tools.dispatch.faces import failed
 from tools.dispatch.hooks import Hook
@@ -26,9 +27,9 @@ async def close(current: CallInProgress, result: ToolResult) -> ExecutedCall:
         for hook in hooks.transforms:
             result = await _transformed(current, hook, result)
     try:
-        result, encoded = _bounded(current, result)
+        result, encoded = await _bounded(current, result)
     except (AttributeError, TypeError, ValueError, KeyError, RecursionError) as error:
-        result, encoded = _bounded(current, failed(current.call.name, _malformed(error), inside=True))
+        result, encoded = await _bounded(current, failed(current.call.name, _malformed(error), inside=True))
     if result.status is SUCCESS:
         status = _SUCCEEDED
     elif result.failure is not None and result.failure.kind == "Cancelled":
@@ -44,7 +45,7 @@ async def close(current: CallInProgress, result: ToolResult) -> ExecutedCall:
     if hooks is not None and hooks.after:
         said = await observe(current, hooks.after, current.call, result, current.ctx)
         if said:
-            take(current, said)
+            await take(current, said)
     return ExecutedCall(current.call, result, status, time.perf_counter() - current.started, current.end_run, encoded, unrecorded)
 
 
@@ -81,7 +82,7 @@ async def _transformed(current: CallInProgress, hook: Hook, result: ToolResult) 
     return result
 
 
-def _bounded(current: CallInProgress, result: ToolResult) -> tuple[ToolResult, str]:
+async def _bounded(current: CallInProgress, result: ToolResult) -> tuple[ToolResult, str]:
     """(the result without secrets and within its limit, the JSON text of its data)."""
     scope = current.scope
     limit = scope.limits.result_chars
@@ -101,7 +102,8 @@ def _bounded(current: CallInProgress, result: ToolResult) -> tuple[ToolResult, s
         data = scope.redactor.data(data)
         text = data if isinstance(data, str) else encode(data)
     if len(text) > limit:
-        data = clip_data(data, limit, spill_to(lambda: scope.spill_dir, current.call.id))
+        full = await keep_text(scope, whole_text(data), current.call.id)
+        data = clip_data(data, limit, lambda whole: full)
         text = data if isinstance(data, str) else encode(data)
     if message is not None:
         message = clip_text(scope.redactor.text(message), limit, "")

@@ -73,7 +73,7 @@ async def suspend(current: CallInProgress, ticket: SuspendTicket) -> ToolResult 
     if scope.asker is None and scope.suspends:
         return _parked(current, ticket)
     if waits:
-        await current.move(ToolCallStatus.SUSPENDED)
+        await current.wait(_parked(current, ticket))
     answer = await _ask(current, ticket)
     if answer is None:
         return _parked(current, ticket)

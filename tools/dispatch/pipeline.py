@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import field, replace
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from toolcrib import (
     Answer,
@@ -36,8 +36,9 @@ from toolcrib import (
     ToolRegistry,
     ToolResult,
 )
-from toolcrib._context import mint_context
+from toolcrib._context import give_own_state, mint_context
 from toolcrib._dataclass import dataclass
+from toolcrib._state import SHARED
 from toolcrib._store import Settled, TicketRecord
 from tools.arguments import ArgumentCheck, own_copy
 from tools.dispatch.act import run_again, run_handler
@@ -50,6 +51,7 @@ from tools.dispatch.gates import decide, first_answers, foresee, go_on
 from tools.dispatch.hooks import HookManager, ToolHookPlan, plan_hooks
 from tools.dispatch.progress import PENDING, CallInProgress, Plan
 from tools.dispatch.scope import CallScope
+from tools.dispatch.states import read_shared
 from tools.dispatch.where import placed
 
 T = TypeVar("T")
@@ -116,6 +118,8 @@ class Dispatcher:
                 return await self._there_is(record, call, scope)
             current = self.begin(call, scope)
             current.opened = current.parked = True
+            if scope.ledger is not None and (known := await scope.ledger.get(scope.identity.session_id, call.id)) is not None:
+                current.own = known.state
             executed = await self.whole(current, (record.ticket, record.answer or answer))
         await run_later([current])
         return executed
@@ -258,6 +262,12 @@ class Dispatcher:
             current.call = replace(call, args=args)
         current.args = own_copy(args)
         current.plan, current.ctx = plan, mint_context(current.call, scope)
+        if current.group is not None:
+            current.ctx.snapshot = current.group.state
+        if current.own:
+            give_own_state(current.ctx, current.own)
+        if plan.shared:
+            return _after_reading(current)
         return None if plan.entry.effects is None else plan.entry.effects(current.args, current.ctx)
 
     def _unknown(self, name: str, scope: CallScope) -> str:
@@ -290,8 +300,18 @@ def _begin(
 
 
 def _make_plan(entry: ToolEntry, hooks: ToolHookPlan) -> Plan:
-    inline = hooks.is_sync and not entry.is_async and entry.timeout is None and entry.handler is not None
-    return Plan(entry, ArgumentCheck(entry.schema["parameters"]), hooks, entry.kind in ("edit", "execute"), inline)
+    shared = tuple(dict.fromkeys(key.scope for key in entry.state if key.scope in SHARED))
+    inline = hooks.is_sync and not entry.is_async and entry.timeout is None and entry.handler is not None and not shared
+    return Plan(entry, ArgumentCheck(entry.schema["parameters"]), hooks, entry.kind in ("edit", "execute"), inline, shared)
+
+
+async def _after_reading(current: CallInProgress) -> Sequence[Effect]:
+    """Read what the call is to see of others' state, then resolve the effects that the tool announces."""
+    await read_shared(current)
+    effects = current.plan.entry.effects
+    if effects is None:
+        return ()
+    return cast("Sequence[Effect]", await current.settle(effects(current.args, current.ctx)))
 
 
 async def _ended_by(current: CallInProgress, error: BaseException, doing: str) -> ExecutedCall:

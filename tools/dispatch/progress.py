@@ -29,11 +29,14 @@ from toolcrib import (
     ToolResult,
     ToolStatus,
 )
+from toolcrib._context import own_state
 from toolcrib._dataclass import dataclass
+from toolcrib._state import StateScope
 from tools.arguments import ArgumentCheck
 from tools.dispatch.bridge import run_async
 from tools.dispatch.hooks import ToolHookPlan
 from tools.dispatch.scope import CallScope
+from tools.dispatch.states import CallGroup
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -60,6 +63,8 @@ class Plan:
     hooks: ToolHookPlan
     acts: bool
     inline: bool
+    shared: tuple[StateScope, ...] = ()
+    """The scopes of the tool's keys whose values others write too: they are read before each call."""
 
 
 @dataclass(slots=True, eq=False)
@@ -93,6 +98,12 @@ class CallInProgress:
     ended: ExecutedCall | None = None
     """The end of it, set before that is recorded: an interrupt in between does not change it."""
     end_run: bool = False
+    group: CallGroup | None = None
+    """The state that it sees together with the calls that it runs beside."""
+    wrote: dict[tuple[StateScope, str], int] = field(default_factory=dict)
+    """The versions of the state that it wrote itself."""
+    own: Mapping[str, Any] = field(default_factory=dict)
+    """The values of its own keys, from before it waited."""
     later: Sequence[tuple[str, Callable[[], object]]] = ()
     """Actions that plugins (by name) scheduled for the time when the results are complete; see ``after.run_later``."""
     plan: Plan = field(init=False)
@@ -173,7 +184,7 @@ class CallInProgress:
             await self.open()
             if status is not ToolCallStatus.CANCELLED:
                 await self.wake()
-            await self.scope.ledger.finish(self.scope.identity.session_id, self.call.id, status, result, end_run=self.end_run)
+            await self._record(result, status)
         except LeaseLost:
             raise
         except Exception as error:
@@ -183,6 +194,20 @@ class CallInProgress:
             return False
         self.scope.said_of_store = ""
         return True
+
+    async def wait(self, result: ToolResult) -> None:
+        """Record that the call waits while somebody is asked, with its own state: whoever goes on with it has that."""
+        if self.prepared and own_state(self.ctx):
+            await self._record(result, ToolCallStatus.SUSPENDED)
+        else:
+            await self.move(ToolCallStatus.SUSPENDED)
+
+    async def _record(self, result: ToolResult, status: ToolCallStatus) -> None:
+        assert self.scope.ledger is not None  # noqa: S101 - the caller looked
+        own = own_state(self.ctx) if self.prepared and status is ToolCallStatus.SUSPENDED else {}
+        more: dict[str, Any] = {"state": dict(own)} if own else {}
+        session_id = self.scope.identity.session_id
+        await self.scope.ledger.finish(session_id, self.call.id, status, result, end_run=self.end_run, **more)
 
     async def settle(self, value: Any, seconds: float | None = None) -> Any:
         """Await what is awaitable, within a time limit (TimeoutError(LIMIT)); a plain value is returned as it is."""

@@ -29,13 +29,17 @@ from toolcrib import (
     ToolCall,
     ToolCallContext,
 )
+from toolcrib._artifacts import ArtifactStore
 from toolcrib._context import AgentSpec
 from toolcrib._dataclass import dataclass
 from toolcrib._entry import Invoke, bind_handler, is_async_callable
+from toolcrib._state import NO_STATE, StateSnapshot, StateStore, StateValue
 from toolcrib._store import CallLedger, TicketStore
 from toolcrib._types import Handler, Json
 from toolcrib._undo import UndoLog
+from tools.artifacts import as_file, keep_file
 from tools.clip import MAX_RESULT_CHARS
+from tools.dispatch.states import MemoryStates
 from tools.environments import leftovers
 from tools.redact import Redactor
 
@@ -100,13 +104,20 @@ class CallScope:
     undo: UndoLog | None = None
     policy: object | None = None
     """The tools.approval.policy.Policy that the approval gate goes by; None for the gate's own."""
+    states: StateStore = field(default_factory=MemoryStates)
+    """Where the state is kept."""
+    artifacts: ArtifactStore | None = None
+    """Where results that are too large are kept; None: in files of the spill folder, as long as the scope."""
+    profile: str = ""
+    """The profile of the configuration, as the state knows it."""
     dispatcher: CallRunner | None = None
     """The dispatcher of calls that another one's synchronous interface passes on; None for that one itself."""
     keep_spill: bool = False
     """True if a spill folder with files in it outlives the scope: for a person who was given a path in it."""
 
     def __post_init__(self) -> None:
-        self.state: Mapping[str, Json] = MappingProxyType({})
+        self.state = NO_STATE
+        self._kept: dict[str, StateValue] = {}
         self.extra: Mapping[str, Any] = {}
         """Passed to handlers that take keywords: ``task_id`` and ``user_task``; see ``begin_run``."""
         self.begin_run(None)
@@ -174,10 +185,28 @@ class CallScope:
                     weakref.finalize(self, _remove, self._spill_dir, self.keep_spill, os.getpid())
         return self._spill_dir
 
-    def change_state(self, changes: Mapping[str, Json]) -> None:
-        """Replaced as a whole, so that snapshots which were taken stay as they were. From any thread."""
+    def take_state(self, found: Mapping[str, StateValue]) -> None:
+        """Take over what is kept of the session's state: of each name the newest. From any thread.
+
+        It is replaced as a whole, so that snapshots which were taken stay as they were.
+        """
         with self._state_lock:
-            self.state = MappingProxyType({**self.state, **changes})
+            newer = {name: one for name, one in found.items() if one.version > self.state.versions.get(name, 0)}
+            if newer:
+                self._kept = {**self._kept, **newer}
+                self.state = StateSnapshot.of(self._kept)
+
+    async def read_state(self) -> None:
+        """Read the session's state as it is kept now. Raises StoreFailed."""
+        self.take_state(await self.states.of("session", self.identity.session_id))
+
+    async def keep_file(self, path: Path) -> str:
+        """Keep a file of the spill folder as long as the session; return the name by which read_file and search_files know it."""
+        return await keep_file(self, path)
+
+    async def artifact(self, name: str) -> Path:
+        """Return a file on this machine with an artifact's content. Raises NotFound and StoreFailed."""
+        return await as_file(self, name)
 
     async def record_again(self) -> None:
         """Record the ends of calls that the ledger could not take before. Raises StoreFailed where it still can't."""

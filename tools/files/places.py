@@ -17,10 +17,13 @@ from toolcrib import (
     InvalidArguments,
     NotFound,
     ReadsFile,
+    StoreFailed,
     ToolCallContext,
     WritesFile,
 )
+from toolcrib._artifacts import PREFIX
 from toolcrib._near import near
+from tools.artifacts import name_of
 
 E = TypeVar("E", ReadsFile, WritesFile, DeletesFile)
 
@@ -72,6 +75,19 @@ def is_spilled(ctx: ToolCallContext, path: str) -> bool:
         return Path(path).resolve().is_relative_to(ctx.spill_dir.resolve())
     except OSError:
         return False
+
+
+async def located(ctx: ToolCallContext, path: str) -> str:
+    """Return the path; for an artifact's name that of a file here with its content. Raises NotFound and ExecutionFailed."""
+    try:
+        return str(await ctx.artifact(path)) if path.startswith(PREFIX) else path
+    except (StoreFailed, OSError) as error:
+        raise ExecutionFailed(f"{path} cannot be read: {error}") from error
+
+
+def shown(ctx: ToolCallContext, path: str) -> str:
+    """Return the path as the model is to know it: an artifact by its name, which outlives the file."""
+    return name_of(path) if is_spilled(ctx, path) else path
 
 
 def files_of(ctx: ToolCallContext, path: str) -> Files:

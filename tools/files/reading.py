@@ -17,7 +17,7 @@ from toolcrib import (
     ToolStatus,
 )
 from tools.files import PAGE_LINES
-from tools.files.places import Files, files_of, judged, missing, resolve, told, unmoved
+from tools.files.places import Files, files_of, judged, located, missing, resolve, shown, told, unmoved
 from tools.files.text import clip, decode, describe
 
 READ_BYTES = 16 * 1024 * 1024
@@ -28,7 +28,8 @@ FOLDER_ENTRIES = 500
 
 
 async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
-    return [ReadsFile(await resolve(files_of(ctx, args["path"]), args["path"]))]
+    path = await located(ctx, args["path"])
+    return [ReadsFile(await resolve(files_of(ctx, path), path))]
 
 
 async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
@@ -51,6 +52,7 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
 async def _page(args: dict[str, Any], ctx: ToolCallContext, files: Files, info: FileInfo) -> ToolResult:
     path, offset, limit = info.path, int(args.get("offset", 1)), int(args.get("limit", PAGE_LINES))
     data = await files.read_file(path, limit=READ_BYTES + 1)
+    path = shown(ctx, path)
     cut = len(data) > READ_BYTES
     decoded = decode(data[:READ_BYTES], cut=cut)
     if decoded is None:
@@ -63,11 +65,11 @@ async def _page(args: dict[str, Any], ctx: ToolCallContext, files: Files, info: 
     total = len(lines)
     if offset > max(total, 1):
         raise InvalidArguments(_past_the_end(path, offset, total, cut=cut))
-    shown = _take(lines, offset, limit)
-    last = offset + len(shown) - 1
+    page = _take(lines, offset, limit)
+    last = offset + len(page) - 1
     content: dict[str, Any] = {
         "path": path,
-        "content": "\n".join(shown),
+        "content": "\n".join(page),
         "first_line": offset,
         "last_line": last,
         "total_lines": None if cut else total,
@@ -75,8 +77,8 @@ async def _page(args: dict[str, Any], ctx: ToolCallContext, files: Files, info: 
     }
     if decoded.encoding == "latin-1":
         content["note"] = "not UTF-8: read as Latin-1"
-    numbered = "\n".join(f"{number}|{line}" for number, line in enumerate(shown, offset))
-    return _result(ctx, content, f"{_heading(content, total)}\n{numbered}" if shown else f"{path} is empty")
+    numbered = "\n".join(f"{number}|{line}" for number, line in enumerate(page, offset))
+    return _result(ctx, content, f"{_heading(content, total)}\n{numbered}" if page else f"{path} is empty")
 
 
 def _take(lines: list[str], offset: int, limit: int) -> list[str]:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolcrib import Effect, ExecutionFailed, FileInfo, InvalidArguments, ReadsFile, ToolCallContext, ToolResult, ToolStatus
+from toolcrib._artifacts import PREFIX
 from tools.files.matches import Outcome, find_by_name, find_in_content
-from tools.files.places import files_of, is_spilled, judged, missing, resolve, told, unmoved
+from tools.files.places import files_of, is_spilled, judged, located, missing, resolve, shown, told, unmoved
 from tools.files.text import clip
 
 LINE_CHARS = 500
@@ -16,7 +17,7 @@ RESULT_CHARS = 30_000
 
 
 async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
-    path = args.get("path", ".")
+    path = await located(ctx, args.get("path", "."))
     return [ReadsFile(await resolve(files_of(ctx, path), path))]
 
 
@@ -31,9 +32,9 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
             raise InvalidArguments(f"{name}: holds a NUL character; leave it out")
     info = await _look(path, ctx)
     on_host = is_spilled(ctx, path)
-    shown_as = _shorten(path, "" if on_host else ctx.environment.cwd)
+    shown_as = shown(ctx, path) if on_host else _shorten(path, ctx.environment.cwd)
     root, start = (path, "") if info.kind == "dir" else posixpath.split(path)
-    prefix = shown_as if info.kind == "dir" else posixpath.dirname(shown_as)
+    prefix = shown_as if info.kind == "dir" or shown_as.startswith(PREFIX) else posixpath.dirname(shown_as)
     if args.get("target", "content") == "files":
         found = await find_by_name(args, ctx, root, start, on_host=on_host)
         return _files_result(ctx, args, shown_as, prefix, found)
@@ -61,7 +62,7 @@ def _shorten(path: str, cwd: str) -> str:
 
 
 def _join(prefix: str, name: str) -> str:
-    return posixpath.normpath(posixpath.join(prefix, name))
+    return prefix if prefix.startswith(PREFIX) else posixpath.normpath(posixpath.join(prefix, name))
 
 
 def _quoted(path: str) -> str:
@@ -69,12 +70,12 @@ def _quoted(path: str) -> str:
     return path if path.isprintable() else repr(path)
 
 
-def _note(found: Outcome, shown: int, what: str) -> str:
+def _note(found: Outcome, most: int, what: str) -> str:
     notes: list[str] = []
     if found.incomplete:
         notes.append(found.incomplete)
-    if found.total > shown or found.incomplete:
-        notes.append(f"first {shown} {what} shown; narrow with path, glob or a longer pattern, or raise limit")
+    if found.total > most or found.incomplete:
+        notes.append(f"first {most} {what} shown; narrow with path, glob or a longer pattern, or raise limit")
     if found.unread:
         notes.append(f"{found.unread} files or folders could not be read")
     return "; ".join(notes)
@@ -97,20 +98,20 @@ def _content_result(ctx: ToolCallContext, args: dict[str, Any], path: str, prefi
     for line in found.lines:
         if line.match and count == _limit(args):
             break
-        name, shown = _join(prefix, line.path), clip(line.text, LINE_CHARS)
-        room -= len(shown) + 10 + (len(name) if name != last else 0)
+        name, said = _join(prefix, line.path), clip(line.text, LINE_CHARS)
+        room -= len(said) + 10 + (len(name) if name != last else 0)
         if room < 0 and rows:
             break
         count += line.match
         if name != last:
             text.append(_quoted(name))
             last = name
-        text.append(f"{line.number}{':' if line.match else '-'}{shown}")
-        rows.append({"path": name, "line": line.number, "text": shown, **({} if line.match else {"context": True})})
+        text.append(f"{line.number}{':' if line.match else '-'}{said}")
+        rows.append({"path": name, "line": line.number, "text": said, **({} if line.match else {"context": True})})
     note = _note(found, count, "matches")
     data: dict[str, Any] = {"path": path, "matches": rows, **({"note": note} if note else {})}
-    said = "\n".join(text) or f"no matches of {args['pattern']!r} in {path}"
-    return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"model": f"{said}\n[{note}]" if note else said})
+    whole = "\n".join(text) or f"no matches of {args['pattern']!r} in {path}"
+    return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"model": f"{whole}\n[{note}]" if note else whole})
 
 
 def _limit(args: dict[str, Any]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Collection
 from typing import Protocol
 
 
@@ -25,6 +26,10 @@ class Contents(Protocol):
 
     async def prune(self) -> None:
         """Remove what is kept for too long, or is too much. Raises StoreFailed."""
+        ...
+
+    async def drop(self, digests: Collection[str], before: float) -> None:
+        """Remove these, but what was kept again since that time (Unix seconds). Raises StoreFailed."""
         ...
 
     def close(self) -> None:
@@ -55,6 +60,11 @@ class MemoryContents:
 
     async def prune(self) -> None:
         """Do nothing: contents above the limit were deleted as they came, and nothing outlives the process."""
+
+    async def drop(self, digests: Collection[str], before: float) -> None:
+        """Remove these, whenever they were kept: nobody else has this store."""
+        with self._lock:
+            self._left += sum(len(self._kept.pop(digest, b"")) for digest in digests)
 
     def close(self) -> None:
         """Do nothing: contents are kept as long as this object."""

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
             raise ToolcribError(f"{args.tool} can't work here: {reason}")
         asker = asker_for(find_terminal(lines_only=crib.config.display.screen_reader))
         session = crib.open_session(platform="cli", asker=asker, backend=args.backend, once=True)
-        session.scope.keep_spill = True  # the result names the file with its full text
+        session.scope.keep_spill, session.scope.artifacts = True, None  # the result names the file with its full text
         session.watch = _tell
         with interrupting(session.interrupt):
             try:

@@ -19,7 +19,8 @@ It works with a broken configuration too. The exit code is 1 where something is 
 
 --repair-store saves all that can still be read of a damaged store, and takes from its backup what that has more, conversation by
 conversation. The damaged file is kept under a dated name. What was under way is ended and grants are forgotten, so that nothing
-runs or counts twice. It refuses while another process uses the store.
+runs or counts twice. Large results of tools (artifacts) are saved by their digests; a damaged search index is removed, and made
+anew by the next search. It refuses while another process uses the store.
 """
 _SIGNS = {"ok": "✓", "note": "·", "wrong": "✗"}
 

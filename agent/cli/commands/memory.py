@@ -244,7 +244,7 @@ async def _delete(crib: Crib, sessions: Sequence[SessionInfo], files: Sequence[P
     from agent.cli.escape import tame
 
     failed = []
-    deleted = await crib.store.delete([info.id for info in sessions])
+    deleted = await crib.delete_sessions([info.id for info in sessions])
     left = [info.id[:12] for info in sessions if info.id not in deleted]
     failed += [f"session {name} stays: it is at work, or something waits for it" for name in left]
     gone = 0

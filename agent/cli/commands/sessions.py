@@ -1,85 +1,154 @@
-"""``toolcrib sessions``: stored sessions, and how to continue one."""
+"""``toolcrib sessions``: stored sessions, for people."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.below import folders_of, refuse_below
-from agent.cli.app import FAILED, OK, open_crib
+from agent.cli.app import OK, open_crib
 from agent.cli.options import age, count
 from toolcrib import ToolcribError
+from toolcrib._regex import Regex
 
 if TYPE_CHECKING:
     from agent.crib import Crib
 
-HELP = "List the stored sessions and search them; show one, export it as a document, fork it, forget old ones."
+HELP = "List and search the stored sessions; show, resume, fork, name, tag, export, import and delete them."
 _EPILOG = """\
 examples:
-  toolcrib sessions
-  toolcrib sessions --here
+  toolcrib sessions                                the last ones; --here, of this folder; --tag web, with that tag
   toolcrib sessions search staging port            where both words stand
-  toolcrib sessions search '"bad gateway"' deplo*  a phrase, and a word that begins so; -word: where it does not stand
-  toolcrib sessions show 4f1c
-  toolcrib sessions export 4f1c > talk.md
-  toolcrib sessions export 4f1c -o talk.html       or .md, .json
-  toolcrib chat --resume 4f1c
+  toolcrib sessions search '"bad gateway"' deplo* -test    a phrase, a word that begins so, and one that does not stand there
+  toolcrib sessions show 4f1c                      all that was said, each message with its number
+
+  toolcrib sessions resume 4f1c                    as `toolcrib chat --resume 4f1c`, which takes the chat's options
   toolcrib sessions fork 4f1c                      a new session with the end of that one, where its context is full
   toolcrib sessions fork 4f1c --messages 2         with your last two messages and what followed them
-  toolcrib sessions prune --older-than 90d    forgets those not used since: what was said, calls, who agreed, undo
+  toolcrib sessions fork 4f1c --at 12              with all up to message 12, as `show` and `search` number them
 
-The beginning of an id is enough where only one session begins so. `toolcrib trace ID` tells what was done in one.
+  toolcrib sessions rename 4f1c the flaky login test
+  toolcrib sessions tag 4f1c +web +urgent -draft   adds two tags and takes one off
+
+  toolcrib sessions export 4f1c > talk.md
+  toolcrib sessions export 4f1c -o talk.html       or .md, .json
+  toolcrib sessions import talk.json               what was exported as JSON, as it was; one that is there already stays
+  toolcrib sessions import --from claude-code      what another tool remembers: claude-code, codex or hermes
+  toolcrib sessions import --from codex ~/old --dry-run    from that folder or file; only says what would come
+
+  toolcrib sessions delete 4f1c 77ab               with the calls, who agreed, what can be undone, and what was not sent
+  toolcrib sessions prune --older-than 90d         those not used since; --dry-run only counts them
+
+The beginning of an id is enough where only one session begins so. `toolcrib trace ID` tells what was done in one. Stored sessions
+are for people: below a command of a session all of this refuses.
+
+What another tool remembers is looked for where it keeps it: ~/.claude/projects ($CLAUDE_CONFIG_DIR), ~/.codex/sessions
+($CODEX_HOME), ~/.hermes/state.db ($HERMES_HOME). It is only read. Secrets that toolcrib knows are taken out, lines that can't be
+read are named and left out, and each session gets the tool's name for a tag. Imported again, only what is new comes. An imported
+session is resumed where you are, with the model and in the mode that are configured here.
 """
 _LEASE_SECONDS = 10.0
+_ACTIONS = ("list", "search", "show", "resume", "fork", "rename", "tag", "export", "import", "delete", "prune")
+_OFF = Regex(r"-[^-].*", re.DOTALL)
+_SHORT = ("-h", "-o", "-v")
+
+
+def prepared(words: Sequence[str]) -> list[str]:
+    """Return the words with ``-word`` of search and tag as the option that it stands for: no parser takes it for an operand."""
+    if not any(word in ("search", "tag") for word in words):
+        return list(words)
+    return [f"--without={word[1:]}" if _OFF.fullmatch(word) and word not in _SHORT else word for word in words]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument(
-        "action",
-        nargs="?",
-        choices=("list", "search", "show", "export", "fork", "prune"),
-        default="list",
-        help="what to do (default: list); the examples below show each",
+        "action", nargs="?", choices=_ACTIONS, default="list", help="what to do (default: list); the examples below show each"
     )
-    parser.add_argument(
-        "id", metavar="ID", nargs="?", default="", help="the session, for show, export and fork; what to search for"
-    )
-    parser.add_argument("words", metavar="WORD", nargs="*", help="search: more words that stand in the same message")
-    parser.add_argument("--best", action="store_true", help="search: the best first, not the newest")
-    parser.add_argument("--newer-than", metavar="AGE", type=age, help="search: only what was said since, such as 7d")
-    parser.add_argument("--here", action="store_true", help="only those of this folder")
-    parser.add_argument("--limit", metavar="N", type=count, default=20, help="how many to list or find (default: 20)")
-    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="export: into this file, in the form of its ending")
-    parser.add_argument("--format", choices=("markdown", "html", "json"), help="export: the form (default: markdown)")
-    parser.add_argument("--force", action="store_true", help="export: write over a file that is there")
-    parser.add_argument("--messages", metavar="N", type=count, help="fork: how many of your messages (default: what fits well)")
-    parser.add_argument(
-        "--older-than",
-        metavar="AGE",
-        type=age,
-        help="prune: those not used for so long, such as 90d",
-    )
-    parser.add_argument("--yes", action="store_true", help="prune: do not ask")
+    parser.add_argument("id", metavar="ID", nargs="?", default="", help="the session; what to search for; import: the file")
+    words = "search: more words of the same message; rename: the title; tag: +this -that; delete: more ids; import: more files"
+    parser.add_argument("words", metavar="WORD", nargs="*", help=words)
+    parser.add_argument("--without", metavar="WORD", action="append", default=[], help=argparse.SUPPRESS)
+    look = parser.add_argument_group("list and search")
+    look.add_argument("--here", action="store_true", help="only those of this folder")
+    words = "only those with this tag; may be repeated"
+    look.add_argument("--tag", metavar="TAG", action="append", default=[], type=lambda text: text.removeprefix("#"), help=words)
+    look.add_argument("--limit", metavar="N", type=count, default=20, help="how many to list or find (default: 20)")
+    look.add_argument("--best", action="store_true", help="search: the best first, not the newest")
+    look.add_argument("--newer-than", metavar="AGE", type=age, help="search: only what was said since, such as 7d")
+    move = parser.add_argument_group("export and import")
+    move.add_argument("-o", "--output", metavar="FILE", type=Path, help="export: into this file, in the form of its ending")
+    move.add_argument("--format", choices=("markdown", "html", "json"), help="export: the form (default: markdown)")
+    move.add_argument("--force", action="store_true", help="export: write over a file that is there")
+    move.add_argument("--from", dest="source", choices=("claude-code", "codex", "hermes"), help="import: of another tool")
+    other = parser.add_argument_group("fork, delete and prune")
+    other.add_argument("--messages", metavar="N", type=count, help="fork: how many of your messages (default: what fits well)")
+    other.add_argument("--at", metavar="N", type=_place, help="fork: up to this message, and all before it")
+    other.add_argument("--older-than", metavar="AGE", type=age, help="prune: those not used for so long, such as 90d")
+    other.add_argument("--dry-run", action="store_true", help="prune, import: only say what would be done")
+    other.add_argument("--yes", action="store_true", help="delete, prune: do not ask")
     parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _place(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected the number of a message, from 0, got {text!r}")
+    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:
     from tools.dispatch.bridge import run_async
 
-    act = {"search": _search, "show": _show, "export": _export, "fork": _fork, "prune": _prune}.get(args.action, _list)
-    with open_crib(args, looks=True) as crib:
-        if args.words and args.action != "search":
-            raise ToolcribError(f"one id is enough: toolcrib sessions {args.action} {args.id}")
-        if args.action == "prune":
-            refuse_below(folders_of(crib.config), "forgetting sessions")
-        return run_async(act(crib, args))
+    if args.words and args.action in ("show", "export", "fork", "resume", "prune", "list"):
+        raise ToolcribError(f"one id is enough: toolcrib sessions {args.action} {args.id}")
+    if args.without and args.action not in ("search", "tag"):
+        raise ToolcribError("-WORD is for search and tag")
+    if args.action == "list" and args.id:
+        raise ToolcribError(f"list takes no id; `toolcrib sessions show {args.id}` shows that session")
+    changes = args.action in ("fork", "rename", "tag", "import", "delete", "prune")
+    with open_crib(args, looks=args.action != "import") as crib:
+        what = "changing" if changes else "looking into"
+        refuse_below(folders_of(crib.config), f"{what} stored sessions (toolcrib sessions {args.action})")
+        if args.action != "resume":
+            return run_async(_acts()[args.action](crib, args))
+        if not args.id:
+            raise ToolcribError("say which: toolcrib sessions resume ID")
+        session_id = run_async(crib.find_session(args.id)).id
+    return _resume(session_id, args)
+
+
+def _acts() -> Mapping[str, Callable[[Crib, argparse.Namespace], Coroutine[Any, Any, int]]]:
+    from agent.cli import bringing, labels, removing
+
+    return {
+        "list": _list,
+        "search": _search,
+        "show": _show,
+        "fork": _fork,
+        "rename": labels.rename_stored,
+        "tag": labels.tag_stored,
+        "export": _export,
+        "import": bringing.bring,
+        "delete": removing.delete,
+        "prune": removing.prune,
+    }
+
+
+def _resume(session_id: str, args: argparse.Namespace) -> int:
+    """Go on in the chat, with the options of all commands that were given."""
+    from agent.cli.app import parser_of
+    from agent.cli.commands import chat
+
+    of_all = ("config", "profile", "verbose", "debuggable")
+    given = argparse.Namespace(**{name: value for name, value in vars(args).items() if name in of_all})
+    return chat.run(parser_of("chat", chat).parse_args(["--resume", session_id], given))
 
 
 async def _list(crib: Crib, args: argparse.Namespace) -> int:
@@ -87,11 +156,13 @@ async def _list(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.stories import SPARE, session_rows
 
     cwd = str(crib.project_dir) if args.here else None
-    found = await crib.store.sessions.list(args.limit, cwd=cwd)
+    found = await crib.store.sessions.list(args.limit, cwd=cwd, tags=args.tag)
     if args.json:
         print(json.dumps([asdict(info) for info in found], ensure_ascii=False, indent=2))
     elif found:
         table(session_rows(found, time.time()), spare=SPARE)
+    elif args.tag or args.here:
+        print("no such session; `toolcrib sessions` lists all")
     else:
         print("no sessions yet; `toolcrib chat` begins one")
     return OK
@@ -123,8 +194,6 @@ async def _export(crib: Crib, args: argparse.Namespace) -> int:
 
     if not args.id:
         raise ToolcribError("say which: toolcrib sessions export ID")
-    if args.output is not None:  # what a command of a session writes, the judge has to see
-        refuse_below(folders_of(crib.config), "exporting into a file")
     info = await crib.find_session(args.id)
     records = await crib.store.sessions.messages(info.id)
     if args.output is None:
@@ -141,9 +210,8 @@ async def _fork(crib: Crib, args: argparse.Namespace) -> int:
 
     if not args.id:
         raise ToolcribError("say which: toolcrib sessions fork ID")
-    refuse_below(folders_of(crib.config), "beginning a session with another one's end")
     info = await crib.find_session(args.id)
-    made = await fork(crib.store, info, args.messages, window=crib.config.model.context_window)
+    made = await fork(crib.store, info, args.messages, window=crib.config.model.context_window, at=args.at)
     if args.json:
         print(json.dumps({**asdict(made), "parent": info.id}, ensure_ascii=False))
         return OK
@@ -151,38 +219,6 @@ async def _fork(crib: Crib, args: argparse.Namespace) -> int:
     print(f"{made.records} of {info.messages} records; `toolcrib chat --resume {made.id[:12]}` continues it", file=sys.stderr)
     if made.unanswered:
         print(f"not answered, and left out: {one_line(made.unanswered, 300)}", file=sys.stderr)
-    return OK
-
-
-async def _prune(crib: Crib, args: argparse.Namespace) -> int:
-    from agent.cli.drafts import forget_before
-    from agent.cli.storing import kept_damaged
-    from agent.cli.terminal import confirm_by_word, is_interactive
-    from agent.config import state_dir
-
-    if args.older_than is None or args.id:
-        raise ToolcribError("say how old: toolcrib sessions prune --older-than 90d")
-    before = time.time() - args.older_than
-    number = await crib.store.old(before)
-    question = (
-        f"Forget {number} session{'' if number == 1 else 's'} for good, with their calls and what can be undone of them?"
-        " (Those of `toolcrib call`, which are in no list, are counted too.)"
-    )
-    if number and not args.yes:
-        if not is_interactive():
-            raise ToolcribError(f"{question} Nobody can be asked here: add --yes")
-        if not confirm_by_word(question):
-            return FAILED
-    number = await crib.store.prune(before)
-    forget_before(state_dir() / "drafts", before)
-    kept = kept_damaged(crib.config)
-    if args.json:
-        print(json.dumps({"forgotten": number, "damaged": kept} if kept else {"forgotten": number}))
-        return OK
-    print(f"forgotten: {number} session{'' if number == 1 else 's'}")
-    if kept:
-        print("not forgotten: what is in damaged files that repairs of the store have kept; remove them yourself")
-        print("\n".join(f"  {path}" for path in kept))
     return OK
 
 

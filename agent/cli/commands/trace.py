@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from agent.below import folders_of, refuse_below
 from agent.cli.app import OK, open_crib
 from toolcrib import ToolcribError
 
@@ -36,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
     from tools.dispatch.bridge import run_async
 
     with open_crib(args, looks=True) as crib:
+        refuse_below(folders_of(crib.config), "looking into stored sessions")
         redactor = crib.redactor()
         for line in run_async(_story(crib, args.session)):
             print(redactor.text(line))

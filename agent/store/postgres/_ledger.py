@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent.store._codec import Stored, dump_call, dump_result, load_call, load_result
@@ -10,7 +10,9 @@ from agent.store._shared import can_finish_as, check_opening, interrupted
 from agent.store.postgres._database import NOW, PostgresDatabase
 from agent.store.postgres._text import Values, digest, from_text, to_json, to_text
 from toolcrib import InvalidTransition, ToolCall, ToolCallStatus, ToolResult
+from toolcrib._records import NO_ENTRIES
 from toolcrib._store import CallRecord, Fence
+from toolcrib._types import Json
 
 if TYPE_CHECKING:
     from agent.store.postgres._pool import Connection
@@ -77,14 +79,21 @@ class PostgresLedger:
             raise InvalidTransition(f"the handler of a call that is {record.status.value} can not start")
 
     async def finish(
-        self, session_id: str, call_id: str, status: ToolCallStatus, result: ToolResult, *, end_run: bool = False
+        self,
+        session_id: str,
+        call_id: str,
+        status: ToolCallStatus,
+        result: ToolResult,
+        *,
+        end_run: bool = False,
+        state: Mapping[str, Json] = NO_ENTRIES,
     ) -> None:
         """Record how a call ended, or that it waits. A call that has ended keeps its first result."""
         if not can_finish_as(status):
             await self._known(session_id, call_id)
             raise InvalidTransition(f"a tool call can not finish as {status.value}")
         before = [*_BEFORE[status], status.value] if status is _S.SUSPENDED else _BEFORE[status]
-        await self._set(session_id, call_id, status, before, dump_result(result, end_run))
+        await self._set(session_id, call_id, status, before, dump_result(result, end_run, state))
 
     async def get(self, session_id: str, call_id: str) -> CallRecord | None:
         sql = f"SELECT {_COLUMNS} FROM calls WHERE row = {NEWEST}"  # noqa: S608 - both are ours
@@ -169,5 +178,6 @@ def _record(
     ended_at: float | None,
 ) -> CallRecord:
     asked, turn = load_call(from_text(call_id), from_text(call))
-    known, end_run = load_result(None if result is None else from_text(result))
-    return CallRecord(asked, from_text(session_id), ToolCallStatus(status), started, known, opened_at, ended_at, turn, end_run)
+    known, end_run, state = load_result(None if result is None else from_text(result))
+    begun = started, known, opened_at, ended_at
+    return CallRecord(asked, from_text(session_id), ToolCallStatus(status), *begun, turn, end_run, state)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent.store._shared import rewritten
+from agent.store.postgres._artifacts import SWEEP
 from agent.store.postgres._database import PostgresDatabase
 from agent.store.postgres._text import Values, from_text, to_text
 from agent.store.postgres._tickets import LASTS
@@ -28,6 +29,8 @@ _THEIRS = (
     "DELETE FROM inbox WHERE session_id = ANY(%(old)s)",
     "DELETE FROM origins WHERE session_id = ANY(%(old)s)",
     "DELETE FROM usage WHERE session_id = ANY(%(old)s)",
+    "DELETE FROM artifacts WHERE session_id = ANY(%(old)s)",
+    "DELETE FROM state WHERE scope = 'session' AND owner = ANY(%(old)s)",
 )
 _ALL_THEIRS = (
     *_THEIRS,
@@ -41,6 +44,7 @@ _REST = (
     f"DELETE FROM calls WHERE ended_at < %(before)s AND {_GONE}",  # noqa: S608 - ours
     f"DELETE FROM tickets WHERE at < %(before)s AND NOT (state = 'pending' AND {LASTS}) AND {_GONE}",  # noqa: S608 - ours
     f"DELETE FROM audit WHERE at < %(before)s AND {_GONE}",  # noqa: S608 - ours
+    f"DELETE FROM artifacts WHERE at < %(before)s AND {_GONE}",  # noqa: S608 - ours
     f"DELETE FROM steps WHERE at < %(before)s AND {_GONE}",  # noqa: S608 - ours
 )
 
@@ -58,7 +62,7 @@ async def prune(database: PostgresDatabase, before: float) -> int:
         found = await connection.execute(f"DELETE FROM sessions WHERE {_OLD} RETURNING id", {"before": before})  # noqa: S608 - ours
         old = [row[0] for row in await found.fetchall()]
         values: Values = {"old": old, "before": before, **database.now()}
-        for statement in (*_THEIRS, *_REST):
+        for statement in (*_THEIRS, *_REST, *SWEEP):
             await connection.execute(statement, values)
         return len(old)
 
@@ -73,7 +77,7 @@ async def delete(database: PostgresDatabase, session_ids: Collection[str]) -> Se
         sql = f"DELETE FROM sessions WHERE id = ANY(%(wanted)s) AND {_IDLE} RETURNING id"  # noqa: S608 - ours
         found = await connection.execute(sql, {"wanted": wanted})
         deleted = [row[0] for row in await found.fetchall()]
-        for statement in _ALL_THEIRS:
+        for statement in (*_ALL_THEIRS, *SWEEP):
             await connection.execute(statement, {"old": deleted})
         return [name for name in dict.fromkeys(session_ids) if to_text(name) in deleted]
 

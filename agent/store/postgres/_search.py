@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from agent.store._codec import load
+from agent.store._shared import tag_in
 from agent.store.postgres._database import PostgresDatabase
 from agent.store.postgres._text import Value, from_text, to_text
 from agent.store.search.words import Query, Term, parse, searched, snippet, words_of
@@ -106,6 +107,8 @@ def _clauses(where: SearchFilter) -> tuple[str, dict[str, Value]]:
         clauses.append((" AND coalesce(nullif(m.at, 0), s.updated_at) >= %(since)s", {"since": where.since}))
     if where.until is not None:
         clauses.append((" AND coalesce(nullif(m.at, 0), s.updated_at) < %(until)s", {"until": where.until}))
+    for number, tag in enumerate(where.tags):
+        clauses.append((f" AND strpos(s.tags, %(tag{number})s) > 0", {f"tag{number}": tag_in(tag)}))
     if where.roles:
         roles = list(where.roles)
         clauses.append((" AND m.body::json ->> 'role' = ANY(%(roles)s)", {"roles": roles}))

@@ -8,17 +8,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from agent.store._codec import Sharing, dump
-from agent.store._shared import CANDIDATES, ambiguous, title_of
+from agent.store._shared import CANDIDATES, ambiguous, first_title, tag_in, tags_of, times_of, title_of
 from agent.store.postgres._database import NOW, PostgresDatabase
 from agent.store.postgres._text import Value, from_text, to_json, to_text
-from agent.store.postgres._usage import USE, spent, spent_json
+from agent.store.postgres._usage import USE, USE_THEN, spent, spent_json
 from toolcrib._store import Fence, SessionInfo
 from toolcrib._types import Json
 
 if TYPE_CHECKING:
     from agent.store.postgres._pool import Connection
 
-_SELECT = 'SELECT id, title, platform, "user", model, cwd, created_at, updated_at, messages, place, host, via FROM sessions'
+_SELECT = 'SELECT id, title, platform, "user", model, cwd, created_at, updated_at, messages, place, host, via, tags FROM sessions'
 _AT_ONCE = 256
 """Rows that are read before they are decoded: few, since each stands in memory twice meanwhile."""
 
@@ -30,6 +30,16 @@ GROW = (
 SAY = (
     f"INSERT INTO messages (session, seq, body, at) SELECT grown.row, grown.start + one.number - 1, one.body, {NOW}"  # noqa: S608 - ours
     " FROM grown, unnest(%(bodies)s::text[]) WITH ORDINALITY AS one (body, number)"
+)
+
+_ADD = (
+    'added AS (INSERT INTO sessions (id, platform, "user", model, cwd, title, place, via, tags, created_at, updated_at, spoken,'  # noqa: S608 - ours
+    " messages) VALUES (%(session)s, %(platform)s, %(user)s, %(model)s, %(cwd)s, %(title)s, %(place)s, %(via)s, %(tags)s,"
+    " %(created)s, %(updated)s, %(spoken)s, cardinality(%(bodies)s::text[])) ON CONFLICT (id) DO NOTHING RETURNING row),"
+    " said AS (INSERT INTO messages (session, seq, body, at)"
+    " SELECT added.row, one.number - 1, one.body, one.at::float8 FROM added, ROWS FROM (unnest(%(bodies)s::text[]),"
+    " json_array_elements_text(%(times)s::json)) WITH ORDINALITY AS one (body, at, number)),"
+    f" used AS ({USE_THEN})"
 )
 
 
@@ -110,6 +120,34 @@ class PostgresSessions:
         if not changed:
             raise KeyError(session_id)
 
+    async def label(self, session_id: str, *, title: str | None = None, tags: Iterable[str] | None = None) -> None:
+        values: dict[str, Value] = {"title": None if title is None else to_text(title), "id": to_text(session_id)}
+        values["tags"] = None if tags is None else tags_of(tags)
+        sql = "UPDATE sessions SET title = coalesce(%(title)s, title), tags = coalesce(%(tags)s, tags)"
+        sql += " WHERE id = %(id)s RETURNING row"
+        if not await self._database.write(self._fence, sql, values):
+            raise KeyError(session_id)
+
+    async def add(self, info: SessionInfo, messages: Sequence[Mapping[str, Json]], times: Sequence[float] = ()) -> bool:
+        title, spoken = first_title(messages)
+        at = times_of(info, times, len(messages))
+        names = {"title": info.title or title, "platform": info.platform, "user": info.user, "model": info.model, "cwd": info.cwd}
+        values: dict[str, Value] = {
+            **{name: to_text(value) for name, value in {**names, "session": info.id}.items()},
+            "place": json.dumps(dict(info.place)),
+            "via": json.dumps(dict(info.via)),
+            "tags": tags_of(info.tags),
+            "created": info.created_at,
+            "updated": info.updated_at,
+            "spoken": spoken,
+            "bodies": [to_json(dump(message)) for message in messages],
+            "times": json.dumps(at),
+            "used": spent_json(
+                [{**row, "at": then} for message, then in zip(messages, at, strict=True) for row in spent(message)]
+            ),
+        }
+        return bool(await self._database.write(self._fence, "SELECT row FROM added", values, parts=_ADD))
+
     async def prompt(self, session_id: str) -> Mapping[str, Json]:
         for (stored,) in await self._database.rows("SELECT prompt FROM sessions WHERE id = %(id)s", {"id": to_text(session_id)}):
             return dict(json.loads(stored))
@@ -162,18 +200,26 @@ class PostgresSessions:
         return next(iter(await self.list(1, platform=platform, user=user, cwd=cwd)), None)
 
     async def list(
-        self, limit: int = 20, *, platform: str | None = None, user: str | None = None, cwd: str | None = None
+        self,
+        limit: int = 20,
+        *,
+        platform: str | None = None,
+        user: str | None = None,
+        cwd: str | None = None,
+        tags: Iterable[str] = (),
     ) -> Sequence[SessionInfo]:
         given = {"platform": platform, "user": user, "cwd": cwd}
         wanted: dict[str, Value] = {column: to_text(value) for column, value in given.items() if value is not None}
         where = "".join(f' AND "{column}" = %({column})s' for column in wanted)
+        for number, tag in enumerate(tags):
+            where, wanted[f"tag{number}"] = f"{where} AND strpos(tags, %(tag{number})s) > 0", tag_in(tag)
         sql = f"{_SELECT} WHERE spoken{where} ORDER BY updated_at DESC, row DESC LIMIT %(limit)s"
         return await self._database.records(_info, sql, {**wanted, "limit": limit})
 
 
 def _info(*columns: Any) -> SessionInfo:
-    *names, created_at, updated_at, messages, place, host, via = columns
+    *names, created_at, updated_at, messages, place, host, via, tags = columns
     session_id, title, platform, user, model, cwd = map(from_text, names)
     times = created_at, updated_at, messages
     where = json.loads(place), from_text(host), json.loads(via)
-    return SessionInfo(session_id, title, platform, user, model, cwd, *times, *where)
+    return SessionInfo(session_id, title, platform, user, model, cwd, *times, *where, tuple(json.loads(tags)))

@@ -20,6 +20,13 @@ USE = (
 )
 """Inserts what ``spent`` gives, beside the statements of _sessions."""
 
+USE_THEN = (
+    f"INSERT INTO usage (session_id, at, {_NAMES}) SELECT %(session)s, at, {_NAMES} FROM added,"  # noqa: S608 - names of ours
+    " json_to_recordset(%(used)s::json) AS one (at float8, day text, model text, provider text, tool text, input bigint,"
+    " output bigint, cached bigint, reasoning bigint, cost float8, seconds float8, failed boolean)"
+)
+"""Inserts the same with the times that they have, beside the statement of a session that was elsewhere."""
+
 
 def spent(message: Mapping[str, Json]) -> list[dict[str, Any]]:
     """Return the rows of a message as USE takes them."""

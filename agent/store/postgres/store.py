@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent.store._shared import Clock
+from agent.store.postgres._artifacts import PostgresArtifacts
 from agent.store.postgres._changes import PostgresChanges
 from agent.store.postgres._database import CONNECTIONS, PostgresDatabase
 from agent.store.postgres._grants import PostgresAudit, PostgresGrants
@@ -15,6 +16,7 @@ from agent.store.postgres._pruning import count_old, delete, prune, rewrite_prom
 from agent.store.postgres._runs import PostgresInbox, PostgresOrigins, PostgresRuns
 from agent.store.postgres._sessions import PostgresSessions
 from agent.store.postgres._signals import PostgresSignals
+from agent.store.postgres._states import PostgresStates
 from agent.store.postgres._tickets import PostgresTickets
 from agent.store.postgres._usage import PostgresUsage
 from agent.store.postgres.address import Address, require_psycopg
@@ -43,6 +45,8 @@ class _View:
         self._inbox = PostgresInbox(database)
         self._usage = PostgresUsage(database)
         self._origins = PostgresOrigins(database, fence)
+        self._states = PostgresStates(database, fence)
+        self._artifacts = PostgresArtifacts(database, fence)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self._database.address)!r})"
@@ -96,6 +100,14 @@ class _View:
     @property
     def origins(self) -> PostgresOrigins:
         return self._origins
+
+    @property
+    def state(self) -> PostgresStates:
+        return self._states
+
+    @property
+    def artifacts(self) -> PostgresArtifacts:
+        return self._artifacts
 
     @property
     def signals(self) -> PostgresSignals:

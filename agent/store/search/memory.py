@@ -46,6 +46,7 @@ def _fits(info: SessionInfo, at: float, message: Mapping[str, Json], where: Sear
         and (where.cwd is None or f"{info.cwd}/".startswith(f"{where.cwd.rstrip('/')}/"))
         and (where.since is None or at >= where.since)
         and (where.until is None or at < where.until)
+        and set(where.tags).issubset(info.tags)
         and (not where.roles or message.get("role") in where.roles)
     )
 

@@ -16,10 +16,11 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent.store import _damage, _schema
+from agent.store import _damage, _placing, _schema
 from agent.store._codec import Stored, plain, text
 from agent.store._database import Database
 from agent.store._packing import load_message
+from agent.store._shared import tag_in
 from agent.store.search.words import Query, Term, parse, searched, snippet, words_of
 from toolcrib import Principal
 from toolcrib._search import SearchFilter, SearchHit, SearchOrder
@@ -64,7 +65,7 @@ class SqliteSearch:
 
     def __init__(self, store: Database) -> None:
         self._store = store
-        self.path = store.path.with_name(f"{store.path.name}-search")
+        self.path = _placing.index_of(store.path)
         self._opened: Database | None = None
         self._lock = threading.Lock()
 
@@ -295,6 +296,7 @@ def _clauses(where: SearchFilter) -> tuple[str, list[Any]]:
         clauses.append((" AND said_at >= ?", [where.since]))
     if where.until is not None:
         clauses.append((" AND said_at < ?", [where.until]))
+    clauses += [(" AND instr(s.tags, ?)", [tag_in(tag)]) for tag in where.tags]
     return "".join(clause for clause, _ in clauses), [value for _, values in clauses for value in values]
 
 

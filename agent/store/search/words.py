@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from toolcrib._regex import Regex
@@ -22,6 +24,9 @@ _LONGEST = 64
 """Letters of a word that count: pictures and keys in letters and digits would fill an index."""
 _BEFORE = 80
 """Characters of a snippet before what was found."""
+_ASIDE = 40
+"""Characters of a snippet beside what stands together."""
+_MOST_MATCHES = 1_000
 _MOST_TERMS = 32
 
 _CJK = (
@@ -156,10 +161,12 @@ class Snippet(NamedTuple):
 
 
 def snippet(text: str, query: Query, most: int = SNIPPET_CHARS) -> Snippet:
-    """Return the text around the first thing in it that the query names; its beginning where that can't be told."""
+    """Return the text around the place where most of what the query names stands together; its beginning where that can't be
+    told.
+    """
     pattern = _pattern(query)
-    first = pattern.search(text)
-    begin = max(0, (first.start() if first is not None else 0) - _BEFORE)
+    start, end = _together(pattern, text, most - _ASIDE) or (0, 0)
+    begin = max(0, start - min(_BEFORE, max(most - (end - start), _ASIDE) // 2))
     if begin:
         begin = text.find(" ", begin, begin + 20) + 1 or begin
     part = " ".join(text[begin : begin + 4 * most].split())
@@ -169,15 +176,37 @@ def snippet(text: str, query: Query, most: int = SNIPPET_CHARS) -> Snippet:
     return Snippet(f"{lead}{shown}{tail}", marks)
 
 
+def _together(pattern: re.Pattern[str], text: str, room: int) -> tuple[int, int] | None:
+    """Return where the most terms stand within ``room`` characters, the closest of such places; None where none does."""
+    best, place = (0, 0), None
+    near: deque[re.Match[str]] = deque()
+    counts: Counter[int | None] = Counter()
+    for match in islice(pattern.finditer(text), _MOST_MATCHES):
+        near.append(match)
+        counts[match.lastindex] += 1
+        while len(near) > 1 and (match.end() - near[0].start() > room or counts[near[0].lastindex] > 1):
+            first = near.popleft().lastindex
+            counts[first] -= 1
+            if not counts[first]:
+                del counts[first]
+        span = match.end() - near[0].start()
+        rank = len(counts), -span if len(counts) > 1 else 0  # of places with one term the first
+        if rank > best:
+            best, place = rank, (near[0].start(), match.end())
+        if len(counts) == pattern.groups and span <= sum(len(one[0]) + 1 for one in near):
+            break  # side by side
+    return place
+
+
 def _pattern(query: Query) -> re.Pattern[str]:
-    """A pattern of the terms as they are spelled in texts; letters with accents count as those without."""
+    """A pattern of the terms as they are spelled in texts, a group for each; letters with accents count as those without."""
     terms = sorted(query.terms, key=lambda term: -sum(map(len, term.spelled)))
     alternatives = [
         r"[\W_]*".join("".join(_like(char) for char in word) for word in term.spelled)
         + (r"[^\W_]*" if term.begins else r"(?![a-z])")
         for term in terms
     ]
-    return re.compile("|".join(rf"(?<![^\W_])(?:{one})|(?:{one})" for one in alternatives), re.IGNORECASE)
+    return re.compile("|".join(rf"((?<![^\W_])(?:{one})|(?:{one}))" for one in alternatives), re.IGNORECASE)
 
 
 _ACCENTS: Mapping[str, str] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,6 @@ from agent.run import Agent, Crib, Session, assemble
 from toolcrib import ConfigError, ProviderTurn, StateKey, ToolCall, ToolCallContext, ToolcribError, ToolOutput, ToolResult
 from toolcrib.testing import ChatServer, FakeEnvironment, ScriptedSession
 from tools.dispatch.bridge import run_async
-
-
-@pytest.fixture
-def crib(tmp_path: Path) -> Iterator[Crib]:
-    with assemble(project_dir=tmp_path) as made:
-        yield made
 
 
 def run(session: Session, *turns: Any) -> None:

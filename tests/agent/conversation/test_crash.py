@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -37,10 +38,10 @@ from toolcrib.testing import ChatServer, ScriptedSession
 from tools.dispatch.bridge import run_async
 
 FORKS = '''
-import json, os, signal, sys, traceback
+import contextlib, importlib, json, os, signal, sys, traceback
+from pathlib import Path
 from agent.run import Agent
 from agent.store._database import Database
-import agent.models, agent.providers.openai_chat, agent.store.sqlite, httpx  # before the forks: once is enough
 
 def die_at(number, after):
     """SIGKILL before or after the write of that number: before, those that began earlier may or may not be on disk."""
@@ -65,12 +66,20 @@ for line in sys.stdin:
             die_at(job["number"], job["after"])
             with Agent(model="m", base_url=job["url"], project_dir=job["project"]) as agent:
                 agent.ask("go")
+            if not job["number"]:
+                Path(job["state"], "imported").write_text("\\n".join(sys.modules))
         except BaseException:
             traceback.print_exc()
             os._exit(1)
         os._exit(0)
-    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if not job["number"]:
+        for name in Path(job["state"], "imported").read_text().split():
+            with contextlib.suppress(ImportError):  # some names in it are no modules
+                importlib.import_module(name)
+    print(status, flush=True)
 '''
+"""The job with the number 0 lives, and what it imported is imported before the next forks: else each would do it anew."""
 
 
 def responses() -> list[Any]:
@@ -80,9 +89,16 @@ def responses() -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def killed() -> Iterator[Callable[..., int]]:
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., int]]:
     """Run the conversation in a process that dies at the write of that number; the exit code, 0 where it lived."""
-    with subprocess.Popen([sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    folder = tmp_path_factory.mktemp("lives")
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "XDG_DATA_HOME": str(folder)},
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
 
@@ -91,6 +107,8 @@ def killed() -> Iterator[Callable[..., int]]:
             process.stdin.flush()
             return int(process.stdout.readline())
 
+        with ChatServer(*responses()) as server:
+            assert run(url=server.base_url, project=str(folder), state=str(folder / "state"), number=0, after=False) == 0
         yield run
         process.stdin.close()
 

@@ -158,3 +158,31 @@ async def test_a_server_that_keeps_replies_is_not_asked_to_go_on_from_the_old_on
         made = await fork(crib.store, await stored(crib, asked("one"), {**replied("1"), "native": native}))
         (_, reply) = await crib.store.sessions.messages(made.id)
     assert reply["native"]["message"] == {**native["message"], "id": ""}
+
+
+@pytest.mark.parametrize(
+    ("at", "count", "texts", "unanswered"),
+    [
+        (1, None, ["one", "1"], ""),
+        (2, None, ["one", "1"], "two"),
+        (3, None, ["one", "1", "two", "", "results"], ""),
+        (4, None, ["one", "1", "two", "", "results"], ""),
+        (7, 1, ["three", "3"], ""),
+        (5, 1, ["two", "", "results", "2"], ""),
+    ],
+)
+async def test_a_fork_begins_at_a_message(
+    tmp_path: Path, talk: list[dict[str, Any]], at: int, count: int | None, texts: list[str], unanswered: str
+) -> None:
+    with assemble(project_dir=tmp_path) as crib:
+        made = await fork(crib.store, await stored(crib, *talk), count, window=10, at=at)
+        assert (await taken(crib, made), made.unanswered) == (texts, unanswered)
+
+
+async def test_a_message_that_is_not_there_is_no_place_to_fork(tmp_path: Path, talk: list[dict[str, Any]]) -> None:
+    with assemble(project_dir=tmp_path) as crib:
+        info = await stored(crib, *talk)
+        with pytest.raises(ToolcribError, match="no message 8: they are numbered 0 to 7"):
+            await fork(crib.store, info, at=8)
+        with pytest.raises(ToolcribError, match="answered yet up to message 0"):
+            await fork(crib.store, info, at=0)

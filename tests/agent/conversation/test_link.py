@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from agent.conversation.transcript import user_record
 from agent.models import ModelChoice
-from agent.run import Crib, Session, assemble
+from agent.run import Crib, Session
 from toolcrib.testing import ChatServer
-
-
-@pytest.fixture
-def crib(tmp_path: Path) -> Iterator[Crib]:
-    with assemble(project_dir=tmp_path) as made:
-        yield made
 
 
 async def connected(crib: Crib, server: ChatServer) -> Session:

@@ -155,12 +155,6 @@ def test_a_holder_that_was_stopped_writes_nothing_more(tmp_path: Path, worker: C
 # -- in one process ----------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def crib(tmp_path: Path) -> Iterator[Crib]:
-    with assemble(project_dir=tmp_path) as made:
-        yield made
-
-
 def answered(ticket: str, payload: Any, **more: Any) -> Answer:
     return Answer(ticket, payload=payload, by="me", at=time.time(), **more)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,12 +21,6 @@ from agent.retry import RetryPolicy
 from agent.run import Crib, Session, assemble
 from toolcrib import AuthFailed, BadRequest, ContextTooLong, Overloaded, ProviderTurn, RateLimited, StreamEvent, ToolCall
 from toolcrib.testing import ScriptedSession
-
-
-@pytest.fixture
-def crib(tmp_path: Path) -> Iterator[Crib]:
-    with assemble(project_dir=tmp_path) as made:
-        yield made
 
 
 def run(crib: Crib, provider: Any, emit: Any = lambda event: None, text: str = "go", **limits: Any) -> RunResult:

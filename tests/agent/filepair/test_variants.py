@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,18 +17,12 @@ from agent.filepair.htmltext import find_html
 from agent.filepair.state import VariantFile
 from agent.filepair.variants import Variant, VariantOutcome, VariantSettings, run_variants
 from agent.models import ModelChoice
-from agent.run import Crib, assemble
+from agent.run import Crib
 from toolcrib import ProviderTurn, StreamEvent, ToolCall, ToolcribError
 from toolcrib.testing import ChatServer, Response, ScriptedSession
 from tools.dispatch.bridge import run_async
 
 PAGE = "<html>\n" + "".join(f"<p>line {number}</p>\n" for number in range(30)) + "</html>"
-
-
-@pytest.fixture
-def crib(tmp_path: Path) -> Iterator[Crib]:
-    with assemble(project_dir=tmp_path) as made:
-        yield made
 
 
 class Streams(ScriptedSession):

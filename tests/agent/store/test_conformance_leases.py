@@ -11,7 +11,9 @@ import pytest
 
 from agent.store._owner import new_owner
 from toolcrib import Answer, LeaseLost, StoreFailed, SuspendTicket, ToolCall, ToolCallStatus, ToolResult
-from toolcrib._store import AuditEntry, Fence, Grant, InboxItem, Lease, RunRecord, Store, TicketRecord
+from toolcrib._artifacts import ArtifactStore
+from toolcrib._state import StateStore, StateWrite
+from toolcrib._store import AuditEntry, Fence, Grant, InboxItem, Lease, RunRecord, SessionInfo, Store, TicketRecord
 from toolcrib._undo import ChangeStep, FileChange
 
 S = ToolCallStatus
@@ -100,6 +102,8 @@ WRITES: dict[str, Callable[[Store], Awaitable[Any]]] = {
     "audit.record": lambda store: store.audit.record(AuditEntry(1.0, "s", "c", "x", "approved", "me")),
     "sessions.create": lambda store: store.sessions.create("late", platform="cli", user="me"),
     "sessions.update": lambda store: store.sessions.update("s", title="late"),
+    "sessions.label": lambda store: store.sessions.label("s", title="late", tags=["late"]),
+    "sessions.add": lambda store: store.sessions.add(SessionInfo("late", "", "cli", "me", "", "", 1.0, 1.0, 1), [SAID]),
     "sessions.append": lambda store: store.sessions.append("s", SAID),
     "sessions.append_many": lambda store: store.sessions.append_many("s", [SAID, SAID]),
     "changes.begin": lambda store: store.changes.begin(ChangeStep("s", 1, "c", "x", 1.0, (FileChange("/a", "", None, None),))),
@@ -109,6 +113,9 @@ WRITES: dict[str, Callable[[Store], Awaitable[Any]]] = {
     "changes.prune": lambda store: store.changes.prune(1e12),
     "runs.commit": lambda store: store.runs.commit(run_of(step=2), messages=[SAID]),
     "origins.remember": lambda store: store.origins.remember("s", {"/a": 1}),
+    "state.write": lambda store: store.state.write([StateWrite("session", "s", "late", 1)]),
+    "artifacts.put": lambda store: store.artifacts.put("s", b"late"),
+    "artifacts.share": lambda store: store.artifacts.share("other", "s"),
     "recover": lambda store: store.recover("s"),
 }
 
@@ -127,6 +134,8 @@ async def everything(store: Store) -> list[Any]:
         await store.changes.untold("s"),
         await store.runs.get("r"),
         await store.origins.of("s"),
+        await store.state.of("session", "s"),
+        await store.artifacts.of("s"),
     ]
 
 
@@ -138,6 +147,7 @@ async def fill(store: Store) -> None:
     await store.changes.begin(ChangeStep("s", 1, "c", "x", 1.0, (FileChange("/a", "", None, None),), kind="undo"))
     await store.runs.commit(run_of())
     await store.origins.remember("s", {"/b": 2})
+    await store.artifacts.put("other", b"x")
 
 
 def test_every_write_of_a_view_is_tried() -> None:
@@ -147,12 +157,13 @@ def test_every_write_of_a_view_is_tried() -> None:
     guarded = {
         "ledger": _store.CallLedger, "tickets": _store.TicketStore, "grants": _store.GrantStore, "audit": _store.AuditLog,
         "sessions": _store.SessionStore, "changes": _undo.ChangeJournal, "runs": _store.RunStore, "origins": _store.OriginStore,
+        "state": StateStore, "artifacts": ArtifactStore,
     }  # fmt: skip
     reads = {
         "ledger.get", "ledger.calls", "tickets.get", "tickets.pending", "tickets.of_call", "tickets.due", "grants.all",
         "audit.entries", "sessions.messages", "sessions.prompt", "sessions.get", "sessions.latest", "sessions.list",
         "changes.steps", "changes.sessions", "changes.untold", "runs.get", "runs.current", "runs.parked", "runs.unfinished",
-        "origins.of", "origins.copies",
+        "origins.of", "origins.copies", "state.of", "artifacts.get", "artifacts.of",
     }  # fmt: skip
     open_to_all = {"tickets.settle", "tickets.reminded"}
     names = {f"{member}.{name}" for member, of in guarded.items() for name in vars(of) if not name.startswith("_")}

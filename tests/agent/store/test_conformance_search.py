@@ -82,6 +82,21 @@ async def test_filters(store: Store) -> None:
         assert sorted(name for name, _ in await found(store, "word", where=where)) == [*sessions], where
 
 
+async def test_tags_narrow_a_search(store: Store) -> None:
+    for session, tags in (("a", ["web", "urgent"]), ("b", ["web"]), ("c", []), ("d", ["we", "b\ud800"])):
+        await say(store, session, "one word")
+        await store.sessions.label(session, tags=tags)
+    for tags, sessions in (
+        (["web"], "ab"),
+        (["urgent", "web"], "a"),
+        (["we"], "d"),
+        (["b\ud800"], "d"),
+        (["eb"], ""),
+        ([], "abcd"),
+    ):
+        assert sorted(name for name, _ in await found(store, "word", where=SearchFilter(tags=tags))) == [*sessions], tags
+
+
 async def test_the_local_person_is_one_wherever_from(store: Store) -> None:
     for platform, user in (("cli", ""), ("api", ""), ("telegram", ""), ("cli", "ann")):
         await say(store, f"{platform}-{user}", "one word", platform=platform, user=user)
@@ -173,6 +188,31 @@ def test_a_snippet_shows_what_was_found() -> None:
     assert shown.text.endswith(" …")
     assert snippet("a Café, cafeteria", parse("cafe")).marks == ((2, 6),)
     assert snippet("caFeBar x", parse("bar")).marks == ((4, 7),)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "staging database listens",
+        '"staging database" port',
+        "staging data* OR nothing listens",
+        "Listens Staging",
+        "\u8caf staging",
+    ],
+)
+def test_a_snippet_shows_where_most_words_stand_together(query: str) -> None:
+    scattered = "staging came first; " + "the database was a word, " * 40 + "and it listens here, port or not. " + "x " * 200
+    text = f"{scattered}The staging database listens on port 54329, \u8caf. {scattered}"
+    shown = snippet(text, parse(query)).text
+    assert "The staging database listens on port 54329" in shown
+    assert len(shown) < 250
+
+
+def test_a_snippet_of_words_that_stand_far_apart_has_some() -> None:
+    text = "alpha " + "x " * 500 + "beta " + "x " * 500 + "gamma delta"
+    assert "gamma delta" in snippet(text, parse("alpha beta gamma delta")).text
+    assert snippet(text, parse("beta alpha")).text.startswith("alpha x")
+    assert snippet("a " * 100_000, parse("a b c")).text.startswith("a a a")
 
 
 def test_of_a_long_text_both_ends_are_searched() -> None:

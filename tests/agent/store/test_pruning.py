@@ -10,10 +10,25 @@ from pathlib import Path
 
 from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, SuspendTicket, ToolCall, ToolCallStatus, ToolResult
+from toolcrib._state import StateWrite
 from toolcrib._store import AuditEntry, Grant, InboxItem, RunRecord, TicketRecord
 from toolcrib._undo import ChangeStep, FileChange
 
-TABLES = ("sessions", "messages", "calls", "tickets", "audit", "grants", "steps", "runs", "inbox", "origins", "usage")
+TABLES = (
+    "sessions",
+    "messages",
+    "calls",
+    "tickets",
+    "audit",
+    "grants",
+    "steps",
+    "runs",
+    "inbox",
+    "origins",
+    "usage",
+    "state",
+    "artifacts",
+)
 
 
 def counts(file: Path) -> dict[str, int]:
@@ -52,6 +67,8 @@ async def fill(store: SqliteStore, session: str, at: float, *, ends: bool = True
     answer = {"role": "assistant", "text": "", "usage": {"input": 1}, "model": f"a secret of {session}"}
     await store.runs.commit(run, messages=[answer], taken=[item.id])
     await store.origins.remember(session, {f"/a secret of {session}": 1})
+    await store.artifacts.put(session, f"a secret of {session}".encode())
+    await store.state.write([StateWrite("session", session, "n", f"a secret of {session}")])
 
 
 async def test_old_sessions_go_with_all_that_was_theirs(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from agent.store._codec import dump, dump_call, dump_result
 from agent.store.repair import Repaired, examine, repair
 from agent.store.sqlite import SqliteStore
 from toolcrib import StoreFailed, SuspendTicket, ToolCall, ToolCallStatus, ToolResult
+from toolcrib._state import StateWrite
 from toolcrib._store import Fence, Grant, InboxItem, RunRecord, TicketRecord
 from toolcrib._undo import ChangeStep, FileChange, FileState
 
@@ -318,6 +319,25 @@ async def test_usage_is_read_again(open_file: Open, used: Path) -> None:
     after = open_file()
     assert await after.usage.sums() == before
     after.close()
+
+
+async def test_state_and_what_refers_to_artifacts_are_read_again(open_file: Open, used: Path) -> None:
+    """No other table's rows have their shapes; of a value that was written twice the newer is taken."""
+    with closing(open_file()) as store:
+        await store.artifacts.put("session-0", b"x" * 50_000)
+        for number in range(300):
+            await store.state.write([StateWrite("session", "session-0", f"n{number % 7}", noise(number))])
+        await store.state.write([StateWrite("principal", "chat:ada", "n", {"a": 1}), StateWrite("profile", "", "n", None)])
+        before = await store.artifacts.of("session-0"), await store.state.of("session", "session-0")
+        shared = await store.state.of("principal", "chat:ada"), await store.state.of("profile", "")
+    used.write_bytes(b"\0" * 512 + used.read_bytes()[512:])
+    saved = mended(used).saved
+    assert (saved["state"], saved["artifacts"]) == (9, 1)
+    with closing(open_file()) as after:
+        assert (await after.artifacts.of("session-0"), await after.state.of("session", "session-0")) == before
+        assert (await after.state.of("principal", "chat:ada"), await after.state.of("profile", "")) == shared
+        (digest,) = before[0]
+        assert await after.artifacts.get("session-0", digest) == b"x" * 50_000
 
 
 async def test_a_part_of_a_file_gives_a_part_of_its_rows_and_says_how_many(open_file: Open, used: Path) -> None:

@@ -39,6 +39,7 @@ from toolcrib import (
     ToolStatus,
     WritesFile,
 )
+from toolcrib._state import StateValue
 from toolcrib.testing import call_tool
 from tools.dispatch.bridge import run_async
 from tools.dispatch.scope import CallScope
@@ -286,7 +287,7 @@ def test_state_changes_are_seen_by_the_next_call_and_not_by_the_snapshot(bench: 
 
     def count(args: Any, ctx: ToolCallContext) -> ToolOutput:
         before = ctx.state(key) or 0
-        bench.scope.change_state({"other": 1})
+        bench.scope.take_state({"other": StateValue(1, 1)})
         assert "other" not in ctx.snapshot or before
         return ToolOutput(ToolResult.success("t", before), [("count", before + 1)])
 
@@ -298,13 +299,13 @@ def test_changes_of_state_from_two_threads_are_both_there(bench: Any) -> None:
     class Slow(UserDict[str, Any]):
         """While it is being read, another thread changes the state too."""
 
-        def keys(self) -> Any:
+        def items(self) -> Any:
             other.start()
             other.join(0.2)  # where it has to wait for us, it comes after us
-            return super().keys()
+            return super().items()
 
-    other = threading.Thread(target=lambda: bench.scope.change_state({"theirs": 1}))
-    bench.scope.change_state(Slow(ours=1))
+    other = threading.Thread(target=lambda: bench.scope.take_state({"theirs": StateValue(1, 1)}))
+    bench.scope.take_state(Slow(ours=StateValue(1, 1)))
     other.join()
     assert bench.scope.state == {"ours": 1, "theirs": 1}
 

@@ -43,7 +43,7 @@ def _unplaced(kind: str) -> dict[str, dict[str, Any]]:
     """Return the rows with names of places in them, such as ``{home}``."""
     found: dict[str, dict[str, Any]] = {}
     for file in sorted((HERE / kind).glob("*.yaml")):
-        for row in yaml.safe_load(file.read_text("utf-8")):
+        for row in _load(file):
             name = f"{file.stem}/{row['name']}"
             assert name not in found, f"two rows have the name {name}"
             found[name] = _row(row)
@@ -58,13 +58,18 @@ def elsewhere(kind: str) -> dict[str, dict[str, Any]]:
     own, whose class is ``elsewhere``.
     """
     found: dict[str, dict[str, Any]] = {}
-    for entry in yaml.safe_load((HERE / "elsewhere" / f"{kind}.yaml").read_text("utf-8")):
+    for entry in _load(HERE / "elsewhere" / f"{kind}.yaml"):
         only, _, name = (entry if isinstance(entry, str) else f"elsewhere/{entry['name']}").rpartition(":")
         row = _unplaced(kind)[name] if isinstance(entry, str) else _row(entry)
         for backend in [only] if only else BACKENDS:
             assert f"{backend}:{name}" not in found, f"two rows have the name {name}"
             found[f"{backend}:{name}"] = row
     return found
+
+
+def _load(file: Path) -> Any:
+    """Read a file of rows, by the reader in C where it is there: each process of a test run reads all rows."""
+    return yaml.load(file.read_text("utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
 
 
 def known() -> frozenset[str]:

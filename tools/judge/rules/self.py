@@ -72,6 +72,7 @@ _GRANTS = frozenset(
         "login",
         "undo",
         "memory",  # also what it shows: another principal's session must not read it
+        "sessions",
     ]
 )
 _VALUED = frozenset({"--profile", "--platform", "--project"})
@@ -88,8 +89,6 @@ def _is_change(given: list[str]) -> bool:
         return False
     if given[0] in _GRANTS:
         return not (given[0] in ("approvals", "approval", "grants") and (len(given) == 1 or given[1] in _LISTS))
-    if given[0] == "sessions":
-        return given[1:2] == ["prune"]
     if given[0] == "env":  # other sessions' places
         return bool(_ENDS.intersection(given[1:2]))
     return given[0] in _NOUNS and any(word in _VERBS for word in given[1:3])
@@ -164,6 +163,8 @@ RULES = (
             "toolcrib grants add x",
             "toolcrib undo --turn 3",
             "toolcrib sessions prune --older-than 1d",
+            "toolcrib sessions",
+            "toolcrib sessions show 4f1c",
             "toolcrib memory forget x --yes",
             "toolcrib memory",
             "toolcrib approvals answer 81aa --scope once",
@@ -173,7 +174,6 @@ RULES = (
             "toolcrib approvals",
             "toolcrib explain 'rm -rf /'",
             "toolcrib config show",
-            "toolcrib sessions show prune",
             "toolcrib approvals list",
             "toolcrib toolsets diff coding safe",
             "toolcrib plugins info x",

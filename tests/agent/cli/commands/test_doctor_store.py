@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sqlite3
@@ -249,3 +250,79 @@ def test_another_program_s_database_is_not_called_sound(run: Any, store_file: Pa
     done = run("doctor", "--repair-store", "--yes")
     assert done.code == 2
     assert "is a database of another program, and was left as it is" in done.err
+
+
+@pytest.fixture
+def artifacts(store_file: Path) -> tuple[Path, list[bytes]]:
+    """The file of artifacts beside the store, with its backup, and what is in it."""
+    store = SqliteStore(store_file, backups=True)
+    (session,) = run_async(store.sessions.list())
+    kept = [f"large result {number} ".encode() * 5_000 + os.urandom(3_000) for number in range(6)]
+    for data in kept[:4]:
+        run_async(store.artifacts.put(session.id, data))
+    store.close()
+    store = SqliteStore(store_file, backups=True)
+    for data in kept[4:]:
+        run_async(store.artifacts.put(session.id, data))
+    store.close()
+    return store_file.with_name("toolcrib.db-artifacts"), kept
+
+
+def readable(store_file: Path) -> int:
+    """Return how many of the session's artifacts can be read."""
+    store = SqliteStore(store_file)
+    try:
+        (session,) = run_async(store.sessions.list())
+        return sum(
+            run_async(store.artifacts.get(session.id, one)) is not None for one in run_async(store.artifacts.of(session.id))
+        )
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("damage", ["a content", "no header", "emptied"])
+def test_artifacts_are_checked_by_digest_and_saved(run: Any, store_file: Path, artifacts: Any, damage: str) -> None:
+    """Each says itself whether it is whole; what the file lost is taken from its backup."""
+    path, kept = artifacts
+    assert run("doctor").code == 0
+    if damage == "a content":
+        with closing(sqlite3.connect(path)) as connection, connection:
+            digest = hashlib.sha256(kept[5]).hexdigest()
+            connection.execute("UPDATE contents SET body = CAST(body || 'x' AS BLOB) WHERE digest = ?", (digest,))
+            connection.execute("UPDATE contents SET body = CAST(substr(body, 2) AS BLOB) WHERE digest = ?", (digest,))
+    else:
+        path.write_bytes(bytes(100) + path.read_bytes()[100:] if damage == "no header" else b"")
+    done = run("doctor")
+    assert done.code == 1
+    assert f"✗ {path} is " in done.out
+    done = run("doctor", "--repair-store", "--yes")
+    assert (done.code, done.err) == (0, "")
+    assert f"repaired {path} with what is whole in it and in its backup\n" in done.out
+    saved = {"a content": 5, "no header": 6, "emptied": 4}[damage]
+    assert f"  saved: {saved} artifacts\n" in done.out
+    assert ("  lost: " in done.out) is (saved < 6)
+    assert readable(store_file) == saved
+    done = run("doctor")
+    assert done.code == 0
+    gone = (
+        f"· {6 - saved} large result{'' if saved == 5 else 's'} of sessions can't be read any more: {path} has not the contents"
+    )
+    assert (gone in done.out) is (saved < 6)
+    assert run("doctor", "--repair-store").out.startswith("nothing is damaged")
+
+
+def test_a_damaged_search_index_is_a_note_and_is_removed(run: Any, store_file: Path) -> None:
+    store = SqliteStore(store_file)
+    found = run_async(store.search.find("write"))
+    store.close()
+    index = store_file.with_name("toolcrib.db-search")
+    index.write_bytes(b"no database" * 500)
+    done = run("doctor")
+    assert done.code == 0
+    assert f"· {index} is not a database" in done.out
+    done = run("doctor", "--repair-store", "--yes")
+    assert f"removed {index}, which holds nothing of its own: the next search makes it anew\n" in done.out
+    assert not index.exists()
+    store = SqliteStore(store_file)
+    assert run_async(store.search.find("write")) == found != []
+    store.close()

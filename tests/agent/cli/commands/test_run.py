@@ -77,6 +77,43 @@ def test_a_configured_text_protocol_stays_where_a_server_is_named(ask: Any, conf
         assert [sent for sent in server.requests if "tools" in sent] == []
 
 
+REPORTS = """
+import toolcrib
+from toolcrib import ProgressStatus
+
+def build(args, ctx):
+    ctx.report_progress(ProgressStatus.RUNNING, "half", 0.5)
+    ctx.report_activity("plan", {"left": [1, float("nan")]})
+    ctx.report_activity_delta("plan", {"op": "add", "path": "/left/-", "value": "ä"})
+    ctx.report_progress(ProgressStatus.DONE)
+    return "built"
+
+@toolcrib.hookimpl
+def register_tools(registry):
+    registry.register("build", "terminal", {"description": "Build."}, build)
+"""
+
+
+def test_json_lines_have_what_calls_report(ask: Any, user_plugin: Any) -> None:
+    """002-15 .. 002-17: with the call's id, changes applied, the last before the call's end."""
+    user_plugin("build", REPORTS)
+    with ChatServer(ChatServer.calls(("build", {}), ids=["c9"]), ChatServer.text("Done.")) as server:
+        done = ask(server, "go", "--json")
+    told = [one for one in events(done) if one["type"].startswith("tool_") and one["type"] != "tool_call_delta"]
+    assert (told[0]["type"], told[-1]["type"]) == ("tool_started", "tool_finished")
+    assert of_type(done, "tool_progress")[-1] == {"v": 2, "type": "tool_progress", "id": "c9", "status": "done", "message": ""}
+    (*_, plan) = of_type(done, "tool_activity")
+    assert plan == {"v": 2, "type": "tool_activity", "id": "c9", "activity": "plan", "content": {"left": [1, None, "ä"]}}
+
+
+def test_json_lines_have_what_a_command_prints_meanwhile(ask: Any) -> None:
+    command = {"command": "echo one; sleep 0.5; echo two"}
+    with ChatServer(ChatServer.calls(("terminal", command), ids=["c9"]), ChatServer.text("Done.")) as server:
+        done = ask(server, "go", "--json")
+    first, *_ = of_type(done, "tool_activity")
+    assert (first["id"], first["activity"], first["content"]) == ("c9", "terminal-output", {"text": "one\n"})
+
+
 def test_json_lines_tell_it_all(ask: Any) -> None:
     """004-2, 004-3, 004-11: deltas as they come, ids that are fresh in each turn, one id for all events of a call."""
     with ChatServer(

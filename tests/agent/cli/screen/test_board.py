@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pyte
+import pytest
 
 from agent.cli.liveview import LiveView
 from agent.cli.screen.board import Board
@@ -14,8 +15,8 @@ from agent.cli.screen.draft import DraftRows, Pastes, draft_rows, said_rows
 from agent.cli.screen.markdown import Markdown
 from agent.cli.screen.painter import BEGIN, END, Painter
 from agent.cli.screen.themes import Theme
-from agent.events import TextDelta, ToolFinished, ToolStarted, TurnFinished
-from toolcrib import ActivityEvent, ExecutedCall, ToolCall, ToolCallStatus, ToolResult
+from agent.events import Event, TextDelta, ToolActivity, ToolFinished, ToolProgressed, ToolStarted, TurnFinished
+from toolcrib import ExecutedCall, ToolCall, ToolCallStatus, ToolResult
 
 SIZE = (60, 20)
 TEXT = "".join(
@@ -98,7 +99,7 @@ def test_a_call_lives_and_then_stays() -> None:
         call = ToolCall("1", "terminal", {"command": "make"})
         scene.view(ToolStarted(call, "💻"))
         scene.now = 3.0
-        scene.view.activity(ActivityEvent("1", "terminal-output", {"text": "one\x1b[2J\ntwo\n"}))
+        scene.view(ToolActivity("1", "terminal-output", {"text": "one\x1b[2J\ntwo\n"}))
         scene.board.frame()
         living, _ = replayed(scene.frames)
         data = {"output": "", "exit_code": 0, "where": "local"}
@@ -114,17 +115,48 @@ def test_a_call_lives_and_then_stays() -> None:
     assert "two" not in lines
 
 
-def test_progress_is_a_bar() -> None:
-    async def play() -> list[str]:
-        scene = Scene()
-        scene.board.begin()
-        scene.view(ToolStarted(ToolCall("1", "x", {}), ""))
-        content = {"schema": "tool-call-progress.v1", "status": "running", "message": "half of it", "progress": 0.5}
-        scene.view.activity(ActivityEvent("1", "tool-call-progress", content))
-        scene.board.frame()
-        return replayed(scene.frames)[0]
+async def shown(*events: Event) -> list[str]:
+    """Return the rows below the line of a call that reported this."""
+    scene = Scene()
+    scene.board.begin()
+    scene.view(ToolStarted(ToolCall("1", "x", {}), ""))
+    for event in events:
+        scene.view(event)
+    scene.board.frame()
+    lines = [line.strip() for line in replayed(scene.frames)[0]]
+    return lines[1 : lines.index(">")]
 
-    assert asyncio.run(play())[1].strip() == "██████████░░░░░░░░░░ 50 % half of it"
+
+BAR = "██████████░░░░░░░░░░"
+
+
+@pytest.mark.parametrize(
+    ("progress", "row"),
+    [
+        (ToolProgressed("1", "running", "half of it", 0.5), f"{BAR} 50 % half of it"),
+        (ToolProgressed("1", "running", "", 0.999), f"{'█' * 20} 99 %"),
+        (ToolProgressed("1", "done", "", 1.0), f"{'█' * 20} 100 % done"),
+        (ToolProgressed("1", "failed", "no room", 0.5), f"{BAR} 50 % failed: no room"),
+        (ToolProgressed("1", "running", "file \x1b[2J\u202e 7"), "file ^[[2J\\u202e 7"),
+        (ToolProgressed("1", "running", "", None, 1_234), "1,234 reports of its work"),
+    ],
+)
+def test_progress_is_a_bar_or_words(progress: ToolProgressed, row: str) -> None:
+    """002-17: without a share there is no bar, and a hostile message moves no cursor."""
+    assert asyncio.run(shown(progress)) == [row]
+
+
+def test_an_activity_takes_the_place_of_the_one_before() -> None:
+    """002-15"""
+    plan = [ToolActivity("1", "plan", {"step": step, "of": 3}) for step in (1, 2)]
+    assert asyncio.run(shown(*plan)) == ["plan:", "step: 2", "of: 3"]
+    several = [ToolActivity("1", "plan", "checked\x07"), ToolProgressed("1", "running", "", 0.5), ToolActivity("2", "other", "x")]
+    assert asyncio.run(shown(*several)) == [f"{BAR} 50 %", "plan: checked^G"]
+
+
+def test_what_a_call_shows_is_a_few_rows() -> None:
+    many = [ToolActivity("1", f"a{number}", [f"line {line}" for line in range(30)]) for number in range(20)]
+    assert asyncio.run(shown(*many)) == ["a0:", "line 0", "line 1", "line 2", "… 27 more", "a1:"]
 
 
 def test_drafts() -> None:

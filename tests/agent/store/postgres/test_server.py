@@ -276,6 +276,7 @@ async def test_ids_and_paths_may_be_longer_than_an_index_takes(url: str, open_st
 
 async def test_old_sessions_go_with_all_that_was_theirs(url: str, open_store: Open) -> None:
     from toolcrib import Answer, SuspendTicket, ToolCall, ToolCallStatus, ToolResult
+    from toolcrib._state import StateWrite
     from toolcrib._store import AuditEntry, Grant, RunRecord, TicketRecord
     from toolcrib._undo import ChangeStep, FileChange
 
@@ -295,6 +296,8 @@ async def test_old_sessions_go_with_all_that_was_theirs(url: str, open_store: Op
         await store.grants.add(Grant(f"g-{session}", "session", "k", "/", session_id=session))
         await store.changes.begin(ChangeStep(session, 1, "c", "patch", at, (FileChange("/a", "local", None, None),)))
         await store.origins.remember(session, {"/a": 1})
+        await store.artifacts.put(session, session.encode())
+        await store.state.write([StateWrite("session", session, "n", 1), StateWrite("principal", "p", "n", 1)])
         status: Any = "parked" if session == "parked" else "ended"
         answer = {"role": "assistant", "text": "", "usage": {"input": 1}}
         await store.runs.commit(RunRecord(f"r-{session}", session, status, 1, {}), messages=[answer])

@@ -84,12 +84,6 @@ def start(engine: Any, folder: Path, eventually: Eventually) -> Iterator[Callabl
         yield start
 
 
-@pytest.fixture
-def client(engine: Any) -> Iterator[docker.DockerClient]:
-    with contextlib.closing(docker.DockerClient(engine.host)) as client:
-        yield client
-
-
 def run(env: Environment, command: str) -> tuple[str, str]:
     outcome = asyncio.run(env.execute(ExecRequest(command, timeout=120)))
     return (outcome.stdout.head + outcome.stderr.head).decode(), outcome.notice

@@ -22,12 +22,6 @@ pytestmark = pytest.mark.xdist_group("docker")
 Eventually = Callable[[Callable[[], object]], None]
 
 
-@pytest.fixture
-def client(engine: Any) -> Iterator[docker.DockerClient]:
-    with contextlib.closing(docker.DockerClient(engine.host)) as client:
-        yield client
-
-
 def _names(client: docker.DockerClient) -> set[str]:
     return {each["Names"][0].lstrip("/") for each in client.api.containers(all=True)}
 

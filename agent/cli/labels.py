@@ -1,0 +1,95 @@
+"""What a person calls a session: its title and its tags."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from agent.cli.app import OK
+from agent.cli.escape import tame
+from agent.cli.stories import ID_CHARS, marks_of
+from toolcrib import ToolcribError
+from toolcrib._regex import Regex
+
+if TYPE_CHECKING:
+    import argparse
+
+    from agent.crib import Crib
+    from toolcrib._store import SessionInfo, SessionStore
+
+_TAG = Regex(r"\w[\w./:-]{0,63}")
+_TITLE_CHARS = 200
+_MOST_TAGS = 30
+
+
+def title_from(words: str) -> str:
+    """Return a title on one line. Raises ToolcribError for one that says nothing, or too much."""
+    title = " ".join(words.split())
+    if not title or not any(char.isprintable() and not char.isspace() for char in title):
+        raise ToolcribError("say which title: some words that name what the session is about")
+    if len(title) > _TITLE_CHARS:
+        raise ToolcribError(f"a title has at most {_TITLE_CHARS} characters, and this one {len(title)}")
+    return title
+
+
+def tag_from(word: str) -> str:
+    """Return a tag as it is kept, without the # that lists show before it. Raises ToolcribError for what can be none."""
+    word = word.removeprefix("#")
+    if not _TAG.fullmatch(word):
+        raise ToolcribError(
+            f"{tame(word)!r} is no tag: one word of at most 64 letters, digits and . _ / : - such as web or release/1.2"
+        )
+    return word
+
+
+def changed_tags(tags: Sequence[str], words: Iterable[str]) -> list[str]:
+    """Return tags after ``+a`` or ``a``, which adds one, and ``-b``, which takes one off. Raises ToolcribError."""
+    kept = list(tags)
+    for word in words:
+        tag = tag_from(word.removeprefix("+") if word[:1] == "+" else word.removeprefix("-"))
+        if word[:1] != "-":
+            kept += [] if tag in kept else [tag]
+        elif tag not in kept:
+            raise ToolcribError(f"it has no tag {tag!r}; it has {', '.join(map(tame, tags)) or 'none'}")
+        else:
+            kept.remove(tag)
+    if len(kept) > _MOST_TAGS:
+        raise ToolcribError(f"a session has at most {_MOST_TAGS} tags")
+    return kept
+
+
+async def rename(sessions: SessionStore, session_id: str, words: str) -> str:
+    """Give a session a title, and return it. Raises ToolcribError, and StoreFailed."""
+    title = title_from(words)
+    await sessions.label(session_id, title=title)
+    return title
+
+
+async def rename_stored(crib: Crib, args: argparse.Namespace) -> int:
+    """Give the session that the command line names the title that it gives. Raises ToolcribError, and StoreFailed."""
+    if not args.id or not args.words:
+        raise ToolcribError("say which, and its title: toolcrib sessions rename ID TITLE")
+    info = await crib.find_session(args.id)
+    title = await rename(crib.store.sessions, info.id, " ".join(args.words))
+    _tell(args, info, title, info.tags)
+    return OK
+
+
+async def tag_stored(crib: Crib, args: argparse.Namespace) -> int:
+    """Change the tags of the session that the command line names. Raises ToolcribError, and StoreFailed."""
+    words = [*args.words, *(f"-{tag}" for tag in args.without)]
+    if not args.id or not words:
+        raise ToolcribError("say which, and its tags: toolcrib sessions tag ID +this -that")
+    info = await crib.find_session(args.id)
+    tags = changed_tags(info.tags, words)
+    await crib.store.sessions.label(info.id, tags=tags)
+    _tell(args, info, info.title, tags)
+    return OK
+
+
+def _tell(args: argparse.Namespace, info: SessionInfo, title: str, tags: Sequence[str]) -> None:
+    if args.json:
+        print(json.dumps({"id": info.id, "title": title, "tags": list(tags)}, ensure_ascii=False))
+    else:
+        print(f"{info.id[:ID_CHARS]}  {tame(title)}{marks_of(tags)}")

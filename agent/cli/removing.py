@@ -1,0 +1,126 @@
+"""``toolcrib sessions delete`` and ``prune``: what goes with a session, and what is asked before."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from agent.cli.app import FAILED, OK
+from agent.cli.drafts import forget_before, forget_of
+from agent.cli.escape import one_line, tame
+from agent.cli.stories import ID_CHARS, ago
+from agent.cli.storing import kept_damaged
+from agent.cli.terminal import confirm_by_word, is_interactive
+from agent.config import state_dir
+from toolcrib import ToolcribError
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+    from agent.crib import Crib
+    from toolcrib._store import SessionInfo
+
+_LARGEST = 64 * 1024 * 1024
+"""Bytes of an export that is read."""
+
+
+async def delete(crib: Crib, args: argparse.Namespace) -> int:
+    """Delete the sessions that are named, after a yes. FAILED for a no, and where one of them stays."""
+    if not args.id:
+        raise ToolcribError("say which: toolcrib sessions delete ID ...")
+    named = {info.id: info for info in [await crib.find_session(prefix) for prefix in (args.id, *args.words)]}
+    lines = [_line(info) for info in named.values()]
+    if not args.yes and not args.json:
+        print("\n".join(lines))
+    each = "this session" if len(named) == 1 else f"these {len(named)} sessions"
+    question = f"Delete {each} for good, with the calls, who agreed to them, what can be undone, and what was typed and not sent?"
+    if not _agreed(args, question):
+        return FAILED
+    used = [name for name in named if await crib.store.leases.holder(name) is not None]
+    deleted = await crib.delete_sessions([name for name in named if name not in used])
+    forget_of(state_dir() / "drafts", deleted)
+    kept = [name for name in named if name not in deleted]
+    copies, damaged = exports_of(deleted), kept_damaged(crib.config)
+    if args.json:
+        told = {"deleted": list(deleted), "kept": kept, "exports": list(map(str, copies)), "damaged": damaged}
+        print(json.dumps(told, ensure_ascii=False))
+        return FAILED if kept else OK
+    print(f"deleted: {_count(len(deleted))}")
+    for name in kept:
+        print(
+            f"{name[:ID_CHARS]} stays: it is at work, or something waits for it; `toolcrib approvals` lists that", file=sys.stderr
+        )
+    if copies:
+        print("not deleted: files that they were exported into")
+        print("\n".join(f"  {tame(str(path))}" for path in copies))
+    _tell_of_damaged(damaged)
+    return FAILED if kept else OK
+
+
+async def prune(crib: Crib, args: argparse.Namespace) -> int:
+    """Forget the sessions that were not used for long, after a yes."""
+    if args.older_than is None or args.id:
+        raise ToolcribError("say how old: toolcrib sessions prune --older-than 90d")
+    before = time.time() - args.older_than
+    number = await crib.store.old(before)
+    which = "(Those of `toolcrib call`, which are in no list, are counted too.)"
+    if args.dry_run:
+        print(json.dumps({"old": number}) if args.json else f"would be forgotten: {_count(number)} {which}")
+        return OK
+    question = f"Forget {_count(number)} for good, with their calls and what can be undone of them? {which}"
+    if number and not _agreed(args, question):
+        return FAILED
+    number = await crib.store.prune(before)
+    forget_before(state_dir() / "drafts", before)
+    damaged = kept_damaged(crib.config)
+    if args.json:
+        print(json.dumps({"forgotten": number, "damaged": damaged} if damaged else {"forgotten": number}))
+        return OK
+    print(f"forgotten: {_count(number)}")
+    _tell_of_damaged(damaged)
+    return OK
+
+
+def exports_of(session_ids: Collection[str]) -> Sequence[Path]:
+    """Return the files that one of these sessions was exported into, as far as that is known."""
+    from agent.exporting import exports
+
+    return [path for path in exports() if session_ids and _names(path, session_ids)]
+
+
+def _names(path: Path, session_ids: Collection[str]) -> bool:
+    try:
+        if not path.is_file() or path.stat().st_size > _LARGEST:
+            return False
+        text = path.read_text("utf-8", errors="replace")
+    except OSError:
+        return False
+    return any(name in text for name in session_ids)
+
+
+def _agreed(args: argparse.Namespace, question: str) -> bool:
+    """Ask, unless --yes says so. Raises ToolcribError where nobody can be asked."""
+    if args.yes:
+        return True
+    if not is_interactive():
+        raise ToolcribError(f"{question} Nobody can be asked here: add --yes")
+    return confirm_by_word(question)
+
+
+def _line(info: SessionInfo) -> str:
+    count = f"{info.messages} message{'' if info.messages == 1 else 's'}"
+    return f"  {info.id[:ID_CHARS]}  {ago(info.updated_at, time.time())}, {count}: {one_line(info.title, 80)}"
+
+
+def _count(number: int) -> str:
+    return f"{number} session{'' if number == 1 else 's'}"
+
+
+def _tell_of_damaged(damaged: Sequence[str]) -> None:
+    if damaged:
+        print("not forgotten: what is in damaged files that repairs of the store have kept; remove them yourself")
+        print("\n".join(f"  {path}" for path in damaged))

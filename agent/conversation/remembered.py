@@ -1,0 +1,26 @@
+"""State of a session: as the store keeps it, or of one from an older toolcrib as its records carry it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agent.conversation.transcript import Transcript
+from toolcrib._state import StateWrite
+from toolcrib._store import Store
+from tools.dispatch.scope import CallScope
+
+
+async def read_state(store: Store, scope: CallScope, transcript: Transcript) -> None:
+    """Have the scope see the session's records and state as they are now. Raises StoreFailed."""
+    has_more = await transcript.look()
+    await scope.read_state()
+    if has_more and not scope.state.versions:
+        await give_state(store, transcript.session_id, await transcript.state())
+        await scope.read_state()
+
+
+async def give_state(store: Store, session_id: str, values: Mapping[str, Any]) -> None:
+    """Keep values of a session that has none yet. Where another process did so first, its own stand."""
+    if values:
+        await store.state.write([StateWrite("session", session_id, name, value, was=0) for name, value in values.items()])

@@ -1,0 +1,21 @@
+"""Delegates in the background for which a session waits, in its state: whichever process looks there next goes on with them."""
+
+from __future__ import annotations
+
+from toolcrib import StateKey
+from toolcrib._state import StateStore, StateValue, StateWrite
+from tools.dispatch.scope import CallScope
+
+BACKGROUND = StateKey("delegates", list)
+"""Ids of the sessions of delegates in the background whose end was not delivered yet."""
+
+
+async def note(states: StateStore, scope: CallScope, delegate: str, *, waits: bool) -> None:
+    """Write down whether the session of ``scope`` waits for a delegate, by its id. Raises StoreFailed."""
+    name, session_id = BACKGROUND.name, scope.identity.session_id
+    while True:
+        found = (await states.of("session", session_id)).get(name, StateValue(None, 0))
+        value = [one for one in found.value or () if one != delegate] + ([delegate] if waits else [])
+        if versions := await states.write([StateWrite("session", session_id, name, value, was=found.version)]):
+            scope.take_state({name: StateValue(value, versions[0])})
+            return

@@ -1,0 +1,146 @@
+"""Records of a session that another tool kept, made of what was said in it, called and returned, in the order of its coming."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Any, Literal, TypeAlias
+
+from toolcrib import Image, ToolcribError
+from toolcrib._dataclass import dataclass
+
+NOT_RECORDED = json.dumps({"error": "not recorded: the history that this session was imported from has no result of this call"})
+"""Result of a call that had none: every call has one (X-1)."""
+_Role: TypeAlias = Literal["user", "assistant"]
+
+
+@dataclass(slots=True)
+class _Call:
+    id: str
+    name: str
+    args: Mapping[str, Any]
+    text: str | None = None
+    is_error: bool = False
+    images: list[Image] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Said:
+    role: _Role
+    at: float
+    key: str = ""
+    model: str = ""
+    texts: list[str] = field(default_factory=list)
+    images: list[Image] = field(default_factory=list)
+    calls: list[_Call] = field(default_factory=list)
+
+
+class Turns:
+    """What was said so far. Results may come late, twice, or never; every call gets one, right behind its reply."""
+
+    def __init__(self) -> None:
+        self._said: list[_Said] = []
+        self._open: dict[str, _Call] = {}
+        self._answered = False
+        self._at = 0.0
+
+    def say(self, text: str, images: Sequence[Image] = (), at: float | None = None) -> None:
+        """A person says something."""
+        if text.strip() or images:
+            self._said.append(_Said("user", self._time(at), texts=[text], images=list(images)))
+
+    def reply(self, text: str, *, key: str = "", model: str = "", at: float | None = None) -> None:
+        """The model says something: in the reply of that ``key``, or without one in the last, until its calls have results."""
+        said = self._reply(key, model, at)
+        if text.strip():
+            said.texts.append(text)
+
+    def call(
+        self, call_id: str, name: str, args: Mapping[str, Any], *, key: str = "", model: str = "", at: float | None = None
+    ) -> None:
+        """The model makes a call, in the reply that ``reply`` would add to."""
+        said = self._reply(key, model, at)
+        made = _Call(self._unused(call_id, said), name or "unknown", args)
+        said.calls.append(made)
+        self._open[call_id or made.id] = made
+
+    def result(self, call_id: str, text: str, *, is_error: bool = False, images: Sequence[Image] = ()) -> bool:
+        """The last call of that id returns. False where there is none that has no result yet."""
+        call = self._open.pop(call_id, None)
+        if call is None:
+            return False
+        call.text, call.is_error, call.images = text, is_error, list(images)
+        self._answered = True
+        return True
+
+    def end_reply(self) -> None:
+        """What comes next is of another reply, also where calls of the last one have no results."""
+        self._answered = True
+
+    @property
+    def spoken(self) -> bool:
+        """Return whether a person said something."""
+        return any(said.role == "user" for said in self._said)
+
+    def records(self) -> tuple[list[dict[str, Any]], list[float]]:
+        """Return the records, and when each was said."""
+        records: list[dict[str, Any]] = []
+        times: list[float] = []
+        for said in self._said:
+            made = _records(said)
+            records += made
+            times += [said.at] * len(made)
+        return records, times
+
+    def _reply(self, key: str, model: str, at: float | None) -> _Said:
+        last = next((said for said in reversed(self._said) if said.role == "assistant"), None)
+        goes_on = last is self._said[-1] if self._said else False
+        if last is None or not goes_on or (key != last.key if key or last.key else self._answered):
+            last = _Said("assistant", self._time(at), key, model)
+            self._said.append(last)
+        self._answered = False
+        last.model = last.model or model
+        return last
+
+    def _unused(self, call_id: str, said: _Said) -> str:
+        taken = {call.id for call in said.calls}
+        name = call_id or f"call_{len(taken) + 1}"
+        while name in taken:
+            name = f"{name}-{len(taken) + 1}"
+        return name
+
+    def _time(self, at: float | None) -> float:
+        self._at = self._at if at is None else at
+        return self._at
+
+
+def _records(said: _Said) -> list[dict[str, Any]]:
+    text = "\n\n".join(said.texts)
+    shown = {"images": [image.to_json() for image in said.images]} if said.images else {}
+    if said.role == "user":
+        return [{"role": "user", "text": text, **shown, "forked": True}]
+    if not text and not said.calls:
+        return []
+    calls = [{"id": call.id, "name": call.name, "args": dict(call.args)} for call in said.calls]
+    reply = {"role": "assistant", "text": text, "model": said.model, "at": said.at, "calls": calls, "forked": True}
+    return [reply, {"role": "results", "results": [_result(call) for call in said.calls], "forked": True}] if calls else [reply]
+
+
+def _result(call: _Call) -> dict[str, Any]:
+    known = {"text": NOT_RECORDED, "is_error": True} if call.text is None else {"text": call.text, "is_error": call.is_error}
+    shown = {"images": [image.to_json() for image in call.images]} if call.images else {}
+    return {"call_id": call.id, "name": call.name, **known, **shown}
+
+
+def image_from(data: object) -> Image | None:
+    """Return a picture from base64, or from a data URL; None for what is none that models take."""
+    if not isinstance(data, str):
+        return None
+    encoded = data.partition(",")[2] if data.startswith("data:") else data
+    try:
+        return Image.of(base64.b64decode(encoded, validate=True))
+    except (binascii.Error, ValueError, ToolcribError):
+        return None

@@ -1,0 +1,180 @@
+"""Artifacts over SQLite: which session refers to which stands in the store, the contents in a file beside it, ``NAME-artifacts``.
+
+So the file of the sessions, which is read at each start and copied a few times a day, stays small. A session refers to a content
+before that is written, and a content goes only while no session refers to it.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import zlib
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.store import _damage, _file, _schema
+from agent.store._backup import Backups
+from agent.store._codec import text
+from agent.store._database import Access, Database
+from agent.store._shared import Clock
+from toolcrib import StoreFailed
+from tools.undo.contents import digest_of
+
+if TYPE_CHECKING:
+    from toolcrib._artifacts import ArtifactStore
+
+_log = logging.getLogger(__name__)
+TABLES = _schema.FOLDER.with_name("sql_artifacts")
+_PLAIN, _PACKED = b"\0", b"\1"
+"""First byte of a body: what follows is the content, or the content as zlib packs it."""
+_LEVEL = 3
+_PUT = "INSERT INTO contents (digest, size, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+
+
+def path_of(store: Path) -> Path:
+    """Return the file of the contents that belongs to a store."""
+    return store.with_name(f"{store.name}-artifacts")
+
+
+def backups_of(contents: Path) -> Backups:
+    """Return the copies of a file of contents."""
+    return Backups(contents, "contents")
+
+
+def pack(data: bytes) -> bytes:
+    """Return a content as it is stored."""
+    packed = zlib.compress(data, _LEVEL)
+    return _PACKED + packed if len(packed) < len(data) else _PLAIN + data
+
+
+def unpacked(body: bytes, digest: str) -> bytes:
+    """Return the content. Raises ValueError for one that is not what its digest says."""
+    try:
+        data = zlib.decompress(body[1:]) if body[:1] == _PACKED else bytes(body[1:])
+    except (TypeError, zlib.error) as error:
+        raise ValueError(f"the artifact {digest[:16]} is damaged ({error})") from error
+    if digest_of(data) != digest:
+        raise ValueError(f"the artifact {digest[:16]} is damaged: it is not what its digest says")
+    return data
+
+
+class ArtifactContents:
+    """The file of contents. It is made at the first use; any thread and any loop may use it. Close it at the end."""
+
+    def __init__(self, store: Database) -> None:
+        self._store = store
+        self.path = path_of(store.path)
+        self._opened: Database | None = None
+        self._lock = threading.Lock()
+
+    async def put(self, digest: str, data: bytes) -> None:
+        """Keep a content, on disk at the return. Raises StoreFailed."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            if connection.execute("SELECT 1 FROM contents WHERE digest = ?", (digest,)).fetchone() is None:
+                connection.execute(_PUT, (digest, len(data), pack(data)))
+
+        await self._database().write(work)
+
+    async def get(self, digest: str) -> bytes | None:
+        """Return a content, None where it is not there. Raises StoreFailed, also for one that is damaged."""
+        if self._opened is None and not self.path.exists():
+            return None
+
+        def work(connection: sqlite3.Connection) -> bytes | None:
+            found = connection.execute("SELECT body FROM contents WHERE digest = ?", (digest,)).fetchone()
+            return None if found is None else unpacked(found[0], digest)
+
+        try:
+            return await self._database().read(work)
+        except ValueError as error:
+            raise _damage.damaged(self.path, [str(error)]) from error
+
+    async def sweep(self) -> None:
+        """Remove the contents that no session refers to, from the file and its copies. What can't be removed now is logged, and
+        goes another time.
+        """
+        if not self.path.exists():
+            return
+
+        def work(connection: sqlite3.Connection) -> int:
+            # within the write: a session that refers to one from now on writes it anew after this
+            with closing(_file.open_reader(self._store.path)) as store:
+                used = {digest for (digest,) in store.execute("SELECT digest FROM artifacts")}
+            gone = [(digest,) for (digest,) in connection.execute("SELECT digest FROM contents") if digest not in used]
+            connection.executemany("DELETE FROM contents WHERE digest = ?", gone)
+            return len(gone)
+
+        try:
+            if await self._database().write(work):
+                backups_of(self.path).forget()
+                await self._database().alone(_shrink)
+        except StoreFailed as error:
+            _log.warning("artifacts that no session refers to any more are still there: %s", error)
+
+    def close(self) -> None:
+        """Wait until what was handed over is done. Opened again where it is needed again."""
+        with self._lock:
+            opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
+
+    def _database(self) -> Database:
+        with self._lock:
+            if self._opened is None:
+                prepare = ("PRAGMA secure_delete = ON",)
+                kept = None if self._store.backups is None else backups_of(self.path)
+                self._opened = Database(self.path, self._store.synchronous, TABLES, late=True, prepare=prepare, backups=kept)
+            return self._opened
+
+
+class SqliteArtifacts:
+    """See toolcrib._artifacts.ArtifactStore. ``access`` may carry a lease."""
+
+    def __init__(self, access: Access, contents: ArtifactContents, clock: Clock) -> None:
+        self._access = access
+        self._contents = contents
+        self._clock = clock
+
+    async def put(self, session_id: str, data: bytes) -> str:
+        digest = digest_of(data)
+        values = (text(session_id), digest, len(data), self._clock())
+        sql = "INSERT INTO artifacts (session_id, digest, size, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+        is_new = await self._access.run(sql, values)
+        try:
+            await self._contents.put(digest, data)
+        except StoreFailed:
+            if is_new:
+                await self._access.run("DELETE FROM artifacts WHERE session_id = ? AND digest = ?", values[:2])
+            raise
+        return digest
+
+    async def get(self, session_id: str, digest: str) -> bytes | None:
+        sql = "SELECT digest FROM artifacts WHERE session_id = ? AND substr(digest, 1, ?) = ? LIMIT 2"
+        found = await self._access.rows(sql, (text(session_id), len(digest), digest))
+        return await self._contents.get(found[0][0]) if len(found) == 1 else None
+
+    async def of(self, session_id: str) -> Mapping[str, int]:
+        sql = "SELECT digest, size FROM artifacts WHERE session_id = ? ORDER BY row"
+        return dict(await self._access.rows(sql, (text(session_id),)))
+
+    async def share(self, session_id: str, other: str) -> None:
+        await self._access.run(
+            "INSERT INTO artifacts (session_id, digest, size, at) SELECT ?, digest, size, ? FROM artifacts WHERE session_id = ?"
+            " ORDER BY row ON CONFLICT DO NOTHING",
+            (text(other), self._clock(), text(session_id)),
+        )
+
+
+def _shrink(connection: sqlite3.Connection) -> None:
+    connection.execute("VACUUM")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+if TYPE_CHECKING:
+
+    def _conforms(artifacts: SqliteArtifacts) -> ArtifactStore:
+        return artifacts

@@ -1,0 +1,93 @@
+"""Artifacts on the server. Who puts one and who removes what nobody refers to wait for each other, by an advisory lock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from agent.store._artifacts import pack, unpacked
+from agent.store.postgres._database import NOW, PostgresDatabase
+from agent.store.postgres._text import Values, to_text
+from toolcrib import StoreFailed
+from toolcrib._store import Fence
+from tools.undo.contents import digest_of
+
+if TYPE_CHECKING:
+    from agent.store.postgres._pool import Connection
+    from toolcrib._artifacts import ArtifactStore
+
+_LOCK = 0x74636172
+"""'tcar'"""
+SWEEP = (
+    f"SELECT pg_advisory_xact_lock({_LOCK})",
+    "DELETE FROM artifact_contents WHERE NOT EXISTS (SELECT FROM artifacts WHERE artifacts.digest = artifact_contents.digest)",
+)
+"""Removes what no session refers to, at the end of a transaction in which sessions are forgotten."""
+
+
+class PostgresArtifacts:
+    """See toolcrib._artifacts.ArtifactStore."""
+
+    def __init__(self, database: PostgresDatabase, fence: Fence | None) -> None:
+        self._database = database
+        self._fence = fence
+
+    async def put(self, session_id: str, data: bytes) -> str:
+        digest = digest_of(data)
+        values: Values = {
+            **self._database.now(),
+            "session": to_text(session_id),
+            "digest": digest,
+            "size": len(data),
+            "body": pack(data),
+        }
+
+        async def put(connection: Connection) -> None:
+            await connection.execute(f"SELECT pg_advisory_xact_lock_shared({_LOCK})")
+            known = await connection.execute("SELECT 1 FROM artifact_contents WHERE digest = %(digest)s", values)
+            if await known.fetchone() is None:
+                await connection.execute(
+                    "INSERT INTO artifact_contents (digest, size, body) VALUES (%(digest)s, %(size)s, %(body)s)"
+                    " ON CONFLICT DO NOTHING",
+                    values,
+                )
+            await connection.execute(
+                "INSERT INTO artifacts (session_id, digest, size, at)"  # noqa: S608 - NOW is ours
+                f" VALUES (%(session)s, %(digest)s, %(size)s, {NOW}) ON CONFLICT DO NOTHING",
+                values,
+            )
+
+        await self._database.transact(self._fence, put)
+        return digest
+
+    async def get(self, session_id: str, digest: str) -> bytes | None:
+        sql = (
+            "SELECT digest, body FROM artifacts LEFT JOIN artifact_contents USING (digest)"
+            " WHERE session_id = %(session)s AND starts_with(digest, %(digest)s) LIMIT 2"
+        )
+        found = await self._database.rows(sql, {"session": to_text(session_id), "digest": to_text(digest)})
+        if len(found) != 1 or found[0][1] is None:
+            return None
+        try:
+            return unpacked(bytes(found[0][1]), found[0][0])
+        except ValueError as error:
+            raise StoreFailed(f"the PostgreSQL store at {self._database.address}: {error}; restore it from a backup") from error
+
+    async def of(self, session_id: str) -> Mapping[str, int]:
+        sql = "SELECT digest, size FROM artifacts WHERE session_id = %(session)s ORDER BY row"
+        return dict(await self._database.rows(sql, {"session": to_text(session_id)}))
+
+    async def share(self, session_id: str, other: str) -> None:
+        await self._database.write(
+            self._fence,
+            "INSERT INTO artifacts (session_id, digest, size, at)"  # noqa: S608 - NOW is ours
+            f" SELECT %(other)s, digest, size, {NOW} FROM artifacts WHERE session_id = %(session)s ORDER BY row"
+            " ON CONFLICT DO NOTHING RETURNING row",
+            {**self._database.now(), "session": to_text(session_id), "other": to_text(other)},
+        )
+
+
+if TYPE_CHECKING:
+
+    def _conforms(artifacts: PostgresArtifacts) -> ArtifactStore:
+        return artifacts

@@ -1,0 +1,16 @@
+"""A look at the engine from beside the environments."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import docker
+import pytest
+
+
+@pytest.fixture
+def client(engine: Any) -> Iterator[docker.DockerClient]:
+    with contextlib.closing(docker.DockerClient(engine.host)) as client:
+        yield client
