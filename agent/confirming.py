@@ -8,6 +8,7 @@ there before the state folder is, and one that only somebody else can write, are
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
@@ -121,7 +122,7 @@ def unconfirmed(config: Config, *, keep: bool = True) -> tuple[ConfigChange, ...
         if not said or _is_anothers(config.path):
             return ()
         if _is_new(file.parent, config):
-            _remember(file, config, said, keep)
+            _remember(file, config, said, keep, first=True)
             return ()
     changes = _changes({} if agreed is None else agreed["values"], said)
     if all(change.tightens for change in changes):
@@ -226,13 +227,17 @@ def _is_mine(path: Path) -> bool:
     return path.lstat().st_uid == os.geteuid() or os.access(path, os.W_OK)
 
 
-def _remember(file: Path, config: Config, said: Watched, keep: bool) -> None:
-    """Keep what is taken as it is, where it is to be kept and can be."""
+def _remember(file: Path, config: Config, said: Watched, keep: bool, *, first: bool = False) -> None:
+    """Keep what is taken as it is, where it is to be kept and can be. Raises ConfigError at a ``first`` start on a full disk:
+    what else it made there would have the next start ask for what nobody changed.
+    """
     if not keep:
         return
     try:
         _keep(file, config, config.digest, said)
     except ConfigError as error:
+        if first and isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
         _log.debug("what %s says is not kept: %s", config.path, error)
 
 

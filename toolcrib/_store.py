@@ -73,8 +73,17 @@ __all__ = [
 class CallLedger(Protocol):
     """Every call's status. Moves follow ToolCallStatus' table; a refused move raises InvalidTransition."""
 
-    async def open(self, call: ToolCall, session_id: str, status: ToolCallStatus = ToolCallStatus.NEW, *, turn: str = "") -> None:
-        """Record a call as NEW, or at once as RUNNING, before anything happens. ``turn``: see CallRecord.
+    async def open(
+        self,
+        call: ToolCall,
+        session_id: str,
+        status: ToolCallStatus = ToolCallStatus.NEW,
+        *,
+        turn: str = "",
+        handler_started: bool = False,
+    ) -> None:
+        """Record a call as NEW, or at once as RUNNING, before anything happens. ``turn``: see CallRecord. ``handler_started``: it
+        is run again, so that it may have had effects already.
 
         Providers repeat ids: the id of a call that has ended may be used again, and means the new call from then on.
         The earlier record is kept. Raises InvalidTransition for the id of a call that is under way.

@@ -17,7 +17,7 @@ from agent.cli.escape import exact, one_line
 from agent.cli.parked import leave_open, parked_lines, still_open
 from agent.cli.refusing import answer_of
 from agent.cli.signals import interrupting
-from agent.conversation.answers import find_ticket, hosted, record_answer
+from agent.conversation.answers import find_ticket, hosted, persons_session, record_answer
 from toolcrib import Denied, InvalidArguments, ToolcribError
 from tools.approval.prompt import PromptLine, physical, prompt_of
 
@@ -154,7 +154,7 @@ def _when(at: float | None) -> str:
 
 def _act(crib: Crib, runner: asyncio.Runner, record: TicketRecord, *, go_on: bool) -> int:
     """Go on with the call, and with its run where that is wanted."""
-    session_id = record.session_id
+    session_id = runner.run(persons_session(crib.store, record.session_id))
     if runner.run(hosted(crib.store, session_id)):
         print(f"answered; the process that has the session {session_id[:12]} was woken and continues", file=sys.stderr)
         return OK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent.conversation.lineage import PARENT, is_delegate
 from toolcrib import Answer, Denied, NotFound, Principal
 from toolcrib._store import Settled, Store, TicketRecord
 from tools.dispatch.answers import settle_answer
@@ -54,6 +55,21 @@ async def asked_of(store: Store, record: TicketRecord) -> Principal | None:
         return Principal.from_json(run.state.get("principal", {}))
     info = await store.sessions.get(record.session_id)
     return None if info is None else Principal(info.platform, info.user)
+
+
+async def persons_session(store: Store, session_id: str) -> str:
+    """Return the session that goes on once a ticket of this one was answered: itself, or above a delegate's the person's. A
+    delegate is driven by its parent alone, with what that lets it do.
+    """
+    seen: set[str] = set()
+    while session_id not in seen:
+        seen.add(session_id)
+        info = await store.sessions.get(session_id)
+        parent = "" if info is None or not is_delegate(info.place) else info.place.get(PARENT, "")
+        if not parent or await store.sessions.get(parent) is None:
+            break
+        session_id = parent
+    return session_id
 
 
 async def hosted(store: Store, session_id: str) -> bool:

@@ -226,7 +226,7 @@ class NothingToContinue(ToolcribError):
 
 async def _stored(here: Workspace, wanted: Opening) -> SessionInfo | None:
     if wanted.resume:
-        return await find_session(here, wanted.resume)
+        return await _resumable(here, await find_session(here, wanted.resume))
     if wanted.named:
         return await here.store.sessions.get(wanted.named)
     if not wanted.latest:
@@ -236,6 +236,21 @@ async def _stored(here: Workspace, wanted: Opening) -> SessionInfo | None:
     if found is None:
         raise NothingToContinue(f"there is no session of this folder ({cwd}) to continue; `toolcrib sessions` lists all")
     return found
+
+
+async def _resumable(here: Workspace, info: SessionInfo) -> SessionInfo:
+    """Return the session. Raises ToolcribError for a delegate's that is at work: its parent alone says what it may do."""
+    if not is_delegate(info.place) or await here.store.runs.current(info.id) is None:
+        return info
+    from agent.conversation.answers import persons_session
+
+    above = await persons_session(here.store, info.id)
+    if above == info.id:
+        return info
+    raise ToolcribError(
+        f"the session {info.id[:12]} is a delegate's, and at work for {above[:12]}, which goes on with both:"
+        f" toolcrib run --resume {above[:12]}"
+    )
 
 
 async def _latest(here: Workspace, wanted: Opening, cwd: str | None) -> SessionInfo | None:

@@ -101,7 +101,8 @@ def _make_file(path: Path) -> bool:
             if found.st_mode & 0o077 and found.st_uid == os.geteuid():
                 path.chmod(0o600)
     if not os.access(path, os.R_OK | os.W_OK) or not os.access(path.parent, os.W_OK):
-        raise StoreFailed(f"{path} cannot be written; make it and its folder writable, or {_schema.ELSEWHERE}")
+        why = ": its file system is read-only" if os.statvfs(path).f_flag & os.ST_RDONLY else ""
+        raise StoreFailed(f"{path} cannot be written{why}; make it and its folder writable, or {_schema.ELSEWHERE}")
     return made
 
 

@@ -28,16 +28,24 @@ class SqliteLedger:
         self._access = access
         self._clock = clock
 
-    async def open(self, call: ToolCall, session_id: str, status: ToolCallStatus = ToolCallStatus.NEW, *, turn: str = "") -> None:
+    async def open(
+        self,
+        call: ToolCall,
+        session_id: str,
+        status: ToolCallStatus = ToolCallStatus.NEW,
+        *,
+        turn: str = "",
+        handler_started: bool = False,
+    ) -> None:
         """Record a call as NEW or RUNNING. Raises InvalidTransition for the id of a call that is under way."""
         check_opening(status)
         session, number, token = text(session_id), text(call.id), self._access.token
-        values = (session, number, dump_call(call, turn), status.value, token, self._clock())
+        values = (session, number, dump_call(call, turn), status.value, token, self._clock(), int(handler_started))
 
         def work(connection: sqlite3.Connection) -> None:
             made = connection.execute(
-                "INSERT INTO calls (session_id, call_id, call, status, token, opened_at) VALUES (?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT DO NOTHING",
+                "INSERT INTO calls (session_id, call_id, call, status, token, opened_at, handler_started)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
                 values,
             ).rowcount
             if not made:

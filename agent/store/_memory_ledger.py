@@ -25,7 +25,15 @@ class MemoryLedger(MemoryMember):
         self._tokens: list[int] = []
         self._newest: dict[tuple[str, str], int] = {}
 
-    async def open(self, call: ToolCall, session_id: str, status: ToolCallStatus = ToolCallStatus.NEW, *, turn: str = "") -> None:
+    async def open(
+        self,
+        call: ToolCall,
+        session_id: str,
+        status: ToolCallStatus = ToolCallStatus.NEW,
+        *,
+        turn: str = "",
+        handler_started: bool = False,
+    ) -> None:
         """Record a call as NEW or RUNNING. Raises InvalidTransition for the id of a call that is under way."""
         check_opening(status)
         key = (session_id, call.id)
@@ -35,7 +43,7 @@ class MemoryLedger(MemoryMember):
                 under_way = self._calls[known].status.value
                 raise InvalidTransition(f"the call {call.id!r} is already {under_way}; each call needs an id of its own")
             self._newest[key] = len(self._calls)
-            self._calls.append(CallRecord(call, session_id, status, opened_at=self._room.clock(), turn=turn))
+            self._calls.append(CallRecord(call, session_id, status, handler_started, opened_at=self._room.clock(), turn=turn))
             self._tokens.append(self._writing.token)
 
     async def move(self, session_id: str, call_id: str, status: ToolCallStatus) -> None:

@@ -220,3 +220,23 @@ def test_an_unfinished_run_of_a_killed_process_is_continued(project: Path) -> No
         assert toolcrib(project, "run", "--continue").returncode == 2, "there is no run left to continue"
     without_engine = {**os.environ, "DOCKER_HOST": "unix:///nowhere"}  # what is on this machine is no matter of ours
     assert toolcrib(project, "env", "prune", "--yes", env=without_engine).returncode == 0
+
+
+def test_a_delegate_that_was_answered_goes_on_within_its_parent(sit_down: Any, project: Path) -> None:
+    """With --continue too: by itself it would have another prompt, and tools that its parent did not give it."""
+    order = ChatServer.calls(("delegate_task", {"task": "tidy", "tools": ["terminal"]}))
+    with ChatServer(order, delete("build", "dist"), ChatServer.text("I did."), ChatServer.text("All tidy.")) as server:
+        park(project, server)
+        found = json.loads(toolcrib(project, "approvals", "pending", "--json").stdout)
+        own, standing = sorted(found, key=lambda one: "relays" in one["parameters"])
+        person = sit_down("approvals", "answer", own["id"], "--scope", "once", "--continue")
+        person.sees(r"the run is parked: 1 call waits")
+        assert person.waits_for_the_end() == 7
+        person = sit_down("approvals", "answer", standing["id"], "--scope", "once", "--continue")
+        person.sees("All tidy.")
+        assert person.waits_for_the_end() == 0
+        first, last = server.requests[1], server.requests[2]
+        assert first["messages"][0] == last["messages"][0], "the delegate's own prompt"
+        assert [one["function"]["name"] for one in last["tools"]] == ["terminal"]
+    assert not (project / "build").exists()
+    assert not (project / "dist").exists()

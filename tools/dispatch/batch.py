@@ -35,7 +35,8 @@ class BatchCall:
     """A call of a turn, and how far it is: settled (``executed``), parked (``tickets``), or neither.
 
     What another process needs to go on with it is ``call``, ``executed`` and ``tickets``. ``effects`` are what it would do, where
-    that was looked at. ``later`` holds what plugins scheduled for the time when all results are there.
+    that was looked at. ``later`` holds what plugins scheduled for the time when all results are there. ``earlier`` is the try of
+    a process that ended, where the call begins anew.
     """
 
     call: ToolCall
@@ -43,6 +44,7 @@ class BatchCall:
     tickets: tuple[str, ...] = ()
     effects: Sequence[Effect] | None = None
     later: list[CallInProgress] = field(default_factory=list, repr=False, compare=False)
+    earlier: CallRecord | None = field(default=None, repr=False, compare=False)
 
 
 async def run_batch(
@@ -170,9 +172,9 @@ class _Batch:
 
     # -- one call ------------------------------------------------------------------------------------------------
 
-    def _begin(self, call: ToolCall, group: CallGroup | None = None) -> CallInProgress:
+    def _begin(self, item: BatchCall, call: ToolCall, group: CallGroup | None = None) -> CallInProgress:
         current = self.dispatcher.begin(call, self.scope)
-        current.turn, current.group = self.turn, group
+        current.turn, current.group, current.begun = self.turn, group, item.earlier is not None
         return current
 
     async def _whole(self, item: BatchCall) -> None:
@@ -195,7 +197,7 @@ class _Batch:
         """The call, if it may run now. Else it is settled, parked or waits. ``group``: the state that it sees with others."""
         if item.tickets:
             return await self._taken_up_again(item, group)
-        current = self._begin(item.call, group)
+        current = self._begin(item, item.call, group)
         ended = None
         if self.unsettled:
             ended = await self.dispatcher.look(current)
@@ -253,7 +255,7 @@ class _Batch:
         if tickets is None or (record is not None and record.state == "pending" and self.scope.asker is None):
             return None
         call = item.call if record is None or record.ticket.call is None else record.ticket.call
-        current = self._begin(call, group)
+        current = self._begin(item, call, group)
         current.opened = current.parked = known is None or not known.status.is_terminal
         current.own = {} if known is None else known.state
         if record is None or (record.state == "expired" and record.answer is None):
@@ -276,10 +278,10 @@ class _Batch:
         The call first: a process that lost the session raises LeaseLost there, and the tickets stay as they are.
         """
         error = Cancelled(why) if why == INTERRUPTED else Denied(why)
-        known = await self._known(item) if item.tickets else None
+        known = await self._known(item) if item.tickets else item.earlier
         if known is None or not self._take_recorded(item, known):
             if known is not None and not known.status.is_terminal:
-                current = self._begin(item.call)
+                current = self._begin(item, item.call)
                 current.opened = current.parked = True
                 item.executed = await self.dispatcher.end(current, failed(item.call.name, error, inside=False))
             else:
@@ -299,6 +301,7 @@ class _Batch:
             if known is None or not (item.tickets or known.is_of(self.turn, since)):
                 continue
             if self._is_repeatable(known):
+                item.earlier = known
                 continue
             if self._take_recorded(item, known):
                 self.on_done(known_as(known))

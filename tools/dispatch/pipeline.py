@@ -188,7 +188,7 @@ class Dispatcher:
             if current.scope.ledger is not None and not current.trial:
                 await current.open()
             if current.scope.cancelled:
-                raise Cancelled(_BEFORE)
+                raise Cancelled(_INTERRUPTED if current.begun else _BEFORE)
             if not current.prepared:
                 effects = self._prepare(current)
                 if effects is not None:

@@ -90,7 +90,7 @@ class CallInProgress:
     opening: bool = False
     """True while that is under way, and after it was broken off, when the record may be there all the same."""
     begun: bool = False
-    """True once its handler may have done something."""
+    """True once its handler may have done something; from the start where a process that ended ran it before."""
     parked: bool = False
     """True while that record says SUSPENDED, from before this object."""
     trial: bool = False
@@ -146,7 +146,8 @@ class CallInProgress:
             return
         again, self.opening = self.opening, True
         try:
-            await self.scope.ledger.open(self.call, self.scope.identity.session_id, ToolCallStatus.RUNNING, turn=self.turn)
+            session, status = self.scope.identity.session_id, ToolCallStatus.RUNNING
+            await self.scope.ledger.open(self.call, session, status, turn=self.turn, handler_started=self.begun)
         except InvalidTransition:
             self.opening = False
             if not again or not await self._is_mine():
@@ -157,7 +158,8 @@ class CallInProgress:
         """Return whether the record under way is this call's, from an attempt whose end was not heard."""
         assert self.scope.ledger is not None  # noqa: S101 - open looked
         known = await self.scope.ledger.get(self.scope.identity.session_id, self.call.id)
-        return known is not None and not known.handler_started and (known.call, known.turn) == (self.call, self.turn)
+        mine = self.call, self.turn, self.begun
+        return known is not None and (known.call, known.turn, known.handler_started) == mine
 
     async def move(self, status: ToolCallStatus) -> None:
         """Move the call to ``status`` in the ledger."""

@@ -172,8 +172,9 @@ async def _change(approvals: Approvals, args: argparse.Namespace, crib: Crib) ->
 
 async def _left(crib: Crib, session_id: str) -> str:
     """Return what is left to do for a run that waited for an answer; "" where nothing is."""
-    from agent.conversation.answers import hosted
+    from agent.conversation.answers import hosted, persons_session
 
+    session_id = await persons_session(crib.store, session_id)
     if await crib.store.runs.current(session_id) is None or await hosted(crib.store, session_id):
         return ""
     return f"\n`toolcrib run --resume {session_id[:12]}` continues the run"

@@ -36,12 +36,20 @@ class PostgresLedger:
         self._database = database
         self._fence = fence
 
-    async def open(self, call: ToolCall, session_id: str, status: ToolCallStatus = ToolCallStatus.NEW, *, turn: str = "") -> None:
+    async def open(
+        self,
+        call: ToolCall,
+        session_id: str,
+        status: ToolCallStatus = ToolCallStatus.NEW,
+        *,
+        turn: str = "",
+        handler_started: bool = False,
+    ) -> None:
         check_opening(status)
         made = await self._database.write(
             self._fence,
-            "INSERT INTO calls (session_id, call_id, call_key, call, status, token, opened_at)"  # noqa: S608 - NOW is ours
-            f" VALUES (%(session)s, %(id)s, %(call_key)s, %(call)s, %(status)s, %(token)s, {NOW})"
+            "INSERT INTO calls (session_id, call_id, call_key, call, status, token, opened_at, handler_started)"  # noqa: S608 - NOW is ours
+            f" VALUES (%(session)s, %(id)s, %(call_key)s, %(call)s, %(status)s, %(token)s, {NOW}, %(started)s)"
             " ON CONFLICT DO NOTHING RETURNING row",
             {
                 **of_call(session_id, call.id),
@@ -50,6 +58,7 @@ class PostgresLedger:
                 "call": to_json(dump_call(call, turn)),
                 "status": status.value,
                 "token": self._token(),
+                "started": handler_started,
             },
         )
         if not made:

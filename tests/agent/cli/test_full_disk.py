@@ -1,74 +1,65 @@
-"""A disk that gets full under the state folder: what was shown holds, and what is said is a line that says what to do."""
+"""A disk that is full or read-only under the state folder: what was shown holds, and a line says what to do."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fuzz.kill_checks import databases
+from tests.fuzz.small_disk import NoDiskError, SmallDisk, mounted
+from tests.fuzz.window_server import WindowServer
 from toolcrib.testing import ChatServer
 
-_SIZE = 1200
+_SIZE = 4096
 """KiB of the disk."""
 _MAIN = "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"
 _PRINTS = "head -c 11000 /dev/urandom | base64 | head -c 14000"
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     """A small file system of its own."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("needs root to mount a file system")
-    made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={_SIZE}k", "tmpfs", str(folder)], capture_output=True, text=True, check=False
-    )
-    if made.returncode:
-        pytest.skip(f"no file system can be mounted here: {made.stderr.strip()}")
     try:
-        yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
+        with mounted(tmp_path / "disk", _SIZE) as disk:
+            yield disk
+    except NoDiskError as error:
+        pytest.skip(str(error))
 
 
-class SmallDisk:
+class OnDisk:
     """``toolcrib`` in processes of its own, with its state on the disk."""
 
-    def __init__(self, disk: Path, project: Path) -> None:
+    def __init__(self, disk: SmallDisk, project: Path) -> None:
         self._disk = disk
         self._project = project
-        self._filler = disk / "filler"
+        self.fill, self.make_room, self.refuse_writes = disk.fill, disk.make_room, disk.refuse_writes
 
     def start(self, *args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        root = str(Path(__file__).parents[3])
         done = subprocess.run(
             [sys.executable, "-c", _MAIN, *args], cwd=self._project, capture_output=True, text=True, timeout=120, check=False,
-            env={**os.environ, "XDG_STATE_HOME": str(self._disk), "PYTHONPATH": str(Path(__file__).parents[3])}, input=stdin,
+            env={**os.environ, "XDG_STATE_HOME": str(self._disk.folder), "PYTHONPATH": root}, input=stdin,
         )  # fmt: skip
         assert "Traceback" not in done.stderr + done.stdout
         return done
 
-    def fill(self, left: int) -> None:
-        """Fill the disk but for so many KiB."""
-        found = os.statvfs(self._disk)
-        self._filler.write_bytes(bytes(max(0, found.f_bavail * found.f_frsize - left * 1024)))
-
-    def make_room(self) -> None:
-        self._filler.unlink()
+    def unsound(self) -> list[str]:
+        return databases(self._disk.folder)
 
 
 @pytest.fixture
-def small(disk: Path, tmp_path: Path) -> SmallDisk:
+def small(disk: SmallDisk, tmp_path: Path) -> OnDisk:
     project = tmp_path / "project"
     project.mkdir()
-    return SmallDisk(disk, project)
+    return OnDisk(disk, project)
 
 
 def called(number: int) -> Any:
@@ -77,7 +68,7 @@ def called(number: int) -> Any:
 
 @pytest.mark.full
 @pytest.mark.parametrize("left", range(130, 340, 28))
-def test_what_was_shown_as_succeeded_is_never_told_as_unsure(small: SmallDisk, left: int) -> None:
+def test_what_was_shown_as_succeeded_is_never_told_as_unsure(small: OnDisk, left: int) -> None:
     """Wherever the disk gets full."""
     answers = [ChatServer.text("hi"), *map(called, range(4)), ChatServer.text("done"), ChatServer.text("ok")]
     with ChatServer(*answers) as server:
@@ -105,7 +96,7 @@ def test_what_was_shown_as_succeeded_is_never_told_as_unsure(small: SmallDisk, l
 
 @pytest.mark.full
 @pytest.mark.parametrize("left", [0, 60, 140, 200])
-def test_a_chat_goes_on_and_every_command_ends_in_a_line(small: SmallDisk, left: int) -> None:
+def test_a_chat_goes_on_and_every_command_ends_in_a_line(small: OnDisk, left: int) -> None:
     answers = [ChatServer.text("hi"), called(1), ChatServer.text("done"), called(2), ChatServer.text("done")]
     with ChatServer(*answers) as server:
         model = ["--model", "m", "--base-url", server.base_url]
@@ -129,6 +120,108 @@ def test_a_chat_goes_on_and_every_command_ends_in_a_line(small: SmallDisk, left:
         small.start(*args)
     small.make_room()
     assert small.start("sessions").returncode == 0
+
+
+def test_a_first_start_there_is_none(small: OnDisk, config: Any) -> None:
+    """What it could not remember, the next one would ask a person for."""
+    with ChatServer(ChatServer.text("hi")) as server:
+        config(f"model: {{name: m, base_url: '{server.base_url}'}}\n")
+        small.fill(0)
+        done = small.start("run", "go")
+        assert done.returncode == 2
+        assert "confirmed.json" in done.stderr
+        assert "make room in" in done.stderr
+        small.make_room()
+        done = small.start("run", "go")
+        assert (done.returncode, done.stdout) == (0, "hi\n"), done.stderr
+
+
+_ORDERS = (
+    ("memory", {"action": "add", "target": "memory", "content": "They like tea."}),
+    ("delegate_task", {"task": "count"}),
+    ("session_search", {"query": "amber"}),
+    ("terminal", {"command": "echo parent >> ran"}),
+)
+
+
+class Busy(WindowServer):
+    """A model that uses all that is kept, until its context is full; and its delegate."""
+
+    def __init__(self) -> None:
+        super().__init__(9_000, self._busy)
+        self._results = 0
+
+    def _busy(self, sent: Any) -> Any:
+        messages = sent["messages"]
+        done = sum(bool(one.get("tool_calls")) for one in messages)
+        if "You are a delegate" in str(messages[0]["content"]):
+            return "counted" if done else [("terminal", {"command": "echo delegate >> ran"})]
+        if messages[-1]["role"] != "tool":
+            return "hi" if "begin" in str(messages[-1]["content"]) else list(_ORDERS)
+        self._results += 1
+        return "done" if self._results % 4 == 0 else [("terminal", {"command": _PRINTS})]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("left", [0, 40, 90, 130, 160, 190, 230, 300])
+def test_memory_search_delegates_and_compressions_fail_in_words(small: OnDisk, config: Any, tmp_path: Path, left: int) -> None:
+    """Each call has its result, each effect happens once at most, and once there is room again all of it goes on."""
+    with Busy() as server:
+        config(f"model: {{name: m, base_url: '{server.base_url}', context_window: 9000}}\ninstructions: {{enabled: false}}\n")
+        assert small.start("run", "begin with amber").returncode == 0
+        before = len(server.requests)
+        small.fill(left)
+        done = small.start("run", "--continue", "--json", "go")
+        found = small.start("sessions", "search", "amber")
+        assert found.returncode == 0 or "make room" in found.stderr, found
+        forgot = small.start("memory", "forget", "tea", "--yes")
+        nothing = "there is no note with that text" in forgot.stdout
+        assert forgot.returncode == 0 or nothing or "No space left" in forgot.stderr or "make room" in forgot.stderr, forgot
+        small.make_room()
+        assert small.unsound() == []
+        assert done.returncode == 0 or "make room" in done.stderr, done.stderr
+        ran = tmp_path / "project" / "ran"
+        once = Counter(ran.read_text().split() if ran.exists() else [])
+        assert max(once.values(), default=1) == 1, once
+        assert small.start("run", "--continue", "go on").returncode == 0
+        assert small.unsound() == []
+        assert small.start("sessions", "search", "amber").returncode == 0
+        assert "nothing is wrong" in small.start("doctor").stdout
+        for sent in server.requests[before:]:
+            asked = [call["id"] for one in sent["messages"] for call in one.get("tool_calls") or ()]
+            assert [one["tool_call_id"] for one in sent["messages"] if one["role"] == "tool"] == asked
+
+
+@pytest.mark.full
+def test_a_disk_that_is_read_only_is_told_as_such(small: OnDisk) -> None:
+    """Every command ends in a line with what to do; nothing was changed, and afterwards all is there."""
+    with ChatServer(ChatServer.text("hi"), ChatServer.text("again")) as server:
+        model = ["--model", "m", "--base-url", server.base_url]
+        assert small.start("run", *model, "begin with amber").returncode == 0
+        small.refuse_writes(refuse=True)
+        try:
+            for args in (
+                ["run", *model, "--continue", "go"],
+                ["run", *model, "go"],
+                ["sessions"],
+                ["approvals"],
+                ["undo", "--yes"],
+                ["usage"],
+                ["call", "terminal", '{"command": "true"}'],
+            ):
+                done = small.start(*args)
+                assert done.returncode in (1, 2), args
+                assert "its file system is read-only" in done.stderr, done.stderr
+                assert len(done.stderr.splitlines()) == 1
+            assert "Read-only file system; make its folder writable" in small.start("sessions", "search", "amber").stderr
+            assert "its file system is read-only" in small.start("doctor").stdout
+            assert len(server.requests) == 1, "nobody is asked what could not be kept"
+        finally:
+            small.refuse_writes(refuse=False)
+        done = small.start("run", *model, "--continue", "go")
+        assert (done.returncode, done.stdout) == (0, "again\n")
+        assert [one["role"] for one in server.requests[-1]["messages"]] == ["system", "user", "assistant", "user"]
+        assert small.unsound() == []
 
 
 def test_a_line_that_cannot_be_remembered_ends_no_chat(capsys: pytest.CaptureFixture[str]) -> None:

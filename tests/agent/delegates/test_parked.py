@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 
 from agent.approvals import Approvals
 from agent.conversation import lineage
+from agent.conversation.answers import persons_session
 from agent.run import Agent, RunResult
+from toolcrib import Denied, ToolcribError
 from toolcrib.testing import ChatServer
 from tools.approval.prompt import prompt_of
 
@@ -119,5 +122,36 @@ def test_a_call_that_is_given_up_ends_its_delegate(tmp_path: Path, task_server: 
                 assert await store.runs.current(child) is None
                 assert await store.tickets.pending() == []
         assert (tmp_path / "build").exists()
+
+    asyncio.run(main())
+
+
+def test_a_delegate_at_work_is_driven_by_its_parent_alone(tmp_path: Path, task_server: Any) -> None:
+    """By itself it would have another prompt, and tools that its parent did not give it."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+
+    async def main() -> None:
+        with task_server(scripts("rm -rf a", "rm -rf b")) as server:
+            options = {"model": "m", "base_url": server.base_url, "project_dir": tmp_path, "parks": True}
+            async with Agent(**options) as agent:
+                await agent.aask("go")
+                store, parent = agent.crib.store, agent.session.id
+                (child,) = [one.id for one in await store.sessions.list(9) if lineage.is_delegate(one.place)]
+                with pytest.raises(ToolcribError, match=f"at work for {parent[:12]}, .* toolcrib run --resume {parent[:12]}"):
+                    await agent.crib.open(platform="api", resume=child)
+                own = [one for one in await store.tickets.pending() if one.session_id == child]
+                assert [await persons_session(store, one.session_id) for one in own] == [parent] * 2
+                for one in [*(await store.tickets.pending(parent)), *own]:
+                    with suppress(Denied):  # that one was answered under its parent's
+                        await agent.answer(one.ticket.id, YES)
+                resumed = await agent.resume_run()
+                assert resumed is not None
+                assert resumed.text == "done"
+                talked = await agent.crib.open(platform="api", resume=child)
+                assert talked.id == child, "once it has ended, whoever wants to may talk with it"
+                await talked.close()
+        assert not (tmp_path / "a").exists()
+        assert not (tmp_path / "b").exists()
 
     asyncio.run(main())

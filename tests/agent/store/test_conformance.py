@@ -123,6 +123,17 @@ async def test_an_id_that_is_used_again_means_the_new_call_and_the_earlier_is_ke
     assert [record.result and record.result.data for record in await store.ledger.calls("s")] == [0, 1, 2, None]
 
 
+async def test_a_call_that_is_run_again_may_have_had_effects_from_the_start(store: Store) -> None:
+    """X-1: should its process end before its handler starts, an earlier one ran it."""
+    await store.ledger.open(ToolCall("c", "x"), "s", S.RUNNING, handler_started=True)
+    fence = Fence()
+    fence.lease = await store.leases.take("s", "next", 60)
+    (ended,) = await store.fenced(fence).recover("s")
+    assert ended.handler_started
+    assert ended.result is not None
+    assert "may have run" in str(ended.result.message)
+
+
 async def test_an_answer_to_an_earlier_call_of_the_same_id_does_not_count(store: Store) -> None:
     call = ToolCall("call_0", "x")
     await store.ledger.open(call, "s")

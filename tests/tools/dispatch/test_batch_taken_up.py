@@ -187,3 +187,47 @@ def test_a_call_that_may_have_run_begins_anew_only_where_its_tool_is_repeatable(
     assert items[0].executed is not None
     assert items[0].executed.result.is_success == repeatable
     assert desk.ran == ["c0"] * repeatable
+
+
+def died(desk: Any, name: str) -> None:
+    """Another process takes over, and ends what the one before left."""
+    process = Fence()
+    process.lease = asyncio.run(desk.store.leases.take("session", name, 60))
+    asyncio.run(desk.store.fenced(process).recover("session"))
+    asyncio.run(desk.store.leases.release(process.lease))
+
+
+@pytest.mark.parametrize("when", ["before it is taken up", "while it is gated", "as its process ends again"])
+def test_a_call_that_begins_anew_may_have_run_whatever_becomes_of_it(desk: Any, when: str) -> None:
+    """X-1: its first process ended while the handler ran, so that none of the later ones may say that it did not run."""
+    desk.tool("again", lambda args, ctx: desk.ran.append(ctx.call_id), repeatable=True, effects=lambda args, ctx: gated())
+    call = ToolCall("c1", "again", {})
+
+    async def gated() -> list[Any]:
+        if when == "while it is gated":
+            desk.scope.interrupt()
+            await asyncio.sleep(10)
+        elif when == "as its process ends again":
+            raise KeyboardInterrupt
+        return []
+
+    asyncio.run(desk.store.ledger.open(call, "session", ToolCallStatus.RUNNING, turn="reply"))
+    asyncio.run(desk.store.ledger.handler_started("session", "c1"))
+    died(desk, "second")
+    first = [BatchCall(ToolCall("c0", "interrupt", {}))] if when == "before it is taken up" else []
+    items = [*first, BatchCall(call)]
+    if when == "as its process ends again":
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("tools.dispatch.progress.CallInProgress.finish", lambda *args, **options: asyncio.sleep(0))
+            with pytest.raises(KeyboardInterrupt):
+                go(desk, items, turn="reply", since=0.0)
+        known = asyncio.run(desk.store.ledger.get("session", "c1"))
+        assert (known.status, known.result) == (ToolCallStatus.RUNNING, None)
+        died(desk, "third")
+        known = asyncio.run(desk.store.ledger.get("session", "c1"))
+        message = known.result.message
+    else:
+        assert go(desk, items, turn="reply", since=0.0)
+        message = items[-1].executed.result.message
+    assert desk.ran == []
+    assert "may have" in message

@@ -240,3 +240,20 @@ def test_a_no_from_outside_says_how_the_run_continues(run: Any, tmp_path: Path) 
     (record,) = json.loads(run("approvals", "pending", "--json").out)
     done = run("approvals", "deny", record["id"], "not now")
     assert done.out.splitlines()[-1] == f"`toolcrib run --resume {record['session'][:12]}` continues the run"
+
+
+def test_a_no_to_a_delegate_says_that_its_parent_goes_on(run: Any, tmp_path: Path) -> None:
+    """The first of its questions waits under its parent's session, the others under its own."""
+    order = ChatServer.calls(("delegate_task", {"task": "tidy"}))
+    asks = ChatServer.calls(("terminal", {"command": "rm -rf a"}), ("terminal", {"command": "rm -rf b"}))
+    with ChatServer(order, asks) as server:
+        for name in "ab":
+            (tmp_path / name).mkdir()
+        run("run", "go", "--park", "--base-url", server.base_url, "--model", "test-model")
+    own, standing = sorted(json.loads(run("approvals", "pending", "--json").out), key=lambda one: "relays" in one["parameters"])
+    done = run("approvals", "deny", own["id"], "not now")
+    assert own["session"] != standing["session"]
+    assert done.out.splitlines()[-1] == f"`toolcrib run --resume {standing['session'][:12]}` continues the run"
+    refused = run("run", "--resume", own["session"][:12])
+    assert refused.code == 2
+    assert f"toolcrib run --resume {standing['session'][:12]}" in refused.err
