@@ -71,8 +71,9 @@ class _Conversation:
         return [record for place, record in known.items() if begin <= place and (end is None or place < end)]
 
 
-async def compress(session: Session, used: ContextUse, why: Why) -> Compression | None:
+async def compress(session: Session, used: ContextUse, why: Why, part: float = 1.0) -> Compression | None:
     """Return what compresses the session; None where that wins nothing. The session's lease is held, and no batch is unsettled.
+    ``part`` of the window is taken for the window.
 
     Raises NotSummarised where there is no summary, but for a context that the server refused: then how messages began stands in
     its place. Raises ConfigError, and StoreFailed.
@@ -83,7 +84,7 @@ async def compress(session: Session, used: ContextUse, why: Why) -> Compression 
     talk = await _read(session)
     window = used.window.tokens or (_UNKNOWN if why != "refused" else used.tokens)
     if why == "refused":
-        window = min(window, max(used.tokens * 9 // 10, 1))
+        window = max(int(min(window, used.tokens * 9 // 10) * part), 1)
     share = min(max(used.tokens / max(used.estimated, 1), 0.7), 3.0)
     talked = sum(tokens_of_record(record) for record in _told(session, talk))
     fixed = max(used.estimated - talked, 0)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _SHORT = 4_000
 """Characters of a session's first message with which no context is full."""
+_REFUSALS, _SHRINKS = 3, 0.7
+"""Compressions after refusals without an answer between them, and what part of the window before each takes for the window: an
+estimate may be far from how a server counts."""
 _AGAIN = 1.05
 """A compression that failed is tried again when there is so much more than there was then."""
 
@@ -32,7 +35,8 @@ class ContextRoom:
         self._emit = emit
         self._tokens: int | None = None
         self._failed_at = 0
-        self._refused = False
+        self._refused = 0
+        """Times that the server refused the conversation since it last answered."""
 
     def added(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Count records that were just stored."""
@@ -49,7 +53,7 @@ class ContextRoom:
 
     def answered(self) -> None:
         """Note that the model took the conversation as it is."""
-        self._refused = False
+        self._refused = 0
 
     async def kept(self, state: RunState) -> RunState | None:
         """Compress the session where its context is nearly full; the state is another one then, None where it was interrupted.
@@ -79,18 +83,18 @@ class ContextRoom:
         return await self._keep(state, made, "threshold")
 
     async def refused(self, state: RunState, error: ContextTooLong) -> RunState:
-        """Compress the session, whose server just refused it as too long: once, until it has answered. Raises ContextTooLong with
-        what to do where that does not help.
+        """Compress the session, whose server just refused it as too long; where it does so again, to less each time. Raises
+        ContextTooLong with what to do where that does not help.
         """
         if not self._may():
             raise error
         from agent.conversation.compressing import HELP
 
         why = "it was compressed already"
-        if not self._refused:
-            self._refused = True
+        if self._refused < _REFUSALS:
+            self._refused += 1
             try:
-                made = await self._made("refused")
+                made = await self._made("refused", _SHRINKS ** (self._refused - 1))
             except StoreFailed:
                 raise
             except ToolcribError as fault:
@@ -139,7 +143,7 @@ class ContextRoom:
             session.link.windows[about] = window
         return session.link.windows[about]
 
-    async def _made(self, why: Why) -> Compression | None:
+    async def _made(self, why: Why, share: float = 1.0) -> Compression | None:
         from agent.context import measure
         from agent.conversation.compressing import compress
 
@@ -148,7 +152,7 @@ class ContextRoom:
         window = session.link.windows.get(self._about()) or session.link.learned.get(self._about())
         if window is not None and used.window.tokens is None:  # a server's word is forgotten after an hour
             used = replace(used, window=replace(used.window, tokens=window))
-        return await interruptible(session.scope, compress(session, used, why))
+        return await interruptible(session.scope, compress(session, used, why, share))
 
     async def _keep(self, state: RunState, made: Compression, why: Why) -> RunState:
         session = self._session

@@ -342,7 +342,9 @@ def main(args: Sequence[str] | None = None) -> int:
     parser.add_argument("--sessions", type=int, default=30, help="sessions that they are in (default %(default)s)")
     parser.add_argument("--window", type=int, default=16_000, help="tokens that the model reads (default %(default)s)")
     parser.add_argument("--facts", type=int, default=50, help="facts that are said and asked for (default %(default)s)")
-    parser.add_argument("--seed", type=int, default=None, help="the same again (default: another each time)")
+    parser.add_argument(
+        "--seed", type=int, default=None, help="the same facts, messages and calls again (default: others each time)"
+    )
     parser.add_argument("--keep", metavar="FOLDER", help="keep the store and the project there (default: nothing is kept)")
     options = parser.parse_args(args)
     seed = int(time.time()) if options.seed is None else options.seed

@@ -131,6 +131,37 @@ async def test_a_server_that_refuses_is_asked_once_more_with_less(project: Path)
     assert set(told[1:]) == {"threshold"}
 
 
+class Stubborn(WindowServer):
+    """Refuses ``times`` requests on end, however short they are."""
+
+    times = 0
+
+    def _posted(self, path: str, headers: dict[str, str], sent: Any) -> Any:
+        if self.times and not str(sent["messages"][0]["content"]).startswith("You write the summary"):
+            self.times -= 1
+            return self.body({"error": {"message": "too long", "code": "context_length_exceeded"}}, 400)
+        return super()._posted(path, headers, sent)
+
+
+@pytest.mark.parametrize("times", [1, 2, 4])
+async def test_a_server_that_counts_otherwise_gets_less_each_time(project: Path, times: int) -> None:
+    events: list[Event] = []
+    with Stubborn(4 * WINDOW, chatty) as server:
+        async with assemble(config=config(project, window=4 * WINDOW), project_dir=project) as crib:
+            session = await opened(crib, server)
+            await talk(session, 16)
+            server.times = times
+            if times > 3:
+                with pytest.raises(ContextTooLong, match=r"can't be compressed further: .*/fork .*/new"):
+                    await session.ask("and now?", emit=events.append)
+            else:
+                assert (await session.ask("and now?", emit=events.append)).stopped == "done"
+            await session.close()
+    sizes = [event.after for event in events if isinstance(event, ContextCompressed)]
+    assert len(sizes) >= min(times, 2)
+    assert sizes == sorted(set(sizes), reverse=True)
+
+
 async def test_what_a_tool_just_returned_is_read_whole(project: Path) -> None:
     """Also where the window is small: a model that got half of it would ask for it again and again."""
     with WindowServer(9_000, chatty) as server:
