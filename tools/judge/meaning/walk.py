@@ -67,9 +67,14 @@ class WalkLimits:
         if not self.ticks % _LOOK_EVERY and time.thread_time() - self.began > self.budget.cpu_seconds:
             raise Stop("time", f"more than {self.budget.cpu_seconds:g} s of work")
 
+    @property
+    def is_long(self) -> bool:
+        """Whether so much of it was followed that the rest is judged for all ways through it at once."""
+        return self.steps > _LONG
+
     def alternatives(self) -> int:
         """Return how many states are followed at once: fewer, the longer it takes, so that a long script still ends."""
-        if self.steps > _LONG:
+        if self.is_long:
             return 1
         if self.forks > MANY_FORKS or self.steps > _LONG // 2:
             return 2
