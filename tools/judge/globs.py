@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import itertools
 from collections.abc import Iterator
 
@@ -38,6 +39,15 @@ def part_matches(pattern: str, name: str) -> bool:
     return fnmatch.fnmatchcase(name.lower(), pattern.replace(HOLE, "*").lower())
 
 
+def _matched(pattern: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple([name for name in names if part_matches(pattern, name)])
+
+
+_SHORT = 64
+"""Characters of a pattern up to which its names are kept: many rules ask about the same one."""
+_known = functools.lru_cache(maxsize=256)(_matched)
+
+
 def dangerous(path: str) -> Iterator[str]:
     """Yield absolute paths that the absolute pattern ``path`` may name, and that rules may have something to say about."""
     choices: list[tuple[str, ...]] = []
@@ -48,7 +58,7 @@ def dangerous(path: str) -> Iterator[str]:
         names = _TOP if at == 1 else _INSIDE
         if at == 2:
             names = _DEVICES if "dev" in choices[1] else _SETTINGS if "etc" in choices[1] else names
-        choices.append((*(name for name in names if part_matches(part, name)), part))
+        choices.append((*(_known(part, names) if len(part) <= _SHORT else _matched(part, names)), part))
     for parts in itertools.islice(itertools.product(*choices), _MOST):
         if (found := "/".join(parts)) != path:
             yield found

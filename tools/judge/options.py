@@ -122,6 +122,17 @@ def read(words: Sequence[str], path: str = "", more: frozenset[str] = _NONE, *, 
     ``more`` are options that take a value, as far as the grammar doesn't say otherwise. ``posix``: nothing behind the first
     operand is an option (POSIXLY_CORRECT).
     """
+    given = tuple(words)
+    if len(given) > _MOST_WORDS or sum(map(len, given)) > _MOST_CHARS:
+        return _read(given, path, more, posix)
+    return _known(given, path, more, posix)
+
+
+_MOST_WORDS, _MOST_CHARS = 32, 1_000
+"""Size of a command line up to which its reading is kept: one is asked for by many rules, and again in each round of a loop."""
+
+
+def _read(words: Sequence[str], path: str, more: frozenset[str], posix: bool) -> Reading:
     reader = _Reader(words, path, more)
     at, last = 1, len(words)
     if reader.rules.bundled and last > 1 and words[1][:1] not in ("-", "") and words[1].isalpha():
@@ -143,13 +154,16 @@ def read(words: Sequence[str], path: str = "", more: frozenset[str] = _NONE, *, 
                 at += 1
                 continue
             reader.operands.extend(range(at + 1, last))
-            return Reading(reader.options, reader.operands, at, reader.path)
+            return Reading(tuple(reader.options), tuple(reader.operands), at, reader.path)
         elif text[1] == "-" or rules.single:
             at = reader.long(at)
         else:
             at = reader.cluster(at)
     reader.operands.extend(range(at, last))
-    return Reading(reader.options, reader.operands, last, reader.path)
+    return Reading(tuple(reader.options), tuple(reader.operands), last, reader.path)
+
+
+_known = functools.lru_cache(maxsize=1_024)(_read)
 
 
 def values(words: Sequence[str], path: str, names: frozenset[str]) -> list[GivenOption]:

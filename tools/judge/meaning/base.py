@@ -65,7 +65,9 @@ class Base(Walker):
         self.found = Found()
         self.context = Context()
         self.span = (0, 0)
+        self.keyless: Mapping[str, Value] = {}
         self._parsed: dict[str, Script] = {}
+        self._constants: dict[int, tuple[Simple, list[Value] | None]] = {}
 
     def inside(self) -> _Inside:
         return _Inside(self)
@@ -79,7 +81,16 @@ class Base(Walker):
     def fault(self, kind: str, why: str) -> None:
         self.found.faults[Fault(kind, why, self.span[0])] = None
 
+    def constants(self, cmd: Simple) -> list[Value] | None:
+        known = self._constants.get(id(cmd))
+        if known is None:
+            simple = not cmd.redirects and not cmd.assignments
+            known = self._constants[id(cmd)] = (cmd, expand.constants(cmd.words) if simple else None)
+        return known[1]
+
     def merge(self, states: Sequence[State], *, loose: bool = False) -> list[State]:
+        if len(states) < 2:
+            return list(states)
         found = merged(states, self.limits.alternatives(), loose=loose)
         self.limits.forks += len(found) > 1
         return found
@@ -149,9 +160,11 @@ class Base(Walker):
         start, end = context.span if context.span is not None else self.span
         name = program_name(state, argv) if name is None else name
         cwds = state.cwds
-        if name not in _LOGICAL and any(".." in value.text for value in argv):
-            argv = [undotted(self, state, value) for value in argv]
-        if any(".." in target.path.text for target in redirects):
+        for value in argv:
+            if ".." in value.text:
+                argv = argv if name in _LOGICAL else [undotted(self, state, one) for one in argv]
+                break
+        if redirects and any(".." in target.path.text for target in redirects):
             redirects = [target._replace(path=undotted(self, state, target.path)) for target in redirects]
         if context.mounts:
             if context.copied and name not in mounts.SENDS:

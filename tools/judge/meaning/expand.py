@@ -62,6 +62,19 @@ def fields(it: Walker, state: State, words: Iterable[Word | Assignment]) -> list
     return out
 
 
+def constants(words: Iterable[Word | Assignment]) -> list[Value] | None:
+    """Return the arguments that words become in any state; None where that depends on it."""
+    out: list[Value] = []
+    for word in words:
+        if isinstance(word, Assignment) or len(word.parts) != 1:
+            return None
+        part = word.parts[0]
+        if not isinstance(part, Quoted) and not (isinstance(part, Plain) and not _SPECIAL.search(part.text)):
+            return None
+        out.append(_constant(part.text))
+    return out
+
+
 def _constant(text: str) -> Value:
     return Value(text, Taint.UNKNOWN) if HOLE in text else Value(text)
 

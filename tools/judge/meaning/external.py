@@ -114,7 +114,10 @@ _BEFORE_NAMES = frozenset("*?[-+@!")
 
 def _with_options(it: Walker, state: State, argv: Values, targets: Targets) -> None:
     """Follow a program with the session's own files that its patterns match, where it takes their names for options."""
-    if not any(value.pattern and value.text[0] in _BEFORE_NAMES and "/" not in value.text for value in argv[1:]):
+    for value in argv[1:]:
+        if value.pattern and value.text[0] in _BEFORE_NAMES and "/" not in value.text:
+            break
+    else:
         return
     dashed = [name for path in owned.below(it, state, ".", "", deep=False) if (name := path.rpartition("/")[2])[0] == "-"]
     found: list[Value] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from toolcrib._regex import Regex
 from tools.judge.meaning import journal, mounts
@@ -59,7 +59,7 @@ def absolute(it: Walker, state: State, text: str, *, logical: bool = False) -> l
 
     ``..`` behind a link is the folder above the one that the link leads to; ``logical``: above the link, as for ``cd``.
     """
-    if re.match(r"~(?:/|$)", text):
+    if text[:1] == "~" and re.match(r"~(?:/|$)", text):
         text = (it.now.home or "~") + text[1:]
     if not logical and ".." in text and (behind := behind_links(it, state, text)):
         return behind
@@ -277,13 +277,25 @@ def last(it: Walker, name: str, taint: Taint) -> None:
 
 def marked(it: Walker, state: State, argv: Sequence[Value]) -> Sequence[Value]:
     """``@x`` and ``f=@x`` carry what the line has put into the file x, or linked there: a copied key is a key."""
-    if not state.files and not knows_origins(it.snapshot):
+    has_origins = knows_origins(it.snapshot)
+    if not state.files and not has_origins:
         return argv
     sends = argv[0].text.rpartition("/")[2] in _SENDERS
+    if not sends and not has_origins and _are_keyless(it, state.files):
+        return argv
     return [_marked(it, state, value, sends) for value in argv]
 
 
 _SENDERS = names("curl curlie wget http https xh xhs httpie aria2c scp rsync sftp ftp lftp socat croc rclone gist mail mutt")
+
+
+def _are_keyless(it: Walker, files: Mapping[str, Value]) -> bool:
+    """Return whether none of the line's files holds a key. The same ones are asked about by one command after another."""
+    if it.keyless is not files:
+        if any(map(_is_key, files.values())):
+            return False
+        it.keyless = files
+    return True
 
 
 def _is_key(entry: Value | None) -> bool:

@@ -48,7 +48,10 @@ def run(it: Walker, cmd: Simple, state: State) -> list[State]:
     context = it.context
     outer, doubts = context.doubts, Doubts(0, None if cmd.words else 0)
     context.doubts = doubts
+    argv = it.constants(cmd)
     try:
+        if argv is not None:
+            return _last_noted(it, _execute(it, cmd, state, Prepared([*argv], streams.PLAIN)), argv)
         before = state.copy()
         passes = [(state, _prepared(it, cmd, state))]
         for number in _more_passes(doubts):
@@ -58,13 +61,17 @@ def run(it: Walker, cmd: Simple, state: State) -> list[State]:
         results = mishaps.after(it, doubts) if doubts.failed else []
         several = bool(results) or len(passes) > 1
         for one, prepared in passes:
-            ended = _assigned(it, cmd, one, prepared)
-            for end in ended if it.found.last else ():
-                end.put("_", Var(changed(settled(prepared.argv[-1:])[0]) if prepared.argv else unknown()))
-            results += ended
+            results += _last_noted(it, _assigned(it, cmd, one, prepared), prepared.argv)
         return it.merge(results) if several else results
     finally:
         context.doubts = outer
+
+
+def _last_noted(it: Walker, ended: list[State], argv: Sequence[Value]) -> list[State]:
+    """Keep the last word of the command, where a text asks for it."""
+    for end in ended if it.found.last else ():
+        end.put("_", Var(changed(settled(argv[-1:])[0]) if argv else unknown()))
+    return ended
 
 
 def _prepared(it: Walker, cmd: Simple, state: State) -> Prepared:

@@ -208,6 +208,8 @@ class Walker(Protocol):
     context: Context
     span: tuple[int, int]
     """Position in the outermost text of the command that was begun last there."""
+    keyless: Mapping[str, Value]
+    """Files of the line as they were last, none of which holds a key."""
 
     # bookkeeping
 
@@ -233,6 +235,10 @@ class Walker(Protocol):
         compound: bool = False,
     ) -> Act | None:
         """Note an act, here, and return it. ``compound``: it is the redirects of a compound command."""
+        ...
+
+    def constants(self, cmd: Simple) -> list[Value] | None:
+        """Return the arguments of a command that sets and redirects nothing, where they are the same in any state; else None."""
         ...
 
     def merge(self, states: Sequence[State], *, loose: bool = False) -> list[State]: ...
