@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from toolcrib._regex import Regex
 from tools.judge.budget import Budget
@@ -94,6 +94,13 @@ class Base(Walker):
         found = merged(states, self.limits.alternatives(), loose=loose)
         self.limits.forks += len(found) > 1
         return found
+
+    def limited(self, states: Sequence[State], *, loose: bool = False) -> Iterator[State]:
+        waiting = list(states)
+        while waiting:
+            if len(waiting) > 1 and len(waiting) > self.limits.alternatives():
+                waiting = self.merge(waiting, loose=loose)
+            yield waiting.pop(0)
 
     # texts
 

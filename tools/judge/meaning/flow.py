@@ -176,7 +176,7 @@ def _round(it: Walker, body: Script, states: list[State]) -> tuple[list[State], 
     after: list[State] = []
     with it.inside() as inner:
         inner.loops += 1
-        for one in states:
+        for one in it.limited(states):
             after += it.script(body, one)
     return _settled(it.merge(after))
 

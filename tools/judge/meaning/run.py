@@ -81,11 +81,14 @@ class Interpreter(Base):
                 self.context.line = script.lines[index]
                 for one in states:
                     one.flow = "" if one.flow == "abort" else one.flow
-            after: list[State] = []
-            for one in states:
-                after += self.item(item, one) if not one.flow else [one]
-            states = self.merge(after, loose=True)
+            states = self.merge(self._item_of_each(item, states), loose=True)
         return states
+
+    def _item_of_each(self, item: ScriptItem, states: Sequence[State]) -> list[State]:
+        after: list[State] = []
+        for one in self.limited(states, loose=True):
+            after += self.item(item, one) if not one.flow else [one]
+        return after
 
     def script(self, script: Script, state: State, *, read: bool = False) -> list[State]:
         states = [state]
@@ -98,10 +101,7 @@ class Interpreter(Base):
                     return states
                 states = self.merge(self.item(item, states[0]), loose=index + 1 < len(script.items))
                 continue
-            after: list[State] = []
-            for one in states:
-                after += self.item(item, one) if not one.flow else [one]
-            states = self.merge(after, loose=index + 1 < len(script.items))
+            states = self.merge(self._item_of_each(item, states), loose=index + 1 < len(script.items))
         return states
 
     def item(self, item: ScriptItem, state: State) -> list[State]:

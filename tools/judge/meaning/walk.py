@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field
 from typing import Any, NamedTuple, Protocol
@@ -242,6 +242,10 @@ class Walker(Protocol):
         ...
 
     def merge(self, states: Sequence[State], *, loose: bool = False) -> list[State]: ...
+
+    def limited(self, states: Sequence[State], *, loose: bool = False) -> Iterator[State]:
+        """Yield states in which the same is to be done; what is done with one may leave room for fewer, and merges the others."""
+        ...
 
     # texts
 
