@@ -30,13 +30,15 @@ _REALLY = Regex(r"none|false|server")
 class ActView:
     """An act's arguments, read once as its program reads them, and looked at by many rules."""
 
-    __slots__ = ("_joined", "_operands", "_readings", "_said", "act", "name", "path", "words")
+    __slots__ = ("_joined", "_operands", "_readings", "_said", "act", "assigned", "name", "path", "words")
 
     def __init__(self, act: Act, path: str | None = None) -> None:
         self.act = act
         self.name = act.name
         self.path = path_of(act.name) if path is None else path
         """The program and the subcommand whose options these are, as tools/judge/options.py calls them."""
+        self.assigned: list[tuple[str, Value]] | None = None
+        """Variables that it sets, once a rule about them has looked."""
         self._joined: str | None = None
         self._said: list[str] | None = None
         self._readings: dict[frozenset[str], Reading] = {}

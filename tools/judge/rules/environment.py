@@ -221,8 +221,10 @@ _FOREIGN_PATH = Regex(
 
 
 def assigned(view: ActView) -> list[tuple[str, Value]]:
-    """The variables that it sets: for itself (a prefix, ``env``), and with ``export`` and its like."""
-    found = list(view.act.environment.items())
+    """The variables that it sets: for itself (a prefix, ``env``), and with ``export`` and its like. Not to be changed."""
+    if view.assigned is not None:
+        return view.assigned
+    found = view.assigned = list(view.act.environment.items())
     if view.name in _SETTERS:
         for given in view.act.argv[1:]:
             match = _ASSIGNS.match(given.text)
