@@ -61,6 +61,37 @@ def test_a_script_that_doubles_ends_within_its_limits(name: str) -> None:
     assert len(listed) <= _SEEN or found.faults
 
 
+_LONG = "gamma; " * 210
+"""Commands after which a script counts as long."""
+_BODY = "; ".join(f"beta {at}" for at in range(20))
+_LONG_BODY = "; ".join([_BODY] * 11)
+
+
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        (f'{_LONG} until ! test x; do set -- a "$@"; {_BODY}; alpha "$1"; done; alpha end', 450),
+        (f'{_LONG} until alpha; do until ! test x; do set -- a "$@"; {_BODY}; alpha "$1"; done; done; alpha end', 900),
+        (f"alpha 1 && x=1 || x=2; alpha 2 && y=1 || y=2; while alpha; do {_LONG_BODY}; alpha $x$y; done; alpha end", 600),
+    ],
+)
+def test_a_long_script_is_followed_for_few_rounds_and_few_ways(text: str, most: int) -> None:
+    """A loop that never ends is followed as one of which nobody knows when it ends; ways that wait are merged."""
+    found = _meaning(text)
+    assert found.steps <= most
+    assert not found.faults
+    listed = {" ".join(value.text for value in act.argv).replace(HOLE, "?") for act in found.acts}
+    assert {"beta 0", "beta 19", "alpha end"} <= listed
+    assert any(line.startswith("alpha ") and line not in ("alpha 1", "alpha 2", "alpha end") for line in listed)
+
+
+def test_a_short_loop_is_followed_to_its_end_in_a_long_script() -> None:
+    found = _meaning(f"{_LONG} i=0; while [ $i -lt 20 ]; do alpha $i; i=$((i+1)); done; beta $i")
+    lines = [" ".join(value.text for value in act.argv) for act in found.acts]
+    assert [line for line in lines if line.startswith("alpha")] == [f"alpha {at}" for at in range(20)]
+    assert "beta 20" in lines
+
+
 _NESTED = st.recursive(
     st.sampled_from(["alpha $x", "cd $x", "x=$x$y", "f", "g $x", "x=(${x[@]} a)", "read x", "echo ${x:-$y}{a,b}"]),
     lambda inner: st.one_of(
