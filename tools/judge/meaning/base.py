@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from toolcrib._regex import Regex
 from tools.judge.budget import Budget
@@ -15,7 +15,7 @@ from tools.judge.meaning.state import ShellNow, Snapshot
 from tools.judge.meaning.value import Value
 from tools.judge.meaning.walk import Context, Found, Walker, WalkLimits
 from tools.judge.shell import ShellSyntaxError, ShellTooComplex, parse
-from tools.judge.shell.tree import Script, Simple, Word
+from tools.judge.shell.tree import Assignment, Script, Simple, Word
 
 _SPEND_FACTOR = 40
 _COMMANDS_IN = Regex(r"\$\(|`|[<>]\(")
@@ -54,6 +54,16 @@ def _identity(act: Act) -> tuple[object, ...]:
     return key
 
 
+def _constants(words: Iterable[Word | Assignment]) -> list[Value] | None:
+    out: list[Value] = []
+    for word in words:
+        constant = None if isinstance(word, Assignment) else expand.fixed(word.parts)
+        if constant is None:
+            return None
+        out.append(constant)
+    return out
+
+
 class Base(Walker):
     """Bookkeeping for one command."""
 
@@ -85,7 +95,7 @@ class Base(Walker):
         known = self._constants.get(id(cmd))
         if known is None:
             simple = not cmd.redirects and not cmd.assignments
-            known = self._constants[id(cmd)] = (cmd, expand.constants(cmd.words) if simple else None)
+            known = self._constants[id(cmd)] = (cmd, _constants(cmd.words) if simple else None)
         return known[1]
 
     def merge(self, states: Sequence[State], *, loose: bool = False) -> list[State]:

@@ -43,11 +43,9 @@ def fields(it: Walker, state: State, words: Iterable[Word | Assignment]) -> list
             out += _assignments(it, state, word)
             continue
         parts = word.parts
-        if len(parts) == 1:
-            part = parts[0]
-            if isinstance(part, Quoted) or (isinstance(part, Plain) and not _SPECIAL.search(part.text)):
-                out.append(_constant(part.text))
-                continue
+        if (constant := fixed(parts)) is not None:
+            out.append(constant)
+            continue
         if braces.has_braces(parts):
             try:
                 expanded = braces.expand(parts)
@@ -62,17 +60,12 @@ def fields(it: Walker, state: State, words: Iterable[Word | Assignment]) -> list
     return out
 
 
-def constants(words: Iterable[Word | Assignment]) -> list[Value] | None:
-    """Return the arguments that words become in any state; None where that depends on it."""
-    out: list[Value] = []
-    for word in words:
-        if isinstance(word, Assignment) or len(word.parts) != 1:
-            return None
-        part = word.parts[0]
-        if not isinstance(part, Quoted) and not (isinstance(part, Plain) and not _SPECIAL.search(part.text)):
-            return None
-        out.append(_constant(part.text))
-    return out
+def fixed(parts: Sequence[Part]) -> Value | None:
+    """Return the argument that a word of these parts becomes in any state; None where that depends on it."""
+    part = parts[0] if len(parts) == 1 else None
+    if isinstance(part, Quoted) or (isinstance(part, Plain) and not _SPECIAL.search(part.text)):
+        return _constant(part.text)
+    return None
 
 
 def _constant(text: str) -> Value:

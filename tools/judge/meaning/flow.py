@@ -19,8 +19,6 @@ _LEFT_OPEN = 3
 """Limit of states behind such a loop: one that was never run, one of a round, and all others."""
 _FEW_WITHIN = 2
 """Limit of such rounds within another loop: what each loop may do is multiplied by the others."""
-_LONG_LOOP = 100
-"""Steps of one loop from which on its rounds are few, however many there are, in a script that is long already."""
 _MAX_SAME_CALL = 8
 _WIDEN_CALL = 3
 
@@ -263,14 +261,12 @@ def _while(it: Walker, condition: Script | Word, body: Script, step: Word | None
     done: list[State] = []
     seen: list[State] = []
     rest: list[State] = []
-    acts = len(it.found.acts)
+    acts, began = len(it.found.acts), it.limits.steps
     few = _FEW_WITHIN if it.context.loops or it.limits.is_long else _FEW_ROUNDS
-    began = it.limits.steps
     for count in range(_MAX_ROUNDS + 6):
         going = it.merge(_going(it, condition, states, done, until=until, first=count == 0))
         going = _fresh(going, seen)
-        many = it.limits.is_long and it.limits.steps - began > _LONG_LOOP
-        if going and count >= (few if done or many else _MAX_ROUNDS) and seen:
+        if going and count >= (few if done or it.limits.is_long_since(began) else _MAX_ROUNDS) and seen:
             old = _spread(seen[-len(going) :], len(going))
             for one in going:
                 one.stdin = filestate.lost(it, one.stdin) if one.stdin is not None and one.stdin.text else one.stdin

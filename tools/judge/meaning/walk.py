@@ -20,6 +20,8 @@ SOME_FORKS, MANY_FORKS = 12, 48
 """Times that more than one state was left: from then on 4 and 2 are kept."""
 _LONG = 200
 """Steps from which on one state is kept: the rest of a long script is judged for all ways through it at once."""
+_LONG_LOOP = 100
+"""Steps of one loop from which on its rounds are few, however many there are, in a script that is long already."""
 _LOOK_EVERY = 256
 """Steps between looks at the clock."""
 
@@ -71,6 +73,10 @@ class WalkLimits:
     def is_long(self) -> bool:
         """Whether so much of it was followed that the rest is judged for all ways through it at once."""
         return self.steps > _LONG
+
+    def is_long_since(self, step: int) -> bool:
+        """Return whether a loop that began at ``step`` has taken so long that no more of it is followed round by round."""
+        return self.is_long and self.steps - step > _LONG_LOOP
 
     def alternatives(self) -> int:
         """Return how many states are followed at once: fewer, the longer it takes, so that a long script still ends."""
