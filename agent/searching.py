@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from toolcrib import InvalidArguments, Principal, ToolCallContext, ToolcribError
 from toolcrib._dataclass import dataclass
 from toolcrib._search import SearchFilter, SearchHit, SearchRefused
 from toolcrib._store import SessionInfo, Store
-from toolcrib._types import Handler, Json
+from toolcrib._types import Json
 
 if TYPE_CHECKING:
     from agent.conversation.compressed import CompressionCut
@@ -32,28 +31,23 @@ _ROUNDS = 4
 
 @dataclass(slots=True)
 class SessionSearch:
-    """``project`` is the folder whose sessions ``this_project`` means. A person without a name, on a platform where others may
-    have none either, is shown the present session alone. ``reads`` returns the transcript that the model reads, None where no
-    model does: what it has before it is no hit, unless it names the session.
+    """``principal`` is whom the run is for, who need not be the session's. ``project`` is the folder whose sessions
+    ``this_project`` means. A person without a name, on a platform where others may have none either, is shown the present session
+    alone. ``transcript`` is the one that the model reads, None where no model does: what it has before it is no hit, unless it
+    names the session.
     """
 
     store: Store
     session_id: str
     principal: Principal
     project: str
-    reads: Callable[[], Transcript | None] = lambda: None
-
-    @property
-    def handlers(self) -> Mapping[str, Handler]:
-        """The handler by the tool's name."""
-        return {"session_search": self.handle}
+    transcript: Transcript | None = None
 
     async def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         """``data``: {hits: [{session, title, place, role, when, text, before?, after?}]} for a query, the newest or best first;
         {session, title, messages: [{place, role, when, text}]} around a place; {session, title, place, role, page, pages, text}
         of one message. Raises InvalidArguments.
         """
-        self = replace(self, principal=ctx.run_identity.principal)
         session = await self._named(args["session"]) if args.get("session") else None
         if args.get("around") is not None:
             if session is None:
@@ -108,7 +102,7 @@ class SessionSearch:
         """Return from where on the model has this session before it; None where it reads none of it."""
         from agent.conversation.compressed import CompressionCut
 
-        transcript = self.reads()
+        transcript = self.transcript
         if transcript is None:
             return None
         if transcript.compressed is None:

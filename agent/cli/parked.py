@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agent.cli.agreed import on_one
-from agent.cli.escape import exact, one_line
-from agent.cli.stories import ID_CHARS
-
 if TYPE_CHECKING:
     from agent.conversation.session import Session
     from toolcrib._store import TicketRecord
@@ -30,6 +26,11 @@ async def still_open(session: Session, tickets: Sequence[str]) -> list[TicketRec
 
 def parked_lines(session_id: str, tickets: Sequence[TicketRecord], queued: int) -> list[str]:
     """Tell a person what a parked run waits for. ``queued`` is how many messages wait behind it."""
+    # Every run looks whether it is to leave tickets open, and few are parked.
+    from agent.cli.agreed import on_one
+    from agent.cli.escape import exact, one_line
+    from agent.cli.stories import ID_CHARS
+
     if not tickets:
         return [
             f"the run is parked, and all its tickets are answered: `toolcrib run --resume {session_id[:ID_CHARS]}` continues it"

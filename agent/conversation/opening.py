@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent.backends import LOCAL, Location
 from agent.config import state_dir
@@ -20,7 +20,7 @@ from agent.memory.handler import MemoryKeeper
 from agent.reports import Reports
 from agent.searching import SessionSearch
 from agent.store._owner import new_owner
-from toolcrib import EventSink, Principal, RunIdentity, ToolcribError
+from toolcrib import EventSink, Principal, RunIdentity, ToolCallContext, ToolcribError, ToolResult
 from toolcrib._dataclass import dataclass
 from toolcrib._store import Fence, SessionInfo, Store
 from toolcrib._types import Handler
@@ -98,7 +98,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         suspends=wanted.suspends,
         sink=reports,
         handlers=dict(loop_handlers(todos))
-        | _recalling(here, session_id, wanted, location, store, lambda: session)
+        | _recalling(here, session_id, location, store, lambda: session)
         | {**delegates.handlers, **wanted.handlers},
     )
     session = Session(
@@ -129,17 +129,24 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
 
 
 def _recalling(
-    here: Workspace, session_id: str, wanted: Opening, location: Location, store: Store, session: Callable[[], Session]
+    here: Workspace, session_id: str, location: Location, store: Store, session: Callable[[], Session]
 ) -> dict[str, Handler]:
-    """Return the handlers of the tools that reach beyond the session's own conversation."""
+    """Return the handlers of the tools that reach beyond the session's own conversation. What they need loads with their first
+    call: the session's first request does not wait for it.
+    """
     folder = None if location.backend.is_remote else location.start
-    memory = MemoryKeeper(
-        session_id, folder, here.project_dir, here.config.memory.max_chars, lambda text: session().scope.redactor.text(text)
-    )
-    search = SessionSearch(
-        store, session_id, wanted.principal, location.start, lambda: session().transcript if session().model else None
-    )
-    return {"memory": memory.handle, "session_search": search.handle}
+
+    def memory(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
+
+        most = here.config.memory.max_chars
+        return MemoryKeeper(session_id, folder, here.project_dir, most, session().scope.redactor.text).handle(args, ctx)
+
+    async def search(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
+
+        who, transcript = ctx.run_identity.principal, session().transcript if session().model else None
+        return await SessionSearch(store, session_id, who, location.start, transcript).handle(args, ctx)
+
+    return {"memory": memory, "session_search": search}
 
 
 async def _create(here: Workspace, wanted: Opening, session: Session, location: Location, place: Mapping[str, str]) -> None:

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +26,14 @@ from agent.cli.signals import Ended, interrupting
 from toolcrib import ToolcribError
 
 if TYPE_CHECKING:
+    from agent.cli.images import ImageFolder
     from agent.cli.jsonl import JsonLines
     from agent.cli.oneshot import Tally, TaskOutcome, Watch
     from agent.cli.trace import Tracer
     from agent.conversation.session import Session
     from agent.crib import Crib
     from agent.events import Event
+    from toolcrib import Image
 
 HELP = "Give a model one task: its answer on stdout, its tool calls on stderr."
 _EPILOG = f"""\
@@ -128,7 +130,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> TaskOutcome:
-    from agent.cli.images import ImageFolder, read_images
     from agent.cli.oneshot import TaskOutcome, TaskRun
     from agent.cli.render import Screen
     from agent.cli.view import View
@@ -138,8 +139,7 @@ def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Tas
         task = _task(args)
     except TimeoutError:
         return TaskOutcome("timeout", "", TIMED_OUT)
-    images = read_images(args.image)
-    folder = None if args.save_images is None else ImageFolder(args.save_images)
+    images, folder = _pictures(args)
     if lines is not None:
         lines.images = folder
     with running_crib(args) as (crib, runner):
@@ -155,6 +155,15 @@ def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Tas
                 return runner.run(shot.run(task, watches, lambda model: _started(lines, session, model, args), tracer))
             finally:
                 view.end()
+
+
+def _pictures(args: argparse.Namespace) -> tuple[Sequence[Image], ImageFolder | None]:
+    """Return those to be shown, and the folder for those that the model draws. Raises ToolcribError."""
+    if not args.image and args.save_images is None:
+        return (), None
+    from agent.cli.images import ImageFolder, read_images
+
+    return read_images(args.image), None if args.save_images is None else ImageFolder(args.save_images)
 
 
 async def _open(crib: Crib, args: argparse.Namespace) -> Session:
