@@ -179,9 +179,11 @@ async def compress_now(session: Session) -> ContextCompressed:
         await session.start()
         async with session.holding.held(lambda: session.watch(SessionBusy(session.id))):
             await session.look()
-            waits = await session.store.runs.current(session.id) is not None
-            if waits or await session.transcript.unanswered() is not None:
+            run = await session.store.runs.current(session.id)
+            if run is not None and run.status == "parked":
                 raise ToolcribError("a run of this session waits for an answer; answer it, then compress")
+            if run is not None or await session.transcript.unanswered() is not None:
+                raise ToolcribError("the last run was broken off; say something, so that it is settled, then compress")
             await session.provider()
             if session.link.is_given or not session.via:
                 raise ToolcribError("no model is connected, so there is nothing that could fill, and nobody to summarise it")

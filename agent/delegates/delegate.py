@@ -46,20 +46,20 @@ class DelegateOutcome:
     place: int = 0
     tickets: Sequence[str] = ()
 
-    def clipped(self, session_id: str) -> str:
-        """Return the answer as the parent's model reads it."""
+    def clipped(self, session_id: str, *, searches: bool) -> str:
+        """Return the answer as the parent's model reads it, which may search in sessions or not."""
         if len(self.answer) <= MOST_ANSWER:
             return self.answer
-        how = f'session_search with session "{session_id[:_ID_CHARS]}", around {self.place} and page 1'
-        return f"{self.answer[:MOST_ANSWER]}\n[... {len(self.answer):,} characters in all; {how}, 2 and so on reads them]"
+        how = f'; session_search with session "{session_id[:_ID_CHARS]}", around {self.place} and page 1, 2 and so on reads them'
+        return f"{self.answer[:MOST_ANSWER]}\n[... {len(self.answer):,} characters in all{how if searches else ''}]"
 
-    def data(self, session_id: str, name: str) -> dict[str, Json]:
+    def data(self, session_id: str, name: str, *, searches: bool) -> dict[str, Json]:
         """Return the result of the call."""
         return {
             "delegate": session_id[:_ID_CHARS],
             "name": name,
             "ended": self.ended,
-            "answer": self.clipped(session_id),
+            "answer": self.clipped(session_id, searches=searches),
             **({"problem": self.problem} if self.problem else {}),
             "turns": self.turns,
             "usage": dict(self.usage),

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation import lineage
-from agent.delegates.orders import PROMPT, TOOL, Order, allowed_tools, delegate_id, delivered
+from agent.delegates.orders import PROMPT, SEARCH, TOOL, Order, allowed_tools, delegate_id, delivered
 from agent.delegates.waiting import BACKGROUND, note
 from toolcrib import (
     Denied,
@@ -126,7 +126,7 @@ class Delegates:
             if record is not None and record.state == "pending":
                 ticket = stand_in(record.ticket, order.about())
                 return ToolResult.suspended_with(ctx.tool_name, ticket.message, ticket)
-        return ToolResult.success(ctx.tool_name, outcome.data(session_id, order.name))
+        return ToolResult.success(ctx.tool_name, outcome.data(session_id, order.name, searches=SEARCH in self.session.names))
 
     def _tools_for(self, order: Order) -> list[str]:
         deeper = self._depth + 1 < self._here.config.delegates.max_depth
@@ -306,7 +306,12 @@ class Delegates:
         from agent.conversation.answers import topic_of
         from agent.events import DelegateEnded
 
-        answer = "\n".join(part for part in (outcome.clipped(session_id), outcome.problem) if part) or "(it said nothing)"
+        answer = (
+            "\n".join(
+                part for part in (outcome.clipped(session_id, searches=SEARCH in self.session.names), outcome.problem) if part
+            )
+            or "(it said nothing)"
+        )
         options = {"delegate": session_id, "usage": dict(outcome.usage), "cost": outcome.cost}
         text = self.session.scope.redactor.text(delivered(order.name, session_id, outcome.ended, answer))
         who = order.principal.to_json()

@@ -11,7 +11,7 @@ from toolcrib import InvalidArguments, Principal
 from toolcrib._types import Json
 from tools.judge.findings import visible
 
-TOOL = "delegate_task"
+TOOL, SEARCH = "delegate_task", "session_search"
 PERSONAL = "clarify"
 """The tool that asks a person: for delegates only where one can be asked now."""
 

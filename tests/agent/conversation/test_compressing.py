@@ -17,6 +17,7 @@ from agent.context import measure
 from agent.conversation.forking import fork
 from agent.conversation.room import compress_now
 from agent.conversation.session import Session
+from agent.conversation.state import RunState
 from agent.events import CompressionFailed, ContextCompressed, Event
 from agent.models import ModelChoice
 from agent.run import Crib, assemble
@@ -355,3 +356,18 @@ async def test_data_in_a_message_that_is_cut_ends_with_its_mark(project: Path) -
             await session.close()
     message = server.requests[-1]["messages"][1]["content"].partition("\n\n[To save room")[0]
     assert message.endswith("more characters]\n</file 0123456789ab>")
+
+
+async def test_a_run_that_was_broken_off_is_settled_first(project: Path) -> None:
+    """Nobody was asked anything: it is not told that an answer is missing."""
+    with WindowServer(WINDOW, chatty) as server:
+        async with assemble(config=config(project), project_dir=project) as crib:
+            session = await opened(crib, server)
+            await talk(session, 6)
+            left = RunState(id=f"{session.id}-99", session_id=session.id, limits=session.limits, first=session.transcript.count)
+            await session.keep(left, [{"role": "user", "text": "and then"}])
+            with pytest.raises(ToolcribError, match="the last run was broken off; say something"):
+                await compress_now(session)
+            await session.ask("go on")
+            assert await compress_now(session) is not None
+            await session.close()
