@@ -306,12 +306,8 @@ class Delegates:
         from agent.conversation.answers import topic_of
         from agent.events import DelegateEnded
 
-        answer = (
-            "\n".join(
-                part for part in (outcome.clipped(session_id, searches=SEARCH in self.session.names), outcome.problem) if part
-            )
-            or "(it said nothing)"
-        )
+        said = outcome.clipped(session_id, searches=SEARCH in self.session.names)
+        answer = "\n".join(part for part in (said, outcome.problem) if part) or "(it said nothing)"
         options = {"delegate": session_id, "usage": dict(outcome.usage), "cost": outcome.cost}
         text = self.session.scope.redactor.text(delivered(order.name, session_id, outcome.ended, answer))
         who = order.principal.to_json()
