@@ -150,8 +150,12 @@ def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:
             self._answer(server._got(self.path, _lower(self.headers)))
 
         def do_POST(self) -> None:
-            sent = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-            self._answer(server._posted(self.path, _lower(self.headers), sent))
+            length = int(self.headers.get("Content-Length", 0))
+            body = self.rfile.read(length)
+            if len(body) < length:
+                self.close_connection = True  # the client left, or was killed
+                return
+            self._answer(server._posted(self.path, _lower(self.headers), json.loads(body)))
 
         def _answer(self, response: Response) -> None:
             try:
