@@ -150,8 +150,7 @@ def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:
             self._answer(server._got(self.path, _lower(self.headers)))
 
         def do_POST(self) -> None:
-            sent = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-            self._answer(server._posted(self.path, _lower(self.headers), sent))
+            self._answer(server._posted(self.path, _lower(self.headers), json.loads(_whole(self))))
 
         def _answer(self, response: Response) -> None:
             try:
@@ -182,6 +181,15 @@ def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
 
     return Handler
+
+
+def _whole(request: BaseHTTPRequestHandler) -> bytes:
+    """Return what a client sent. Raises ConnectionError where it left, or was killed, before it had sent all."""
+    length = int(request.headers.get("Content-Length", 0))
+    body = request.rfile.read(length)
+    if len(body) < length:
+        raise ConnectionError("the client left")
+    return body
 
 
 def _lower(headers: Message) -> dict[str, str]:

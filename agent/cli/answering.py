@@ -159,7 +159,7 @@ def _act(crib: Crib, runner: asyncio.Runner, record: TicketRecord, *, go_on: boo
         print(f"answered; the process that has the session {session_id[:12]} was woken and continues", file=sys.stderr)
         return OK
     if runner.run(crib.store.runs.current(session_id)) is None:
-        print("answered; no run of the session waits for it", file=sys.stderr)
+        print(f"answered; {_nobody_waits(record, session_id)}", file=sys.stderr)
         return OK
     if go_on:
         return _continue(crib, runner, session_id)
@@ -169,6 +169,12 @@ def _act(crib: Crib, runner: asyncio.Runner, record: TicketRecord, *, go_on: boo
         print(f"toolcrib: answered, but the call can't be run here: {error}", file=sys.stderr)
         print(f"toolcrib: `toolcrib run --resume {session_id[:12]}` continues the run", file=sys.stderr)
         return OK
+
+
+def _nobody_waits(record: TicketRecord, session_id: str) -> str:
+    if session_id == record.session_id and not record.ticket.relays:
+        return "no run of the session waits for it"
+    return f"the delegate goes on with its session: toolcrib run --resume {session_id[:12]}"
 
 
 async def _open(crib: Crib, session_id: str) -> Session:

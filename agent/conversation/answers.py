@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
+
 from agent.conversation.lineage import PARENT, is_delegate
 from toolcrib import Answer, Denied, NotFound, Principal
 from toolcrib._store import Settled, Store, TicketRecord
@@ -34,6 +37,9 @@ async def record_answer(store: Store, answer: Answer, approver: Principal | None
     if approver is not None:
         await _check_approver(store, answer.ticket_id, approver)
     record, settled = await settle_answer(store.tickets, answer)
+    if own := record.ticket.relays:  # a delegate's: in whichever process it goes on, it was answered
+        with suppress(Denied, NotFound):
+            await settle_answer(store.tickets, replace(answer, ticket_id=own, decision_id=f"{answer.decision_id}-{own}"))
     await store.signals.send(topic_of(record.session_id))
     return settled
 

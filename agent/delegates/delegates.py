@@ -268,6 +268,8 @@ class Delegates:
             stopped = delegate.outcome is not None or self.session.scope.cancelled or self._closing
             if not stopped:  # the loop ends: the next process goes on with it
                 raise
+            if delegate.outcome is not None and delegate.outcome.ended == "parked" and not self.session.scope.cancelled:
+                return None  # it waits for an answer, and goes on in the next process
             outcome = delegate.outcome or DelegateOutcome("interrupted", problem="it was ended before it began")
         except LeaseLost:  # another process has it, and delivers its end
             return None

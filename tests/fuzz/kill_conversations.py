@@ -187,9 +187,12 @@ class Conversation:
         under_way = bool(kept.runs[session] or kept.waiting[session])
         if under_way and (not killing or chance.random() < 0.6):
             return ["run", "--json", "--park", "--resume", session], {}
-        if not left or self._ends:
+        parted = any(kept.runs[one] or kept.waiting[one] for one in kept.parents)
+        if not left or (self._ends and not parted):
             return None
         self._ends = not killing
+        if parted and not killing:  # delegates in the background: without --park they are waited for
+            return ["run", "--json", "--resume", session, left[0]], {}
         if chance.random() < 0.3 and killing:
             lines = "".join(f"{task}\n" for task in left[: chance.randint(1, 2)])
             return ["chat", "--resume", session], {"typed": lines}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import socket
 from typing import Any
 
 import httpx
@@ -264,3 +265,15 @@ def test_a_function_that_was_made_a_tool_can_be_called() -> None:
 def test_a_function_that_was_not_is_told_how() -> None:
     with pytest.raises(RegistrationError, match="put @tool above the function"):
         call_tool(len, {})
+
+
+def test_a_client_that_ends_within_its_request_is_no_fault_of_the_server(capsys: pytest.CaptureFixture[str]) -> None:
+    """As one does that is killed; what comes from others is answered."""
+    with ChatServer(ChatServer.text("hi")) as server:
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 100\r\n\r\n{")
+            client.shutdown(socket.SHUT_WR)
+            assert client.recv(1) == b""
+        assert "hi" in httpx.post(f"{server.base_url}/chat/completions", json={}).text
+        assert server.requests == [{}]
+    assert capsys.readouterr().err == ""

@@ -155,3 +155,34 @@ def test_a_delegate_at_work_is_driven_by_its_parent_alone(tmp_path: Path, task_s
         assert not (tmp_path / "b").exists()
 
     asyncio.run(main())
+
+
+def test_one_in_the_background_stays_parked_as_its_parent_closes(tmp_path: Path, task_server: Any) -> None:
+    """It has not ended: it goes on in the next process, once it was answered."""
+    (tmp_path / "build").mkdir()
+
+    async def main() -> None:
+        script = scripts("rm -rf build")
+        script["go"] = [ChatServer.calls(("delegate_task", {"task": "tidy", "background": True})), DONE, DONE]
+        with task_server(script) as server:
+            options = {"model": "m", "base_url": server.base_url, "project_dir": tmp_path, "parks": True}
+            async with Agent(**options) as agent:
+                await agent.aask("go")
+                store, session_id = agent.crib.store, agent.session.id
+                while not (standing := await store.tickets.pending(session_id)):
+                    await asyncio.sleep(0.02)
+            async with Agent(**options, resume=session_id) as agent:
+                store = agent.crib.store
+                assert await store.inbox.waiting(session_id) == [], "nobody is told that it has ended"
+                await agent.answer(standing[0].ticket.id, YES)
+                await agent.resume_run()
+                while agent.session.delegates.at_work:
+                    await asyncio.sleep(0.02)
+                await agent.resume_run()
+                assert "has ended (done)" in str(server.said("go"))
+                assert "I did." in str(server.said("go"))
+                (child,) = [one.id for one in await store.sessions.list(9) if lineage.is_delegate(one.place)]
+                assert await store.runs.current(child) is None
+        assert not (tmp_path / "build").exists()
+
+    asyncio.run(asyncio.wait_for(main(), 60))
