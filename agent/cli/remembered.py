@@ -51,13 +51,20 @@ def _document(file: MemoryFile, limit: int, redactor: Redactor) -> Iterator[str]
     yield f"{name} ({document.size:,} of {limit:,} characters): {tame(str(file.path))}"
     for part in document.parts:
         if part.note is not None:
-            text = tame("\n    ".join(redactor.text(part.note.text).splitlines()))
+            text = _visible("\n    ".join(redactor.text(part.note.text).split("\n")))
             source = ", ".join(filter(None, (part.note.date, part.note.session and f"session {part.note.session}")))
             yield f"  - {text}{f'  ({tame(source)})' if source else ''}"
         elif part.raw.strip() and not part.raw.startswith("# "):
-            yield f"    {tame(redactor.text(part.raw.strip()))}"
+            yield f"    {_visible(redactor.text(part.raw.strip()))}"
     for left in told_of(document, limit, redactor.text)[1]:
-        yield f"  ✗ models are not told {one_line(redactor.text(left.text), 60)!r}: {left.why}"
+        yield f"  ✗ models are not told '{one_line(_visible(redactor.text(left.text)), 60)}': {left.why}"
+
+
+def _visible(text: str) -> str:
+    """Return a text of a file that people may edit, with what nobody sees in it written out."""
+    from agent.memory.unseen import revealed
+
+    return tame(revealed(text))
 
 
 def as_json(file: MemoryFile) -> dict[str, Any]:

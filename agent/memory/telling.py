@@ -40,9 +40,10 @@ def told_of(document: MemoryDocument, max_chars: int, redact: Callable[[str], st
     lines, left = [], []
     room = max_chars
     for shown, text in _lines(document):
-        why = why_not(text, redact)
-        if not why and len(text) > room:
+        if len(text) > room:
             why = f"the document has more than {max_chars:,} characters (memory.max_chars)"
+        else:
+            why = why_not(text, redact)
         if why:
             left.append(LeftOut(" ".join(text.split()), why))
             continue

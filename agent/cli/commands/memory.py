@@ -35,8 +35,9 @@ examples:
 A model notes something with the tool `memory`; a session is told the notes that were there when it began. They are Markdown
 files in the state folder (mode 0600): one for the agent's notes, one about the person, one for each project; `show` names them.
 A note is a list item, and ends with a comment that says when and in which session it was made. You may edit the files as you
-like. No tool reads or writes them but `memory`. What reads like an instruction that was smuggled in, or holds a secret, is not
-kept, and a line of that kind that got into a file is not told to models: `show` says which. memory.enabled and memory.max_chars
+like. No tool reads or writes them but `memory`. What reads like an instruction that was smuggled in, or holds a secret,
+characters that nobody sees or letters that pass for others, is not kept, and a line of that kind that got into a file is not
+told to models: `show` says which, and writes out what is hidden. memory.enabled and memory.max_chars
 are in the configuration.
 
 forget takes the notes out of the files, and out of what earlier sessions were told of them, with free pages and backups of the
