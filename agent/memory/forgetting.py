@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -17,6 +18,8 @@ from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Json
 
 FoundNote: TypeAlias = tuple[MemoryFile, MemoryNote]
+_DATE = r"(?: \(\d{4}-\d\d-\d\d\))?"
+"""Regular expression: what may stand behind a note that was told. The same text may have been noted on another day."""
 _MOST = 1_000
 """Messages that are looked at for copies of one note."""
 _LARGEST = 64 * 1024 * 1024
@@ -45,26 +48,20 @@ def remove(folder: MemoryFolder, found: Sequence[FoundNote]) -> None:
             folder.write(file, left.text())
 
 
-async def unsay(store: Store, notes: Sequence[MemoryNote]) -> Sequence[str]:
-    """Take notes out of what sessions were told of the memory. Return the sessions' ids. Raises StoreFailed."""
+async def unsay(store: Store, principal: Principal, notes: Sequence[MemoryNote]) -> Sequence[str]:
+    """Take the principal's notes out of what sessions were told of the memory. Return the sessions' ids. Raises StoreFailed."""
     changed: list[str] = []
     for note in notes:
         told = "- " + "\n  ".join(note.text.splitlines())
+        item = re.compile(rf"^{re.escape(told)}{_DATE}(?:\n(?!  )|\Z)", re.MULTILINE)
 
-        def without(prompt: Mapping[str, Json], told: str = told) -> Mapping[str, Json]:
-            return {**prompt, "memory": "".join(_unsaid(str(prompt.get("memory", "")), told))}
+        def without(prompt: Mapping[str, Json], item: re.Pattern[str] = item) -> Mapping[str, Json]:
+            if prompt.get("whose", "") != principal.key:
+                return prompt
+            return {**prompt, "memory": item.sub("", str(prompt.get("memory", "")))}
 
         changed += await store.rewrite_prompts(told, without)
     return list(dict.fromkeys(changed))
-
-
-def _unsaid(memory: str, told: str) -> Iterator[str]:
-    """Yield the parts of a text around an item, which goes with its date up to the end of its line."""
-    before, found, after = memory.partition(told)
-    yield before
-    if found:
-        _, _, rest = after.partition("\n")
-        yield from _unsaid(rest, told)
 
 
 async def sessions_with(store: Store, principal: Principal, notes: Sequence[MemoryNote]) -> Sequence[SessionInfo]:

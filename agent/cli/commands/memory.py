@@ -208,7 +208,7 @@ async def _forget(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) ->
             return FAILED
     remove(folder, found)
     notes = [note for _, note in found]
-    told = await unsay(crib.store, notes)
+    told = await unsay(crib.store, folder.principal, notes)
     sessions = f", and taken out of what {len(told)} session{'' if len(told) == 1 else 's'} were told" if told else ""
     print(f"forgotten: {len(notes)} note{'' if len(notes) == 1 else 's'}{sessions}")
     return await _copies(crib, folder, notes, args)

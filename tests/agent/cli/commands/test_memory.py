@@ -15,7 +15,7 @@ from agent.below import BELOW, marks_of
 from agent.config import load_config, state_dir
 from agent.memory.document import MemoryNote, note_of
 from agent.memory.files import MemoryFolder, project_of
-from agent.run import open_store
+from agent.run import assemble, open_store
 from toolcrib import Principal
 from toolcrib.testing import ChatServer
 
@@ -174,6 +174,40 @@ async def _prompts(ids: list[str]) -> list[str]:
         return [json.dumps(dict(await store.sessions.prompt(name))) for name in ids]
     finally:
         store.close()
+
+
+def test_other_notes_stay_in_what_sessions_were_told(run: Any, tmp_path: Path) -> None:
+    """Also such as begin with the same words, and those of others."""
+    keep("Port 80")
+    folder = keep("Port 8080 is the staging\nserver of Ann")
+    keep("Port 80", who=Principal("telegram", "ann"))
+    keep("Port 80\n  is old", "user")
+    ids = asyncio.run(_told(tmp_path, Principal(), Principal("telegram", "ann")))
+    path = folder.file("memory").path
+    path.write_text(path.read_text().replace("Port 8080 is the staging", "Staging is"))
+    folder.file("user").path.unlink()
+    done = run("memory", "forget", "Port 80", "--yes")
+    assert "forgotten: 1 note, and taken out of what 1 session were told\n" in done.out
+    mine, others = asyncio.run(_prompts(ids))
+    assert [line.partition(" (")[0] for line in json.loads(mine)["memory"].split("\n") if line.startswith(("- ", "  "))] == [
+        "- Port 8080 is the staging",
+        "  server of Ann",
+        "- Port 80",
+        "  is old",
+    ]
+    assert "- Port 80 (" in json.loads(others)["memory"]
+
+
+async def _told(project: Path, *people: Principal) -> list[str]:
+    """Have a session of each told the memory, and return their ids."""
+    ids = []
+    async with assemble(project_dir=project) as crib:
+        for who in people:
+            session = await crib.open(platform=who.platform or "cli", user=who.user)
+            await session.prompt.recall_anew()
+            ids.append(session.id)
+            await session.close()
+    return ids
 
 
 def test_copies_are_deleted_when_the_person_wants_it(
