@@ -13,15 +13,16 @@ from agent.exporting import exports
 from agent.memory.document import MemoryNote
 from agent.memory.files import MemoryFile, MemoryFolder
 from toolcrib import Principal
-from toolcrib._search import SearchFilter, SearchRefused
+from toolcrib._regex import Regex
 from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Json
 
 FoundNote: TypeAlias = tuple[MemoryFile, MemoryNote]
 _DATE = r"(?: \(\d{4}-\d\d-\d\d\))?"
 """Regular expression: what may stand behind a note that was told. The same text may have been noted on another day."""
-_MOST = 1_000
-"""Messages that are looked at for copies of one note."""
+_BREAK = Regex(r"\\+[nrt]")
+_CODE = Regex(r"\\+u([0-9a-fA-F]{4})")
+_ESCAPE = Regex(r"\\+")
 _LARGEST = 64 * 1024 * 1024
 """Bytes of an export that is read."""
 
@@ -65,18 +66,29 @@ async def unsay(store: Store, principal: Principal, notes: Sequence[MemoryNote])
 
 
 async def sessions_with(store: Store, principal: Principal, notes: Sequence[MemoryNote]) -> Sequence[SessionInfo]:
-    """Return the principal's sessions in whose messages the words of a note stand, one behind the other. Raises StoreFailed."""
-    ids: dict[str, None] = {}
-    where = SearchFilter(principal=principal)
-    for note in notes:
-        words = " ".join(note.text.replace('"', " ").split())
-        try:
-            hits = await store.search.find(f'"{words}"', where, order="newest", limit=_MOST)
-        except SearchRefused:
-            continue
-        ids.update(dict.fromkeys(hit.session_id for hit in hits))
-    found = [await store.sessions.get(name) for name in ids]
-    return [info for info in found if info is not None]
+    """Return the principal's sessions that hold the words of a note, one behind the other, wherever: in what was said or thought,
+    in calls, also those made by hand, and in questions. Those that a platform opened for nobody in particular count, since
+    anybody of it may have spoken there. Raises StoreFailed.
+    """
+    wanted = [words for note in notes if (words := _flat(note.text))]
+
+    def says(kept: str) -> bool:
+        flat = _flat(kept)
+        return any(words in flat for words in wanted)
+
+    found = [await store.sessions.get(name) for name in await store.saying(says)]
+    return [info for info in found if info is not None and _is_of(info, principal)]
+
+
+def _is_of(info: SessionInfo, principal: Principal) -> bool:
+    whose = Principal(info.platform, info.user)
+    return whose.key == principal.key or (not info.user and not whose.is_local and info.platform == principal.platform)
+
+
+def _flat(text: str) -> str:
+    """Return the words of a text in lower case, however often it was written as JSON."""
+    text = _CODE.sub(lambda code: chr(int(code[1], 16)), text) if "\\" in text else text
+    return " ".join(_ESCAPE.sub("", _BREAK.sub(" ", text)).casefold().split())
 
 
 def files_with(folder: MemoryFolder, notes: Sequence[MemoryNote]) -> Sequence[Path]:

@@ -41,8 +41,9 @@ told to models: `show` says which, and writes out what is hidden. memory.enabled
 are in the configuration.
 
 forget takes the notes out of the files, and out of what earlier sessions were told of them, with free pages and backups of the
-store. A running session has been told already: end it. Then it names the sessions in whose messages the words of a note stand,
-and files that were exported, and offers to delete them.
+store. A running session has been told already: end it. Then it names the sessions that hold the words of a note, in what was
+said, thought or called, and files that were exported, and offers to delete them. Where another process reads the store meanwhile,
+what was forgotten stays in the store's file: it says so; run it again when that process has ended.
 
 exit codes: 0 done, 1 there is no such note, a document can't be read, or the answer was no, 2 a wrong command line.
 """
@@ -198,6 +199,7 @@ async def _forget(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) ->
     found = notes_with(folder, args.text)
     if not found:
         print("there is no note with that text; `toolcrib memory show --all` lists all")
+        await _freed(crib)  # of what was forgotten before
         return FAILED
     print("\n".join(f"- {tame(note.short)}" for _, note in found))
     question = f"Forget {'this note' if len(found) == 1 else f'these {len(found)} notes'} for good?"
@@ -211,7 +213,20 @@ async def _forget(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) ->
     told = await unsay(crib.store, folder.principal, notes)
     sessions = f", and taken out of what {len(told)} session{'' if len(told) == 1 else 's'} were told" if told else ""
     print(f"forgotten: {len(notes)} note{'' if len(notes) == 1 else 's'}{sessions}")
-    return await _copies(crib, folder, notes, args)
+    code = await _copies(crib, folder, notes, args)
+    return code if await _freed(crib) else FAILED
+
+
+async def _freed(crib: Crib) -> bool:
+    """Overwrite what was deleted in the store; say so where another process keeps that from it."""
+    freed = await crib.store.free()
+    if not freed:
+        print(
+            "the store's file still has what was forgotten: another process reads it as it was before. End other chats and"
+            " commands, then run this again",
+            file=sys.stderr,
+        )
+    return freed
 
 
 async def _copies(crib: Crib, folder: MemoryFolder, notes: Sequence[MemoryNote], args: argparse.Namespace) -> int:
@@ -230,7 +245,7 @@ async def _copies(crib: Crib, folder: MemoryFolder, notes: Sequence[MemoryNote],
         return OK
     print("still held by:")
     for info in sessions:
-        print(f"  session {info.id[:12]}: {tame(info.title)}")
+        print(f"  session {info.id[:12]}: {tame(info.title) or 'calls made by hand'}")
     for path in files:
         print(f"  {tame(str(path))}")
     if not args.copies and not is_interactive():

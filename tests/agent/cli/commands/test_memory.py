@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +198,63 @@ def test_other_notes_stay_in_what_sessions_were_told(run: Any, tmp_path: Path) -
         "  is old",
     ]
     assert "- Port 80 (" in json.loads(others)["memory"]
+
+
+def test_copies_are_found_wherever_they_stand(run: Any, tmp_path: Path, server: ChatServer) -> None:
+    """In calls made by hand, in the middle of long messages, and in a platform's sessions of nobody in particular."""
+    ann = Principal("telegram", "ann")
+    note = 'Likes "walnuts" \\ caf\xe9\nand pears'
+    keep(note)
+    keep(note, who=ann)
+    args = json.dumps({"action": "add", "target": "project", "content": note})
+    assert run("call", "memory", args).code == 0
+    (by_hand,) = asyncio.run(_stored_ids())
+    long = ask(run, server, "big " + "x " * 28_000 + note + " y" * 30_000)
+    room, others = asyncio.run(_said({"role": "user", "text": note}, Principal("telegram"), Principal("telegram", "bob")))
+    done = run("memory", "forget", "WALNUTS", "--yes")
+    assert f"  session {by_hand[:12]}: calls made by hand\n" in done.out
+    assert f"  session {long[:12]}: big x x" in done.out
+    assert room[:12] not in done.out
+    done = run("memory", "forget", "walnuts", "--yes", "--copies", "--of", "telegram:ann")
+    assert f"  session {room[:12]}: " in done.out
+    assert others[:12] not in done.out
+    assert sorted(asyncio.run(_stored_ids())) == sorted([by_hand, long, others])
+
+
+async def _said(message: dict[str, str], *people: Principal) -> list[str]:
+    store = open_store(load_config())
+    ids = []
+    try:
+        for number, who in enumerate(people):
+            ids.append(f"{number}" * 32)
+            await store.sessions.create(ids[-1], platform=who.platform, user=who.user)
+            await store.sessions.append(ids[-1], message)
+    finally:
+        store.close()
+    return ids
+
+
+async def _stored_ids() -> list[str]:
+    store = open_store(load_config())
+    try:
+        return list(await store.saying(lambda kept: "walnuts" in kept))
+    finally:
+        store.close()
+
+
+def test_a_reader_of_the_store_is_reported(run: Any, server: ChatServer) -> None:
+    ask(run, server, "remember what I like")
+    ask(run, server, "and now?")
+    with closing(sqlite3.connect(state_dir() / "toolcrib.db")) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM sessions").fetchall()
+        done = run("memory", "forget", "apricots", "--yes", "--copies")
+        assert (done.code, "another process reads it as it was before. End other chats" in done.err) == (1, True)
+        reader.rollback()
+    again = run("memory", "forget", "apricots", "--yes")
+    assert (again.code, again.err) == (1, "")
+    kept = b"".join(path.read_bytes() for path in state_dir().rglob("*") if path.is_file())
+    assert b"apricots" not in kept
 
 
 async def _told(project: Path, *people: Principal) -> list[str]:
