@@ -81,6 +81,14 @@ class MemoryKeeper:
         return self._fitting(document.with_note(note, title), document)
 
     def _fitting(self, after: MemoryDocument, before: MemoryDocument) -> MemoryDocument:
+        from agent.memory.document import most_notes
+
+        most = most_notes(self.max_chars)
+        if len(after.notes) > most and len(after.notes) > len(before.notes):
+            raise InvalidArguments(
+                f"content: the document has {len(before.notes):,} notes, and {most:,} are its limit: remove notes first, or put"
+                f" several into one. It has:\n{_list(before.notes)}"
+            )
         if after.size > self.max_chars and after.size > before.size:
             raise InvalidArguments(
                 f"content: the document would have {after.size:,} characters, and {self.max_chars:,} are its limit: remove or"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from agent.memory.document import MemoryDocument
+from agent.memory.document import MemoryDocument, most_notes
 from agent.memory.files import MemoryFile, MemoryFolder, MemoryUnreadable, project_of, remembers
 from agent.memory.screening import why_not
 from toolcrib import Principal
@@ -38,10 +38,12 @@ class LeftOut:
 def told_of(document: MemoryDocument, max_chars: int, redact: Callable[[str], str] = str) -> tuple[str, Sequence[LeftOut]]:
     """Return the text of a document as models are told it, and what of it they are not. A person may have written any of it."""
     lines, left = [], []
-    room = max_chars
+    room, most = max_chars, most_notes(max_chars)
     for shown, text in _lines(document):
         if len(text) > room:
             why = f"the document has more than {max_chars:,} characters (memory.max_chars)"
+        elif len(lines) >= most:
+            why = f"the document has more than {most:,} notes and lines, as many as memory.max_chars allows"
         else:
             why = why_not(text, redact)
         if why:

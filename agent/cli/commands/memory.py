@@ -157,7 +157,10 @@ def _edit(crib: Crib, folder: MemoryFolder, target: str) -> int:
         except UnicodeDecodeError:
             raise ToolcribError(f"that is no text in UTF-8, and nothing was changed; {kept}") from None
         if after != before:
-            folder.write(file, text)
+            try:
+                folder.write(file, text)
+            except ToolcribError as error:
+                raise ToolcribError(f"{error}; {kept}") from error
     draft.unlink()
     print("\n".join(shown([file], crib.config, crib.redactor())) if after != before else "nothing was changed")
     return OK
