@@ -119,7 +119,7 @@ def system_prompt(cwd: str, instructions: str = "", backend: str = "", surroundi
 
 
 def _name(path: str) -> str:
-    """Return a path as it is, or as JSON where its name holds line breaks or others that act: whoever made the folder chose it."""
+    """Return a path as it is, or as JSON where it holds line breaks or others that act: whoever made the folder named it."""
     from tools.judge.characters import is_hidden
 
     return json.dumps(path) if any(map(is_hidden, path)) else path

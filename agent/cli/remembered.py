@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.escape import one_line, tame
@@ -67,8 +68,24 @@ def _visible(text: str) -> str:
     return tame(revealed(text))
 
 
-def as_json(file: MemoryFile) -> dict[str, Any]:
-    """Return a document for programs. Raises MemoryUnreadable."""
-    document = file.read()
-    notes = [{"text": note.text, "date": note.date, "session": note.session} for note in document.notes]
-    return {"target": file.target, "path": str(file.path), "characters": document.size, "notes": notes}
+def as_json(file: MemoryFile, config: Config, redact: Callable[[str], str] = str) -> dict[str, Any]:
+    """Return a document for programs, with what models are not told and why. ``redact`` takes known secrets out of the texts.
+
+    Raises MemoryUnreadable.
+    """
+    from agent.memory.telling import told_of
+
+    document, limit = file.read(), config.memory.max_chars
+    notes = [{"text": redact(note.text), "date": note.date, "session": note.session} for note in document.notes]
+    untold = [{"text": redact(left.text), "why": left.why} for left in told_of(document, limit, redact)[1]]
+    about = {"target": file.target, "path": str(file.path), "characters": document.size, "limit": limit}
+    return {**about, "notes": notes, "not_told": untold}
+
+
+def written_json(data: object) -> str:
+    """Return JSON for people and programs: letters of all scripts as they are, and written out what nobody sees."""
+    from agent.memory.unseen import unseen_in
+
+    text = json.dumps(data, ensure_ascii=False, indent=2)
+    hidden = unseen_in(text)
+    return "".join(json.dumps(char)[1:-1] if at in hidden else char for at, char in enumerate(text))

@@ -38,6 +38,16 @@ def notes_with(folder: MemoryFolder, text: str) -> Sequence[FoundNote]:
     ]
 
 
+def files_saying(folder: MemoryFolder, text: str) -> Sequence[Path]:
+    """Return the principal's documents in which a text stands between the notes. Raises MemoryUnreadable."""
+    wanted = " ".join(text.casefold().split())
+    return [
+        file.path
+        for file in folder.every_file()
+        if any(part.note is None and wanted in " ".join(part.raw.casefold().split()) for part in file.read().parts)
+    ]
+
+
 def remove(folder: MemoryFolder, found: Sequence[FoundNote]) -> None:
     """Remove notes from their documents. Raises MemoryUnreadable, and ToolcribError where a file can't be written."""
     with folder.held():

@@ -37,7 +37,8 @@ class LeftOut:
 
 def told_of(document: MemoryDocument, max_chars: int, redact: Callable[[str], str] = str) -> tuple[str, Sequence[LeftOut]]:
     """Return the text of a document as models are told it, and what of it they are not. A person may have written any of it."""
-    lines, left = [], []
+    lines: list[str] = []
+    left: list[LeftOut] = []
     room, most = max_chars, most_notes(max_chars)
     for shown, text in _lines(document):
         if len(text) > room:
@@ -86,7 +87,8 @@ def _told(file: MemoryFile, max_chars: int, redact: Callable[[str], str]) -> str
         _log.warning("%s", error)
         return ""
     if left:
-        _log.warning("%s: %d of its notes are not told to the model; `toolcrib memory` says why", file.path, len(left))
+        count = "1 note is" if len(left) == 1 else f"{len(left)} notes are"
+        _log.warning("%s: %s not told to the model; `toolcrib memory` says why", file.path, count)
     return text
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from pathlib import Path
@@ -101,11 +100,12 @@ def _files(folder: MemoryFolder, *, every: bool) -> Sequence[MemoryFile]:
 
 
 def _show(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) -> int:
-    from agent.cli.remembered import as_json, shown
+    from agent.cli.remembered import as_json, shown, written_json
 
     files = _files(folder, every=args.all)
     if args.json:
-        print(json.dumps([as_json(file) for file in files], ensure_ascii=False, indent=2))
+        redact = crib.redactor().text
+        print(written_json([as_json(file, crib.config, redact) for file in files]))
         return OK
     lines = shown(files, crib.config, crib.redactor())
     print("\n".join(lines))
@@ -113,12 +113,12 @@ def _show(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) -> int:
 
 
 def _export(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) -> int:
-    from agent.cli.remembered import as_json
+    from agent.cli.remembered import as_json, written_json
     from agent.exporting import write
 
     files = [file for file in _files(folder, every=True) if file.read().parts and file.read().size]
     if args.json:
-        text = json.dumps([as_json(file) for file in files], ensure_ascii=False, indent=2) + "\n"
+        text = written_json([as_json(file, crib.config) for file in files]) + "\n"
     else:
         text = "\n".join(file.read().text() for file in files)
     if args.output is None:
@@ -147,6 +147,9 @@ def _edit(crib: Crib, folder: MemoryFolder, target: str) -> int:
     draft = _draft(folder, file, before)
     kept = f"what you wrote is in {draft}"
     if not _edited(draft):
+        if draft.read_bytes() == _begun(file, before):
+            draft.unlink()
+            kept = "the file is as it was"
         raise ToolcribError(f"the editor failed, and nothing was changed; {kept}. Set $VISUAL or $EDITOR to another one")
     with folder.held():
         if file.raw() != before:
@@ -174,8 +177,13 @@ def _draft(folder: MemoryFolder, file: MemoryFile, before: bytes) -> Path:
         draft.unlink(missing_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with open(os.open(draft, flags, 0o600), "wb") as opened:  # noqa: PTH123 - a descriptor
-            opened.write(before or f"# {file.title}\n\n- \n".encode())
+            opened.write(_begun(file, before))
     return draft
+
+
+def _begun(file: MemoryFile, before: bytes) -> bytes:
+    """Return what the editor begins with."""
+    return before or f"# {file.title}\n\n- \n".encode()
 
 
 def _edited(draft: Path) -> bool:
@@ -195,13 +203,17 @@ def _edited(draft: Path) -> bool:
 async def _forget(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) -> int:
     from agent.cli.escape import tame
     from agent.cli.terminal import confirm_by_word, is_interactive
-    from agent.memory.forgetting import notes_with, remove, unsay
+    from agent.memory.forgetting import files_saying, notes_with, remove, unsay
 
     if not args.text.strip():
         raise ToolcribError("say what: toolcrib memory forget TEXT, with a text that the notes have")
     found = notes_with(folder, args.text)
     if not found:
-        print("there is no note with that text; `toolcrib memory show --all` lists all")
+        paths = files_saying(folder, args.text)
+        for path in paths:
+            print(f"it stands in {tame(str(path))}, in a line that is no note; `toolcrib memory edit` or any editor changes it")
+        if not paths:
+            print("there is no note with that text; `toolcrib memory show --all` lists all")
         await _freed(crib)  # of what was forgotten before
         return FAILED
     print("\n".join(f"- {tame(note.short)}" for _, note in found))
@@ -214,7 +226,7 @@ async def _forget(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) ->
     remove(folder, found)
     notes = [note for _, note in found]
     told = await unsay(crib.store, folder.principal, notes)
-    sessions = f", and taken out of what {len(told)} session{'' if len(told) == 1 else 's'} were told" if told else ""
+    sessions = f", and taken out of what {len(told)} session{' was' if len(told) == 1 else 's were'} told" if told else ""
     print(f"forgotten: {len(notes)} note{'' if len(notes) == 1 else 's'}{sessions}")
     code = await _copies(crib, folder, notes, args)
     return code if await _freed(crib) else FAILED
@@ -252,11 +264,18 @@ async def _copies(crib: Crib, folder: MemoryFolder, notes: Sequence[MemoryNote],
     for path in files:
         print(f"  {tame(str(path))}")
     if not args.copies and not is_interactive():
-        print("they stay; --copies deletes them")
+        print("they stay; --copies deletes them, and `toolcrib sessions delete ID` a single session")
         return OK
-    if not args.copies and not confirm_by_word("Delete these too, for good? What else was said there is lost."):
-        return OK
-    return await _delete(crib, sessions, files)
+    if not args.copies:
+        wanted = len(sessions) and confirm_by_word(_question(len(sessions), "session", "What else was said there is lost."))
+        sessions = sessions if wanted else []
+        files = files if len(files) and confirm_by_word(_question(len(files), "file", "")) else []
+    return await _delete(crib, sessions, files) if sessions or files else OK
+
+
+def _question(count: int, what: str, more: str) -> str:
+    these = f"this {what}" if count == 1 else f"these {count} {what}s"
+    return f"Delete {these} too, for good? {more}".rstrip()
 
 
 async def _delete(crib: Crib, sessions: Sequence[SessionInfo], files: Sequence[Path]) -> int:

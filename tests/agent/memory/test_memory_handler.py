@@ -47,7 +47,7 @@ def test_a_note_is_added_replaced_and_removed(state: Path, crib: Crib) -> None:
     session = crib.open_session()
     result = session.call("memory", {"action": "add", "target": "user", "content": "Prefers tabs."}).result
     assert result.data == {"target": "user", "done": "added", "notes": 1, "used": 13, "limit": 4000}
-    assert result.views["person"] == "added: user: Prefers tabs. (13 of 4,000 characters)"
+    assert result.views["person"] == "added to the notes about you: Prefers tabs. (13 of 4,000 characters)"
     source = f"<!-- {TODAY} {session.id[:12]} -->"
     session.close_sync()
     assert memory_file(state, "USER").read_text() == f"# What the agent noted about you\n\n- Prefers tabs. {source}\n"
@@ -56,6 +56,21 @@ def test_a_note_is_added_replaced_and_removed(state: Path, crib: Crib) -> None:
     assert "- Prefers blanks. <!-- " in memory_file(state, "USER").read_text()
     assert note(crib, action="remove", target="user", old_text="blanks")["notes"] == 0
     assert "Prefers" not in memory_file(state, "USER").read_text()
+
+
+def test_the_person_is_told_which_note_it_was(state: Path, crib: Crib) -> None:
+    def said(**args: Any) -> str:
+        session = crib.open_session()
+        try:
+            return str(session.call("memory", args).result.views["person"])
+        finally:
+            session.close_sync()
+
+    said(action="add", target="memory", content="Port 80 is\nopen.")
+    replaced = said(action="replace", target="memory", old_text="80", content="Port 81 is open.")
+    assert replaced == "replaced in the agent's notes: Port 80 is open. → Port 81 is open. (16 of 4,000 characters)"
+    removed = said(action="remove", target="memory", old_text="81")
+    assert removed == "removed from the agent's notes: Port 81 is open. (0 of 4,000 characters)"
 
 
 def test_what_was_meant_is_named(state: Path, crib: Crib) -> None:

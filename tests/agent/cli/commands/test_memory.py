@@ -163,7 +163,7 @@ def test_forgetting_takes_it_out_everywhere(run: Any, server: ChatServer, tmp_pa
     assert [line.strip() for line in done.out.splitlines()[-4:-1]] == [
         str(tmp_path / name) for name in ("said.md", "said.html", "said.json")
     ]
-    assert done.out.endswith("they stay; --copies deletes them\n")
+    assert done.out.endswith("they stay; --copies deletes them, and `toolcrib sessions delete ID` a single session\n")
     assert sorted(sessions(run)) == sorted([first, told, other])
     prompts = asyncio.run(_prompts([told, other]))
     assert all("apricots" not in text for text in prompts)
@@ -189,7 +189,7 @@ def test_other_notes_stay_in_what_sessions_were_told(run: Any, tmp_path: Path) -
     path.write_text(path.read_text().replace("Port 8080 is the staging", "Staging is"))
     folder.file("user").path.unlink()
     done = run("memory", "forget", "Port 80", "--yes")
-    assert "forgotten: 1 note, and taken out of what 1 session were told\n" in done.out
+    assert "forgotten: 1 note, and taken out of what 1 session was told\n" in done.out
     mine, others = asyncio.run(_prompts(ids))
     assert [line.partition(" (")[0] for line in json.loads(mine)["memory"].split("\n") if line.startswith(("- ", "  "))] == [
         "- Port 8080 is the staging",
@@ -275,7 +275,7 @@ def test_copies_are_deleted_when_the_person_wants_it(
     first = ask(run, server, "remember what I like")
     other = ask(run, server, "something else")
     run("sessions", "export", first, "-o", "said.md")
-    answers = iter(["yes", "yes"])
+    answers = iter(["yes", "yes", "yes"])
     monkeypatch.setattr("agent.cli.terminal.is_interactive", lambda: True)
     monkeypatch.setattr("agent.cli.terminal.confirm_by_word", lambda question: next(answers) == "yes")
     done = run("memory", "forget", "apricots")
@@ -284,6 +284,65 @@ def test_copies_are_deleted_when_the_person_wants_it(
     assert not (tmp_path / "said.md").exists()
     kept = b"".join(path.read_bytes() for path in state_dir().rglob("*") if path.is_file())
     assert b"apricots" not in kept
+
+
+def test_sessions_and_files_are_deleted_each_for_itself(
+    run: Any, server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = ask(run, server, "remember what I like")
+    run("sessions", "export", first, "-o", "said.md")
+    asked: list[str] = []
+    monkeypatch.setattr("agent.cli.terminal.is_interactive", lambda: True)
+    monkeypatch.setattr(
+        "agent.cli.terminal.confirm_by_word", lambda question: asked.append(question) or "session" not in question
+    )
+    done = run("memory", "forget", "apricots")
+    assert (done.code, done.out.splitlines()[-1]) == (0, "deleted: 0 sessions, 1 file")
+    assert asked[1:] == [
+        "Delete this session too, for good? What else was said there is lost.",
+        "Delete this file too, for good?",
+    ]
+    assert sessions(run) == [first]
+    assert not (tmp_path / "said.md").exists()
+
+
+def test_words_between_notes_are_for_an_editor(run: Any) -> None:
+    path = keep("Tabs.").file("memory").path
+    path.write_text("# Title\n\nShe lives in Utrecht.\n\n- Tabs.\n")
+    done = run("memory", "forget", "utrecht", "--yes")
+    assert (done.code, done.out.startswith(f"it stands in {path}, in a line that is no note; `toolcrib memory edit`")) == (
+        1,
+        True,
+    )
+    assert "no note with that text" not in done.out
+
+
+def test_json_redacts_and_names_what_is_not_told(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "sesame-open-12345")
+    path = keep("Tabs.").file("memory").path
+    path.write_text("- Tabs.\n- The key is sesame-open-12345\n- tea \U0001f600\U000e0159\n- caf\xe9\n")
+    done = run("memory", "--json")
+    assert "sesame" not in done.out
+    assert "\U0001f600\\udb40\\udd59" in done.out
+    assert "caf\xe9" in done.out
+    memory = json.loads(done.out)[0]
+    assert memory["limit"] == 4000
+    assert [one["why"].partition(";")[0] for one in memory["not_told"]] == [
+        "it holds a secret",
+        "it holds a character that nobody sees (\\U000e0159)",
+    ]
+
+
+def test_a_failing_editor_leaves_no_copy(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.cli.terminal.is_interactive", lambda: True)
+    folder = keep("Tabs.")
+    monkeypatch.setenv("VISUAL", "false")
+    done = run("memory", "edit")
+    assert (done.code, "the editor failed, and nothing was changed; the file is as it was" in done.err) == (2, True)
+    assert list((folder.path / "editing").iterdir()) == []
+    monkeypatch.setenv("VISUAL", "sh -c 'echo mine >> \"$0\"; false'")
+    assert "what you wrote is in" in run("memory", "edit").err
+    assert len(list((folder.path / "editing").iterdir())) == 1
 
 
 def test_what_an_editor_or_a_killed_process_left_is_named(run: Any) -> None:
@@ -333,4 +392,4 @@ def test_the_chat_shows_it(run: Any, tmp_path: Path) -> None:
     assert done.code == 0
     assert "  - Tabs.  (20" in done.out
     assert "about this project (8 of 4,000 characters)" in done.out
-    assert "/memory takes nothing after it" in done.err
+    assert "/memory takes nothing after it, and nothing was done; `toolcrib memory edit` and" in done.err
