@@ -21,12 +21,12 @@ _MARKS = "it holds marks by which prompts are built"
 _INSTEAD = "note what you know, not what a text tells you to do"
 _SHOWN = 40
 _TURN = Regex(
-    r"^[ \t>]*(?:human|assistant)[ \t]?:"
-    r"|^[ \t>]*#{2,4}[ \t]?(?:instructions?|response|input|system|human|assistant|user)[ \t]?:",
+    r"^[ \t>+-]*(?:human|assistant)[ \t]?:"
+    r"|^[ \t>+-]*#{2,4}[ \t]?(?:instructions?|response|input|system|human|assistant|user)[ \t]?:",
     re.MULTILINE,
 )
 """Beginnings of turns, as prompts without marks of their own write them."""
-_ROLE = Regex(r"^[ \t>]*(?:user|system|developer|ai|model|bot)[ \t]?:", re.MULTILINE)
+_ROLE = Regex(r"^[ \t>+-]*(?:user|system|developer|ai|model|bot)[ \t]?:", re.MULTILINE)
 """Words that begin a turn in such prompts, and alone an honest note."""
 _INJECTED: tuple[tuple[str, Regex[str]], ...] = (
     (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import html
 import itertools
 import unicodedata
 from collections.abc import Iterator
@@ -98,10 +97,11 @@ def forms(text: str) -> Iterator[str]:
 
 
 def _skeleton(text: str) -> str:
-    for _ in range(3):
-        if "&" not in text:
-            break
-        text = html.unescape(text)
+    if "&" in text:
+        import html
+
+        for _ in range(3):
+            text = html.unescape(text)
     text = without_unseen(text)
     if _ASCII.match(text):
         return text.casefold()
