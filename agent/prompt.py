@@ -114,8 +114,15 @@ def _instructions(files: Sequence[InstructionFile]) -> str:
 def system_prompt(cwd: str, instructions: str = "", backend: str = "", surroundings: str = "") -> str:
     """``instructions`` of the agent's own come first. ``backend`` describes the backend, "" for this machine as it is."""
     where = f"Tools act on {backend}\n" if backend else ""
-    text = _TEXT.format(cwd=cwd, where=where) + surroundings
+    text = _TEXT.format(cwd=_name(cwd), where=where) + surroundings
     return f"{instructions.rstrip()}\n\n{text}" if instructions else text
+
+
+def _name(path: str) -> str:
+    """Return a path as it is, or as JSON where it holds line breaks or others that act: whoever made the folder named it."""
+    from tools.judge.characters import is_hidden
+
+    return json.dumps(path) if any(map(is_hidden, path)) else path
 
 
 def _system() -> str:

@@ -27,6 +27,17 @@ class Forgetting(Protocol):
         """
         ...
 
+    async def saying(self, says: Callable[[str], bool]) -> Sequence[str]:
+        """Return the ids of the sessions of which a kept text, as it was said or as JSON, is one that ``says`` finds: messages
+        whole, with what they hold of a provider's, calls with their results, questions, and what waits. Prompts and artifacts
+        apart. It reads all of the store.
+        """
+        ...
+
+    async def free(self) -> bool:
+        """Overwrite what was deleted. False where that can't be yet, since another process reads the store as it was before."""
+        ...
+
     async def rewrite_prompts(self, text: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]) -> Sequence[str]:
         """Replace every prompt (SessionStore.prompt) in whose strings the text stands by what ``rewrite`` returns for it. Return
         the ids of the sessions whose prompts became others; nothing else of them changes. ``rewrite`` may be called again.

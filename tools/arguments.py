@@ -160,8 +160,8 @@ class ArgumentCheck:
             return ""
         known = list(self._parameters.get("properties", {}))
         for name in args:
-            if name not in known and (close := near(name, known)):
-                return f" (did you mean {close[0]!r}?)"
+            if name not in known and (close := near(name, [other for other in known if other not in args])):
+                return f" ({name}: did you mean {close[0]!r}?)"
         return ""
 
     @staticmethod

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.escape import one_line, tame
@@ -51,17 +52,40 @@ def _document(file: MemoryFile, limit: int, redactor: Redactor) -> Iterator[str]
     yield f"{name} ({document.size:,} of {limit:,} characters): {tame(str(file.path))}"
     for part in document.parts:
         if part.note is not None:
-            text = tame("\n    ".join(redactor.text(part.note.text).splitlines()))
+            text = _visible("\n    ".join(redactor.text(part.note.text).split("\n")))
             source = ", ".join(filter(None, (part.note.date, part.note.session and f"session {part.note.session}")))
             yield f"  - {text}{f'  ({tame(source)})' if source else ''}"
         elif part.raw.strip() and not part.raw.startswith("# "):
-            yield f"    {tame(redactor.text(part.raw.strip()))}"
+            yield f"    {_visible(redactor.text(part.raw.strip()))}"
     for left in told_of(document, limit, redactor.text)[1]:
-        yield f"  ✗ models are not told {one_line(redactor.text(left.text), 60)!r}: {left.why}"
+        yield f"  ✗ models are not told '{one_line(_visible(redactor.text(left.text)), 60)}': {left.why}"
 
 
-def as_json(file: MemoryFile) -> dict[str, Any]:
-    """Return a document for programs. Raises MemoryUnreadable."""
-    document = file.read()
-    notes = [{"text": note.text, "date": note.date, "session": note.session} for note in document.notes]
-    return {"target": file.target, "path": str(file.path), "characters": document.size, "notes": notes}
+def _visible(text: str) -> str:
+    """Return a text of a file that people may edit, with what nobody sees in it written out."""
+    from agent.memory.unseen import revealed
+
+    return tame(revealed(text))
+
+
+def as_json(file: MemoryFile, config: Config, redact: Callable[[str], str] = str) -> dict[str, Any]:
+    """Return a document for programs, with what models are not told and why. ``redact`` takes known secrets out of the texts.
+
+    Raises MemoryUnreadable.
+    """
+    from agent.memory.telling import told_of
+
+    document, limit = file.read(), config.memory.max_chars
+    notes = [{"text": redact(note.text), "date": note.date, "session": note.session} for note in document.notes]
+    untold = [{"text": redact(left.text), "why": left.why} for left in told_of(document, limit, redact)[1]]
+    about = {"target": file.target, "path": str(file.path), "characters": document.size, "limit": limit}
+    return {**about, "notes": notes, "not_told": untold}
+
+
+def written_json(data: object) -> str:
+    """Return JSON for people and programs: letters of all scripts as they are, and written out what nobody sees."""
+    from agent.memory.unseen import unseen_in
+
+    text = json.dumps(data, ensure_ascii=False, indent=2)
+    hidden = unseen_in(text)
+    return "".join(json.dumps(char)[1:-1] if at in hidden else char for at, char in enumerate(text))

@@ -62,7 +62,8 @@ async def obey(chat: Conversation, line: str) -> bool:
         return True
     try:
         if word in _ALONE and rest.strip():
-            raise ToolcribError(f"{word} takes nothing after it, and nothing was done")
+            more = "; `toolcrib memory edit` and `toolcrib memory forget TEXT` change it" if word == "/memory" else ""
+            raise ToolcribError(f"{word} takes nothing after it, and nothing was done{more}")
         await command(chat, rest.strip())
     except ToolcribError as error:
         chat.screen.fault(f"✗ {explained(error)}")

@@ -47,7 +47,7 @@ class Order(NamedTuple):
         if not task:
             raise InvalidArguments("task: empty; say what is to be done, and what to answer")
         return cls(
-            _line(str(args.get("name") or task), _NAME_CHARS),
+            _line(str(args.get("name") or ""), _NAME_CHARS) or _line(task, _NAME_CHARS),
             task,
             principal,
             str(args.get("context") or "").strip(),

@@ -12,6 +12,8 @@ _SOURCE = Regex(r"[ \t]*<!-- (?P<date>\d{4}-\d\d-\d\d)(?: (?P<session>[^\s<>]{1,
 _ITEM = Regex(r"[-*][ \t]+(?=\S)")
 _CONTINUED = Regex(r"(?: {2,}|\t)(?=\S)")
 _SHOWN = 80
+_FEWEST, _ROOM = 20, 20
+"""Notes that every document may have, and the characters that one has on the average at least in a document with more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,10 @@ class MemoryDocument:
 
     @classmethod
     def parse(cls, text: str) -> MemoryDocument:
-        """Read a document. Every text is one: a line that is no list item stands between notes."""
-        return cls(tuple(_parts(text.split("\n"))))
+        """Read a document. Every text is one: a line that is no list item stands between notes. Line breaks of Windows are read
+        as others are, and a byte order mark as nothing.
+        """
+        return cls(tuple(_parts(text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n"))))
 
     @property
     def notes(self) -> Sequence[MemoryNote]:
@@ -95,6 +99,11 @@ class MemoryDocument:
         """Return it without these notes."""
         gone = {id(note) for note in notes}
         return MemoryDocument(tuple(part for part in self.parts if part.note is None or id(part.note) not in gone))
+
+
+def most_notes(max_chars: int) -> int:
+    """Return how many notes a document of that many characters may have: each takes some room beside its text."""
+    return max(_FEWEST, max_chars // _ROOM)
 
 
 def note_of(text: str, session: str = "") -> MemoryNote:

@@ -145,7 +145,11 @@ class MemoryFolder:
             yield
 
     def write(self, file: MemoryFile, text: str) -> None:
-        """Replace a document. For who holds them. Raises ToolcribError."""
+        """Replace a document. For who holds them. Raises ToolcribError, also for one that is too large to be read again."""
+        if len(text.encode()) > _LARGEST:
+            raise ToolcribError(
+                f"{file.path} would have more than {_LARGEST // 1024} KiB, and is left as it is: shorten it first"
+            )
         whose = self.path / _WHOSE
         if not whose.exists():
             write_private(whose, json.dumps(self.principal.to_json()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -12,13 +13,16 @@ from agent.exporting import exports
 from agent.memory.document import MemoryNote
 from agent.memory.files import MemoryFile, MemoryFolder
 from toolcrib import Principal
-from toolcrib._search import SearchFilter, SearchRefused
+from toolcrib._regex import Regex
 from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Json
 
 FoundNote: TypeAlias = tuple[MemoryFile, MemoryNote]
-_MOST = 1_000
-"""Messages that are looked at for copies of one note."""
+_DATE = r"(?: \(\d{4}-\d\d-\d\d\))?"
+"""Regular expression: what may stand behind a note that was told. The same text may have been noted on another day."""
+_BREAK = Regex(r"\\+[nrt]")
+_CODE = Regex(r"\\+u([0-9a-fA-F]{4})")
+_ESCAPE = Regex(r"\\+")
 _LARGEST = 64 * 1024 * 1024
 """Bytes of an export that is read."""
 
@@ -34,6 +38,16 @@ def notes_with(folder: MemoryFolder, text: str) -> Sequence[FoundNote]:
     ]
 
 
+def files_saying(folder: MemoryFolder, text: str) -> Sequence[Path]:
+    """Return the principal's documents in which a text stands between the notes. Raises MemoryUnreadable."""
+    wanted = " ".join(text.casefold().split())
+    return [
+        file.path
+        for file in folder.every_file()
+        if any(part.note is None and wanted in " ".join(part.raw.casefold().split()) for part in file.read().parts)
+    ]
+
+
 def remove(folder: MemoryFolder, found: Sequence[FoundNote]) -> None:
     """Remove notes from their documents. Raises MemoryUnreadable, and ToolcribError where a file can't be written."""
     with folder.held():
@@ -45,41 +59,46 @@ def remove(folder: MemoryFolder, found: Sequence[FoundNote]) -> None:
             folder.write(file, left.text())
 
 
-async def unsay(store: Store, notes: Sequence[MemoryNote]) -> Sequence[str]:
-    """Take notes out of what sessions were told of the memory. Return the sessions' ids. Raises StoreFailed."""
+async def unsay(store: Store, principal: Principal, notes: Sequence[MemoryNote]) -> Sequence[str]:
+    """Take the principal's notes out of what sessions were told of the memory. Return the sessions' ids. Raises StoreFailed."""
     changed: list[str] = []
     for note in notes:
         told = "- " + "\n  ".join(note.text.splitlines())
+        item = re.compile(rf"^{re.escape(told)}{_DATE}(?:\n(?!  )|\Z)", re.MULTILINE)
 
-        def without(prompt: Mapping[str, Json], told: str = told) -> Mapping[str, Json]:
-            return {**prompt, "memory": "".join(_unsaid(str(prompt.get("memory", "")), told))}
+        def without(prompt: Mapping[str, Json], item: re.Pattern[str] = item) -> Mapping[str, Json]:
+            if prompt.get("whose", "") != principal.key:
+                return prompt
+            return {**prompt, "memory": item.sub("", str(prompt.get("memory", "")))}
 
         changed += await store.rewrite_prompts(told, without)
     return list(dict.fromkeys(changed))
 
 
-def _unsaid(memory: str, told: str) -> Iterator[str]:
-    """Yield the parts of a text around an item, which goes with its date up to the end of its line."""
-    before, found, after = memory.partition(told)
-    yield before
-    if found:
-        _, _, rest = after.partition("\n")
-        yield from _unsaid(rest, told)
-
-
 async def sessions_with(store: Store, principal: Principal, notes: Sequence[MemoryNote]) -> Sequence[SessionInfo]:
-    """Return the principal's sessions in whose messages the words of a note stand, one behind the other. Raises StoreFailed."""
-    ids: dict[str, None] = {}
-    where = SearchFilter(principal=principal)
-    for note in notes:
-        words = " ".join(note.text.replace('"', " ").split())
-        try:
-            hits = await store.search.find(f'"{words}"', where, order="newest", limit=_MOST)
-        except SearchRefused:
-            continue
-        ids.update(dict.fromkeys(hit.session_id for hit in hits))
-    found = [await store.sessions.get(name) for name in ids]
-    return [info for info in found if info is not None]
+    """Return the principal's sessions that hold the words of a note, one behind the other, wherever: in what was said or thought,
+    in calls, also those made by hand, and in questions. Those that a platform opened for nobody in particular count, since
+    anybody of it may have spoken there. Raises StoreFailed.
+    """
+    wanted = [words for note in notes if (words := _flat(note.text))]
+
+    def says(kept: str) -> bool:
+        flat = _flat(kept)
+        return any(words in flat for words in wanted)
+
+    found = [await store.sessions.get(name) for name in await store.saying(says)]
+    return [info for info in found if info is not None and _is_of(info, principal)]
+
+
+def _is_of(info: SessionInfo, principal: Principal) -> bool:
+    whose = Principal(info.platform, info.user)
+    return whose.key == principal.key or (not info.user and not whose.is_local and info.platform == principal.platform)
+
+
+def _flat(text: str) -> str:
+    """Return the words of a text in lower case, however often it was written as JSON."""
+    text = _CODE.sub(lambda code: chr(int(code[1], 16)), text) if "\\" in text else text
+    return " ".join(_ESCAPE.sub("", _BREAK.sub(" ", text)).casefold().split())
 
 
 def files_with(folder: MemoryFolder, notes: Sequence[MemoryNote]) -> Sequence[Path]:

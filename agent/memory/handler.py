@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _LISTED = 40
 """Notes that an error lists."""
 _SESSION_CHARS = 12
+_NAMES = {"memory": "the agent's notes", "user": "the notes about you", "project": "the notes about this project"}
 
 
 @dataclass(slots=True)
@@ -41,7 +42,8 @@ class MemoryKeeper:
             raise ExecutionFailed("nothing is remembered of somebody without a name: others have none here either")
         project = None if self.folder is None else project_of(Path(self.folder), self.project_dir)
         where = MemoryFolder(principal, project)
-        work, done = self._work(args)
+        gone: list[str] = []
+        work, done = self._work(args, gone)
         try:
             file = where.file(args["target"])
             after = where.change(file, lambda document: work(document, file.title))
@@ -50,24 +52,25 @@ class MemoryKeeper:
         except ToolcribError as error:
             raise ExecutionFailed(str(error)) from error
         data = {"target": args["target"], "done": done, "notes": len(after.notes), "used": after.size, "limit": self.max_chars}
-        person = f"{done}: {_shown(args)} ({after.size:,} of {self.max_chars:,} characters)"
+        person = f"{_said(args, done, gone)} ({after.size:,} of {self.max_chars:,} characters)"
         return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"person": person})
 
-    def _work(self, args: dict[str, Any]) -> tuple[Callable[[MemoryDocument, str], MemoryDocument], str]:
+    def _work(self, args: dict[str, Any], gone: list[str]) -> tuple[Callable[[MemoryDocument, str], MemoryDocument], str]:
+        """Return what changes the document, and the word for it. The note that goes is added to ``gone`` meanwhile."""
         from agent.memory.document import note_of
 
         action, old = args["action"], args.get("old_text", "").strip()
         if action != "add" and not old:
             raise InvalidArguments(f"old_text: say which note to {action}, by a part of it that no other has")
         if action == "remove":
-            return lambda document, _: document.replacing(_found(document, old), None), "removed"
+            return lambda document, _: document.replacing(_found(document, old, gone), None), "removed"
         note = note_of(args.get("content", ""), self.session_id[:_SESSION_CHARS])
         if not note.text:
             raise InvalidArguments("content: say what to note")
         self._screen(note.text)
         if action == "add":
             return lambda document, title: self._added(document, note, title), "added"
-        return lambda document, _: self._fitting(document.replacing(_found(document, old), note), document), "replaced"
+        return lambda document, _: self._fitting(document.replacing(_found(document, old, gone), note), document), "replaced"
 
     def _screen(self, text: str) -> None:
         from agent.memory.screening import why_not
@@ -81,6 +84,14 @@ class MemoryKeeper:
         return self._fitting(document.with_note(note, title), document)
 
     def _fitting(self, after: MemoryDocument, before: MemoryDocument) -> MemoryDocument:
+        from agent.memory.document import most_notes
+
+        most = most_notes(self.max_chars)
+        if len(after.notes) > most and len(after.notes) > len(before.notes):
+            raise InvalidArguments(
+                f"content: the document has {len(before.notes):,} notes, and {most:,} are its limit: remove notes first, or put"
+                f" several into one. It has:\n{_list(before.notes)}"
+            )
         if after.size > self.max_chars and after.size > before.size:
             raise InvalidArguments(
                 f"content: the document would have {after.size:,} characters, and {self.max_chars:,} are its limit: remove or"
@@ -89,9 +100,10 @@ class MemoryKeeper:
         return after
 
 
-def _found(document: MemoryDocument, text: str) -> MemoryNote:
+def _found(document: MemoryDocument, text: str, gone: list[str]) -> MemoryNote:
     found = document.holding(text)
     if len(found) == 1:
+        gone[:] = [found[0].text]
         return found[0]
     if found:
         raise InvalidArguments(f"old_text: it stands in {len(found)} notes; take more of one:\n{_list(found)}")
@@ -105,6 +117,8 @@ def _list(notes: Sequence[MemoryNote]) -> str:
     return "\n".join([*(f"- {note.short}" for note in notes[:_LISTED]), *more])
 
 
-def _shown(args: dict[str, Any]) -> str:
-    text = " ".join((args.get("content") or args.get("old_text") or "").split())
-    return f"{args['target']}: {text}"
+def _said(args: dict[str, Any], done: str, gone: Sequence[str]) -> str:
+    """Say to the person what became of which note, and in which document."""
+    new = " ".join((args.get("content") or "").split()) if done != "removed" else ""
+    notes = " → ".join(filter(None, [*(" ".join(text.split()) for text in gone), new]))
+    return f"{done} {'from' if done == 'removed' else 'to' if done == 'added' else 'in'} {_NAMES[args['target']]}: {notes}"

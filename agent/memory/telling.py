@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from agent.memory.document import MemoryDocument
+from agent.memory.document import MemoryDocument, most_notes
 from agent.memory.files import MemoryFile, MemoryFolder, MemoryUnreadable, project_of, remembers
 from agent.memory.screening import why_not
 from toolcrib import Principal
@@ -37,12 +37,16 @@ class LeftOut:
 
 def told_of(document: MemoryDocument, max_chars: int, redact: Callable[[str], str] = str) -> tuple[str, Sequence[LeftOut]]:
     """Return the text of a document as models are told it, and what of it they are not. A person may have written any of it."""
-    lines, left = [], []
-    room = max_chars
+    lines: list[str] = []
+    left: list[LeftOut] = []
+    room, most = max_chars, most_notes(max_chars)
     for shown, text in _lines(document):
-        why = why_not(text, redact)
-        if not why and len(text) > room:
+        if len(text) > room:
             why = f"the document has more than {max_chars:,} characters (memory.max_chars)"
+        elif len(lines) >= most:
+            why = f"the document has more than {most:,} notes and lines, as many as memory.max_chars allows"
+        else:
+            why = why_not(text, redact)
         if why:
             left.append(LeftOut(" ".join(text.split()), why))
             continue
@@ -83,7 +87,8 @@ def _told(file: MemoryFile, max_chars: int, redact: Callable[[str], str]) -> str
         _log.warning("%s", error)
         return ""
     if left:
-        _log.warning("%s: %d of its notes are not told to the model; `toolcrib memory` says why", file.path, len(left))
+        count = "1 note is" if len(left) == 1 else f"{len(left)} notes are"
+        _log.warning("%s: %s not told to the model; `toolcrib memory` says why", file.path, count)
     return text
 
 

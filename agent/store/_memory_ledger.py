@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from agent.store._codec import dump_answer, dump_call, dump_result, dump_ticket, plain
 from agent.store._memory_room import MemoryMember, Room
 from agent.store._shared import can_finish_as, check_opening, check_settling, interrupted
 from toolcrib import Answer, InvalidTransition, ToolCall, ToolCallStatus, ToolResult
@@ -126,6 +128,13 @@ class MemoryLedger(MemoryMember):
             raise InvalidTransition(f"the call {call_id!r} was never opened")
         return number
 
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Yield (session, text) for what is kept. For who holds the lock."""
+        for record in self._calls:
+            yield record.session_id, plain(dump_call(record.call))
+            if record.result is not None:
+                yield record.session_id, plain(dump_result(record.result))
+
     def _become(self, number: int, status: ToolCallStatus) -> None:
         record = self._calls[number]
         if record.status.become(status) is not record.status:
@@ -218,6 +227,13 @@ class MemoryTickets(MemoryMember):
             self._tickets[ticket_id] = replace(record, remind_at=again_at)
             return True
 
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Yield (session, text) for what is kept. For who holds the lock."""
+        for record in self._tickets.values():
+            yield record.session_id, plain(dump_ticket(record.ticket))
+            if record.answer is not None:
+                yield record.session_id, plain(dump_answer(record.answer))
+
     def _newest(self, session_id: str, call_id: str) -> int | None:
         return None if self._ledger is None else self._ledger.newest(session_id, call_id)
 
@@ -240,6 +256,10 @@ class MemoryAudit(MemoryMember):
         """Return entries in order: all, or those of one session."""
         with self._reading:
             return [entry for entry in self._entries if session_id is None or entry.session_id == session_id]
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Yield (session, text) for what is kept. For who holds the lock."""
+        return ((entry.session_id, json.dumps(entry.detail, default=dict)) for entry in self._entries)
 
     def forget_sessions(self, session_ids: Collection[str]) -> None:
         """Forget the entries of these sessions. For who holds the lock."""

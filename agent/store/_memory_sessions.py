@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
+from agent.store._codec import dump_item, plain
 from agent.store._memory_room import MemoryMember, Room
 from agent.store._memory_usage import MemoryUsage
 from agent.store._shared import CANDIDATES, ambiguous, first_title, received, rewritten, times_of, title_of
@@ -179,6 +180,12 @@ class MemorySessions(MemoryMember):
             self._prompts.update({str(name): freeze(json.loads(prompt)) for name, prompt in changed.items()})
         return list(map(str, changed))
 
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Yield (session, text) for what is kept. For who holds the lock."""
+        yield from ((info.id, info.title) for info in self._infos.values())
+        for name, messages in self._messages.items():
+            yield from ((name, json.dumps(message, default=dict)) for message in messages)
+
     def said(self) -> Sequence[tuple[SessionInfo, int, float, Mapping[str, Json]]]:
         """Return every message with its session, its place there and its time, the newest first."""
         with self._reading:
@@ -229,6 +236,10 @@ class MemoryInbox(MemoryMember):
         with self._reading:
             return {item.session_id for item in self._waiting.values()}
 
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Yield (session, text) for what waits. For who holds the lock."""
+        return ((item.session_id, plain(dump_item(item))) for item in self._waiting.values())
+
     def take(self, item_ids: Collection[int]) -> None:
         """Take items out. Call this with the lock held."""
         for number in item_ids:
@@ -272,6 +283,10 @@ class MemoryRuns(MemoryMember):
         """Forget the runs of these sessions. For who holds the lock."""
         for name in [name for name, run in self._runs.items() if run.session_id in session_ids]:
             del self._runs[name]
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Yield (session, text) for what is kept. For who holds the lock."""
+        return ((run.session_id, json.dumps(run.state, default=dict)) for run in self._runs.values())
 
     async def parked(self, limit: int = 1_000, offset: int = 0) -> Sequence[RunRecord]:
         with self._reading:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from agent.store.search.sqlite import SqliteSearch
 
 _log = logging.getLogger(__name__)
+_PATIENCE = 1_000
+"""Milliseconds for which readers of an older state are waited for."""
 _IDLE = (
     "NOT EXISTS (SELECT 1 FROM calls WHERE calls.session_id = sessions.id"
     " AND calls.status IN ('new', 'running', 'suspended', 'resuming'))"
@@ -125,12 +127,34 @@ async def rewrite_prompts(
     return rewrote
 
 
+async def free(database: Database) -> bool:
+    """See toolcrib._store.Store.free."""
+
+    def work(connection: sqlite3.Connection) -> bool:
+        if connection.execute("PRAGMA freelist_count").fetchone()[0]:
+            connection.execute("VACUUM")
+        return _checkpoint(connection)
+
+    try:
+        return await database.alone(work)
+    except StoreFailed as error:
+        _log.warning("what was deleted still takes its room: %s", error)
+        return False
+
+
+def _checkpoint(connection: sqlite3.Connection) -> bool:
+    """Take the log into the file. False where a reader of an older state keeps some of it."""
+    connection.execute(f"PRAGMA busy_timeout = {_PATIENCE}")  # whoever reads for longer may read for hours
+    ((busy, *_),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    return not busy
+
+
 async def _free(database: Database) -> None:
     """Overwrite what was deleted, and remove the copies that still have it."""
 
     def shrink(connection: sqlite3.Connection) -> None:
         connection.execute("VACUUM")  # else the file stays as large, and has what was deleted
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        _checkpoint(connection)
 
     if database.backups is not None:
         database.backups.forget()

@@ -217,6 +217,21 @@ class MemoryStore:
         waits = session_id in self._inbox.sessions()
         return waits or self._ledger.at_work(session_id) or self._runs.at_work(session_id)
 
+    async def saying(self, says: Callable[[str], bool]) -> Sequence[str]:
+        """See toolcrib._store.Store.saying."""
+        from agent.store._saying import saying_of
+
+        found: dict[str, None] = {}
+        with self._room.lock:
+            members = (self._sessions, self._ledger, self._tickets, self._audit, self._runs, self._inbox)
+            for member in members:
+                saying_of(member.texts(), says, found)
+        return list(found)
+
+    async def free(self) -> bool:
+        """Return True: nothing that was deleted is left."""
+        return True
+
     async def rewrite_prompts(self, text: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]) -> Sequence[str]:
         """See toolcrib._store.Store.rewrite_prompts."""
         return self._sessions.rewrite_prompts(text, rewrite)

@@ -21,7 +21,7 @@ from agent.store._file import Synchronous
 from agent.store._grants import SqliteAudit, SqliteGrants
 from agent.store._leases import SqliteLeases
 from agent.store._ledger import SqliteLedger
-from agent.store._pruning import count_old, delete, prune, rewrite_prompts
+from agent.store._pruning import count_old, delete, free, prune, rewrite_prompts
 from agent.store._runs import SqliteInbox, SqliteOrigins, SqliteRuns
 from agent.store._sessions import SqliteSessions
 from agent.store._shared import Clock
@@ -165,6 +165,16 @@ class SqliteView:
     async def delete(self, session_ids: Collection[str]) -> Sequence[str]:
         """See toolcrib._store.Store.delete."""
         return await delete(self._database, self.search, self._later.artifacts, self._clock, session_ids)
+
+    async def saying(self, says: Callable[[str], bool]) -> Sequence[str]:
+        """See toolcrib._store.Store.saying."""
+        from agent.store._saying import saying
+
+        return await saying(self._database, says)
+
+    async def free(self) -> bool:
+        """See toolcrib._store.Store.free."""
+        return await free(self._database)
 
     async def rewrite_prompts(self, text: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]) -> Sequence[str]:
         """See toolcrib._store.Store.rewrite_prompts."""

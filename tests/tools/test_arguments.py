@@ -103,6 +103,12 @@ def test_a_missing_and_a_misspelled_name() -> None:
         check({"path": {"type": "string"}}, {"pth": "x"}, required=["path"], additionalProperties=False)
     assert caught.value.text.count("did you mean 'path'?") == 1
     assert caught.value.text.count("; expected {") == 1
+    own = {"target": {"type": "string"}, "old_text": {"type": "string"}}
+    with pytest.raises(InvalidArguments, match=r"\(text: did you mean 'old_text'\?\)"):
+        check(own, {"text": "x"}, required=["target"], additionalProperties=False)
+    with pytest.raises(InvalidArguments) as caught:
+        check(own, {"text": "x", "old_text": "y"}, required=["target"], additionalProperties=False)
+    assert "did you mean 'old_text'" not in caught.value.text
 
 
 def test_many_faults_are_bounded() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from pathlib import Path
@@ -35,13 +34,15 @@ examples:
 A model notes something with the tool `memory`; a session is told the notes that were there when it began. They are Markdown
 files in the state folder (mode 0600): one for the agent's notes, one about the person, one for each project; `show` names them.
 A note is a list item, and ends with a comment that says when and in which session it was made. You may edit the files as you
-like. No tool reads or writes them but `memory`. What reads like an instruction that was smuggled in, or holds a secret, is not
-kept, and a line of that kind that got into a file is not told to models: `show` says which. memory.enabled and memory.max_chars
+like. No tool reads or writes them but `memory`. What reads like an instruction that was smuggled in, or holds a secret,
+characters that nobody sees or letters that pass for others, is not kept, and a line of that kind that got into a file is not
+told to models: `show` says which, and writes out what is hidden. memory.enabled and memory.max_chars
 are in the configuration.
 
 forget takes the notes out of the files, and out of what earlier sessions were told of them, with free pages and backups of the
-store. A running session has been told already: end it. Then it names the sessions in whose messages the words of a note stand,
-and files that were exported, and offers to delete them.
+store. A running session has been told already: end it. Then it names the sessions that hold the words of a note, in what was
+said, thought or called, and files that were exported, and offers to delete them. Where another process reads the store meanwhile,
+what was forgotten stays in the store's file: it says so; run it again when that process has ended.
 
 exit codes: 0 done, 1 there is no such note, a document can't be read, or the answer was no, 2 a wrong command line.
 """
@@ -99,11 +100,12 @@ def _files(folder: MemoryFolder, *, every: bool) -> Sequence[MemoryFile]:
 
 
 def _show(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) -> int:
-    from agent.cli.remembered import as_json, shown
+    from agent.cli.remembered import as_json, shown, written_json
 
     files = _files(folder, every=args.all)
     if args.json:
-        print(json.dumps([as_json(file) for file in files], ensure_ascii=False, indent=2))
+        redact = crib.redactor().text
+        print(written_json([as_json(file, crib.config, redact) for file in files]))
         return OK
     lines = shown(files, crib.config, crib.redactor())
     print("\n".join(lines))
@@ -111,12 +113,12 @@ def _show(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) -> int:
 
 
 def _export(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) -> int:
-    from agent.cli.remembered import as_json
+    from agent.cli.remembered import as_json, written_json
     from agent.exporting import write
 
     files = [file for file in _files(folder, every=True) if file.read().parts and file.read().size]
     if args.json:
-        text = json.dumps([as_json(file) for file in files], ensure_ascii=False, indent=2) + "\n"
+        text = written_json([as_json(file, crib.config) for file in files]) + "\n"
     else:
         text = "\n".join(file.read().text() for file in files)
     if args.output is None:
@@ -145,6 +147,9 @@ def _edit(crib: Crib, folder: MemoryFolder, target: str) -> int:
     draft = _draft(folder, file, before)
     kept = f"what you wrote is in {draft}"
     if not _edited(draft):
+        if draft.read_bytes() == _begun(file, before):
+            draft.unlink()
+            kept = "the file is as it was"
         raise ToolcribError(f"the editor failed, and nothing was changed; {kept}. Set $VISUAL or $EDITOR to another one")
     with folder.held():
         if file.raw() != before:
@@ -155,7 +160,10 @@ def _edit(crib: Crib, folder: MemoryFolder, target: str) -> int:
         except UnicodeDecodeError:
             raise ToolcribError(f"that is no text in UTF-8, and nothing was changed; {kept}") from None
         if after != before:
-            folder.write(file, text)
+            try:
+                folder.write(file, text)
+            except ToolcribError as error:
+                raise ToolcribError(f"{error}; {kept}") from error
     draft.unlink()
     print("\n".join(shown([file], crib.config, crib.redactor())) if after != before else "nothing was changed")
     return OK
@@ -169,8 +177,13 @@ def _draft(folder: MemoryFolder, file: MemoryFile, before: bytes) -> Path:
         draft.unlink(missing_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with open(os.open(draft, flags, 0o600), "wb") as opened:  # noqa: PTH123 - a descriptor
-            opened.write(before or f"# {file.title}\n\n- \n".encode())
+            opened.write(_begun(file, before))
     return draft
+
+
+def _begun(file: MemoryFile, before: bytes) -> bytes:
+    """Return what the editor begins with."""
+    return before or f"# {file.title}\n\n- \n".encode()
 
 
 def _edited(draft: Path) -> bool:
@@ -190,13 +203,18 @@ def _edited(draft: Path) -> bool:
 async def _forget(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) -> int:
     from agent.cli.escape import tame
     from agent.cli.terminal import confirm_by_word, is_interactive
-    from agent.memory.forgetting import notes_with, remove, unsay
+    from agent.memory.forgetting import files_saying, notes_with, remove, unsay
 
     if not args.text.strip():
         raise ToolcribError("say what: toolcrib memory forget TEXT, with a text that the notes have")
     found = notes_with(folder, args.text)
     if not found:
-        print("there is no note with that text; `toolcrib memory show --all` lists all")
+        paths = files_saying(folder, args.text)
+        for path in paths:
+            print(f"it stands in {tame(str(path))}, in a line that is no note; `toolcrib memory edit` or any editor changes it")
+        if not paths:
+            print("there is no note with that text; `toolcrib memory show --all` lists all")
+        await _freed(crib)  # of what was forgotten before
         return FAILED
     print("\n".join(f"- {tame(note.short)}" for _, note in found))
     question = f"Forget {'this note' if len(found) == 1 else f'these {len(found)} notes'} for good?"
@@ -207,10 +225,23 @@ async def _forget(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) ->
             return FAILED
     remove(folder, found)
     notes = [note for _, note in found]
-    told = await unsay(crib.store, notes)
-    sessions = f", and taken out of what {len(told)} session{'' if len(told) == 1 else 's'} were told" if told else ""
+    told = await unsay(crib.store, folder.principal, notes)
+    sessions = f", and taken out of what {len(told)} session{' was' if len(told) == 1 else 's were'} told" if told else ""
     print(f"forgotten: {len(notes)} note{'' if len(notes) == 1 else 's'}{sessions}")
-    return await _copies(crib, folder, notes, args)
+    code = await _copies(crib, folder, notes, args)
+    return code if await _freed(crib) else FAILED
+
+
+async def _freed(crib: Crib) -> bool:
+    """Overwrite what was deleted in the store; say so where another process keeps that from it."""
+    freed = await crib.store.free()
+    if not freed:
+        print(
+            "the store's file still has what was forgotten: another process reads it as it was before. End other chats and"
+            " commands, then run this again",
+            file=sys.stderr,
+        )
+    return freed
 
 
 async def _copies(crib: Crib, folder: MemoryFolder, notes: Sequence[MemoryNote], args: argparse.Namespace) -> int:
@@ -229,15 +260,22 @@ async def _copies(crib: Crib, folder: MemoryFolder, notes: Sequence[MemoryNote],
         return OK
     print("still held by:")
     for info in sessions:
-        print(f"  session {info.id[:12]}: {tame(info.title)}")
+        print(f"  session {info.id[:12]}: {tame(info.title) or 'calls made by hand'}")
     for path in files:
         print(f"  {tame(str(path))}")
     if not args.copies and not is_interactive():
-        print("they stay; --copies deletes them")
+        print("they stay; --copies deletes them, and `toolcrib sessions delete ID` a single session")
         return OK
-    if not args.copies and not confirm_by_word("Delete these too, for good? What else was said there is lost."):
-        return OK
-    return await _delete(crib, sessions, files)
+    if not args.copies:
+        wanted = len(sessions) and confirm_by_word(_question(len(sessions), "session", "What else was said there is lost."))
+        sessions = sessions if wanted else []
+        files = files if len(files) and confirm_by_word(_question(len(files), "file", "")) else []
+    return await _delete(crib, sessions, files) if sessions or files else OK
+
+
+def _question(count: int, what: str, more: str) -> str:
+    these = f"this {what}" if count == 1 else f"these {count} {what}s"
+    return f"Delete {these} too, for good? {more}".rstrip()
 
 
 async def _delete(crib: Crib, sessions: Sequence[SessionInfo], files: Sequence[Path]) -> int:

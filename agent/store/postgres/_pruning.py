@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from agent.store._saying import TEXTS, saying_of
 from agent.store._shared import rewritten
 from agent.store.postgres._artifacts import SWEEP
 from agent.store.postgres._database import PostgresDatabase
@@ -82,6 +83,18 @@ async def delete(database: PostgresDatabase, session_ids: Collection[str]) -> Se
         return [name for name in dict.fromkeys(session_ids) if to_text(name) in deleted]
 
     return await database.transact(None, forget, patient=True)
+
+
+async def saying(database: PostgresDatabase, says: Callable[[str], bool]) -> Sequence[str]:
+    """See toolcrib._store.Store.saying. Of the messages one session is read after the other."""
+    found: dict[str, None] = {}
+    for (session,) in await database.rows("SELECT row FROM sessions", {}):
+        sql = "SELECT id, body FROM messages JOIN sessions ON sessions.row = session WHERE session = %(session)s"
+        rows = await database.rows(sql, {"session": session})
+        saying_of(((from_text(name), from_text(body)) for name, body in rows), says, found)
+    for sql in (*TEXTS, "SELECT session_id, item FROM inbox WHERE NOT taken"):
+        saying_of(((from_text(name), from_text(kept)) for name, kept in await database.rows(sql, {})), says, found)
+    return list(found)
 
 
 async def rewrite_prompts(

@@ -12,7 +12,7 @@ from agent.store.postgres._database import CONNECTIONS, PostgresDatabase
 from agent.store.postgres._grants import PostgresAudit, PostgresGrants
 from agent.store.postgres._leases import PostgresLeases
 from agent.store.postgres._ledger import PostgresLedger
-from agent.store.postgres._pruning import count_old, delete, prune, rewrite_prompts
+from agent.store.postgres._pruning import count_old, delete, prune, rewrite_prompts, saying
 from agent.store.postgres._runs import PostgresInbox, PostgresOrigins, PostgresRuns
 from agent.store.postgres._sessions import PostgresSessions
 from agent.store.postgres._signals import PostgresSignals
@@ -131,6 +131,14 @@ class _View:
     async def delete(self, session_ids: Collection[str]) -> Sequence[str]:
         """See toolcrib._store.Store.delete."""
         return await delete(self._database, session_ids)
+
+    async def saying(self, says: Callable[[str], bool]) -> Sequence[str]:
+        """See toolcrib._store.Store.saying."""
+        return await saying(self._database, says)
+
+    async def free(self) -> bool:
+        """See toolcrib._store.Store.free. The server's autovacuum does it."""
+        return True
 
     async def rewrite_prompts(self, text: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]) -> Sequence[str]:
         """See toolcrib._store.Store.rewrite_prompts."""

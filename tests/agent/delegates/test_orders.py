@@ -28,6 +28,10 @@ def test_a_name_draws_nothing() -> None:
     assert "\u202e" not in order.name
 
 
+def test_a_name_of_blanks_is_none() -> None:
+    assert Order.of({"task": "Count the files", "name": "  \n "}, Principal()).name == "Count the files"
+
+
 def test_tools_are_the_parents_or_less() -> None:
     names = ["read_file", "clarify", "delegate_task", "todo"]
     order = Order.of({"task": "x"}, Principal())

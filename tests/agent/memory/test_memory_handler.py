@@ -47,7 +47,7 @@ def test_a_note_is_added_replaced_and_removed(state: Path, crib: Crib) -> None:
     session = crib.open_session()
     result = session.call("memory", {"action": "add", "target": "user", "content": "Prefers tabs."}).result
     assert result.data == {"target": "user", "done": "added", "notes": 1, "used": 13, "limit": 4000}
-    assert result.views["person"] == "added: user: Prefers tabs. (13 of 4,000 characters)"
+    assert result.views["person"] == "added to the notes about you: Prefers tabs. (13 of 4,000 characters)"
     source = f"<!-- {TODAY} {session.id[:12]} -->"
     session.close_sync()
     assert memory_file(state, "USER").read_text() == f"# What the agent noted about you\n\n- Prefers tabs. {source}\n"
@@ -56,6 +56,21 @@ def test_a_note_is_added_replaced_and_removed(state: Path, crib: Crib) -> None:
     assert "- Prefers blanks. <!-- " in memory_file(state, "USER").read_text()
     assert note(crib, action="remove", target="user", old_text="blanks")["notes"] == 0
     assert "Prefers" not in memory_file(state, "USER").read_text()
+
+
+def test_the_person_is_told_which_note_it_was(state: Path, crib: Crib) -> None:
+    def said(**args: Any) -> str:
+        session = crib.open_session()
+        try:
+            return str(session.call("memory", args).result.views["person"])
+        finally:
+            session.close_sync()
+
+    said(action="add", target="memory", content="Port 80 is\nopen.")
+    replaced = said(action="replace", target="memory", old_text="80", content="Port 81 is open.")
+    assert replaced == "replaced in the agent's notes: Port 80 is open. → Port 81 is open. (16 of 4,000 characters)"
+    removed = said(action="remove", target="memory", old_text="81")
+    assert removed == "removed from the agent's notes: Port 81 is open. (0 of 4,000 characters)"
 
 
 def test_what_was_meant_is_named(state: Path, crib: Crib) -> None:
@@ -80,6 +95,24 @@ def test_a_full_document_says_what_it_has(state: Path, config: Callable[[str], P
         assert note(crib, action="add", target="user", content="b" * 51)["used"] == 51
         assert note(crib, action="replace", target="memory", old_text="aaa", content="c" * 100)["used"] == 100
     close_loop()
+
+
+def test_many_short_notes_fill_a_document_too(state: Path, crib: Crib) -> None:
+    """Each is told with its date, so that thousands of single letters would be many times the limit."""
+    notes = "".join(f"- {number}\n" for number in range(199))
+    memory_file(state).parent.mkdir(parents=True)
+    memory_file(state).write_text(notes)
+    assert note(crib, action="add", target="memory", content="one more")["notes"] == 200
+    full = note(crib, action="add", target="memory", content="and one")
+    assert "content: the document has 200 notes, and 200 are its limit: remove notes first" in full
+    assert note(crib, action="replace", target="memory", old_text="one more", content="other")["notes"] == 200
+
+
+def test_a_file_never_becomes_too_large_to_be_read(state: Path, crib: Crib) -> None:
+    memory_file(state).parent.mkdir(parents=True)
+    memory_file(state).write_text("\n" * (256 * 1024 - 8) + "- Tabs.\n")
+    assert "would have more than 256 KiB, and is left as it is" in note(crib, action="add", target="memory", content="Cats.")
+    assert note(crib, action="remove", target="memory", old_text="Tabs")["notes"] == 0
 
 
 def test_what_a_text_injects_is_not_kept(state: Path, crib: Crib) -> None:

@@ -127,6 +127,21 @@ def test_what_a_person_wrote_is_screened_too(project: Path) -> None:
     ]
 
 
+def test_no_more_notes_are_told_than_a_document_may_have() -> None:
+    told, left = told_of(MemoryDocument.parse("".join(f"- {chr(0x4E00 + number)}\n" for number in range(4_000))), 4_000)
+    assert told.count("\n") == 199
+    assert len(left) == 3_800
+    assert "the document has more than 200 notes and lines, as many as memory.max_chars allows" in left[0].why
+
+
+def test_files_of_windows_are_read_as_others() -> None:
+    text = "\ufeff# Title\r\n\r\n- Likes tea <!-- 2026-11-02 4f1c0a2b3c4d -->\r\n- Two\r\n  lines\r\nA line.\r\n"
+    document = MemoryDocument.parse(text)
+    assert told_of(document, 100) == ("- Likes tea (2026-11-02)\n- Two\n  lines\nA line.", [])
+    assert document.notes[0].session == "4f1c0a2b3c4d"
+    assert told_of(MemoryDocument.parse("- a\rb\n"), 100)[0] == ""
+
+
 def test_a_file_that_cannot_be_read_is_left_out(
     server: ChatServer, project: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

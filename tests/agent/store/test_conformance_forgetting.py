@@ -108,6 +108,48 @@ async def test_prompts_that_say_something_become_others(store: Store, said: str)
     assert [await store.sessions.get(name) for name in ("one", "two")] == before
 
 
+async def test_sessions_are_found_by_whatever_they_keep(store: Store) -> None:
+    """Not only by what searches look into."""
+    say = {
+        "message": {"role": "assistant", "text": "Yes.", "native": {"reasoning_content": "likes apricots"}},
+        "long": {"role": "user", "text": "x " * 40_000 + "likes apricots" + " y" * 40_000},
+        ODD: {"role": "user", "text": "likes apricots"},
+        "other": {"role": "user", "text": "likes pears"},
+    }
+    for session in (*say, "call", "result", "ticket", "detail", "waits", "run"):
+        await store.sessions.create(session, platform="cli", user="")
+    for session, message in say.items():
+        await store.sessions.append(session, message)
+    await store.ledger.open(ToolCall("c", "memory", {"content": "likes apricots"}), "call")
+    await store.ledger.open(ToolCall("c", "terminal", {}), "result")
+    await store.ledger.move("result", "c", ToolCallStatus.RUNNING)
+    await store.ledger.finish("result", "c", ToolCallStatus.SUCCEEDED, ToolResult.success("terminal", ["likes apricots"]))
+    await store.tickets.put(TicketRecord(SuspendTicket("run", "likes apricots?", id="t"), "ticket", "pending"))
+    await store.audit.record(AuditEntry(1.0, "detail", "c", "terminal", "allow", "rule", {"why": "likes apricots"}))
+    await store.inbox.put(InboxItem("waits", "likes apricots"))
+    await store.runs.commit(RunRecord("r", "run", "parked", 1, {"said": ["likes apricots"]}))
+    found = await store.saying(lambda kept: "likes apricots" in kept)
+    odd = "odd \udc80\0"
+    assert sorted(found) == sorted([odd, "message", "long", "call", "result", "ticket", "detail", "waits", "run"])
+    assert await store.free()
+
+
+async def test_a_reader_of_before_keeps_the_file_from_being_freed(tmp_path: Path) -> None:
+    file = tmp_path / "store.db"
+    store = SqliteStore(file)
+    await store.sessions.create("one", platform="cli", user="")
+    await store.sessions.update("one", prompt={"memory": "likes apricots"})
+    with closing(sqlite3.connect(file)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM sessions").fetchall()
+        await store.rewrite_prompts("likes apricots", lambda prompt: {})
+        assert not await store.free()
+        reader.rollback()
+        assert await store.free()
+        assert b"apricots" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    store.close()
+
+
 async def test_nothing_of_it_is_in_the_file_its_log_or_a_copy(tmp_path: Path) -> None:
     file = tmp_path / "store.db"
     store = SqliteStore(file, backups=True)

@@ -1,0 +1,115 @@
+"""Characters of a note that a person does not see: a model reads them all the same, so that whole sentences hide in them.
+
+Nothing is excused but what writing needs: one joiner within a word of a script that joins, or within an emoji; one selector that
+says how an emoji is drawn; the tags of three flags; one wide or unbreakable blank between two words.
+"""
+
+from __future__ import annotations
+
+import functools
+import unicodedata
+
+from toolcrib._regex import Regex
+from tools.judge.characters import written
+
+_IGNORABLE = Regex(
+    "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
+    "\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Unicode's Default_Ignorable_Code_Point, from DerivedCoreProperties.txt: drawn as nothing, by whatever font."""
+_BLANK = frozenset("\u2800\U0001d159\ufffc")
+"""Drawn as blank, though they are no spaces."""
+_KINDS = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+_SPACES = frozenset("\xa0\u2009\u202f\u3000")
+"""Blanks of ordinary writing: in numbers and quotations, and between words of Chinese and Japanese."""
+_FLAGS = frozenset(
+    f"\U0001f3f4{''.join(chr(0xE0000 + ord(char)) for char in name)}\U000e007f" for name in ("gbeng", "gbsct", "gbwls")
+)
+_FLAG_CHARS = 7
+_JOINERS = "\u200c\u200d"
+_SELECTORS = "\ufe0e\ufe0f"
+_MONGOLIAN = "\u180b\u180c\u180d\u180e\u180f"
+_KEYCAP = "\u20e3"
+_DRAWN = frozenset({"So", "Sm", "Po", "Pd", "Cn"})
+"""Categories of what is drawn as an emoji; the newest ones are not assigned yet in older tables."""
+_JOINING = frozenset(
+    {
+        *("ARABIC", "SYRIAC", "MONGOLIAN", "NKO", "DEVANAGARI", "BENGALI", "GURMUKHI", "GUJARATI", "ORIYA", "TAMIL", "TELUGU"),
+        *("KANNADA", "MALAYALAM", "SINHALA", "KHMER", "MYANMAR", "TIBETAN"),
+    }
+)
+"""Scripts, as names of characters begin, whose letters change their shape at a joiner."""
+_VIRAMA = 9
+_KNOWN = 4_096
+
+
+def unseen_in(text: str) -> frozenset[int]:
+    """Return the positions of the characters that nobody sees. A newline and a tab are none."""
+    if text.isprintable() and text.isascii():
+        return frozenset()
+    return frozenset(at for at, char in enumerate(text) if _is_unseen(char) and not _is_needed(text, at))
+
+
+def revealed(text: str) -> str:
+    """Return the text with each character written out that nobody sees, such as ``\\u200b``."""
+    found = unseen_in(text)
+    return "".join(written(char) if at in found else char for at, char in enumerate(text)) if found else text
+
+
+def without_unseen(text: str) -> str:
+    """Return the text without any character that is drawn as nothing, needed or not."""
+    return text if text.isascii() else _IGNORABLE.sub("", text)
+
+
+@functools.lru_cache(_KNOWN)
+def script_of(char: str) -> str:
+    """Return the first word of a character's name, which is its script for letters: LATIN, CYRILLIC; "" without a name."""
+    return unicodedata.name(char, "").partition(" ")[0]
+
+
+@functools.lru_cache(_KNOWN)
+def _is_unseen(char: str) -> bool:
+    if char in "\n\t ":
+        return False
+    kind = unicodedata.category(char)
+    return kind in _KINDS or kind == "Zs" or char in _BLANK or _IGNORABLE.match(char) is not None or ord(char) & 0xFFFE == 0xFFFE
+
+
+def _is_needed(text: str, at: int) -> bool:
+    char, before, after = text[at], text[at - 1] if at else "", text[at + 1 : at + 2]
+    if char in _SPACES:
+        return bool(before and after) and not before.isspace() and not after.isspace()
+    if char in _SELECTORS:
+        return _has_shapes(before, after)
+    if char in _MONGOLIAN:
+        return bool(before) and script_of(before) == "MONGOLIAN" and before not in _MONGOLIAN
+    if "\U000e0020" <= char <= "\U000e007f":
+        begin = text.rfind("\U0001f3f4", max(0, at - _FLAG_CHARS + 1), at)
+        return begin >= 0 and text[begin : begin + _FLAG_CHARS] in _FLAGS
+    return bool(char in _JOINERS and before and after) and _joins(text, at)
+
+
+def _has_shapes(before: str, after: str) -> bool:
+    """Return True where the character before a selector is drawn as an emoji or as text."""
+    if not before or before == "\u200d":
+        return False
+    if before in "0123456789#*":
+        return after == _KEYCAP
+    return before in "\u2139\u24c2" or (not before.isascii() and unicodedata.category(before) in _DRAWN)
+
+
+def _joins(text: str, at: int) -> bool:
+    before, after = text[at - 1], text[at + 1]
+    if script_of(before) in _JOINING and unicodedata.category(before)[0] in "LM":
+        if text[at] == "\u200d" and unicodedata.combining(before) == _VIRAMA:
+            return not _is_unseen(after)
+        return script_of(after) == script_of(before) and unicodedata.category(after)[0] in "LM" and not _is_unseen(after)
+    if text[at] != "\u200d" or unicodedata.category(after) not in _DRAWN or after.isascii():
+        return False
+    if before in _SELECTORS:
+        before = text[at - 2 : at - 1]
+    return (
+        bool(before)
+        and (unicodedata.category(before) in _DRAWN or "\U0001f3fb" <= before <= "\U0001f3ff")
+        and not before.isascii()
+    )

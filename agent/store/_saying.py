@@ -1,0 +1,43 @@
+"""Looking for words in all that is kept of sessions, not only in what is indexed for searches."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+
+from agent.store._codec import plain
+from agent.store._database import Database
+from agent.store._packing import unpacked
+
+_PACKED = "SELECT sessions.id, messages.body FROM messages JOIN sessions ON sessions.row = messages.session"
+TEXTS = (
+    "SELECT id, title FROM sessions WHERE title <> ''",
+    "SELECT session_id, call FROM calls",
+    "SELECT session_id, result FROM calls WHERE result IS NOT NULL",
+    "SELECT session_id, ticket FROM tickets",
+    "SELECT session_id, answer FROM tickets WHERE answer IS NOT NULL",
+    "SELECT session_id, detail FROM audit",
+    "SELECT session_id, state FROM runs",
+)
+"""Queries for (id of the session, text): of every store in SQL."""
+_WAITING = "SELECT session_id, body FROM inbox WHERE NOT taken"
+
+
+def saying_of(rows: Iterable[tuple[str, str]], says: Callable[[str], bool], found: dict[str, None]) -> None:
+    """Add the sessions to ``found`` in whose texts ``says`` finds something. A session that is there is not looked at again."""
+    for name, kept in rows:
+        if name not in found and says(kept):
+            found[name] = None
+
+
+async def saying(database: Database, says: Callable[[str], bool]) -> Sequence[str]:
+    """See toolcrib._store.Store.saying."""
+
+    def look(connection: sqlite3.Connection) -> list[str]:
+        found: dict[str, None] = {}
+        saying_of(((plain(name), plain(unpacked(body))) for name, body in connection.execute(_PACKED)), says, found)
+        for sql in (*TEXTS, _WAITING):
+            saying_of(((plain(name), plain(text)) for name, text in connection.execute(sql)), says, found)
+        return list(found)
+
+    return await database.read(look)
