@@ -30,7 +30,7 @@ _INSIDE = f"{HOLE}/"
 """A path in what was listed: ``{}/config.yaml``."""
 
 
-class Reach(NamedTuple):
+class PassedOn(NamedTuple):
     """``act`` lists files; ``own``: all that the line lists surely is toolcrib's own; ``deletes``: it deletes them itself."""
 
     act: Act
@@ -38,7 +38,9 @@ class Reach(NamedTuple):
     deletes: bool
 
 
-def into_own(acts: Sequence[Act], protected: Sequence[str], home: str, real: Callable[[str], Sequence[str]]) -> Iterator[Reach]:
+def into_own(
+    acts: Sequence[Act], protected: Sequence[str], home: str, real: Callable[[str], Sequence[str]]
+) -> Iterator[PassedOn]:
     """Yield the programs whose list may hold toolcrib's own files and is passed on to what reads or changes them."""
     takers = [act for act in acts if _takes(act)]
     if not takers and not any(map(_deletes, acts)):
@@ -58,7 +60,7 @@ def into_own(acts: Sequence[Act], protected: Sequence[str], home: str, real: Cal
         if names_own or any(_reaches(looked, start, own, home, folders=folders) for start in looked.starts for own in protected):
             reached.append((act, deletes and not all(found.choices)))
     for act, deletes in reached:
-        yield Reach(act, all(meant), deletes)
+        yield PassedOn(act, all(meant), deletes)
 
 
 def _deletes(act: Act) -> bool:

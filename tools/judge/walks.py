@@ -15,11 +15,10 @@ _FILTERS = frozenset({"-name", "-iname", "-path", "-ipath", "-wholename", "-iwho
 
 
 class Walk(NamedTuple):
-    """``starts`` are absolute; ``names``: patterns of which one must fit, none where all do; ``depth``: how far down at most."""
+    """``starts`` are absolute; ``names``: patterns of which one must fit, none where all do."""
 
     starts: Sequence[str]
     names: Sequence[Value]
-    depth: int
 
 
 def walk(act: Act, home: str = "") -> Walk:
@@ -28,7 +27,6 @@ def walk(act: Act, home: str = "") -> Walk:
     given = list(act.argv[1:])
     starts: list[Value] = []
     names: list[Value] = []
-    depth = 99
     for at, value in enumerate(given):
         before = given[at - 1].text if at else ""
         if value.text in ("-exec", "-execdir", "-x", "-X", "--exec", "--exec-batch", "-ok"):
@@ -36,13 +34,13 @@ def walk(act: Act, home: str = "") -> Walk:
         if before in _FILTERS and (at < 2 or given[at - 2].text not in ("!", "-not")):
             names.append(value)
         elif before in ("-maxdepth", "--max-depth", "-d") and value.text.isdigit():
-            depth = int(value.text)
+            continue
         elif value.text[:1] not in ("-", "(", "!", "\\") and (fd or not any(one.text[:1] == "-" for one in given[:at])):
             starts.append(value)
     if fd:  # the first operand is a pattern, the others are folders
         starts = starts[1:]
     places = [path for one in starts or [Value(".")] for path in spelled(one, act.cwds, home)]
-    return Walk(places, names, depth)
+    return Walk(places, names)
 
 
 _TAKES_WORD = frozenset(
