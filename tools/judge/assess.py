@@ -20,6 +20,7 @@ from tools.judge.looks import Looks
 from tools.judge.meaning.act import Act, Meaning
 from tools.judge.meaning.value import HOLE, Taint, Value
 from tools.judge.own_files import LOOKS, MOST_NAME, is_wild, process_of, touched_own
+from tools.judge.passed_on import into_own
 from tools.judge.paths import (
     goes_on,
     is_protected,
@@ -34,7 +35,6 @@ from tools.judge.rules.lines import across
 from tools.judge.rules.opaque import code_findings, unknown_command
 from tools.judge.table import ActView, Rule
 from tools.judge.targets import Targets
-from tools.judge.walks import into_own
 from tools.judge.writes import EXTRACTS, Touch, touched
 
 Found = dict[tuple[str, tuple[str, ...], tuple[str, ...], bool], Finding]
@@ -76,16 +76,18 @@ def assess(
         basis.looks.note(act)
         basis.git.note(act)
         targets.note(act)
-    for act, deletes in into_own(meaning.acts, protected, home) if protected else ():
+    for act, own, deletes in into_own(meaning.acts, protected, home, links.real) if protected else ():
         if deletes:
             _add(found, finding_of(act, "self.settings", "block", "deletes toolcrib's own settings, keys or state"))
+        elif own:
+            _add(found, finding_of(act, "self.settings", "block", "passes on toolcrib's own settings, keys or state"))
         else:
             _add(found, finding_of(act, "self.above", "ask-once", "may reach toolcrib's own settings, keys or state"))
     for folder in meaning.unsure if is_home(home, home) else ():
         if home and under(home, folder):
             why = "unpacks, patches or copies into a home: it may change what runs when a shell starts"
             _add(found, Finding("persist.unsure", "ask-once", why, visible(folder), visible(folder), (UNKNOWN_PATH,)))
-    for one in across(meaning.acts):
+    for one in across(meaning.acts, home):
         _add(found, finding_of(one.act, one.key, one.level, one.why))
     for fault in meaning.faults:
         _add(

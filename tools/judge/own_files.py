@@ -8,16 +8,20 @@ from tools.judge.acted import finding_of
 from tools.judge.basis import Basis
 from tools.judge.findings import Finding
 from tools.judge.folders import under
+from tools.judge.globs import is_wild as is_pattern
+from tools.judge.listfiles import listed_in
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.value import HOLE, Taint, Value
 from tools.judge.paths import (
     READABLE,
     is_protected,
+    may_be_above,
+    may_go_into,
     may_match,
     spelled,
 )
 from tools.judge.procfs import WHY, is_folder, names_process
-from tools.judge.reads import TAKES, places, searched, taken_by_git, takes_folders
+from tools.judge.reads import TAKES, copied, places, searched, taken_by_git, takes_folders
 
 LOOKS = frozenset(
     {"ls", "stat", "test", "[", "[[", "echo", "printf", "du", "file", "realpath", "readlink", "cd", "pushd", "dirname"}
@@ -55,6 +59,7 @@ def touched_own(act: Act, basis: Basis) -> Iterator[Finding]:
         if len(one.text) > 1 or one.text.isalnum() or (one.text and one.pattern) or (whole and one.text == ".")
     ]
     given += [target.path for target in act.redirects if len(target.path.text) > 1]
+    given += listed_in(act, basis.home, basis.looks.look)
     for one in given:
         forms = _forms(one)
         led = _led(act, one, forms, basis)
@@ -64,13 +69,29 @@ def touched_own(act: Act, basis: Basis) -> Iterator[Finding]:
             why = "touches toolcrib's own settings, keys or state"
             yield finding_of(act, "self.settings", "block", why, scope=one.for_people())
             return
-    for path in taken_by_git(act) if act.name == "git" else searched(act):
-        if any(under(folder, path) or under(path, folder) for folder in basis.protected):
+        if any(may_go_into(path, own) for path in spelled(one, act.cwds, basis.home) if one.pattern for own in basis.protected):
+            why = "may reach toolcrib's own settings, keys or state"
+            yield finding_of(act, "self.above", "ask-once", why, scope=one.for_people())
+            return
+    for path in _gone_through(act, basis):
+        if any(_leads_into(path, folder) for folder in basis.protected):
             why = "takes in toolcrib's own settings, keys or state"
             yield finding_of(act, "self.above", "ask-once", why, scope=path.replace(HOLE, "…"))
             return
     if any(_names_own(code.text.text, basis) for code in act.code):
         yield finding_of(act, "self.settings", "ask-once", "runs code that names toolcrib's own settings, keys or state")
+
+
+def _gone_through(act: Act, basis: Basis) -> Sequence[str]:
+    """Return the absolute folders and patterns of which the command reads or takes all that is in them."""
+    if act.name == "git":
+        return taken_by_git(act)
+    found = [*searched(act, basis.protected, basis.home), *copied(act, basis.home)]
+    return [*found, *(there for path in found for there in basis.links.real(path))]
+
+
+def _leads_into(path: str, own: str) -> bool:
+    return under(own, path) or under(path, own) or (is_pattern(path) and may_be_above(path, own))
 
 
 def _names_own(text: str, basis: Basis) -> bool:
@@ -123,7 +144,7 @@ def _reaches_own(act: Act, one: Value, forms: Sequence[Value], led: Sequence[str
                 return True
             if wild and any(may_match(path, folder) for folder in basis.protected):
                 return True
-            if _is_taken(act, path, basis):
+            if _is_taken(act, path, basis, wild=wild):
                 return True
     return False
 
@@ -133,10 +154,10 @@ def _works_inside(act: Act, basis: Basis) -> bool:
     return any("toolcrib" in cwd or any(map(cwd.startswith, basis.protected)) for cwd in act.cwds)
 
 
-def _is_taken(act: Act, path: str, basis: Basis) -> bool:
-    """Return whether a folder of ours goes with ``path``; a home itself is judged by the rules for roots."""
+def _is_taken(act: Act, path: str, basis: Basis, *, wild: bool) -> bool:
+    """Return whether a folder of ours goes with ``path``; a home itself is judged as one that is gone through."""
     if act.name not in TAKES or path == basis.home or path.count("/") < 3:
         return False
     if not takes_folders(act):
         return False
-    return any(under(folder, path) for folder in basis.protected)
+    return any(under(folder, path) or (wild and may_be_above(path, folder)) for folder in basis.protected)

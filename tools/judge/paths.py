@@ -11,6 +11,7 @@ from tools.judge.findings import UNKNOWN_PATH, Finding, visible
 from tools.judge.folders import is_home, under
 from tools.judge.gitfolders import GitFolders
 from tools.judge.globs import part_matches
+from tools.judge.kept import may_be_kept
 from tools.judge.meaning.state import NoFiles, Seen
 from tools.judge.meaning.value import HOLE, Value
 from tools.judge.path_rules import PATH_RULES, Mode, PathRule
@@ -26,6 +27,8 @@ __all__ = [
     "is_protected",
     "judge_change",
     "judge_read",
+    "may_be_above",
+    "may_go_into",
     "may_match",
     "path_rules",
     "resolve_value",
@@ -62,6 +65,22 @@ def may_match(pattern: str, folder: str) -> bool:
     """Return whether the absolute shell ``pattern`` may name ``folder`` or something in it."""
     words, parts = pattern.split("/"), folder.split("/")
     return len(words) >= len(parts) and all(map(part_matches, words, parts))
+
+
+def may_go_into(pattern: str, folder: str) -> bool:
+    """Return whether a pattern may name a file that toolcrib keeps in ``folder``, by a ``**``: any folders but hidden ones."""
+    words, parts = pattern.split("/"), folder.split("/")
+    if "**" not in words:
+        return False
+    at = words.index("**")
+    shown = not any(part[:1] == "." for part in parts[at:])
+    return shown and all(map(part_matches, words[:at], parts)) and may_be_kept(words[-1])
+
+
+def may_be_above(pattern: str, folder: str) -> bool:
+    """Return whether the absolute shell ``pattern`` may name a folder that ``folder`` is in, or itself."""
+    words, parts = pattern.split("/"), folder.split("/")
+    return pattern[:1] == "/" and len(words) <= len(parts) and all(map(part_matches, words, parts))
 
 
 # where a word points to

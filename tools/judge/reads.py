@@ -6,16 +6,19 @@ import fnmatch
 from collections.abc import Iterator, Sequence
 
 from toolcrib._regex import Regex
+from tools.judge.folders import under
+from tools.judge.globs import is_wild
+from tools.judge.kept import below, may_be_kept, overlap
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.value import HOLE, Taint, Value
 from tools.judge.options import read, values
-from tools.judge.paths import spelled
+from tools.judge.paths import may_be_above, spelled
 from tools.judge.procfs import in_code, is_folder, matches_process, names_process, near_processes, relative
 
 _WITH_OPTION = frozenset(
-    {"mv", "rm", "chmod", "chown", "shred", "rsync", "cp", "zip", "chgrp", "grep", "egrep", "fgrep", "scp", "diff"}
+    {"mv", "rm", "chmod", "chown", "shred", "rsync", "cp", "zip", "chgrp", "grep", "egrep", "fgrep", "zgrep", "scp", "diff"}
 )
-_ALWAYS = frozenset({"mv", "shred", "tar", "gtar", "bsdtar", "rg", "ag", "ack", "ugrep", "7z", "restic", "borg"})
+_ALWAYS = frozenset({"mv", "shred", "tar", "gtar", "bsdtar", "rg", "ag", "ack", "ugrep", "rgrep", "7z", "restic", "borg"})
 TAKES = _WITH_OPTION | _ALWAYS
 """Commands that take a folder with all that is in it: always, or with an option such as ``-r``."""
 _SHOW_NAMES = frozenset({"ls", "stat", "test", "[", "[[", "echo", "printf", "du", "file", "realpath", "readlink", "cd", "pushd"})
@@ -29,7 +32,7 @@ def takes_folders(act: Act) -> bool:
     if act.name not in _WITH_OPTION:
         return False
     letters = "rRa" if act.name in ("cp", "rsync") else "rR"
-    return any(text[:1] == "-" and any(one in text for one in letters) for text in act.words())
+    return any((text[:1] == "-" and any(one in text for one in letters)) or text == "recurse" for text in act.words())
 
 
 def processes(act: Act) -> Iterator[Value]:
@@ -101,7 +104,7 @@ def places(act: Act, home: str) -> Sequence[str]:
 
 # what is searched
 
-_SEARCHES_TREE = frozenset({"grep", "egrep", "fgrep", "zgrep"})
+_SEARCHES_TREE = frozenset({"grep", "egrep", "fgrep", "zgrep", "rgrep"})
 _SKIPS_HIDDEN = frozenset({"rg", "ag", "ack"})
 _HIDDEN = Regex(r"--hidden|-[a-zA-Z]*(?:uu|\.)[a-zA-Z.]*|--no-ignore|--unrestricted")
 _SEARCH_VALUED = _PATTERNS | {
@@ -118,29 +121,80 @@ _SEARCH_VALUED = _PATTERNS | {
     "-g",
     "-t",
 }
-_KEPT_NAMES = ("secrets.env", "config.yaml", "toolcrib.db")
-"""Names of files with keys and state, of which a search must match one to show it."""
-_KEPT_FOLDERS = (".config", ".local", "toolcrib", ".toolcrib")
 
 
-def searched(act: Act) -> list[str]:
-    """The absolute folders that a search goes through with all that is hidden in them."""
+def searched(act: Act, protected: Sequence[str], home: str = "") -> list[str]:
+    """The absolute folders in which a search goes through what is in the folders and files ``protected``."""
     words = act.words()
+    hidden = True
     if act.name in _SKIPS_HIDDEN:
-        if not any(map(_HIDDEN.fullmatch, words)):
-            return []
+        hidden = any(map(_HIDDEN.fullmatch, words))
     elif act.name not in _SEARCHES_TREE or not takes_folders(act):
         return []
     reading = read([value.text for value in act.argv], "", _SEARCH_VALUED)
     given = [(one.name, one.value or "") for one in reading.options]
-    only = [value for name, value in given if name == "--include"]
-    if only and not any(fnmatch.fnmatchcase(kept, one) for kept in _KEPT_NAMES for one in only):
+    only = [value for name, value in given if name.startswith("--inc") and "--include".startswith(name)]
+    without = [value for name, value in given if name == "--exclude-dir"]
+    patterns = any(name in _PATTERNS or name == "--files" for name, _ in given)
+    operands = [act.argv[at] for at in (reading.operands if patterns else reading.operands[1:])]
+    starts = [path for one in operands for path in spelled(one, act.cwds, home)] if operands else list(act.cwds)
+    return [
+        path
+        for path in starts
+        for own in protected
+        if (way := _way(path, own)) is not None
+        and (hidden or not any(part[:1] == "." for part in way))
+        and not any(fnmatch.fnmatchcase(part, one.rstrip("/")) for part in way for one in without)
+        and (not only or any(may_be_kept(one) or overlap(one, own.rpartition("/")[2]) for one in only))
+    ]
+
+
+def _way(path: str, own: str) -> Sequence[str] | None:
+    """Return the names of folders from ``path``, which may be a pattern, down to ``own``; None where it does not lead there."""
+    if under(path, own):
+        return ()
+    if is_wild(path) and may_be_above(path, own):
+        return own.split("/")[path.count("/") + 1 :]
+    return below(own, path) if under(own, path) else None
+
+
+# what is copied and packed
+
+_LAST_IS_TARGET = frozenset({"cp", "gcp", "rsync", "scp", "mksquashfs", "ditto"})
+_PACKS = Regex(r"-?[a-zA-Z]*[cru][a-zA-Z]*|--create|--append|--update")
+_PACKS_OPTION = frozenset({"-c", "-r", "-u", "--create", "--append", "--update"})
+_TARGET = frozenset({"-t", "--target-directory"})
+
+
+def copied(act: Act, home: str) -> list[str]:
+    """The absolute folders that a command copies or packs with all that is in them."""
+    name = act.name
+    words = [value.text for value in act.argv]
+    if name in _LAST_IS_TARGET:
+        if name in TAKES and not takes_folders(act):
+            return []
+        reading = read(words, name)
+        to = any(one.name in _TARGET for one in reading.options) and name in ("cp", "gcp")
+        chosen = reading.operands if to else reading.operands[:-1]
+    elif name in _TARS:
+        reading = read(words, "tar")
+        options = {one.name for one in reading.options}
+        bundled = len(words) > 1 and words[1][:1] != "-" and _PACKS.fullmatch(words[1])
+        if not bundled and options.isdisjoint(_PACKS_OPTION):
+            return []
+        chosen = reading.operands
+    elif name in ("zip", "diff"):
+        chosen = read(words, name).operands[1 if name == "zip" else 0 :] if takes_folders(act) else ()
+    elif name in ("7z", "7za", "7zz", "rar"):
+        chosen = read(words, name).operands[2:] if words[1:2] in (["a"], ["u"]) else ()
+    elif name == "pax":
+        chosen = read(words, name).operands if any("w" in word for word in words[1:] if word[:1] == "-") else ()
+    elif name == "rclone":
+        chosen = read(words, name).operands[1:2]
+    else:
         return []
-    if any(fnmatch.fnmatchcase(kept, value) for name, value in given if name == "--exclude-dir" for kept in _KEPT_FOLDERS):
-        return []
-    patterns = any(name in _PATTERNS for name, _ in given)
-    places = [act.argv[at] for at in (reading.operands if patterns else reading.operands[1:])]
-    return [path for one in places for path in spelled(one, act.cwds)] if places else list(act.cwds)
+    where = places(act, home)
+    return [path for at in chosen for path in spelled(act.argv[at], where, home)]
 
 
 # what git takes into a repository

@@ -6,14 +6,16 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tools.judge.findings import Level
+from tools.judge.finds import FINDERS
 from tools.judge.folders import under
+from tools.judge.kept import SECRETS, may_be_kept
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.output import lists_files
 from tools.judge.meaning.state import Seen
 from tools.judge.meaning.value import HOLE, Taint, Value, plain, unglobbed
 from tools.judge.path_rules import START_FILES
 from tools.judge.paths import path_rules, spelled
-from tools.judge.walks import FINDERS, listed
+from tools.judge.walks import listed
 from tools.judge.writes import Touch
 
 _BY_LIST = Taint.FOUND | Taint.MANY
@@ -27,6 +29,7 @@ _SAMPLES = (
 _MOST_WORDS = 2_000
 _UNKNOWN = "which files it writes is only known when it runs"
 _START = f"may change what runs when a shell, editor or session starts: {_UNKNOWN}"
+_KEYS = f"may replace keys and credentials: {_UNKNOWN}"
 _SYSTEM = f"may change any file of the system: {_UNKNOWN}"
 _OURS = {
     "self.installed": f"may change toolcrib's own installed code, or the Python that runs it: {_UNKNOWN}",
@@ -93,6 +96,8 @@ class Targets:
     def _of(self, path: str, *, listed: bool) -> Iterator[Reason]:
         if self._home and HOLE in path and any(_may_be(path, f"{self._home}/{name}") for name in _SAMPLES):
             yield "persist.start-file", "ask-once", _START
+        if self._home and HOLE in path and any(_may_be(path, f"{self._home}/{name}") for name in SECRETS):
+            yield "secret.keys", "ask", _KEYS
         for key, closed in self._closed.items():
             if any(self._is_in(own, path, listed=listed) for own in closed):
                 yield key, "ask-once", _OURS[key]
@@ -102,8 +107,10 @@ class Targets:
         start, hole, _ = path.partition(HOLE)
         if not hole or under(start, own):
             return under(start, own)
-        name = path.rpartition("/")[2].rpartition(HOLE)[2]
-        if ("." in name and name.rpartition(".")[2] not in _READ) or not own.startswith(start):
+        called = path.rpartition("/")[2]
+        name = called.rpartition(HOLE)[2]
+        read = "." not in name or name.rpartition(".")[2] in _READ or may_be_kept(called)
+        if not read or not own.startswith(start):
             return False
         if not listed:  # a shell's pattern, which goes through no folder by itself
             return (own[len(start) : len(start) + 1] != "." or start[-1:] != "/") and path.count("/") >= own.count("/")

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import fnmatch
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from toolcrib._regex import Regex
-from tools.judge.folders import under
+from tools.judge.finds import FINDERS
 from tools.judge.meaning.act import Act
-from tools.judge.meaning.value import HOLE, Taint, Value, plain
-from tools.judge.paths import READABLE, spelled
+from tools.judge.meaning.value import HOLE, Value, plain
+from tools.judge.paths import spelled
 
-FINDERS = frozenset({"find", "gfind", "bfs", "fd", "fdfind"})
 _FILTERS = frozenset({"-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename"})
-_NAMES_TOLD = frozenset(
-    "ls stat test [ echo printf du file realpath readlink basename dirname wc md5sum sha1sum sha256sum touch".split()
-)
-"""Programs that, fed with files, show names, sizes or sums at most."""
-
-_KEYS = "secrets.env"
 
 
 class Walk(NamedTuple):
-    """``starts`` are absolute; ``names``: patterns of which one must fit, none where all do; ``depth``: how far down at most."""
+    """``starts`` are absolute; ``names``: patterns of which one must fit, none where all do."""
 
     starts: Sequence[str]
     names: Sequence[Value]
-    depth: int
 
 
 def walk(act: Act, home: str = "") -> Walk:
@@ -36,7 +27,6 @@ def walk(act: Act, home: str = "") -> Walk:
     given = list(act.argv[1:])
     starts: list[Value] = []
     names: list[Value] = []
-    depth = 99
     for at, value in enumerate(given):
         before = given[at - 1].text if at else ""
         if value.text in ("-exec", "-execdir", "-x", "-X", "--exec", "--exec-batch", "-ok"):
@@ -44,13 +34,13 @@ def walk(act: Act, home: str = "") -> Walk:
         if before in _FILTERS and (at < 2 or given[at - 2].text not in ("!", "-not")):
             names.append(value)
         elif before in ("-maxdepth", "--max-depth", "-d") and value.text.isdigit():
-            depth = int(value.text)
+            continue
         elif value.text[:1] not in ("-", "(", "!", "\\") and (fd or not any(one.text[:1] == "-" for one in given[:at])):
             starts.append(value)
     if fd:  # the first operand is a pattern, the others are folders
         starts = starts[1:]
     places = [path for one in starts or [Value(".")] for path in spelled(one, act.cwds, home)]
-    return Walk(places, names, depth)
+    return Walk(places, names)
 
 
 _TAKES_WORD = frozenset(
@@ -106,33 +96,3 @@ def _wanted(act: Act) -> list[str]:
             return [HOLE]
         denied = word in _NOT
     return names if sure and names else [HOLE]
-
-
-def into_own(acts: Sequence[Act], protected: Sequence[str], home: str) -> Iterator[tuple[Act, bool]]:
-    """Yield walks that may reach toolcrib's own files and whose finds are read, sent or deleted; True: surely deleted."""
-    finders = [act for act in acts if act.name in FINDERS and not act.place]
-    fed = bool(finders) and any(act.name not in _NAMES_TOLD and (act.fed or _is_given_finds(act)) for act in acts)
-    for act in finders:
-        deletes = any(value.text == "-delete" for value in act.argv)
-        if fed or deletes:
-            found = walk(act, home)
-            if any(_reaches(found, start, own, home) for start in found.starts for own in protected):
-                yield act, deletes and not found.names
-
-
-def _is_given_finds(act: Act) -> bool:
-    """Return whether the command's words or what it reads may be files that something found: ``find | while read f``."""
-    given = (*act.argv[1:], *(target.path for target in act.redirects))
-    return act.name not in FINDERS and any(value.taint & Taint.FOUND and HOLE in value.text for value in given)
-
-
-def _reaches(found: Walk, start: str, own: str, home: str) -> bool:
-    if not under(own, start) or len(own[len(start.rstrip("/")) :].split("/")) > found.depth:
-        return False
-    if under(home or "/", start):  # as with other commands that are given a home, or more, and look for something
-        return any("toolcrib" in one.text or _for_keys(one.text) for one in found.names)
-    return not found.names or not all(one.text.endswith(READABLE) for one in found.names)
-
-
-def _for_keys(pattern: str) -> bool:
-    return any(char.isalpha() for char in pattern) and fnmatch.fnmatchcase(_KEYS, pattern)

@@ -14,6 +14,7 @@ from agent.memory.files import MemoryFolder
 from agent.run import Crib, assemble
 from toolcrib import Principal
 from tools.dispatch.bridge import close_loop
+from tools.judge.kept import may_be_kept
 
 NOTE = "likes apricots"
 
@@ -136,6 +137,21 @@ COMMANDS = [
     "awk 1 notes.md",
     "base64 notes.txt",
     "diff notes.md /dev/null",
+    "find .. -name '*.markdown' -exec cat {{}} +",
+    "find .. -name '*.markdown' | xargs cat",
+    "cat $(find .. -name '*.markdown')",
+    "find up/ -iname 'memory.*' -exec cat {{}} +",
+    "ls ../kept/state/memory/*/*.markdown | xargs cat",
+    "ls folder/local/* | xargs cat",
+    "find .. | tar -cf n.tar -T -; tar xOf n.tar",
+    "grep -rh --include=*.markdown . ..",
+    "cp -r .. mine",
+    "tar cf - -C .. .",
+    "find .. -name '*.markdown' | xargs sed -i s/likes/hates/",
+    "find .. -name '*.markdown' | xargs -I{{}} cp README.md {{}}",
+    "find .. -name 'tool*' -type f -exec strings {{}} +",
+    "find .. -name '*-wal' -exec strings {{}} +",
+    "find .. -name '*backup*' -exec strings {{}} +",
 ]
 
 
@@ -145,3 +161,42 @@ def test_commands_neither_read_nor_write_them(crib: Crib, state: Path, command: 
     before = file.read_bytes()
     refused(crib, "terminal", {"command": command.format(file=file, memory=state / "memory", state=state)})
     assert file.read_bytes() == before
+
+
+LISTED_BEFORE = [
+    "xargs cat < list",
+    "xargs -a list cat",
+    "tar cf n.tar -T list && tar xOf n.tar",
+    'while read f; do cat "$f"; done < list',
+    "cat $(cat list)",
+    "sed -i s/likes/hates/ $(cat list)",
+    "cpio -o < list",
+]
+
+
+@pytest.mark.parametrize("command", LISTED_BEFORE)
+def test_a_list_of_an_earlier_command_leads_to_them_no_more(crib: Crib, state: Path, command: str) -> None:
+    file = state / "memory" / "local" / "MEMORY.markdown"
+    before = file.read_bytes()
+    session = crib.open_session()
+    try:
+        session.call("terminal", {"command": "find .. -name '*.markdown' > list"})
+        result = session.call("terminal", {"command": command}).result
+    finally:
+        session.close_sync()
+    assert NOTE not in str(result.to_json())
+    assert file.read_bytes() == before
+
+
+def test_all_that_is_kept_is_known_by_its_name(crib: Crib, state: Path) -> None:
+    """What a search through a home may match is decided by names: a file that is called otherwise would be found unasked."""
+    session = crib.open_session()
+    try:
+        session.call("memory", {"action": "add", "target": "user", "content": "is called Ann"})
+        session.call("memory", {"action": "add", "target": "project", "content": "builds with make"})
+        session.call("write_file", {"path": "x.txt", "content": "x\n"})
+    finally:
+        session.close_sync()
+    files = [path for path in state.rglob("*") if path.is_file()]
+    assert len(files) > 3
+    assert [path.name for path in files if not may_be_kept(path.name)] == []

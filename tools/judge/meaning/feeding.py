@@ -181,4 +181,13 @@ def fd(argv: Values, stdin: Value | None) -> list[Inner]:
 LISTS = frozenset({"xargs", "gxargs", "parallel"})
 """Programs that may read their list from a file that an option names."""
 
-SPECIALS = {"find": find, "gfind": find, "xargs": xargs, "gxargs": xargs, "parallel": parallel, "fd": fd, "fdfind": fd}
+SPECIALS = {
+    "find": find,
+    "gfind": find,
+    "bfs": find,
+    "xargs": xargs,
+    "gxargs": xargs,
+    "parallel": parallel,
+    "fd": fd,
+    "fdfind": fd,
+}

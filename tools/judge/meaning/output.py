@@ -324,7 +324,7 @@ def _tee(it: Walker, state: State, argv: Values) -> Value:
 
 def _realpath(it: Walker, state: State, argv: Values) -> Value:
     given = _operands(argv)
-    if len(given) != 1:
+    if len(given) != 1 or given[0].pattern:
         return unknown()
     paths = filestate.absolute(it, state, given[0].text)
     return Value(paths[0] + "\n", given[0].taint | Taint.MAYBE) if len(paths) == 1 and paths[0].startswith("/") else unknown()

@@ -8,12 +8,15 @@ from typing import NamedTuple
 
 from toolcrib._regex import Regex
 from tools.judge.findings import Level
+from tools.judge.finds import FINDERS, Finds, finds
+from tools.judge.folders import under
+from tools.judge.kept import SECRETS, below, overlap
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.value import HOLE, Taint, Value
 from tools.judge.rules._hosts import to_others
 from tools.judge.rules.exfiltration import leaves, names_secret
 from tools.judge.table import ActView
-from tools.judge.walks import FINDERS, walk
+from tools.judge.walks import walk
 
 _FINDERS = frozenset({"pgrep", "pidof", "lsof", "fuser", "jps", "pidstat"})
 _LOOKED_UP = Regex(
@@ -116,17 +119,17 @@ class Across(NamedTuple):
     why: str
 
 
-def across(acts: Sequence[Act]) -> Iterator[Across]:
-    """Yield the effects that several of ``acts`` have only together."""
+def across(acts: Sequence[Act], home: str = "") -> Iterator[Across]:
+    """Yield the effects that several of ``acts`` have only together. ``home`` is absolute, "" where it is unknown."""
     if len(acts) < 2:
         return
     names = {act.name for act in acts}
     if "kill" in names:
         yield from _killed(acts)
     if not names.isdisjoint(_PACKERS) and not names.isdisjoint(_SENDERS):
-        yield from _sent(acts)
+        yield from _sent(acts, home)
     if not names.isdisjoint(FINDERS) and any(act.fed and act.name in _TAKERS for act in acts):
-        yield from _handed_over(acts)
+        yield from _handed_over(acts, home)
     if "git" in names:
         yield from _taken_back(acts)
 
@@ -165,14 +168,14 @@ def _killed(acts: Sequence[Act]) -> Iterator[Across]:
                     yield Across(act, "process.kill-list", "ask", "kills processes that were looked up by name")
 
 
-def _sent(acts: Sequence[Act]) -> Iterator[Across]:
+def _sent(acts: Sequence[Act], home: str) -> Iterator[Across]:
     packed = False
     for act in acts:
         if act.name in _PACKERS and not act.place:
             packed = (
                 packed
                 or any(names_secret(given) for given in act.argv[1:])
-                or _from_within(act)
+                or _from_within(act, home)
                 or _GIVES_KEYS.search(" ".join(act.words())) is not None
                 or _PRINTS_SECRET.match(" ".join((act.name, *act.words()))) is not None
             )
@@ -187,16 +190,18 @@ def _sent(acts: Sequence[Act]) -> Iterator[Across]:
             yield Across(act, "net.exfiltration", "ask-once", "sends secrets off the machine")
 
 
-def _from_within(act: Act) -> bool:
+def _from_within(act: Act, home: str) -> bool:
     """``cd ~/.ssh; tar c .``, ``find ~/.config``: secrets that no word names."""
     if act.name in FINDERS:
-        return _finds_secrets(act)
+        return _finds_secrets(act, home)
     return any(value.text in (".", "./", "*") for value in act.argv[1:]) and any(
         names_secret(Value(f"{cwd}/")) for cwd in act.cwds if cwd.count("/") > 2
     )
 
 
-def _finds_secrets(act: Act) -> bool:
+def _finds_secrets(act: Act, home: str) -> bool:
+    if home and _goes_over_secrets(act, home):
+        return True
     found = walk(act)
     if any(names_secret(one) or one.text.startswith("id_") for one in found.names):
         return True
@@ -207,12 +212,29 @@ def _finds_secrets(act: Act) -> bool:
     )
 
 
-def _handed_over(acts: Sequence[Act]) -> Iterator[Across]:
+def _goes_over_secrets(act: Act, home: str) -> bool:
+    """Return whether the walk is one through a home, and may find keys in it by their names."""
+    found = finds(act, home)
+    return found is not None and any(
+        under(home, start) and len(below(path, start)) <= found.depth and _fits(found, path, start)
+        for start in found.starts
+        for path in (f"{home}/{name}" for name in SECRETS)
+    )
+
+
+def _fits(found: Finds, path: str, start: str) -> bool:
+    if not found.hidden and any(part[:1] == "." for part in below(path, start)):
+        return False
+    name = path.rpartition("/")[2]
+    return any(all(overlap(one.pattern, path if one.whole else name) for one in choice) for choice in found.choices)
+
+
+def _handed_over(acts: Sequence[Act], home: str) -> Iterator[Across]:
     """``find ~ -name id_rsa -exec scp {} x@h: \\;``: what is sent is what is found."""
     found = False
     for act in acts:
         if act.name in FINDERS and not act.place:
-            found = found or _finds_secrets(act)
+            found = found or _finds_secrets(act, home)
         elif found and act.fed and act.name in _TAKERS and any(HOLE in word for word in act.words()):
             view = ActView(act)
             out = leaves(view) if act.name in ("scp", "rsync", "rclone", "aws", "gsutil", "sftp") else to_others(view)
