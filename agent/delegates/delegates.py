@@ -144,7 +144,7 @@ class Delegates:
     async def _run(self, delegate: Delegate, allowance: Allowance) -> DelegateOutcome:
         """Have it work as soon as there is a place for it. Raises as ``open``, and asyncio.CancelledError."""
         session = self.session
-        async with self._slot():
+        async with self._slot(allowance):
             with self._share() as share:
                 child = await self._open(delegate, allowance)
                 outcome = await delegate.run(child, self._limits(delegate.order, share))
@@ -169,13 +169,15 @@ class Delegates:
         return limits_of(order, self._here.config.delegates, self.session.limits if run is None else run.limits, share)
 
     @asynccontextmanager
-    async def _slot(self) -> AsyncIterator[None]:
-        """Wait for one of the places. They belong to the event loop of those who use them."""
+    async def _slot(self, allowance: Allowance) -> AsyncIterator[None]:
+        """Wait for one of the places; that is not the delegate's time. They belong to the event loop of those who use them."""
         if not self._users or self._slots is None:
             self._slots = asyncio.Semaphore(self._here.config.delegates.at_once)
         self._users += 1
+        allowance.stop()
         try:
             async with self._slots:
+                allowance.go_on()
                 yield
         finally:
             self._users -= 1
