@@ -49,6 +49,8 @@ class ChatOpening:
     """Asks the person yes or no; None where nobody can be asked."""
     mode: str = ""
     """Mode of new sessions, "" for the configured one."""
+    at_prompt: bool = False
+    """True where a question can be put while the person is at the prompt: their screen shows it beside the draft."""
 
     async def session(
         self, choice: ModelChoice, *, resume: str = "", latest: bool = False, backend: str = "", mode: str = ""
@@ -69,6 +71,7 @@ class ChatOpening:
             choice=choice,
             mode=mode if goes_on else mode or self.mode,
         )
+        session.delegates.asks_at_once = self.at_prompt
         if self.asker is refuse:
             await leave_open(session)
         if self.confirm is not None:

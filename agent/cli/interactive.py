@@ -61,7 +61,7 @@ class InteractiveChat:
         self.keyboard = Keyboard(self, tty.write, history=history, completer=_late_completer(self), keys=keys, bound=bound)
         self.completer: Completer | None = None
         self._reader = ScreenReader(self, display.bell)
-        self._asker = TerminalAsker(self._reader, self.interrupted)
+        self._asker = TerminalAsker(self._reader, self._declined)
         self._asking = asyncio.Lock()
         self._conversation: Conversation | None = None
         self._queue: deque[str] = deque()
@@ -258,6 +258,13 @@ class InteractiveChat:
                 self.keyboard.stop(KeyboardInterrupt() if working else None)
         self.board.changed()
 
+    def _declined(self) -> None:
+        """A Ctrl-C that says no to a question interrupts what runs too; at the prompt the draft stays."""
+        if self._working:
+            self.interrupted()
+        else:
+            self.view.screen.note("  denied")
+
     def broken_off(self) -> None:
         if self._working:
             self.interrupted()
@@ -345,8 +352,10 @@ class InteractiveChat:
             self._counted, self.view.usage = session.id, {}
         usage = self.view.usage
         steers = f", {self._steers} steers" if self._steers and self._conversation.model else ""
-        working = "Ctrl-C says no and interrupts" if self._asking.locked() else f"Ctrl-C interrupts{steers}"
-        keys = working if self._working else "/help"
+        if self._asking.locked():
+            keys = "Ctrl-C says no and interrupts" if self._working else "Ctrl-C says no"
+        else:
+            keys = f"Ctrl-C interrupts{steers}" if self._working else "/help"
         return footer(self._conversation, usage.get("input", 0) + usage.get("output", 0), keys)
 
     def switch_theme(self, name: str) -> str:

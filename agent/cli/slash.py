@@ -320,7 +320,8 @@ async def _approvals(chat: Conversation, rest: str) -> None:
         chat.screen.note(f"revoked: {exact(agreed.covers(await approvals.revoke(prefix.strip())))}")
         return
     grants = await approvals.grants(chat.session.identity.session_id)
-    waiting = await approvals.pending(chat.session.identity.session_id)
+    asked = [chat.session.id, *chat.session.delegates.at_work]
+    waiting = [record for session_id in asked for record in await approvals.pending(session_id)]
     width = chat.screen.width
     table(agreed.ticket_rows(waiting) if waiting else [], spare=agreed.SPARE_OF_TICKETS, whole=(3,), width=width)
     table(agreed.grant_rows(grants) if grants else [], spare=agreed.SPARE_OF_GRANTS, whole=(1,), width=width)

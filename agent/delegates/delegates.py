@@ -63,6 +63,8 @@ class Delegates:
         self._depth = depth
         self.alone = alone
         """True where nobody will read a message that comes after the run: then no delegate works in the background."""
+        self.asks_at_once = False
+        """True where a person can be asked between runs too; else a background delegate's questions wait for the next one."""
         self._given = handlers or {}
         self._slots: asyncio.Semaphore | None = None
         self._users = 0

@@ -28,7 +28,8 @@ _LOOKS = 0.2
 class Relay:
     """An asker (see CallScope) that has the parent's asker ask, with the delegate's name and task. Nobody there means no.
 
-    A delegate in the background asks while its parent is at work: between its runs nobody expects a question.
+    A delegate in the background asks while its parent is at work; between its runs too where a person sits at the prompt
+    (``Delegates.asks_at_once``), else nobody expects a question then.
     """
 
     def __init__(self, parent: Session, about: Mapping[str, Json], allowance: Allowance, *, background: bool) -> None:
@@ -54,8 +55,8 @@ class Relay:
             self._allowance.go_on()
 
     async def _waited(self, ticket_id: str) -> Answer | None:
-        """Wait until the parent is at work; an answer that came from elsewhere meanwhile is returned."""
-        while not self._parent.turnstile.is_taken:
+        """Wait until somebody can be asked; an answer that came from elsewhere meanwhile is returned."""
+        while not (self._parent.delegates.asks_at_once or self._parent.turnstile.is_taken):
             record = await self._parent.store.tickets.get(ticket_id)
             if record is not None and record.answer is not None:
                 return record.answer

@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from toolcrib.testing import ChatServer
+from toolcrib.testing import ChatServer, Response
 
 pytestmark = pytest.mark.e2e
 
 
-def test_a_delegate_asks_the_person_of_the_chat(sit_down: Any, project: Path) -> None:
+class TalkServer(ChatServer):
+    """Answers each conversation by its own script, by how its first message begins."""
+
+    def __init__(self, **scripts: list[Response]) -> None:
+        super().__init__()
+        self.scripts = scripts
+        self.talks: dict[str, list[Any]] = {key: [] for key in scripts}
+
+    def _posted(self, path: str, headers: dict[str, str], sent: Any) -> Response:
+        first = next(str(one["content"]) for one in sent["messages"] if one["role"] == "user")
+        key = first.split()[0]
+        self.talks[key].append(sent)
+        return self.scripts[key].pop(0)
+
+
+def background(task: str, name: str) -> Response:
+    return ChatServer.calls(("delegate_task", {"task": task, "name": name, "background": True}), ids=[name])
+
+
+def chats(sit_down: Any, server: ChatServer) -> Any:
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "test-model")
+    person.sees(r"test-model answers")
+    person.at_prompt()
+    return person
+
+
+def test_a_delegate_asks_the_person_of_the_chat_of_the_chat(sit_down: Any, project: Path) -> None:
     (project / "build").mkdir()
     order = ("delegate_task", {"task": "tidy up the folder", "name": "tidier"})
     replies = [
@@ -30,9 +55,7 @@ def test_a_delegate_asks_the_person_of_the_chat(sit_down: Any, project: Path) ->
         person.sees(r"terminal wants to run:")
         shown = person.sees(r"asked by the delegate tidier, whose task is:")
         assert "tidy up the folder" in shown
-        person.sees(r"\[o\]nce .*\[d\]eny")
-        time.sleep(1)  # what is typed before the question was seen does not count
-        person.types("o")
+        person.chooses("o")
         person.sees(r"It was tidied\.")
         person.sees(r"delegate_task works on tidier")
         assert not (project / "build").exists()
@@ -57,3 +80,42 @@ def test_ctrl_c_ends_delegates(sit_down: Any, project: Path) -> None:
         person.at_prompt()
         person.types("/exit")
         assert person.waits_for_the_end() == 0
+
+
+def test_a_delegate_in_the_background_asks_at_the_prompt(sit_down: Any, project: Path) -> None:
+    (project / "build").mkdir()
+    below = [ChatServer.calls(("terminal", {"command": "rm -rf build"}), delay=2), ChatServer.text("The folder is tidy.")]
+    with TalkServer(go=[background("tidy up", "tidier"), ChatServer.text("It works.")], tidy=below) as server:
+        person = chats(sit_down, server)
+        person.types("go")
+        person.sees(r"It works\.")
+        person.at_prompt()
+        person.process.send("half a li")
+        shown = person.sees(r"asked by the delegate tidier, whose task is:")
+        assert "rm -rf build" in shown
+        person.chooses("o")
+        person.sees(r"the delegate tidier .*has ended")
+        assert not (project / "build").exists()
+        person.sees(r"^> half a li$")
+        person.presses("c")
+        person.at_prompt()
+        person.types("/exit")
+        assert person.waits_for_the_end() == 0
+
+
+def test_ctrl_c_on_a_question_at_the_prompt_says_no_and_leaves_the_draft(sit_down: Any, project: Path) -> None:
+    (project / "build").mkdir()
+    below = [ChatServer.calls(("terminal", {"command": "rm -rf build"}), delay=1), ChatServer.text("Then not.")]
+    with TalkServer(go=[background("tidy up", "tidier"), ChatServer.text("It works.")], tidy=below) as server:
+        person = chats(sit_down, server)
+        person.types("go")
+        person.sees(r"It works\.")
+        person.at_prompt()
+        person.process.send("half a li")
+        person.sees(r"d deny  \? help$")
+        person.sees(r"Ctrl-C says no\b")
+        person.presses("c")
+        person.sees(r"^ +denied$")
+        person.sees(r"the delegate tidier .*has ended")
+        person.sees(r"^> half a li$")
+        assert (project / "build").exists()

@@ -192,6 +192,7 @@ def _conversation(args: argparse.Namespace, crib: Crib, live: InteractiveChat | 
         args.backend,
         live.confirm if live is not None else None if below is None else below.confirm,
         mode_of(args, crib.config),
+        at_prompt=live is not None,
     )
     shown = (screen,) if live is None else (live.view.screen, live.view)
     conversation = Conversation(opening, choice_of(args), *shown)
