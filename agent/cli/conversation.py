@@ -15,6 +15,7 @@ from agent.cli.trace import Tracer
 from agent.cli.view import View
 from agent.conversation.limits import RunLimits
 from agent.conversation.state import RunResult
+from agent.conversation.transcript import source_of
 from agent.events import ToolFinished, ToolStarted
 from agent.instructions import told
 from agent.models import ModelChoice, find_endpoint, own_choice
@@ -307,15 +308,18 @@ class Conversation:
         await self.session.say(text, images, mode="steer")
 
     async def answer_waiting(self) -> None:
-        """Answer messages that came too late for the run that they were meant for."""
+        """Answer messages of the person's that came too late for the run that they were meant for. A delegate's answer waits for
+        the person's next message: nothing is spent that they did not ask for.
+        """
         self._steering.clear()
-        if self.model and await self.session.store.inbox.waiting(self.session.id) and not await self.session.waits_for_answers():
+        waiting = await self.session.store.inbox.waiting(self.session.id) if self.model else ()
+        if not all(map(source_of, waiting)) and not await self.session.waits_for_answers():
             await self._watch(lambda watch: self.session.advance(watch))
 
     async def take_back(self) -> list[str]:
-        """Take messages that were not delivered out of the inbox; return them as they were typed."""
+        """Take messages that were not delivered out of the inbox; return them as they were typed. What delegates said stays."""
         waiting = await self.session.store.inbox.waiting(self.session.id)
-        mine = [item for item in waiting if item.mode == "steer"]
+        mine = [item for item in waiting if item.mode == "steer" and not source_of(item)]
         await self.session.store.inbox.drop([item.id for item in mine])
         texts = []
         for item in mine:

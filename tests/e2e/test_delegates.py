@@ -119,3 +119,21 @@ def test_ctrl_c_on_a_question_at_the_prompt_says_no_and_leaves_the_draft(sit_dow
         person.sees(r"the delegate tidier .*has ended")
         person.sees(r"^> half a li$")
         assert (project / "build").exists()
+
+
+def test_no_command_of_the_chat_wakes_the_model(sit_down: Any) -> None:
+    """The end of a delegate in the background waits for the person's next message."""
+    replies = [background("count", "counter"), ChatServer.text("It works."), ChatServer.text("It says seven.")]
+    with TalkServer(go=replies, count=[ChatServer.text("Seven.", delay=1)]) as server:
+        person = chats(sit_down, server)
+        person.types("go")
+        person.sees(r"the delegate counter .*has ended")
+        person.at_prompt()
+        for line in ("/cost", "/fork nothing", "/env"):
+            person.types(line)
+        person.sees(r"no command has run yet")
+        person.at_prompt()
+        assert len(server.talks["go"]) == 2
+        person.types("What does it say?")
+        person.sees(r"It says seven\.")
+        assert "Seven." in str(server.talks["go"][-1]["messages"])
