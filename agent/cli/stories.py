@@ -16,6 +16,7 @@ from agent.cli.render import short_args
 from agent.conversation.compressed import ROLE as COMPRESSED
 from agent.conversation.compressed import compression_words
 from agent.conversation.lineage import PARENT, WHY
+from agent.conversation.transcript import speaker
 from agent.providers._history import whole
 from toolcrib import ToolCall, ToolCallStatus
 from toolcrib._store import CallRecord, SessionInfo
@@ -148,7 +149,7 @@ def conversation(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> Ite
     yield from heading(info)
     for number, record in enumerate(map(whole, records)):
         if record["role"] in ("user", "assistant") and (record["text"] or record.get("images")):
-            yield f"\n{number} {record['role']}:"
+            yield f"\n{number} {speaker(record)}:"
             yield from (f"  {tame(line)}" for line in str(record["text"]).splitlines())
             yield from (f"  {label}" for label in recorded_labels(record))
         if record["role"] == COMPRESSED:
