@@ -164,6 +164,10 @@ def _what_matters(executed: ExecutedCall, number: int, columns: int, differs: st
             if differs is not None:
                 return _some(diff_rows(differs, columns), MOST_DIFF, number) or [(("  nothing changed", "dim"),)]
             return _written(str(executed.call.args.get("content", "")), number, columns)
+        if executed.call.name == "delegate_task":
+            from agent.cli.delegating import told
+
+            return [(("  ", ""), *row) for line in told(executed) for row in words_of(line, "dim", columns - 2)]
         if executed.call.name == "terminal":
             rows = _lines(result_text(executed).removesuffix("[exit code 0]"), columns - 2, "dim")
             cut = len(rows) - MOST_OUTPUT

@@ -168,7 +168,7 @@ class InteractiveChat:
 
     @contextlib.asynccontextmanager
     async def _at_work(self) -> Any:
-        self._working = True
+        self._working, self.view.idle = True, False
         self._presses.begin()
         ticking = asyncio.create_task(self._tick())
         try:
@@ -176,7 +176,7 @@ class InteractiveChat:
                 yield
         finally:
             ticking.cancel()
-            self._working = False
+            self._working, self.view.idle = False, True
             self.view.finish()
 
     async def _tick(self) -> None:

@@ -154,6 +154,8 @@ class LiveView:
         self._board = board
         self.screen = LiveScreen(board)
         self.brief = True
+        self.idle = False
+        """True while the person is at the prompt, and no run is under way."""
         self.items: dict[int, ShownItem] = {}
         self.numbers: dict[str, int] = {}
         """Number of the newest call of each id."""
@@ -219,7 +221,7 @@ class LiveView:
         match event:
             case ModelAnswered() | DelegateEnded():
                 self.end()
-                self.screen.note(news_of(event))
+                self.screen.note(news_of(event, idle=self.idle))
             case ImageMade(image=image):
                 self.end()
                 self.screen.note(str(image))

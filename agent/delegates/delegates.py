@@ -308,6 +308,7 @@ class Delegates:
     async def _deliver(self, session_id: str, order: Order, outcome: DelegateOutcome) -> None:
         """Put its end into the parent's inbox, once: the next turn reads it, or the next run."""
         from agent.conversation.answers import topic_of
+        from agent.delegates.budget import tokens_in
         from agent.events import DelegateEnded
 
         answer = "\n".join(part for part in (outcome.clipped(session_id), outcome.problem) if part) or "(it said nothing)"
@@ -322,7 +323,8 @@ class Delegates:
             _log.error("the end of the delegate %s could not be delivered, and will be later: %s", session_id[:12], error)
             return
         self._told.add(session_id)
-        self.session.watch(DelegateEnded(session_id, order.name, outcome.ended))
+        problem, tokens = self.session.scope.redactor.text(outcome.problem), tokens_in(outcome.usage)
+        self.session.watch(DelegateEnded(session_id, order.name, outcome.ended, problem, outcome.turns, tokens))
         with contextlib.suppress(StoreFailed):  # who looks there next finds that it has ended
             await note(self._here.store.state, self.session.scope, session_id, waits=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -137,3 +138,26 @@ def test_no_command_of_the_chat_wakes_the_model(sit_down: Any) -> None:
         person.types("What does it say?")
         person.sees(r"It says seven\.")
         assert "Seven." in str(server.talks["go"][-1]["messages"])
+
+
+def test_a_delegate_that_failed_is_not_shown_as_ok(sit_down: Any, config: Any) -> None:
+    config("retry: {attempts: 1}\n")
+    refused = ChatServer.body({"error": {"message": "no such key"}}, 401)
+    calls = ("delegate_task", {"task": "count apples", "name": "counter"}), ("delegate_task", {"task": "sum", "name": "adder"})
+    replies = [
+        ChatServer.calls(*calls),
+        ChatServer.text("One failed."),
+        background("look", "looker"),
+        ChatServer.text("It works."),
+    ]
+    scripts = {"go": replies, "count": [refused], "sum": [ChatServer.text("3")], "look": [refused]}
+    with TalkServer(**scripts) as server:
+        person = chats(sit_down, server)
+        person.types("go")
+        shown = person.sees(r"One failed\.")
+        assert re.search(r"works on counter.* failed  #\d+\n.*refused the key(.|\n)*?\n  0 turns, 0 tokens", shown), shown
+        assert re.search(r"works on adder.* ok  #\d+\n  1 turn, 15 tokens", shown), shown
+        person.types("and in the background?")
+        shown = person.sees(r"the delegate looker \([0-9a-f]{12}\) has ended: failed: (.|\n)*refused the key(.|\n)*; 0 turns")
+        assert re.search(r"works in the background  #\d+\n  [0-9a-f]{12}: /delegates tells", shown), shown
+        assert "AuthFailed" not in shown

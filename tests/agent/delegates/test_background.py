@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from agent.cli.delegating import used
 from agent.cli.view import news_of
 from agent.models import ModelChoice
 from agent.run import Agent, assemble
@@ -102,7 +103,10 @@ def test_closing_the_session_ends_it_and_that_is_told(tmp_path: Path, task_serve
                 await agent.aask("And?")
                 assert "has ended (interrupted)" in server.said("go")[2]
                 assert [(event.name, event.ended) for event in events] == [("sleep", "interrupted")]
-                assert news_of(events[0]) == "the delegate sleep has ended (interrupted); the model reads its answer next"
+                about = f"the delegate sleep ({events[0].session_id[:12]}) has ended: stopped; {used(events[0].turns, 0)}; "
+                about += "the model reads its answer"
+                assert news_of(events[0]) == f"{about} next"
+                assert news_of(events[0], idle=True) == f"{about} with your next message"
                 assert len(server.talks["sleep"]) == 1, "it is told once, and does not begin again"
 
     asyncio.run(main())
