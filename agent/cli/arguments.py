@@ -53,4 +53,14 @@ def offers_of(chat: Conversation) -> Mapping[str, Offers]:
             return ()
         return [(f"revoke {one.id[:8]}", one_line(covers(one), _TITLE)) for one in grants]
 
-    return {"/theme": themes, "/mode": modes, "/resume": sessions, "/undo": undo, "/approvals": revoked}
+    async def delegates() -> Iterable[tuple[str, str]]:
+        return [(f"stop {one.session_id[:12]}", one_line(one.name, _TITLE)) for one in chat.session.delegates.at_work]
+
+    return {
+        "/theme": themes,
+        "/mode": modes,
+        "/resume": sessions,
+        "/undo": undo,
+        "/approvals": revoked,
+        "/delegates": delegates,
+    }

@@ -226,7 +226,7 @@ class Conversation:
         """
         line = line.strip()
         if line in ("exit", "quit") and self.screen.interactive:  # no word to a model: what leaves other programs
-            return False
+            line = "/quit"
         if line.startswith("/") and "/" not in line.split(maxsplit=1)[0][1:]:  # a path may begin a message
             from agent.cli.slash import obey
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.escape import one_line
-from agent.cli.stories import ID_CHARS
+from agent.cli.escape import one_line, tame
+from agent.cli.stories import ID_CHARS, ago
 from agent.delegates.budget import tokens_in
 from agent.delegates.orders import TOOL
+from toolcrib import ToolcribError
 
 if TYPE_CHECKING:
+    from agent.cli.conversation import Conversation
+    from agent.delegates.atwork import BackgroundDelegate
     from agent.events import DelegateEnded
     from toolcrib import ExecutedCall
 
@@ -59,6 +63,54 @@ def ended_words(event: DelegateEnded, *, idle: bool) -> str:
     reads = "reads its answer with your next message" if idle else "reads its answer next"
     name = f"the delegate {one_line(event.name, 60)} ({event.session_id[:ID_CHARS]})"
     return f"{name} has ended: {how}; {used(event.turns, event.tokens)}; the model {reads}"
+
+
+async def obey_delegates(chat: Conversation, rest: str) -> None:
+    """List the delegates that work in the background, or stop one by its id or name. Raises ToolcribError."""
+    from agent.cli.render import table
+
+    found = chat.session.delegates.at_work
+    if rest:
+        word, _, named = rest.partition(" ")
+        if word != "stop" or not (named := named.strip()):
+            raise ToolcribError("write /delegates, or /delegates stop ID; `all` in the place of the id stops each of them")
+        for one in _named(found, named):
+            one.stop()
+            chat.screen.note(f"{one_line(one.name, 60)} ({one.session_id[:ID_CHARS]}) is being stopped; what it did stays done")
+        return
+    if not found:
+        chat.screen.note("no delegate works in the background")
+        return
+    now = time.time()
+    rows = [(one.session_id[:ID_CHARS], one_line(one.name, 40), ago(one.since, now), one_line(one.task, 200)) for one in found]
+    table([("ID", "NAME", "BEGAN", "TASK"), *rows], width=chat.screen.width)
+    chat.screen.note("/delegates stop ID stops one; `toolcrib sessions show ID` tells what it did so far")
+
+
+def _named(found: Sequence[BackgroundDelegate], named: str) -> Sequence[BackgroundDelegate]:
+    """Return those that are meant. Raises ToolcribError where that is none, or not clear."""
+    meant = list(found) if named == "all" else [one for one in found if named == one.name or one.session_id.startswith(named)]
+    if not meant:
+        raise ToolcribError(f"no delegate at work has the id or name {tame(named)!r}; /delegates lists them")
+    if len(meant) > 1 and named != "all":
+        ids = ", ".join(one.session_id[:ID_CHARS] for one in meant)
+        raise ToolcribError(f"{tame(named)!r} stands for several of them: {ids}; say one of these ids")
+    return meant
+
+
+async def may_end(chat: Conversation, doing: str) -> bool:
+    """Return whether the session may be left: where delegates work, who end with it, the person is asked. ``doing`` is what they
+    do, as ``leaving``.
+    """
+    found = chat.session.delegates.at_work
+    if not found:
+        return True
+    names = ", ".join(f"{one_line(one.name, 40)} ({one.session_id[:ID_CHARS]})" for one in found)
+    chat.screen.note(f"{doing} ends the delegate{'' if len(found) == 1 else 's'} at work: {names}")
+    if chat.opening.confirm is None or await chat.opening.confirm("Go ahead?"):
+        return True
+    chat.screen.note("stayed; /delegates tells what they do")
+    return False
 
 
 def _data(executed: ExecutedCall) -> Mapping[str, Any] | None:

@@ -253,7 +253,8 @@ class InteractiveChat:
                     self.keyboard.put_back("\n".join(self._queue))
                     self._queue.clear()
             case "ask":
-                self.view.screen.note("Ctrl-C once more leaves, as Ctrl-D does")
+                more = ", and ends the delegates" if self.conversation.session.delegates.at_work else ", as Ctrl-D does"
+                self.view.screen.note(f"Ctrl-C once more leaves{more}")
             case "leave":
                 self.keyboard.stop(KeyboardInterrupt() if working else None)
         self.board.changed()
@@ -299,6 +300,8 @@ class InteractiveChat:
     def left(self) -> None:
         if self._working:
             self.view.screen.note("it is still at work: Ctrl-C interrupts it")
+        elif self.conversation.session.delegates.at_work:
+            self.sent("/exit", steers=False)  # which asks first
         else:
             self.keyboard.stop()
 

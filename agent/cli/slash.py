@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable
@@ -51,7 +50,7 @@ async def obey(chat: Conversation, line: str) -> bool:
     """Do it. False: the person wants to leave."""
     word, _, rest = line.partition(" ")
     if word in ("/quit", "/exit"):
-        return False
+        return not await _may_end(chat, "leaving")
     command = COMMANDS.get(word) or _of_plugin(chat, word)
     if command is None:
         from agent.cli.words import ELSEWHERE
@@ -235,29 +234,9 @@ async def _show(chat: Conversation, rest: str) -> None:
 
 
 async def _undo(chat: Conversation, rest: str) -> None:
-    from agent.cli.undoing import done, planned
-    from agent.undo import UndoRequest, What
+    from agent.cli.undoing import undo_in_chat
 
-    words = rest.split()
-    force = "force" in words
-    what, *names = [word for word in words if word != "force"] or ["turn"]
-    kinds: dict[str, What] = {"turn": "turn", "call": "call", "redo": "redo"}
-    if what not in kinds or len(names) > (what != "redo"):
-        raise ToolcribError(
-            "write /undo, /undo turn [N], /undo call [ID] or /undo redo; `force` after it, also for changed files"
-        )
-    undo, environment = chat.opening.crib.undo(chat.session.identity.session_id), chat.session.scope.environment
-    plan = await undo.plan(UndoRequest(kinds[what], names[0] if names else "", force), environment)
-    chat.screen.note("\n".join(planned(plan, time.time(), "/undo force")))
-    if not plan.acting:
-        raise ToolcribError("none of it can be undone; /undo turn N and /undo call ID go further back")
-    if chat.opening.confirm is None:
-        raise ToolcribError("nothing was done: nobody can be asked here; `toolcrib undo --yes` does it unasked")
-    if not await chat.opening.confirm("Shall this be done?"):
-        chat.screen.note("nothing was done")
-        return
-    carried = await undo.carry_out(plan, environment)
-    chat.screen.text("\n".join(done(plan, carried)))
+    await undo_in_chat(chat, rest)
 
 
 async def _diff(chat: Conversation, rest: str) -> None:
@@ -278,7 +257,24 @@ async def _cost(chat: Conversation, rest: str) -> None:
     chat.screen.text(told(total(await chat.opening.crib.store.usage.sums(session_id=chat.session.id))))
 
 
+async def _may_end(chat: Conversation, doing: str) -> bool:
+    """See agent.cli.delegating.may_end, which is rarely needed."""
+    if not chat.session.delegates.at_work:
+        return True
+    from agent.cli.delegating import may_end
+
+    return await may_end(chat, doing)
+
+
+async def _delegates(chat: Conversation, rest: str) -> None:
+    from agent.cli.delegating import obey_delegates
+
+    await obey_delegates(chat, rest)
+
+
 async def _new(chat: Conversation, rest: str) -> None:
+    if not await _may_end(chat, "a new session"):
+        return
     mode = chat.session.mode.now  # a mode is the person's, who has not switched it
     await chat.open(mode=mode)
     told = f", in mode {mode}" if mode != "default" else ""
@@ -298,6 +294,8 @@ async def _resume(chat: Conversation, rest: str) -> None:
         await show_sessions(chat, "")
         return
     refuse_below_session(chat, "looking into stored sessions")
+    if not await _may_end(chat, "another session"):
+        return
     await chat.open(resume=rest)
     await show_last(chat)
     if chat.reader is not None:
@@ -320,7 +318,7 @@ async def _approvals(chat: Conversation, rest: str) -> None:
         chat.screen.note(f"revoked: {exact(agreed.covers(await approvals.revoke(prefix.strip())))}")
         return
     grants = await approvals.grants(chat.session.identity.session_id)
-    asked = [chat.session.id, *chat.session.delegates.at_work]
+    asked = [chat.session.id, *(one.session_id for one in chat.session.delegates.at_work)]
     waiting = [record for session_id in asked for record in await approvals.pending(session_id)]
     width = chat.screen.width
     table(agreed.ticket_rows(waiting) if waiting else [], spare=agreed.SPARE_OF_TICKETS, whole=(3,), width=width)
@@ -384,6 +382,7 @@ COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/resume": _resume,
     "/approvals": _approvals,
     "/env": _env,
+    "/delegates": _delegates,
     "/export": _export,
     "/init": _init,
 }

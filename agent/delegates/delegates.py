@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation import lineage
+from agent.delegates.atwork import BackgroundDelegate
 from agent.delegates.orders import PROMPT, TOOL, Order, allowed_tools, delegate_id, delivered
 from agent.delegates.waiting import BACKGROUND, note
 from toolcrib import (
@@ -69,7 +70,7 @@ class Delegates:
         self._slots: asyncio.Semaphore | None = None
         self._users = 0
         self._budget: RunBudget | None = None
-        self._background: dict[str, asyncio.Task[None]] = {}
+        self._background: dict[str, BackgroundDelegate] = {}
         self._told: set[str] = set()
         """Delegates in the background whose end this process knows to be delivered."""
         self._closing = False
@@ -81,9 +82,9 @@ class Delegates:
         return {TOOL: self.handle}
 
     @property
-    def at_work(self) -> Sequence[str]:
-        """The ids of the sessions of delegates that work in the background."""
-        return list(self._background)
+    def at_work(self) -> Sequence[BackgroundDelegate]:
+        """Those that work in the background, the first that began first."""
+        return list(self._background.values())
 
     # -- the handler ---------------------------------------------------------------------------------------------
 
@@ -245,7 +246,7 @@ class Delegates:
         if session_id in self._background:
             return
         task = asyncio.get_running_loop().create_task(self._in_background(session_id, order))
-        self._background[session_id] = task
+        self._background[session_id] = BackgroundDelegate(session_id, order, task)
         self.session.scope.running.add(task)  # an interrupt of the session ends it too
 
     async def _in_background(self, session_id: str, order: Order) -> None:
@@ -270,6 +271,7 @@ class Delegates:
             outcome = await self._through(delegate, allowance)
         except asyncio.CancelledError:
             stopped = delegate.outcome is not None or self.session.scope.cancelled or self._closing
+            stopped = stopped or self._background[session_id].is_stopped
             if not stopped:  # the loop ends: the next process goes on with it
                 raise
             outcome = delegate.outcome or DelegateOutcome("interrupted", problem="it was ended before it began")
@@ -350,7 +352,7 @@ class Delegates:
                 continue
             self._send_off(session_id, order)
         if self.alone and not self.session.scope.suspends:
-            await asyncio.gather(*self._background.values(), return_exceptions=True)
+            await asyncio.gather(*(one.work for one in self.at_work), return_exceptions=True)
 
     async def settled(self, turn_id: str, calls: Iterable[CallState]) -> None:
         """Look after delegates whose calls come to their end without them. Before the calls' results are kept.
@@ -388,13 +390,11 @@ class Delegates:
     async def close(self) -> None:
         """End those that still work, and return when their ends are delivered. From any event loop."""
         self._closing = True
-        for task in list(self._background.values()):
-            try:
-                task.get_loop().call_soon_threadsafe(task.cancel)
-            except RuntimeError:  # its loop has closed: the next process goes on with it
-                continue
+        for one in self.at_work:
+            with contextlib.suppress(RuntimeError):  # its loop closes just now
+                one.stop()
         give_up = time.monotonic() + _CLOSE_SECONDS
         while time.monotonic() < give_up:  # they may run in loops of other threads
-            if all(one.get_loop().is_closed() for one in list(self._background.values())):
+            if all(one.is_lost for one in self.at_work):
                 return
             await asyncio.sleep(0.005)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +162,37 @@ def test_a_delegate_that_failed_is_not_shown_as_ok(sit_down: Any, config: Any) -
         shown = person.sees(r"the delegate looker \([0-9a-f]{12}\) has ended: failed: (.|\n)*refused the key(.|\n)*; 0 turns")
         assert re.search(r"works in the background  #\d+\n  [0-9a-f]{12}: /delegates tells", shown), shown
         assert "AuthFailed" not in shown
+
+
+def test_delegates_in_the_background_are_listed_and_one_is_stopped(sit_down: Any) -> None:
+    two = [("delegate_task", {"task": f"{name} things", "name": name, "background": True}) for name in ("count", "sum")]
+    scripts = {
+        "go": [ChatServer.calls(*two), ChatServer.text("They work.")],
+        "count": [ChatServer.text("late", delay=60)],
+        "sum": [ChatServer.text("late", delay=60)],
+    }
+    with TalkServer(**scripts) as server:
+        person = chats(sit_down, server)
+        person.types("go")
+        person.sees(r"They work\.")
+        person.sees(r"2 delegates at work · /help\Z")
+        person.types("/delegates")
+        shown = person.sees(r"^[0-9a-f]{12}  sum +\d+ s ago +sum things$")
+        assert re.search(r"^[0-9a-f]{12}  count +\d+ s ago +count things$", shown, re.MULTILINE)
+        person.types("/delegates stop nobody")
+        person.sees(r"no delegate at work has the id or name 'nobody'; /delegates lists them")
+        person.types("/delegates stop count")
+        person.sees(r"the delegate count \([0-9a-f]{12}\) has ended: stopped; ")
+        person.sees(r"1 delegate at work · /help\Z")
+        for line in ("/exit", "/new"):
+            person.types(line)
+            person.sees(rf"^> {line}\n.* ends the delegate at work: sum \([0-9a-f]{{12}}\)\nGo ahead\? Type yes or no:")
+            time.sleep(1)  # what is typed before the question was seen does not count
+            person.types("no")
+            person.sees(rf"^> {line}\n(.|\n)*stayed; /delegates tells what they do")
+            person.at_prompt()
+        person.presses("d")
+        person.sees(r"Go ahead\? Type yes or no: *$")
+        time.sleep(1)
+        person.types("yes")
+        assert person.waits_for_the_end() == 0
