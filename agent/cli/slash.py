@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable
+from os.path import realpath
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.escape import exact, tame
 from agent.cli.faults import explained
 from agent.cli.remembered import show_memory
 from agent.cli.render import first_sentence, table
-from agent.cli.stories import conversation, exchanges
+from agent.cli.stories import conversation, descent_of, exchanges
 from agent.cli.words import words_of
 from agent.conversation.partial import broken_off
 from toolcrib import ToolcribError
@@ -345,13 +346,22 @@ async def _export(chat: Conversation, rest: str) -> None:
     await export_chat(chat, rest)
 
 
+def _elsewhere(chat: Conversation) -> str:
+    """Say where the session works, "" for one in the folder that the chat began in."""
+    folder, begun = str(chat.session.scope.cwd), chat.opening.cwd or str(chat.opening.crib.project_dir)
+    is_here = chat.session.backend.is_remote or realpath(folder) == realpath(begun)
+    return "" if is_here else f"it works in {tame(folder)}, not in {tame(begun)}"
+
+
 async def show_last(chat: Conversation) -> None:
     """The end of what was said in the session, so that a person finds the thread again."""
     session = chat.session
     info = await session.info()
     if info is not None:
         count = f"{info.messages:,} message{'' if info.messages == 1 else 's'}"
-        chat.screen.note(f"session {info.id[:12]}, {count}: {tame(info.title)}")
+        chat.screen.note(f"session {info.id[:12]}{descent_of(info)}, {count}: {tame(info.title)}")
+        if elsewhere := _elsewhere(chat):
+            chat.screen.note(elsewhere)
     above, records = await session.transcript.last_exchanges(_LAST)
     if above:
         more = f"{above:,} message{'' if above == 1 else 's'} above"

@@ -139,6 +139,9 @@ def test_no_command_of_the_chat_wakes_the_model(sit_down: Any) -> None:
         person.types("What does it say?")
         person.sees(r"It says seven\.")
         assert "Seven." in str(server.talks["go"][-1]["messages"])
+        person.at_prompt()
+        person.process.send("/resume \t")  # delegates' sessions are left out, so that there is one
+        person.sees(r"^> /resume [0-9a-f]{12}$")
 
 
 def test_a_delegate_that_failed_is_not_shown_as_ok(sit_down: Any, config: Any) -> None:
