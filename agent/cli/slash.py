@@ -252,10 +252,9 @@ async def _diff(chat: Conversation, rest: str) -> None:
 
 
 async def _cost(chat: Conversation, rest: str) -> None:
-    from agent.cli.using import told
-    from agent.usage import total
+    from agent.cli.using import lines_of
 
-    chat.screen.text(told(total(await chat.opening.crib.store.usage.sums(session_id=chat.session.id))))
+    chat.screen.text("\n".join(await lines_of(chat.opening.crib.store, chat.session.id)))
 
 
 async def _may_end(chat: Conversation, doing: str) -> bool:
