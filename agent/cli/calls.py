@@ -100,9 +100,9 @@ def call_row(call: ToolCall, emoji: str, tail: Sequence[tuple[str, str]], column
     return ((head, "strong"), (word, "dim"), (shortened(subject, room - width(word)), ""), *tail)
 
 
-def running_row(call: ToolCall, emoji: str, seconds: float, columns: int) -> Row:
-    """Return the line of a call that runs."""
-    spinner = SPINNER[int(seconds * 10) % len(SPINNER)]
+def running_row(call: ToolCall, emoji: str, seconds: float, columns: int, *, ended: bool = False) -> Row:
+    """Return the line of a call that runs, or that has said its end and waits for those beside it."""
+    spinner = "·" if ended else SPINNER[int(seconds * 10) % len(SPINNER)]
     tail = [(f"  {seconds_of(seconds, whole=True)}", "dim")]
     return ((f"{spinner} ", "bullet"), *call_row(call, emoji, tail, columns - 2))
 

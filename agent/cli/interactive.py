@@ -85,7 +85,7 @@ class InteractiveChat:
 
     async def ask(self, ticket: SuspendTicket, ctx: ToolCallContext | None = None) -> Answer:
         """Put a ticket to the person; one at a time, and their time is not the call's."""
-        call_id = "" if ticket.call is None else ticket.call.id
+        call_id = "" if ticket.call is None or "delegate" in ticket.parameters else ticket.call.id  # a delegate's is not shown
         self.view.asking(call_id, begins=True)
         try:
             async with self._asking:

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from agent.conversation import lineage
 from agent.delegates.atwork import BackgroundDelegate
 from agent.delegates.orders import PROMPT, TOOL, Order, allowed_tools, delegate_id, delivered
+from agent.delegates.places import Places
 from agent.delegates.waiting import BACKGROUND, note
 from toolcrib import (
     Denied,
@@ -67,8 +68,7 @@ class Delegates:
         self.asks_at_once = False
         """True where a person can be asked between runs too; else a background delegate's questions wait for the next one."""
         self._given = handlers or {}
-        self._slots: asyncio.Semaphore | None = None
-        self._users = 0
+        self._places = Places(here.config.delegates.at_once)
         self._budget: RunBudget | None = None
         self._background: dict[str, BackgroundDelegate] = {}
         self._told: set[str] = set()
@@ -129,6 +129,8 @@ class Delegates:
             if record is not None and record.state == "pending":
                 ticket = stand_in(record.ticket, order.about())
                 return ToolResult.suspended_with(ctx.tool_name, ticket.message, ticket)
+        ended = ProgressStatus.DONE if outcome.ended == "done" else ProgressStatus.FAILED
+        ctx.report_progress(ended, f"{order.name} has ended")
         return ToolResult.success(ctx.tool_name, outcome.data(session_id, order.name))
 
     def _tools_for(self, order: Order) -> list[str]:
@@ -147,7 +149,7 @@ class Delegates:
     async def _run(self, delegate: Delegate, allowance: Allowance) -> DelegateOutcome:
         """Have it work as soon as there is a place for it. Raises as ``open``, and asyncio.CancelledError."""
         session = self.session
-        async with self._slot(allowance):
+        async with self._places.taken(partial(self._waiting, delegate, allowance)):
             with self._share() as share:
                 child = await self._open(delegate, allowance)
                 outcome = await delegate.run(child, self._limits(delegate.order, share))
@@ -171,19 +173,15 @@ class Delegates:
         run = self.session.run
         return limits_of(order, self._here.config.delegates, self.session.limits if run is None else run.limits, share)
 
-    @asynccontextmanager
-    async def _slot(self, allowance: Allowance) -> AsyncIterator[None]:
-        """Wait for one of the places; that is not the delegate's time. They belong to the event loop of those who use them."""
-        if not self._users or self._slots is None:
-            self._slots = asyncio.Semaphore(self._here.config.delegates.at_once)
-        self._users += 1
+    @contextlib.contextmanager
+    def _waiting(self, delegate: Delegate, allowance: Allowance) -> Iterator[None]:
+        """Wait for a place: that is not the delegate's time."""
         allowance.stop()
         try:
-            async with self._slots:
-                allowance.go_on()
+            with delegate.waiting("waits for its place"):
                 yield
         finally:
-            self._users -= 1
+            allowance.go_on()
 
     async def _open(self, delegate: Delegate, allowance: Allowance) -> Session:
         """Open the delegate's session: a new one, or the one that an ended process left. Raises as Crib.open."""
@@ -206,7 +204,7 @@ class Delegates:
             platform=who.platform,
             user=who.user,
             roles=who.roles,
-            asker=None if scope.asker is None else Relay(parent, about, allowance, background=order.background),
+            asker=None if scope.asker is None else Relay(parent, about, allowance, delegate.waiting, background=order.background),
             suspends=scope.suspends,
             named=delegate.id,
             handlers=self._given,

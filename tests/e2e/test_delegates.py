@@ -66,6 +66,26 @@ def test_a_delegate_asks_the_person_of_the_chat_of_the_chat(sit_down: Any, proje
         assert person.waits_for_the_end() == 0
 
 
+def test_who_waits_and_who_has_ended_do_not_look_busy(sit_down: Any, config: Any) -> None:
+    config("delegates: {at_once: 2}\n")
+    calls = [("delegate_task", {"task": f"{name} it", "name": name}) for name in ("count", "ask", "wait")]
+    scripts = {
+        "go": [ChatServer.calls(*calls), ChatServer.text("All is done.")],
+        "count": [ChatServer.text("Seven.", delay=2)],
+        "ask": [ChatServer.calls(("clarify", {"question": "Which?"})), ChatServer.text("It is asked.")],
+        "wait": [ChatServer.text("late", delay=1)],
+    }
+    with TalkServer(**scripts) as server:
+        person = chats(sit_down, server)
+        person.types("go")
+        person.sees(r"wait: waits for its place")
+        person.sees(r"ask: waits for an answer")
+        person.sees(r"^· .*works on count.*\n +done: count has ended")
+        time.sleep(1)
+        person.types("this one")
+        person.sees(r"All is done\.")
+
+
 def test_ctrl_c_ends_delegates(sit_down: Any, project: Path) -> None:
     replies = [
         ChatServer.calls(("delegate_task", {"task": "sleep a while", "name": "sleeper"})),

@@ -368,7 +368,7 @@ def test_what_it_does_is_shown_while_it_works(tmp_path: Path, task_server: Any) 
         session.link.choice = ModelChoice("m", server.base_url)
         run_async(session.ask("go"))
         session.close_sync()
-    assert [(event.message_id, event.activity_type) for event in shown] == [("c1", "tool-call-progress")]
+    assert [(event.message_id, event.activity_type) for event in shown] == [("c1", "tool-call-progress")] * 2
     assert "looker: " in str(shown[0].content["message"])
     assert str(shown[0].content["message"]).endswith("search_files needle")
 
