@@ -7,7 +7,7 @@ import contextlib
 import sys
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.ask import TerminalAsker
@@ -61,7 +61,7 @@ class InteractiveChat:
         self.keyboard = Keyboard(self, tty.write, history=history, completer=_late_completer(self), keys=keys, bound=bound)
         self.completer: Completer | None = None
         self._reader = ScreenReader(self, display.bell)
-        self._asker = TerminalAsker(self._reader, self._declined)
+        self._asker = TerminalAsker(self._reader, self._declined, self._question)
         self._asking = asyncio.Lock()
         self._conversation: Conversation | None = None
         self._queue: deque[str] = deque()
@@ -88,12 +88,17 @@ class InteractiveChat:
         call_id = "" if ticket.call is None or "delegate" in ticket.parameters else ticket.call.id  # a delegate's is not shown
         self.view.asking(call_id, begins=True)
         try:
-            async with self._asking:
-                self.view.end()
-                self._reader.begin()
-                return await self._asker(ticket, ctx)
+            self.board.changed()  # the one that stands says how many there are
+            return await self._asker(ticket, ctx)
         finally:
             self.view.asking(call_id, begins=False)
+
+    @contextlib.asynccontextmanager
+    async def _question(self) -> AsyncIterator[None]:
+        async with self._asking:
+            self.view.end()
+            self._reader.begin()
+            yield
 
     async def confirm(self, question: str) -> bool:
         """True only for a typed ``yes`` or ``y``."""
@@ -253,17 +258,16 @@ class InteractiveChat:
                     self.keyboard.put_back("\n".join(self._queue))
                     self._queue.clear()
             case "ask":
-                more = ", and ends the delegates" if self.conversation.session.delegates.at_work else ", as Ctrl-D does"
-                self.view.screen.note(f"Ctrl-C once more leaves{more}")
+                at_work = self.conversation.session.delegates.at_work
+                self.view.screen.note(f"Ctrl-C once more leaves, {'and ends the delegates' if at_work else 'as Ctrl-D does'}")
             case "leave":
                 self.keyboard.stop(KeyboardInterrupt() if working else None)
         self.board.changed()
 
     def _declined(self) -> None:
         """A Ctrl-C that says no to a question interrupts what runs too; at the prompt the draft stays."""
-        if self._working:
-            self.interrupted()
-        else:
+        self.broken_off()
+        if not self._working:
             self.view.screen.note("  denied")
 
     def broken_off(self) -> None:
@@ -355,10 +359,8 @@ class InteractiveChat:
             self._counted, self.view.usage = session.id, {}
         usage = self.view.usage
         steers = f", {self._steers} steers" if self._steers and self._conversation.model else ""
-        if self._asking.locked():
-            keys = "Ctrl-C says no and interrupts" if self._working else "Ctrl-C says no"
-        else:
-            keys = f"Ctrl-C interrupts{steers}" if self._working else "/help"
+        asked = "Ctrl-C says no and interrupts" if self._working else "Ctrl-C says no"
+        keys = asked if self._asking.locked() else f"Ctrl-C interrupts{steers}" if self._working else "/help"
         return footer(self._conversation, usage.get("input", 0) + usage.get("output", 0), keys)
 
     def switch_theme(self, name: str) -> str:

@@ -219,3 +219,24 @@ def test_delegates_in_the_background_are_listed_and_one_is_stopped(sit_down: Any
         time.sleep(1)
         person.types("yes")
         assert person.waits_for_the_end() == 0
+
+
+def test_questions_of_several_delegates_are_counted(sit_down: Any, project: Path) -> None:
+    (project / "one").mkdir()
+    (project / "two").mkdir()
+    calls = [("delegate_task", {"task": f"{name} it", "name": name}) for name in ("first", "second")]
+    scripts = {
+        "go": [ChatServer.calls(*calls), ChatServer.text("All is done.")],
+        "first": [ChatServer.calls(("terminal", {"command": "rm -rf one"})), ChatServer.text("x")],
+        "second": [ChatServer.calls(("terminal", {"command": "rm -rf two"}), delay=2), ChatServer.text("y")],
+    }
+    with TalkServer(**scripts) as server:
+        person = chats(sit_down, server)
+        person.types("go")
+        person.chooses("d", r"  1 of 2 .*d deny  \? help")
+        person.sees(r"why not")
+        person.types("")
+        person.chooses("o", r"  2 of 2 .*d deny  \? help")
+        person.sees(r"All is done\.")
+        assert (project / "one").exists()
+        assert not (project / "two").exists()
