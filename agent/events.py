@@ -173,11 +173,16 @@ class CompressionFailed:
 
 @dataclass(frozen=True, slots=True)
 class DelegateEnded:
-    """A delegate in the background has ended; the next turn reads its answer. ``ended`` says how, as in its result."""
+    """A delegate in the background has ended; the next turn reads its answer. ``ended`` and ``problem`` say how, as in its
+    result; ``turns`` and ``tokens`` are what it used.
+    """
 
     session_id: str
     name: str
     ended: str
+    problem: str = ""
+    turns: int = 0
+    tokens: int = 0
 
 
 Event: TypeAlias = (

@@ -16,6 +16,7 @@ from agent.config import state_dir
 from agent.conversation.compressed import ROLE as COMPRESSED
 from agent.conversation.compressed import compression_words
 from agent.conversation.imported import exported_place, exported_record
+from agent.conversation.transcript import DELEGATE, OURS, speaker
 from agent.providers._history import whole
 from toolcrib import ToolcribError
 from toolcrib._regex import Regex
@@ -26,7 +27,7 @@ SUFFIXES: Mapping[str, Format] = {".md": "markdown", ".markdown": "markdown", ".
 VERSION = 1
 """Version of the JSON; within one, keys are only added."""
 
-_TITLES = {"user": "You", "assistant": "The model"}
+_TITLES = {"user": "You", "assistant": "The model", DELEGATE: "A delegate", OURS: "toolcrib"}
 _TICKS = Regex(r"`{3,}")
 _STYLE = """\
 :root{color-scheme:light dark;--back:#fafaf9;--paper:#fff;--ink:#1c1b1a;--faint:#6b6864;--line:#e2dfda;--code:#f3f1ee;
@@ -145,7 +146,7 @@ def _parts(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[
         waiting = list(record.get("calls") or ())
         record = whole(record)
         if record.get("text") or record.get("images"):
-            yield str(record["role"]), record
+            yield speaker(record), record
     yield from (("call", {**call, "text": None, "state": ""}) for call in waiting)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from agent.config import Config
 from toolcrib import ToolRegistry, ToolsetError
@@ -49,8 +49,8 @@ class Granting:
         lines = []
         for entry in self._tools.entries():
             reason = reasons[entry.name]
-            if entry.name in self._off():
-                reason = "switched off in the configuration (memory.enabled, store.enabled)"
+            if (setting := self._off().get(entry.name)) is not None:
+                reason = f"switched off in the configuration ({setting})"
             elif entry.name in switched_off:
                 reason = "switched off in the configuration (disabled tools)"
             elif entry.name in narrowed:
@@ -80,9 +80,10 @@ class Granting:
         here = self._config.platforms.get(platform)
         return {*self._config.tools.disabled, *(here.disabled_tools if here else ()), *self._off()}
 
-    def _off(self) -> Sequence[str]:
-        """Return the tools that would have nothing to work with."""
-        return () if self._config.remembers else ("memory",)
+    def _off(self) -> Mapping[str, str]:
+        """Return the tools that would have nothing to work with, and the settings by which."""
+        off = {} if self._config.remembers else {"memory": "memory.enabled, store.enabled"}
+        return off if self._config.delegates.max_depth else {**off, "delegate_task": "delegates.max_depth is 0"}
 
     def _preset(self, platform: str) -> list[str]:
         """A preset also grants what enabled plugins registered: the person enabled them for that."""

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.lineage import PARENT
+from agent.conversation.transcript import speaker
 from toolcrib import InvalidArguments, Principal, ToolCallContext, ToolcribError, ToolResult
 from toolcrib._dataclass import dataclass
 from toolcrib._search import SearchFilter, SearchHit, SearchRefused
@@ -146,7 +147,7 @@ class SessionSearch:
         return {
             **self._which(hit.session_id, hit.title),
             "place": hit.seq,
-            "role": hit.role,
+            "role": hit.source or hit.role,
             "when": _when(hit.at),
             "text": hit.snippet,
             **({"before": _said(before, _NEIGHBOUR_CHARS)} if before is not None else {}),
@@ -158,7 +159,7 @@ class SessionSearch:
         begin = max(0, place - _AROUND)
         records = await self.store.sessions.messages(session.id, offset=begin, limit=place + _AROUND + 1 - begin)
         read = [
-            {"place": begin + number, "role": _role(record), "text": _said(record, _READ_CHARS)}
+            {"place": begin + number, "role": speaker(record), "text": _said(record, _READ_CHARS)}
             for number, record in enumerate(records)
         ]
         return {**self._which(session.id, session.title), "messages": read}
@@ -172,7 +173,7 @@ class SessionSearch:
         pages = max(1, -(-len(text) // _PAGE_CHARS))
         if page > pages:
             raise InvalidArguments(f"page: the message has the pages 1 to {pages}")
-        about = {"place": place, "role": _role(record), "page": page, "pages": pages}
+        about = {"place": place, "role": speaker(record), "page": page, "pages": pages}
         part = text[(page - 1) * _PAGE_CHARS : page * _PAGE_CHARS]
         return {**self._which(session.id, session.title), **about, "text": part}
 
@@ -196,10 +197,6 @@ def _check_place(session: SessionInfo, place: int) -> None:
     """Raises InvalidArguments."""
     if place >= session.messages:
         raise InvalidArguments(f"around: the session has the messages 0 to {session.messages - 1}")
-
-
-def _role(record: Mapping[str, Any]) -> str:
-    return str(record.get("source") or record.get("role", ""))
 
 
 def _said(record: Mapping[str, Any], most: int) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from toolcrib._dataclass import dataclass
 from toolcrib._usage import UsageSum
+
+if TYPE_CHECKING:
+    from toolcrib._store import Store
 
 By: TypeAlias = Literal["day", "session", "model", "tool"]
 BY: Sequence[By] = ("day", "session", "model", "tool")
@@ -82,6 +85,26 @@ def total(sums: Sequence[UsageSum]) -> UsageTotal:
     for one in sums:
         made.add(one)
     return made
+
+
+async def delegates_of(store: Store, session_id: str) -> list[str]:
+    """Return the ids of the sessions of a session's delegates, and of theirs, as far as they are stored. Raises StoreFailed."""
+    from agent.delegates.orders import TOOL, delegate_id
+
+    found: list[str] = []
+    for record in await store.sessions.messages(session_id):
+        for call in record.get("calls") or ():
+            below = delegate_id(session_id, str(record.get("turn", "")), call["id"]) if call["name"] == TOOL else ""
+            if below and await store.sessions.get(below) is not None:
+                found += [below, *await delegates_of(store, below)]
+    return found
+
+
+async def with_delegates(store: Store, session_id: str, since: float = 0.0) -> tuple[int, UsageTotal]:
+    """Return how many delegates a session had, and the total of it with them. Raises StoreFailed."""
+    ids = await delegates_of(store, session_id)
+    sums = [one for name in (session_id, *ids) for one in await store.usage.sums(since=since, session_id=name)]
+    return len(ids), total(sums)
 
 
 def _model(one: UsageSum) -> str:

@@ -36,6 +36,7 @@ class SearchFilter:
 class SearchHit:
     """A message that was found. ``seq`` is its place in its session, from 0; ``snippet`` is the text around what was found in
     it, on one line; ``marks`` are the ranges of the snippet that were searched for. ``at``: Unix seconds, 0 where unknown.
+    ``source`` is who said a message of the role user that no person wrote: ``delegate`` or ``toolcrib``.
     """
 
     session_id: str
@@ -47,6 +48,7 @@ class SearchHit:
     marks: Sequence[tuple[int, int]]
     platform: str
     cwd: str
+    source: str = ""
 
 
 class SearchRefused(ToolcribError):

@@ -32,10 +32,11 @@ def offers_of(chat: Conversation) -> Mapping[str, Offers]:
 
     async def sessions() -> Iterable[tuple[str, str]]:
         from agent.cli.stories import ID_CHARS, ago
+        from agent.conversation.lineage import peoples_sessions
 
         now = time.time()
         try:
-            found = await chat.opening.crib.store.sessions.list(_SESSIONS)
+            found = await peoples_sessions(chat.opening.crib.store.sessions, _SESSIONS)
         except StoreFailed:
             return ()
         return [(one.id[:ID_CHARS], f"{ago(one.updated_at, now)}, {one_line(one.title, _TITLE)}") for one in found]
@@ -53,4 +54,14 @@ def offers_of(chat: Conversation) -> Mapping[str, Offers]:
             return ()
         return [(f"revoke {one.id[:8]}", one_line(covers(one), _TITLE)) for one in grants]
 
-    return {"/theme": themes, "/mode": modes, "/resume": sessions, "/undo": undo, "/approvals": revoked}
+    async def delegates() -> Iterable[tuple[str, str]]:
+        return [(f"stop {one.session_id[:12]}", one_line(one.name, _TITLE)) for one in chat.session.delegates.at_work]
+
+    return {
+        "/theme": themes,
+        "/mode": modes,
+        "/resume": sessions,
+        "/undo": undo,
+        "/approvals": revoked,
+        "/delegates": delegates,
+    }

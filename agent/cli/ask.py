@@ -7,8 +7,10 @@ broken and marked here (tools.approval.prompt), so that a surface shows it as it
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
@@ -85,8 +87,14 @@ class TerminalAsker:
     Ctrl-C mean no.
     """
 
-    def __init__(self, terminal: LineReader, interrupt: Callable[[], None] | None = None) -> None:
-        """``interrupt`` is called for a Ctrl-C, to end the run that asks too."""
+    def __init__(
+        self,
+        terminal: LineReader,
+        interrupt: Callable[[], None] | None = None,
+        turn: Callable[[], AbstractAsyncContextManager[None]] | None = None,
+    ) -> None:
+        """``interrupt`` is called for a Ctrl-C, to end the run that asks too. ``turn`` is entered for each question."""
+        self._own_turn = turn or contextlib.nullcontext
         self._terminal = terminal
         self._interrupt = interrupt
         self._turn = asyncio.Lock()
@@ -98,9 +106,9 @@ class TerminalAsker:
         self._open, self._all = self._open + 1, self._all + 1
         try:
             await _let_others_come()
-            async with self._turn:
+            async with self._turn, self._own_turn():
                 self._begun += 1
-                return answer_of(ticket, await self.put(ticket, f"{self._begun} of {self._all}" if self._all > 1 else ""))
+                return answer_of(ticket, await self.put(ticket, partial(self._place, self._begun)))
         except EOFError:
             return answer_of(ticket, {"approved": False, "reason": "the person closed the input instead of answering"})
         except Ended:
@@ -112,7 +120,11 @@ class TerminalAsker:
         finally:
             self._open -= 1
 
-    async def put(self, ticket: SuspendTicket, count: str = "") -> Any:
+    def _place(self, number: int) -> str:
+        """Say which of how many questions it is: more may come while it stands."""
+        return f"{number} of {self._all}" if self._all > 1 else ""
+
+    async def put(self, ticket: SuspendTicket, count: Callable[[], str] = str) -> Any:
         """Return the payload of the person's answer. ``count`` says which of how many it is.
 
         Raises EOFError and KeyboardInterrupt where they give none.
@@ -151,7 +163,7 @@ class TerminalAsker:
 class _Approval:
     """Approval prompt, from its first line to the payload of its answer."""
 
-    def __init__(self, terminal: LineReader, ticket: SuspendTicket, count: str) -> None:
+    def __init__(self, terminal: LineReader, ticket: SuspendTicket, count: Callable[[], str]) -> None:
         from tools.approval.prompt import PromptPages, prompt_of
 
         self._terminal = terminal
@@ -165,8 +177,8 @@ class _Approval:
 
     async def answered(self) -> Any:
         lines = self._pages.first()
-        if self._count and self._keys is None:
-            lines.append(f"  {self._count} that wait for you")
+        if self._keys is None and self._count():
+            lines.append(f"  {self._count()} that wait for you")
         if self._keys is None:
             from tools.approval.prompt import PromptLine, physical
 
@@ -202,7 +214,7 @@ class _Approval:
         """Read keys until one answers. Enter confirms what the arrows reached since this began: nothing is chosen before."""
         at: int | None = None
         while True:
-            row = partial(key_row, self._offers, at, count=self._count)
+            row = partial(_counted, self._offers, at, self._count)
             key = await keys.read_key(row, letters_of(self._offers), letters_of(self._offers, permit=False))
             if key in ("left", "up"):
                 at = moved(at, "left", len(self._offers))
@@ -245,6 +257,10 @@ class _Approval:
 
     def _say(self, lines: Iterable[str]) -> None:
         _say(self._terminal, lines)
+
+
+def _counted(offers: Sequence[Choice], at: int | None, count: Callable[[], str], columns: int) -> str:
+    return key_row(offers, at, columns, count=count())
 
 
 def _say(terminal: LineReader, lines: Iterable[str]) -> None:

@@ -100,9 +100,9 @@ def call_row(call: ToolCall, emoji: str, tail: Sequence[tuple[str, str]], column
     return ((head, "strong"), (word, "dim"), (shortened(subject, room - width(word)), ""), *tail)
 
 
-def running_row(call: ToolCall, emoji: str, seconds: float, columns: int) -> Row:
-    """Return the line of a call that runs."""
-    spinner = SPINNER[int(seconds * 10) % len(SPINNER)]
+def running_row(call: ToolCall, emoji: str, seconds: float, columns: int, *, ended: bool = False) -> Row:
+    """Return the line of a call that runs, or that has said its end and waits for those beside it."""
+    spinner = "·" if ended else SPINNER[int(seconds * 10) % len(SPINNER)]
     tail = [(f"  {seconds_of(seconds, whole=True)}", "dim")]
     return ((f"{spinner} ", "bullet"), *call_row(call, emoji, tail, columns - 2))
 
@@ -164,6 +164,10 @@ def _what_matters(executed: ExecutedCall, number: int, columns: int, differs: st
             if differs is not None:
                 return _some(diff_rows(differs, columns), MOST_DIFF, number) or [(("  nothing changed", "dim"),)]
             return _written(str(executed.call.args.get("content", "")), number, columns)
+        if executed.call.name == "delegate_task":
+            from agent.cli.delegating import told
+
+            return [(("  ", ""), *row) for line in told(executed) for row in words_of(line, "dim", columns - 2)]
         if executed.call.name == "terminal":
             rows = _lines(result_text(executed).removesuffix("[exit code 0]"), columns - 2, "dim")
             cut = len(rows) - MOST_OUTPUT

@@ -15,6 +15,7 @@ from agent.cli.trace import Tracer
 from agent.cli.view import View
 from agent.conversation.limits import RunLimits
 from agent.conversation.state import RunResult
+from agent.conversation.transcript import source_of
 from agent.events import ToolFinished, ToolStarted
 from agent.instructions import told
 from agent.models import ModelChoice, find_endpoint, own_choice
@@ -49,6 +50,8 @@ class ChatOpening:
     """Asks the person yes or no; None where nobody can be asked."""
     mode: str = ""
     """Mode of new sessions, "" for the configured one."""
+    at_prompt: bool = False
+    """True where a question can be put while the person is at the prompt: their screen shows it beside the draft."""
 
     async def session(
         self, choice: ModelChoice, *, resume: str = "", latest: bool = False, backend: str = "", mode: str = ""
@@ -69,6 +72,7 @@ class ChatOpening:
             choice=choice,
             mode=mode if goes_on else mode or self.mode,
         )
+        session.delegates.asks_at_once = self.at_prompt
         if self.asker is refuse:
             await leave_open(session)
         if self.confirm is not None:
@@ -222,7 +226,7 @@ class Conversation:
         """
         line = line.strip()
         if line in ("exit", "quit") and self.screen.interactive:  # no word to a model: what leaves other programs
-            return False
+            line = "/quit"
         if line.startswith("/") and "/" not in line.split(maxsplit=1)[0][1:]:  # a path may begin a message
             from agent.cli.slash import obey
 
@@ -304,15 +308,18 @@ class Conversation:
         await self.session.say(text, images, mode="steer")
 
     async def answer_waiting(self) -> None:
-        """Answer messages that came too late for the run that they were meant for."""
+        """Answer messages of the person's that came too late for the run that they were meant for. A delegate's answer waits for
+        the person's next message: nothing is spent that they did not ask for.
+        """
         self._steering.clear()
-        if self.model and await self.session.store.inbox.waiting(self.session.id) and not await self.session.waits_for_answers():
+        waiting = await self.session.store.inbox.waiting(self.session.id) if self.model else ()
+        if not all(map(source_of, waiting)) and not await self.session.waits_for_answers():
             await self._watch(lambda watch: self.session.advance(watch))
 
     async def take_back(self) -> list[str]:
-        """Take messages that were not delivered out of the inbox; return them as they were typed."""
+        """Take messages that were not delivered out of the inbox; return them as they were typed. What delegates said stays."""
         waiting = await self.session.store.inbox.waiting(self.session.id)
-        mine = [item for item in waiting if item.mode == "steer"]
+        mine = [item for item in waiting if item.mode == "steer" and not source_of(item)]
         await self.session.store.inbox.drop([item.id for item in mine])
         texts = []
         for item in mine:

@@ -7,7 +7,7 @@ import contextlib
 import sys
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.ask import TerminalAsker
@@ -61,7 +61,7 @@ class InteractiveChat:
         self.keyboard = Keyboard(self, tty.write, history=history, completer=_late_completer(self), keys=keys, bound=bound)
         self.completer: Completer | None = None
         self._reader = ScreenReader(self, display.bell)
-        self._asker = TerminalAsker(self._reader, self.interrupted)
+        self._asker = TerminalAsker(self._reader, self._declined, self._question)
         self._asking = asyncio.Lock()
         self._conversation: Conversation | None = None
         self._queue: deque[str] = deque()
@@ -85,15 +85,20 @@ class InteractiveChat:
 
     async def ask(self, ticket: SuspendTicket, ctx: ToolCallContext | None = None) -> Answer:
         """Put a ticket to the person; one at a time, and their time is not the call's."""
-        call_id = "" if ticket.call is None else ticket.call.id
+        call_id = "" if ticket.call is None or "delegate" in ticket.parameters else ticket.call.id  # a delegate's is not shown
         self.view.asking(call_id, begins=True)
         try:
-            async with self._asking:
-                self.view.end()
-                self._reader.begin()
-                return await self._asker(ticket, ctx)
+            self.board.changed()  # the one that stands says how many there are
+            return await self._asker(ticket, ctx)
         finally:
             self.view.asking(call_id, begins=False)
+
+    @contextlib.asynccontextmanager
+    async def _question(self) -> AsyncIterator[None]:
+        async with self._asking:
+            self.view.end()
+            self._reader.begin()
+            yield
 
     async def confirm(self, question: str) -> bool:
         """True only for a typed ``yes`` or ``y``."""
@@ -168,7 +173,7 @@ class InteractiveChat:
 
     @contextlib.asynccontextmanager
     async def _at_work(self) -> Any:
-        self._working = True
+        self._working, self.view.idle = True, False
         self._presses.begin()
         ticking = asyncio.create_task(self._tick())
         try:
@@ -176,7 +181,7 @@ class InteractiveChat:
                 yield
         finally:
             ticking.cancel()
-            self._working = False
+            self._working, self.view.idle = False, True
             self.view.finish()
 
     async def _tick(self) -> None:
@@ -253,10 +258,17 @@ class InteractiveChat:
                     self.keyboard.put_back("\n".join(self._queue))
                     self._queue.clear()
             case "ask":
-                self.view.screen.note("Ctrl-C once more leaves, as Ctrl-D does")
+                at_work = self.conversation.session.delegates.at_work
+                self.view.screen.note(f"Ctrl-C once more leaves, {'and ends the delegates' if at_work else 'as Ctrl-D does'}")
             case "leave":
                 self.keyboard.stop(KeyboardInterrupt() if working else None)
         self.board.changed()
+
+    def _declined(self) -> None:
+        """A Ctrl-C that says no to a question interrupts what runs too; at the prompt the draft stays."""
+        self.broken_off()
+        if not self._working:
+            self.view.screen.note("  denied")
 
     def broken_off(self) -> None:
         if self._working:
@@ -292,6 +304,8 @@ class InteractiveChat:
     def left(self) -> None:
         if self._working:
             self.view.screen.note("it is still at work: Ctrl-C interrupts it")
+        elif self.conversation.session.delegates.at_work:
+            self.sent("/exit", steers=False)  # which asks first
         else:
             self.keyboard.stop()
 
@@ -345,8 +359,8 @@ class InteractiveChat:
             self._counted, self.view.usage = session.id, {}
         usage = self.view.usage
         steers = f", {self._steers} steers" if self._steers and self._conversation.model else ""
-        working = "Ctrl-C says no and interrupts" if self._asking.locked() else f"Ctrl-C interrupts{steers}"
-        keys = working if self._working else "/help"
+        asked = "Ctrl-C says no and interrupts" if self._working else "Ctrl-C says no"
+        keys = asked if self._asking.locked() else f"Ctrl-C interrupts{steers}" if self._working else "/help"
         return footer(self._conversation, usage.get("input", 0) + usage.get("output", 0), keys)
 
     def switch_theme(self, name: str) -> str:

@@ -100,8 +100,11 @@ class JsonLines:
             case ContextCompressed(before=before, after=after, why=why, problem=problem):
                 unsummarised = {"problem": problem} if problem else {}
                 self.write("context_compressed", before=before, after=after, why=why, **unsummarised)
-            case DelegateEnded(session_id=session, name=name, ended=ended):
-                self.write("delegate_ended", session=session, name=name, ended=ended)
+            case DelegateEnded(session_id=session, name=name, ended=ended, problem=problem):
+                said = {"problem": problem} if problem else {}
+                self.write(
+                    "delegate_ended", session=session, name=name, ended=ended, **said, turns=event.turns, tokens=event.tokens
+                )
             case CompressionFailed(reason=reason):
                 self.write("warning", kind="not_compressed", message=reason)
 

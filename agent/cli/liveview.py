@@ -13,7 +13,7 @@ from agent.cli.render import seconds_of
 from agent.cli.screen.cells import Row, folded, shortened, width, words_of
 from agent.cli.screen.markdown import Markdown
 from agent.cli.view import CUT_SHORT, compression_said, news_of
-from agent.cli.working import DIFFERENCE, MOST_ROWS, OUTPUT, activity_rows, output_lines, progress_row
+from agent.cli.working import DIFFERENCE, ENDED, MOST_ROWS, OUTPUT, activity_rows, output_lines, progress_row
 from agent.events import (
     CompressionFailed,
     ContextCompressed,
@@ -58,6 +58,8 @@ class _Running:
         self.asking_since: float | None = None
         self.output: list[str] = []
         self.progress: ToolProgressed | None = None
+        self.ended: float | None = None
+        """When it reported its end; a call that runs beside others is finished with them."""
         self.shows: dict[str, Json] = {}
         """Its other activities, by their names."""
         self.differs: str | None = None
@@ -65,7 +67,14 @@ class _Running:
     def seconds(self, now: float) -> float:
         """Return how long it took by itself."""
         waiting = 0.0 if self.asking_since is None else now - self.asking_since
+        now = now if self.ended is None else self.ended
         return max(now - self.begin - self.asked - waiting, 0.0)
+
+    def took(self, event: ToolProgressed, now: float) -> None:
+        """Take how far it says it is."""
+        self.progress = event
+        if event.status in ENDED:
+            self.ended = self.ended or now
 
     def shown(self, event: ToolActivity) -> None:
         """Take what it shows now in the place of what it showed before."""
@@ -83,7 +92,7 @@ class _Running:
         below += [((shortened(line, columns - 4), "dim"),) for line in self.output]
         for name, content in self.shows.items():
             below += activity_rows(name, content, columns - 4)
-        first = running_row(self.call, self.emoji, self.seconds(now), columns)
+        first = running_row(self.call, self.emoji, self.seconds(now), columns, ended=self.ended is not None)
         return [first, *((("    ", ""), *row) for row in below[: MOST_ROWS + 1])]
 
 
@@ -154,6 +163,8 @@ class LiveView:
         self._board = board
         self.screen = LiveScreen(board)
         self.brief = True
+        self.idle = False
+        """True while the person is at the prompt, and no run is under way."""
         self.items: dict[int, ShownItem] = {}
         self.numbers: dict[str, int] = {}
         """Number of the newest call of each id."""
@@ -208,7 +219,7 @@ class LiveView:
                 self.screen.note(f"attempt {attempt} failed: {tame(reason)}\nasking again in {seconds:.1f} s{again}")
                 self._waits("waiting for the model")
             case ToolProgressed(call_id=of) if of in self._running:
-                self._running[of].progress = event
+                self._running[of].took(event, self._clock())
             case ToolActivity(call_id=of) if of in self._running:
                 self._running[of].shown(event)
             case _:
@@ -219,7 +230,7 @@ class LiveView:
         match event:
             case ModelAnswered() | DelegateEnded():
                 self.end()
-                self.screen.note(news_of(event))
+                self.screen.note(news_of(event, idle=self.idle))
             case ImageMade(image=image):
                 self.end()
                 self.screen.note(str(image))

@@ -27,6 +27,11 @@ def outcome(executed: ExecutedCall) -> tuple[str, str]:
         return "it ran; its end could not be recorded", "red"
     if executed.result.failure is not None and executed.result.failure.kind == "Denied":
         return "denied", "red"
+    if executed.call.name == "delegate_task":
+        from agent.cli.delegating import outcome_of
+
+        if (ended := outcome_of(executed)) is not None:
+            return ended
     return _OUTCOMES.get(executed.status, (executed.status.value, "red"))
 
 
@@ -79,6 +84,10 @@ def brief_line(executed: ExecutedCall, emoji: str) -> str:
         parts.append(one_line(str(where), 60))
     line = "  ".join(part for part in parts if part)
     if result.is_success:
+        if call.name == "delegate_task":
+            from agent.cli.delegating import told
+
+            line = ": ".join([line, *told(executed)[:1]])
         return " ".join([line, *map(str, result.images)])
     word, why = parts[3], one_line(" · ".join(filter(None, map(str.strip, result_text(executed).splitlines()))), 160)
     return f"{line}{why.removeprefix(word)}" if why.startswith(f"{word};") else f"{line}: {why}"

@@ -96,6 +96,7 @@ async def compress_chat(chat: Conversation, rest: str) -> None:
 
 async def fork_chat(chat: Conversation, count: str) -> None:
     """Go on in a session that takes over the last ``count`` messages, "" for what fits. Raises ToolcribError."""
+    from agent.cli.delegating import may_end
     from agent.conversation.forking import fork
 
     if count and (not count.isdecimal() or not int(count)):
@@ -103,6 +104,8 @@ async def fork_chat(chat: Conversation, count: str) -> None:
     info = await chat.session.info()
     if info is None or not info.messages:
         raise ToolcribError("nothing was said yet; /new begins another session")
+    if not await may_end(chat, "going on in the fork"):
+        return
     window = await window_of(chat.session)
     made = await fork(chat.session.store, info, int(count) if count else None, window=window.tokens)
     await chat.open(resume=made.id, mode=chat.session.mode.now, choice=chat.choice)
@@ -164,9 +167,10 @@ async def show_sessions(chat: Conversation, rest: str) -> None:
 
     from agent.cli.render import table
     from agent.cli.stories import SPARE, session_rows
+    from agent.conversation.lineage import peoples_sessions
 
     refuse_below_session(chat, "looking into stored sessions")
-    found = await chat.opening.crib.store.sessions.list(10)
+    found = await peoples_sessions(chat.opening.crib.store.sessions, 10)
     if found:
         table(session_rows(found, time.time()), spare=SPARE, width=chat.screen.width)
     chat.screen.note("type /resume ID to continue one" if found else "nothing was said in any session yet")

@@ -50,7 +50,8 @@ def _lines(hits: Sequence[SearchHit]) -> Iterator[str]:
         if hit.session_id != last:
             last = hit.session_id
             yield f"{tame(last[:ID_CHARS])}  {ago(hit.at, now)}  {one_line(hit.title, 80)}"
-        yield f"  {hit.seq:>4} {_ROLES.get(hit.role, hit.role)}: {_marked(hit) if bold else tame(hit.snippet)}"
+        who = hit.source or hit.role
+        yield f"  {hit.seq:>4} {_ROLES.get(who, who)}: {_marked(hit) if bold else tame(hit.snippet)}"
 
 
 _ROLES = {"user": "you", "assistant": "model", "results": "tool"}

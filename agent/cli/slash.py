@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable
+from os.path import realpath
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.escape import exact, tame
 from agent.cli.faults import explained
 from agent.cli.remembered import show_memory
 from agent.cli.render import first_sentence, table
-from agent.cli.stories import conversation, exchanges
+from agent.cli.stories import conversation, descent_of, exchanges
 from agent.cli.words import words_of
 from agent.conversation.partial import broken_off
 from toolcrib import ToolcribError
@@ -51,7 +51,7 @@ async def obey(chat: Conversation, line: str) -> bool:
     """Do it. False: the person wants to leave."""
     word, _, rest = line.partition(" ")
     if word in ("/quit", "/exit"):
-        return False
+        return not await _may_end(chat, "leaving")
     command = COMMANDS.get(word) or _of_plugin(chat, word)
     if command is None:
         from agent.cli.words import ELSEWHERE
@@ -236,29 +236,9 @@ async def _show(chat: Conversation, rest: str) -> None:
 
 
 async def _undo(chat: Conversation, rest: str) -> None:
-    from agent.cli.undoing import done, planned
-    from agent.undo import UndoRequest, What
+    from agent.cli.undoing import undo_in_chat
 
-    words = rest.split()
-    force = "force" in words
-    what, *names = [word for word in words if word != "force"] or ["turn"]
-    kinds: dict[str, What] = {"turn": "turn", "call": "call", "redo": "redo"}
-    if what not in kinds or len(names) > (what != "redo"):
-        raise ToolcribError(
-            "write /undo, /undo turn [N], /undo call [ID] or /undo redo; `force` after it, also for changed files"
-        )
-    undo, environment = chat.opening.crib.undo(chat.session.identity.session_id), chat.session.scope.environment
-    plan = await undo.plan(UndoRequest(kinds[what], names[0] if names else "", force), environment)
-    chat.screen.note("\n".join(planned(plan, time.time(), "/undo force")))
-    if not plan.acting:
-        raise ToolcribError("none of it can be undone; /undo turn N and /undo call ID go further back")
-    if chat.opening.confirm is None:
-        raise ToolcribError("nothing was done: nobody can be asked here; `toolcrib undo --yes` does it unasked")
-    if not await chat.opening.confirm("Shall this be done?"):
-        chat.screen.note("nothing was done")
-        return
-    carried = await undo.carry_out(plan, environment)
-    chat.screen.text("\n".join(done(plan, carried)))
+    await undo_in_chat(chat, rest)
 
 
 async def _diff(chat: Conversation, rest: str) -> None:
@@ -273,13 +253,29 @@ async def _diff(chat: Conversation, rest: str) -> None:
 
 
 async def _cost(chat: Conversation, rest: str) -> None:
-    from agent.cli.using import told
-    from agent.usage import total
+    from agent.cli.using import lines_of
 
-    chat.screen.text(told(total(await chat.opening.crib.store.usage.sums(session_id=chat.session.id))))
+    chat.screen.text("\n".join(await lines_of(chat.opening.crib.store, chat.session.id)))
+
+
+async def _may_end(chat: Conversation, doing: str) -> bool:
+    """See agent.cli.delegating.may_end, which is rarely needed."""
+    if not chat.session.delegates.at_work:
+        return True
+    from agent.cli.delegating import may_end
+
+    return await may_end(chat, doing)
+
+
+async def _delegates(chat: Conversation, rest: str) -> None:
+    from agent.cli.delegating import obey_delegates
+
+    await obey_delegates(chat, rest)
 
 
 async def _new(chat: Conversation, rest: str) -> None:
+    if not await _may_end(chat, "a new session"):
+        return
     mode = chat.session.mode.now  # a mode is the person's, who has not switched it
     await chat.open(mode=mode)
     told = f", in mode {mode}" if mode != "default" else ""
@@ -299,6 +295,8 @@ async def _resume(chat: Conversation, rest: str) -> None:
         await show_sessions(chat, "")
         return
     refuse_below_session(chat, "looking into stored sessions")
+    if not await _may_end(chat, "another session"):
+        return
     await chat.open(resume=rest)
     await show_last(chat)
     if chat.reader is not None:
@@ -321,7 +319,8 @@ async def _approvals(chat: Conversation, rest: str) -> None:
         chat.screen.note(f"revoked: {exact(agreed.covers(await approvals.revoke(prefix.strip())))}")
         return
     grants = await approvals.grants(chat.session.identity.session_id)
-    waiting = await approvals.pending(chat.session.identity.session_id)
+    asked = [chat.session.id, *(one.session_id for one in chat.session.delegates.at_work)]
+    waiting = [record for session_id in asked for record in await approvals.pending(session_id)]
     width = chat.screen.width
     table(agreed.ticket_rows(waiting) if waiting else [], spare=agreed.SPARE_OF_TICKETS, whole=(3,), width=width)
     table(agreed.grant_rows(grants) if grants else [], spare=agreed.SPARE_OF_GRANTS, whole=(1,), width=width)
@@ -347,13 +346,22 @@ async def _export(chat: Conversation, rest: str) -> None:
     await export_chat(chat, rest)
 
 
+def _elsewhere(chat: Conversation) -> str:
+    """Say where the session works, "" for one in the folder that the chat began in."""
+    folder, begun = str(chat.session.scope.cwd), chat.opening.cwd or str(chat.opening.crib.project_dir)
+    is_here = chat.session.backend.is_remote or realpath(folder) == realpath(begun)
+    return "" if is_here else f"it works in {tame(folder)}, not in {tame(begun)}"
+
+
 async def show_last(chat: Conversation) -> None:
     """The end of what was said in the session, so that a person finds the thread again."""
     session = chat.session
     info = await session.info()
     if info is not None:
         count = f"{info.messages:,} message{'' if info.messages == 1 else 's'}"
-        chat.screen.note(f"session {info.id[:12]}, {count}: {tame(info.title)}")
+        chat.screen.note(f"session {info.id[:12]}{descent_of(info)}, {count}: {tame(info.title)}")
+        if elsewhere := _elsewhere(chat):
+            chat.screen.note(elsewhere)
     above, records = await session.transcript.last_exchanges(_LAST)
     if above:
         more = f"{above:,} message{'' if above == 1 else 's'} above"
@@ -384,6 +392,7 @@ COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/resume": _resume,
     "/approvals": _approvals,
     "/env": _env,
+    "/delegates": _delegates,
     "/export": _export,
     "/init": _init,
 }

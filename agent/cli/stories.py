@@ -16,6 +16,7 @@ from agent.cli.render import short_args
 from agent.conversation.compressed import ROLE as COMPRESSED
 from agent.conversation.compressed import compression_words
 from agent.conversation.lineage import PARENT, WHY
+from agent.conversation.transcript import speaker
 from agent.providers._history import whole
 from toolcrib import ToolCall, ToolCallStatus
 from toolcrib._store import CallRecord, SessionInfo
@@ -37,7 +38,7 @@ def session_rows(found: Sequence[SessionInfo], now: float) -> list[tuple[str, ..
         folder = _short(info.cwd)
         if (backend := info.place.get("name", "local")) != "local":
             folder = f"{backend}: {folder}"
-        title = f"{info.title}{marks_of(info.tags)}{_descent(info)}"
+        title = f"{info.title}{marks_of(info.tags)}{descent_of(info)}"
         rows.append((info.id[:ID_CHARS], ago(info.updated_at, now), str(info.messages), model, folder, title))
     return rows
 
@@ -47,7 +48,7 @@ def marks_of(tags: Sequence[str]) -> str:
     return "".join(f"  #{tame(tag)}" if not number else f" #{tame(tag)}" for number, tag in enumerate(tags))
 
 
-def _descent(info: SessionInfo) -> str:
+def descent_of(info: SessionInfo) -> str:
     """Say which session it comes from, and why; "" for one that somebody began."""
     parent = info.place.get(PARENT, "")
     return tame(f" ({info.place.get(WHY, 'fork')} of {parent[:ID_CHARS]})") if parent else ""
@@ -134,7 +135,7 @@ def heading(info: SessionInfo) -> list[str]:
     place = f", run in {info.place['name']} ({info.place['target']})" if info.place.get("target", "local") != "local" else ""
     began = datetime.fromtimestamp(info.created_at)
     return [
-        f"session {info.id}{_descent(info)}",
+        f"session {info.id}{descent_of(info)}",
         tame(
             f"  {info.messages} message{'' if info.messages == 1 else 's'} on {info.platform}{model}, in {info.cwd or '?'}{place}"
         ),
@@ -148,7 +149,7 @@ def conversation(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> Ite
     yield from heading(info)
     for number, record in enumerate(map(whole, records)):
         if record["role"] in ("user", "assistant") and (record["text"] or record.get("images")):
-            yield f"\n{number} {record['role']}:"
+            yield f"\n{number} {speaker(record)}:"
             yield from (f"  {tame(line)}" for line in str(record["text"]).splitlines())
             yield from (f"  {label}" for label in recorded_labels(record))
         if record["role"] == COMPRESSED:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.escape import exact, one_line
 from agent.cli.stories import ago
-from agent.undo import UndoPlan
+from agent.undo import UndoPlan, What
+from toolcrib import ToolcribError
 from toolcrib._undo import ChangeStep, FileChange, FileState
 from tools.undo.keeper import size_of
 from tools.undo.restore import Action, Done, UndoItem
 
 if TYPE_CHECKING:
+    from agent.cli.conversation import Conversation
     from tools.undo.differences import FileDifference
 
 _WILL: Mapping[Action, str] = {"restore": "restore", "remove": "remove", "recreate": "recreate", "nothing": "leave"}
@@ -178,3 +181,29 @@ def _change(change: FileChange, folder: str) -> str:
     letter = "A" if change.before is None else "D" if change.after is None else "M"
     path = change.path.removeprefix(f"{folder.rstrip('/')}/") if folder else change.path
     return f"{letter} {exact(path)}{' (not kept)' if change.lost else ''}"
+
+
+async def undo_in_chat(chat: Conversation, rest: str) -> None:
+    """Undo what /undo asks for, once the person agreed to the plan. Raises ToolcribError."""
+    from agent.undo import UndoRequest
+
+    words = rest.split()
+    force = "force" in words
+    what, *names = [word for word in words if word != "force"] or ["turn"]
+    kinds: dict[str, What] = {"turn": "turn", "call": "call", "redo": "redo"}
+    if what not in kinds or len(names) > (what != "redo"):
+        raise ToolcribError(
+            "write /undo, /undo turn [N], /undo call [ID] or /undo redo; `force` after it, also for changed files"
+        )
+    undo, environment = chat.opening.crib.undo(chat.session.identity.session_id), chat.session.scope.environment
+    plan = await undo.plan(UndoRequest(kinds[what], names[0] if names else "", force), environment)
+    chat.screen.note("\n".join(planned(plan, time.time(), "/undo force")))
+    if not plan.acting:
+        raise ToolcribError("none of it can be undone; /undo turn N and /undo call ID go further back")
+    if chat.opening.confirm is None:
+        raise ToolcribError("nothing was done: nobody can be asked here; `toolcrib undo --yes` does it unasked")
+    if not await chat.opening.confirm("Shall this be done?"):
+        chat.screen.note("nothing was done")
+        return
+    carried = await undo.carry_out(plan, environment)
+    chat.screen.text("\n".join(done(plan, carried)))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from agent.cli.escape import one_line
 from agent.cli.stories import ID_CHARS
-from agent.usage import By, UsageTotal
+from agent.usage import By, UsageTotal, total, with_delegates
+
+if TYPE_CHECKING:
+    from toolcrib._store import Store
 
 _BAR = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -24,7 +28,7 @@ def usage_rows(found: Sequence[UsageTotal], by: By, titles: Mapping[str, str]) -
         name = one.name[:ID_CHARS] if by == "session" else one_line(one.name, _NAME)
         bar = _bar(size(one), most)
         if by == "session":
-            bar = f"{bar:<{_BAR}}  {one_line(titles.get(one.name, ''), _NAME)}"
+            bar = f"{bar:<{_BAR}}  {one_line(titles.get(one.name, ''), 2 * _NAME)}"
         rows.append((name, *(show(one) for show in columns.values()), bar))
     widths = [max(len(row[place]) for row in rows) for place in range(1, len(columns) + 1)]
     return [(row[0], *(cell.rjust(width) for cell, width in zip(row[1:-1], widths, strict=True)), row[-1]) for row in rows]
@@ -42,6 +46,18 @@ def told(one: UsageTotal) -> str:
     turns, calls = f"{one.turns} turn{'' if one.turns == 1 else 's'}", f"{one.calls} call{'' if one.calls == 1 else 's'}"
     cost = "no prices are set (model.prices)" if one.cost is None else f"cost {_cost(one)}"
     return f"{turns}, {calls}; {one.input:,} tokens in{cached}, {one.output:,} out{thought}; {cost}"
+
+
+def told_with(delegates: int, one: UsageTotal) -> str:
+    """Return the total of a session with its delegates in a line of its own."""
+    return f"with {'its delegate' if delegates == 1 else f'its {delegates} delegates'}: {told(one)}"
+
+
+async def lines_of(store: Store, session_id: str) -> list[str]:
+    """Return what a session took, and where it had delegates what it took with them. Raises StoreFailed."""
+    own = total(await store.usage.sums(session_id=session_id))
+    delegates, together = await with_delegates(store, session_id)
+    return [told(own), *([told_with(delegates, together)] if delegates else [])]
 
 
 def _cost(one: UsageTotal) -> str:

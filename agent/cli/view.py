@@ -170,11 +170,13 @@ class View:
         self._mid_line = ""
 
 
-def news_of(event: ModelAnswered | DelegateEnded) -> str:
-    """Word in one line what a model beside that of the session decided or did."""
+def news_of(event: ModelAnswered | DelegateEnded, *, idle: bool = False) -> str:
+    """Word in one line what a model beside that of the session decided or did. ``idle``: no run is under way."""
     if isinstance(event, ModelAnswered):
         return model_said(event)
-    return f"the delegate {one_line(event.name, 60)} has ended ({event.ended}); the model reads its answer next"
+    from agent.cli.delegating import ended_words
+
+    return ended_words(event, idle=idle)
 
 
 def model_said(event: ModelAnswered) -> str:

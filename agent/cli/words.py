@@ -24,6 +24,7 @@ AT_ONCE = frozenset(
         "/keys",
         "/theme",
         "/title",
+        "/delegates",
     }
 )
 """Commands that are done while the model works; others wait for their turn."""
@@ -61,6 +62,7 @@ SLASH = {
     "/sessions": "the last sessions, with titles and tags",
     "/resume": "/resume ID continues one; /resume alone lists the last ones",
     "/approvals": "what is granted here and what waits; /approvals revoke ID takes one back",
+    "/delegates": "the delegates that work in the background; /delegates stop ID ends one",
     "/env": "where commands run, and in which folder",
     "/export": "/export [FILE.md|.html|.json] writes the session into a file; --force, over one that is there",
     "/init": "draft an AGENTS.md of this project, or propose a better one; /init WISHES says what matters",

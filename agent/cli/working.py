@@ -20,6 +20,8 @@ _BAR, _SHORT_BAR, _NARROW = 20, 10, 50
 _FIRST, _BETWEEN = 2.0, 5.0
 """Seconds of a call until its progress is told in words, and between two times of that."""
 _STYLES: Mapping[str, str] = {"done": "ok", "failed": "bad", "cancelled": "warn"}
+ENDED = frozenset(_STYLES)
+"""States of a call that has nothing more to do."""
 
 
 def output_lines(content: Json) -> list[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from agent.backends import Location
+    from toolcrib._store import SessionInfo, SessionStore
 
 PARENT = "parent"
 """Key of the session's parent, by its id."""
@@ -22,6 +23,7 @@ IMPORTED = "imported"
 """Key of what a session was imported from: toolcrib, or the other tool's name. A file may say anything: what it says of a
 server, a backend, a folder or a mode is not gone by, until a person resumes the session and it has its own.
 """
+_LEAST_LOOK = 20
 _KEYS = (PARENT, WHY, DEPTH, ORDER)
 
 
@@ -44,6 +46,17 @@ def depth_of(place: Mapping[str, str]) -> int:
 def is_delegate(place: Mapping[str, str]) -> bool:
     """Return True for the session of a delegate."""
     return place.get(WHY) == DELEGATE
+
+
+async def peoples_sessions(sessions: SessionStore, limit: int, **given: Any) -> Sequence[SessionInfo]:
+    """Return what ``sessions.list`` does with these arguments, without delegates' sessions. Raises StoreFailed."""
+    look = max(2 * limit, _LEAST_LOOK)
+    while True:
+        found = await sessions.list(look, **given)
+        own = [one for one in found if not is_delegate(one.place)]
+        if len(own) >= limit or len(found) < look:
+            return own[:limit]
+        look *= 10
 
 
 class Descent(NamedTuple):

@@ -12,7 +12,7 @@ from agent.backends import LOCAL, Location
 from agent.config import state_dir
 from agent.conversation import modes
 from agent.conversation.imported import never_ran
-from agent.conversation.lineage import Descent, depth_of, is_delegate, kept_lineage
+from agent.conversation.lineage import Descent, depth_of, is_delegate, kept_lineage, peoples_sessions
 from agent.conversation.session import Session
 from agent.delegates.delegates import Delegates
 from agent.handlers import TODOS, TodoStore, loop_handlers
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from agent.workspace import Workspace
 
 
-_FIRST_LOOK = 20
 _PROJECT = "project"
 """The key of the project folder in what the store keeps of where a session runs."""
 
@@ -262,13 +261,8 @@ async def _resumable(here: Workspace, info: SessionInfo) -> SessionInfo:
 
 async def _latest(here: Workspace, wanted: Opening, cwd: str | None) -> SessionInfo | None:
     """Return the session of a person's that was used last: nobody means that of a delegate."""
-    limit = _FIRST_LOOK
-    while True:
-        found = await here.store.sessions.list(limit, platform=wanted.platform, user=wanted.user, cwd=cwd)
-        own = next((one for one in found if not is_delegate(one.place)), None)
-        if own is not None or len(found) < limit:
-            return own
-        limit *= 10
+    found = await peoples_sessions(here.store.sessions, 1, platform=wanted.platform, user=wanted.user, cwd=cwd)
+    return next(iter(found), None)
 
 
 def _is_within(folder: str, project: Path) -> bool:

@@ -63,6 +63,11 @@ def is_persons(record: Mapping[str, Any]) -> bool:
     return record.get("role") == "user" and not record.get("source")
 
 
+def speaker(record: Mapping[str, Any]) -> str:
+    """Return the role of whoever said it; ``DELEGATE`` or ``OURS`` for a message to the model that no person wrote."""
+    return str(record.get("source") or record.get("role", ""))
+
+
 def turn_record(
     turn: ProviderTurn,
     *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +89,16 @@ class Delegate:
         self._report = report
         self._does: dict[str, str] = {}
         """What its calls at work do, in a line each, by their ids."""
+        self._last = f"{order.name}: begins"
+
+    @contextlib.contextmanager
+    def waiting(self, why: str) -> Iterator[None]:
+        """Report that it waits, and then again what it did before."""
+        self._report(f"{self.order.name}: {why}", None)
+        try:
+            yield
+        finally:
+            self._report(self._last, None)
 
     async def run(self, child: Session, limits: RunLimits) -> DelegateOutcome:
         """Do the task, or go on with it where an ended process left it. Where this is cancelled, the delegate is stopped and its
@@ -163,7 +173,7 @@ class Delegate:
             self._parent.watch(event)
         elif isinstance(event, ToolStarted) and event.call.fault is None:
             line = f"{self.order.name}: {event.emoji} {event.call.name} {_about(event.call.args)}".rstrip()
-            self._does[event.call.id] = line
+            self._does[event.call.id] = self._last = line
             self._report(line, None)
         elif isinstance(event, ToolProgressed) and (line := self._does.get(event.call_id, "")):
             self._report(f"{line}: {event.message}" if event.message else line, event.share)

@@ -6,14 +6,16 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation import lineage
+from agent.delegates.atwork import BackgroundDelegate
 from agent.delegates.orders import PROMPT, SEARCH, TOOL, Order, allowed_tools, delegate_id, delivered
+from agent.delegates.places import Places
 from agent.delegates.waiting import BACKGROUND, note
 from toolcrib import (
     Denied,
@@ -63,11 +65,12 @@ class Delegates:
         self._depth = depth
         self.alone = alone
         """True where nobody will read a message that comes after the run: then no delegate works in the background."""
+        self.asks_at_once = False
+        """True where a person can be asked between runs too; else a background delegate's questions wait for the next one."""
         self._given = handlers or {}
-        self._slots: asyncio.Semaphore | None = None
-        self._users = 0
+        self._places = Places(here.config.delegates.at_once)
         self._budget: RunBudget | None = None
-        self._background: dict[str, asyncio.Task[None]] = {}
+        self._background: dict[str, BackgroundDelegate] = {}
         self._told: set[str] = set()
         """Delegates in the background whose end this process knows to be delivered."""
         self._closing = False
@@ -79,9 +82,9 @@ class Delegates:
         return {TOOL: self.handle}
 
     @property
-    def at_work(self) -> Sequence[str]:
-        """The ids of the sessions of delegates that work in the background."""
-        return list(self._background)
+    def at_work(self) -> Sequence[BackgroundDelegate]:
+        """Those that work in the background, the first that began first."""
+        return list(self._background.values())
 
     # -- the handler ---------------------------------------------------------------------------------------------
 
@@ -126,6 +129,8 @@ class Delegates:
             if record is not None and record.state == "pending":
                 ticket = stand_in(record.ticket, order.about())
                 return ToolResult.suspended_with(ctx.tool_name, ticket.message, ticket)
+        ended = ProgressStatus.DONE if outcome.ended == "done" else ProgressStatus.FAILED
+        ctx.report_progress(ended, f"{order.name} has ended")
         return ToolResult.success(ctx.tool_name, outcome.data(session_id, order.name, searches=SEARCH in self.session.names))
 
     def _tools_for(self, order: Order) -> list[str]:
@@ -144,7 +149,7 @@ class Delegates:
     async def _run(self, delegate: Delegate, allowance: Allowance) -> DelegateOutcome:
         """Have it work as soon as there is a place for it. Raises as ``open``, and asyncio.CancelledError."""
         session = self.session
-        async with self._slot():
+        async with self._places.taken(partial(self._waiting, delegate, allowance)):
             with self._share() as share:
                 child = await self._open(delegate, allowance)
                 outcome = await delegate.run(child, self._limits(delegate.order, share))
@@ -168,17 +173,15 @@ class Delegates:
         run = self.session.run
         return limits_of(order, self._here.config.delegates, self.session.limits if run is None else run.limits, share)
 
-    @asynccontextmanager
-    async def _slot(self) -> AsyncIterator[None]:
-        """Wait for one of the places. They belong to the event loop of those who use them."""
-        if not self._users or self._slots is None:
-            self._slots = asyncio.Semaphore(self._here.config.delegates.at_once)
-        self._users += 1
+    @contextlib.contextmanager
+    def _waiting(self, delegate: Delegate, allowance: Allowance) -> Iterator[None]:
+        """Wait for a place: that is not the delegate's time."""
+        allowance.stop()
         try:
-            async with self._slots:
+            with delegate.waiting("waits for its place"):
                 yield
         finally:
-            self._users -= 1
+            allowance.go_on()
 
     async def _open(self, delegate: Delegate, allowance: Allowance) -> Session:
         """Open the delegate's session: a new one, or the one that an ended process left. Raises as Crib.open."""
@@ -201,7 +204,7 @@ class Delegates:
             platform=who.platform,
             user=who.user,
             roles=who.roles,
-            asker=None if scope.asker is None else Relay(parent, about, allowance, background=order.background),
+            asker=None if scope.asker is None else Relay(parent, about, allowance, delegate.waiting, background=order.background),
             suspends=scope.suspends,
             named=delegate.id,
             handlers=self._given,
@@ -241,7 +244,7 @@ class Delegates:
         if session_id in self._background:
             return
         task = asyncio.get_running_loop().create_task(self._in_background(session_id, order))
-        self._background[session_id] = task
+        self._background[session_id] = BackgroundDelegate(session_id, order, task)
         self.session.scope.running.add(task)  # an interrupt of the session ends it too
 
     async def _in_background(self, session_id: str, order: Order) -> None:
@@ -265,10 +268,10 @@ class Delegates:
         try:
             outcome = await self._through(delegate, allowance)
         except asyncio.CancelledError:
-            stopped = delegate.outcome is not None or self.session.scope.cancelled or self._closing
-            if not stopped:  # the loop ends: the next process goes on with it
+            told = self.session.scope.cancelled or self._background[session_id].is_stopped
+            if not (told or delegate.outcome is not None or self._closing):  # the loop ends: the next process goes on with it
                 raise
-            if delegate.outcome is not None and delegate.outcome.ended == "parked" and not self.session.scope.cancelled:
+            if delegate.outcome is not None and delegate.outcome.ended == "parked" and not told:
                 return None  # it waits for an answer, and goes on in the next process
             outcome = delegate.outcome or DelegateOutcome("interrupted", problem="it was ended before it began")
         except LeaseLost:  # another process has it, and delivers its end
@@ -306,6 +309,7 @@ class Delegates:
     async def _deliver(self, session_id: str, order: Order, outcome: DelegateOutcome) -> None:
         """Put its end into the parent's inbox, once: the next turn reads it, or the next run."""
         from agent.conversation.answers import topic_of
+        from agent.delegates.budget import tokens_in
         from agent.events import DelegateEnded
 
         said = outcome.clipped(session_id, searches=SEARCH in self.session.names)
@@ -321,7 +325,8 @@ class Delegates:
             _log.error("the end of the delegate %s could not be delivered, and will be later: %s", session_id[:12], error)
             return
         self._told.add(session_id)
-        self.session.watch(DelegateEnded(session_id, order.name, outcome.ended))
+        problem, tokens = self.session.scope.redactor.text(outcome.problem), tokens_in(outcome.usage)
+        self.session.watch(DelegateEnded(session_id, order.name, outcome.ended, problem, outcome.turns, tokens))
         with contextlib.suppress(StoreFailed):  # who looks there next finds that it has ended
             await note(self._here.store.state, self.session.scope, session_id, waits=False)
 
@@ -347,7 +352,7 @@ class Delegates:
                 continue
             self._send_off(session_id, order)
         if self.alone and not self.session.scope.suspends:
-            await asyncio.gather(*self._background.values(), return_exceptions=True)
+            await asyncio.gather(*(one.work for one in self.at_work), return_exceptions=True)
 
     async def settled(self, turn_id: str, calls: Iterable[CallState]) -> None:
         """Look after delegates whose calls come to their end without them. Before the calls' results are kept.
@@ -385,13 +390,11 @@ class Delegates:
     async def close(self) -> None:
         """End those that still work, and return when their ends are delivered. From any event loop."""
         self._closing = True
-        for task in list(self._background.values()):
-            try:
-                task.get_loop().call_soon_threadsafe(task.cancel)
-            except RuntimeError:  # its loop has closed: the next process goes on with it
-                continue
+        for one in self.at_work:
+            with contextlib.suppress(RuntimeError):  # its loop closes just now
+                one.cancel()
         give_up = time.monotonic() + _CLOSE_SECONDS
         while time.monotonic() < give_up:  # they may run in loops of other threads
-            if all(one.get_loop().is_closed() for one in list(self._background.values())):
+            if all(one.is_lost for one in self.at_work):
                 return
             await asyncio.sleep(0.005)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from agent.conversation.answers import record_answer
 from agent.smart import person_behind
@@ -23,15 +24,21 @@ if TYPE_CHECKING:
 ABOUT = "delegate"
 """Parameter of a ticket: the delegate's name and task."""
 _LOOKS = 0.2
+Waiting: TypeAlias = Callable[[str], AbstractContextManager[None]]
 
 
 class Relay:
     """An asker (see CallScope) that has the parent's asker ask, with the delegate's name and task. Nobody there means no.
 
-    A delegate in the background asks while its parent is at work: between its runs nobody expects a question.
+    A delegate in the background asks while its parent is at work; between its runs too where a person sits at the prompt
+    (``Delegates.asks_at_once``), else nobody expects a question then.
     """
 
-    def __init__(self, parent: Session, about: Mapping[str, Json], allowance: Allowance, *, background: bool) -> None:
+    def __init__(
+        self, parent: Session, about: Mapping[str, Json], allowance: Allowance, waiting: Waiting, *, background: bool
+    ) -> None:
+        """``waiting`` is entered while somebody is asked, with what the delegate waits for."""
+        self._waiting = waiting
         self._parent = parent
         self._about = about
         self._allowance = allowance
@@ -40,22 +47,26 @@ class Relay:
     async def __call__(self, ticket: SuspendTicket, ctx: ToolCallContext) -> Answer | None:
         self._allowance.stop()
         try:
-            if self._background and (answer := await self._waited(ticket.id)) is not None:
-                return answer
-            asker = person_behind(self._parent.scope.asker)
-            if asker is None:
-                return None
-            shown = told(ticket, self._about)
-            given = asker(shown, ctx) if is_async_callable(asker) else await in_own_thread(asker, shown, ctx)
-            while inspect.isawaitable(given):
-                given = await given
-            return given
+            with self._waiting("waits for an answer"):
+                return await self._answered(ticket, ctx)
         finally:
             self._allowance.go_on()
 
+    async def _answered(self, ticket: SuspendTicket, ctx: ToolCallContext) -> Answer | None:
+        if self._background and (answer := await self._waited(ticket.id)) is not None:
+            return answer
+        asker = person_behind(self._parent.scope.asker)
+        if asker is None:
+            return None
+        shown = told(ticket, self._about)
+        given = asker(shown, ctx) if is_async_callable(asker) else await in_own_thread(asker, shown, ctx)
+        while inspect.isawaitable(given):
+            given = await given
+        return given
+
     async def _waited(self, ticket_id: str) -> Answer | None:
-        """Wait until the parent is at work; an answer that came from elsewhere meanwhile is returned."""
-        while not self._parent.turnstile.is_taken:
+        """Wait until somebody can be asked; an answer that came from elsewhere meanwhile is returned."""
+        while not (self._parent.delegates.asks_at_once or self._parent.turnstile.is_taken):
             record = await self._parent.store.tickets.get(ticket_id)
             if record is not None and record.answer is not None:
                 return record.answer

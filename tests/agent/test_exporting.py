@@ -45,6 +45,16 @@ def test_markdown_has_what_was_said_and_done() -> None:
     assert "**todo**\n\n```\n{}\n```\n\n```\n(no result was recorded)\n```\n" in text
 
 
+def test_what_a_delegate_said_is_not_the_persons() -> None:
+    records = [
+        {"role": "user", "text": text, "source": source} for text, source in (("Seven.", "delegate"), ("Go on.", "toolcrib"))
+    ]
+    assert export(INFO, records, "markdown").endswith("## A delegate\n\nSeven.\n\n## toolcrib\n\nGo on.\n")
+    page = export(INFO, records, "html")
+    assert '<div class="model"><p class="who">A delegate</p>' in page
+    assert 'class="user"' not in page
+
+
 @given(st.text(alphabet="`ab\n ", max_size=40))
 def test_no_result_ends_its_fence(said: str) -> None:
     records = [

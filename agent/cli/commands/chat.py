@@ -56,7 +56,8 @@ in the chat:
   what does @src/main.py do?       attaches a file, picture or folder; Tab completes its name
   /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /mode [NAME]  /undo [call|redo]  /diff [FILE]
   /keys  /theme [NAME]  /show N  /cost  /memory  /context  /compress  /new  /fork [N]  /init  /sessions  /resume ID
-  /title [TEXT]  /export [FILE]  /approvals [revoke ID]  /env  /quit
+  /title [TEXT]  /export [FILE]  /approvals [revoke ID]  /delegates [stop ID]
+  /env  /quit
   What you type while it works is queued; Alt-S hands it to the model with its next results, Ctrl-C interrupts. A !command waits
   for its turn, too: it has the model's shell. /keys lists the keys.
 
@@ -192,6 +193,7 @@ def _conversation(args: argparse.Namespace, crib: Crib, live: InteractiveChat | 
         args.backend,
         live.confirm if live is not None else None if below is None else below.confirm,
         mode_of(args, crib.config),
+        at_prompt=live is not None,
     )
     shown = (screen,) if live is None else (live.view.screen, live.view)
     conversation = Conversation(opening, choice_of(args), *shown)

@@ -26,7 +26,8 @@ examples:
 
 Tokens are as the servers count them; CACHED is a part of INPUT, REASONING of OUTPUT. COST is by model.prices at the time, in
 their currency; a + behind it says that some turns had no price. SECONDS are those of calls, MEAN is that of one. What a session
-took is forgotten with it (`toolcrib sessions prune`).
+took is forgotten with it (`toolcrib sessions prune`). Delegates have rows of their own by session, and are in all other rows;
+with --session a last line says what that session took with its delegates.
 """
 
 
@@ -60,23 +61,32 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _show(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.cli.escape import one_line
     from agent.cli.render import table
-    from agent.cli.using import spare_of, told, usage_rows
-    from agent.usage import total, totals
+    from agent.cli.stories import descent_of
+    from agent.cli.using import spare_of, told, told_with, usage_rows
+    from agent.conversation.lineage import PARENT, is_delegate
+    from agent.usage import total, totals, with_delegates
 
     session = (await crib.find_session(args.session)).id if args.session else None
     sums = await crib.store.usage.sums(since=args.since, session_id=session)
     found = totals(sums, args.by)
+    titles, parents = {}, {}
+    if args.by == "session":
+        known = [info for one in found if (info := await crib.store.sessions.get(one.name)) is not None]
+        titles = {info.id: f"{one_line(info.title, 40)}{descent_of(info)}" for info in known}
+        parents = {info.id: info.place[PARENT] for info in known if is_delegate(info.place)}
     if args.json:
-        print(json.dumps([one.to_json() for one in found], ensure_ascii=False, indent=2))
+        told_of = [one.to_json() | ({"delegate_of": parents[one.name]} if one.name in parents else {}) for one in found]
+        print(json.dumps(told_of, ensure_ascii=False, indent=2))
         return OK
     if not found:
         print("nothing was used yet" if not args.since and session is None else "nothing was used in that time")
         return OK
-    titles = {}
-    if args.by == "session":
-        known = [await crib.store.sessions.get(one.name) for one in found]
-        titles = {info.id: info.title for info in known if info is not None}
     table(usage_rows(found, args.by, titles), spare=spare_of(args.by), whole=range(1, 7))
     print(f"in all: {told(total(sums))}")
+    if session is not None:
+        delegates, together = await with_delegates(crib.store, session, args.since)
+        if delegates:
+            print(told_with(delegates, together))
     return OK

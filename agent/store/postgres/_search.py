@@ -119,7 +119,7 @@ def _hit(query: Query, session_id: str, title: str, seq: int, body: str, at: flo
     record: Any = load(from_text(body))
     shown = snippet(searched(record), query)
     about = from_text(session_id), from_text(title), seq, str(record["role"]), at, shown.text, shown.marks
-    return SearchHit(*about, from_text(platform), from_text(cwd))
+    return SearchHit(*about, from_text(platform), from_text(cwd), str(record.get("source", "")))
 
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ class MemorySearch:
             if _fits(info, at, message, where) and (score := _score(wanted, words_of(searched(message)))):
                 shown = snippet(searched(message), wanted)
                 about = info.id, info.title, seq, str(message["role"]), at, shown.text, shown.marks
-                found.append((score, SearchHit(*about, info.platform, info.cwd)))
+                found.append((score, SearchHit(*about, info.platform, info.cwd, str(message.get("source", "")))))
         if order == "best":
             found.sort(key=lambda one: -one[0])
         return [hit for _, hit in found[offset : offset + limit]]

@@ -306,7 +306,7 @@ def _hit(
     record = load_message(body)
     shown = snippet(searched(record), query)
     about = plain(session_id), plain(title), seq, str(record["role"]), at, shown.text, shown.marks
-    return SearchHit(*about, plain(platform), plain(cwd))
+    return SearchHit(*about, plain(platform), plain(cwd), str(record.get("source", "")))
 
 
 if TYPE_CHECKING:

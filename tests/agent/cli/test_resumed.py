@@ -54,6 +54,15 @@ def test_the_last_turns_are_shown_and_how_many_stand_above(run: Any, tmp_path: P
     ]
 
 
+def test_a_session_of_another_folder_names_it(run: Any, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    there, here = stored(other, exchange(0)), stored(tmp_path, exchange(1))
+    shown = run("chat", "--provider", "manual", stdin=f"/resume {there[:12]}\n/resume {here[:12]}\n".encode()).err
+    assert shown.count(f"it works in {other}, not in {tmp_path}\n") == 1
+    assert shown.count("it works in") == 1
+
+
 def test_a_short_session_is_shown_whole(run: Any, tmp_path: Path) -> None:
     stored(tmp_path, exchange(0))
     assert "above" not in run("chat", "--continue", "--provider", "manual").err

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from agent.cli.delegating import used
 from agent.cli.view import news_of
 from agent.models import ModelChoice
 from agent.run import Agent, assemble
+from tests.agent.delegates.conftest import configured
 from toolcrib import Answer, SuspendTicket, ToolCallContext
 from toolcrib.testing import ChatServer
 
@@ -102,7 +104,10 @@ def test_closing_the_session_ends_it_and_that_is_told(tmp_path: Path, task_serve
                 await agent.aask("And?")
                 assert "has ended (interrupted)" in server.said("go")[2]
                 assert [(event.name, event.ended) for event in events] == [("sleep", "interrupted")]
-                assert news_of(events[0]) == "the delegate sleep has ended (interrupted); the model reads its answer next"
+                about = f"the delegate sleep ({events[0].session_id[:12]}) has ended: stopped; {used(events[0].turns, 0)}; "
+                about += "the model reads its answer"
+                assert news_of(events[0]) == f"{about} next"
+                assert news_of(events[0], idle=True) == f"{about} with your next message"
                 assert len(server.talks["sleep"]) == 1, "it is told once, and does not begin again"
 
     asyncio.run(main())
@@ -220,8 +225,8 @@ def test_who_does_not_stay_waits_for_what_was_left(tmp_path: Path, task_server: 
                 await again.ask("And?")
                 assert "Seven." in server.said("go")[2]
                 await again.close()
-                for task in list(session.delegates._background.values()):
-                    task.cancel()
+                for one in session.delegates.at_work:
+                    one.work.cancel()
                 session.delegates._background.clear()
                 await session.close()
 
@@ -237,5 +242,25 @@ def test_a_session_that_nobody_continues_waits_for_it(tmp_path: Path, task_serve
                 await session.ask("go")
                 assert json.loads(server.results("go")[0])["answer"] == "Seven."
                 await session.close()
+
+    asyncio.run(main())
+
+
+def test_one_is_stopped_by_itself_also_before_it_began(tmp_path: Path, task_server: Any) -> None:
+    async def main() -> None:
+        calls = ChatServer.calls(order("sleep", name="first"), order("wait", name="second"))
+        with task_server(
+            {"go": [calls, DONE], **{task: [ChatServer.text("late", delay=60)] for task in ("sleep", "wait")}}
+        ) as server:
+            settings = configured(tmp_path, "delegates: {at_once: 1}\n")
+            async with Agent(model="m", base_url=server.base_url, project_dir=tmp_path, config=settings) as agent:
+                await agent.aask("go")
+                await until(lambda: server.talks["sleep"] or server.talks["wait"])
+                assert len(agent.session.delegates.at_work) == 2
+                for one in sorted(agent.session.delegates.at_work, key=lambda one: len(server.talks[one.task])):
+                    one.stop()
+                    await until(lambda one=one: one not in agent.session.delegates.at_work)
+                assert ["has ended (interrupted)" in text for text in await messages(agent)] == [True, True]
+                assert not agent.session.scope.cancelled
 
     asyncio.run(main())

@@ -368,7 +368,7 @@ def test_what_it_does_is_shown_while_it_works(tmp_path: Path, task_server: Any) 
         session.link.choice = ModelChoice("m", server.base_url)
         run_async(session.ask("go"))
         session.close_sync()
-    assert [(event.message_id, event.activity_type) for event in shown] == [("c1", "tool-call-progress")]
+    assert [(event.message_id, event.activity_type) for event in shown] == [("c1", "tool-call-progress")] * 2
     assert "looker: " in str(shown[0].content["message"])
     assert str(shown[0].content["message"]).endswith("search_files needle")
 
@@ -429,3 +429,11 @@ def test_an_answer_in_the_background_is_never_the_persons_word(start: Start) -> 
     info = run_async(agent.crib.find_session(agent.session.id))
     assert run_async(fork(agent.crib.store, info, 2)).messages == 2
     assert any(line.startswith("  — delegate: Your delegate") for line in exchanges(records))
+
+
+def test_its_seconds_do_not_run_while_it_waits_for_its_place(start: Start) -> None:
+    calls = [("delegate_task", {"task": f"t{number}.", "seconds": 2}) for number in range(2)]
+    slow = {f"t{number}.": [ChatServer.text("done in time", delay=1.5)] for number in range(2)}
+    agent, server = start({"go": [ChatServer.calls(*calls), DONE], **slow}, config="delegates: {at_once: 1}\n")
+    assert agent.ask("go").text == "done"
+    assert [json.loads(text)["ended"] for text in server.results("go")] == ["done", "done"]

@@ -45,6 +45,12 @@ async def test_words_are_found_wherever_they_stand(store: Store) -> None:
     assert await found(store, "noth") == []
 
 
+async def test_a_hit_says_whose_message_it_is(store: Store) -> None:
+    await say(store, "a", "count to seven")
+    await store.sessions.append("a", {"role": "user", "text": "It is seven.", "source": "delegate"})
+    assert [hit.source for hit in await store.search.find("seven")] == ["delegate", ""]
+
+
 async def test_what_was_called_and_what_came_of_it_is_found(store: Store) -> None:
     await say(store, "a", "count")
     await store.sessions.append_many("a", [{"role": "assistant", "text": "", "calls": [CALL]}, RESULTS])

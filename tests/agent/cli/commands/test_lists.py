@@ -114,3 +114,10 @@ def test_old_sessions_are_forgotten_when_a_person_says_so(run: Any) -> None:
     assert "(Those of `toolcrib call`, which are in no list, are counted too.)" in refused.err
     assert run("sessions", "prune", "--older-than", "0s", "--yes").out == "forgotten: 1 session\n"
     assert json.loads(run("sessions", "prune", "--older-than", "0s", "--json").out) == {"forgotten": 0}
+
+
+def test_without_depth_nobody_has_delegates(run: Any, config: Any) -> None:
+    config("delegates: {max_depth: 0}\n")
+    found = {one["name"]: one for one in json.loads(run("tools", "--json").out)}
+    assert not found["delegate_task"]["granted"]
+    assert found["delegate_task"]["reason"] == "switched off in the configuration (delegates.max_depth is 0)"

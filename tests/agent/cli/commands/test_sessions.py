@@ -11,6 +11,7 @@ import pytest
 from agent.below import BELOW, marks_of
 from agent.cli.drafts import KeptDraft
 from agent.config import state_dir
+from agent.conversation.lineage import DELEGATE, PARENT, WHY
 from agent.run import assemble
 from agent.undo import contents_path
 from toolcrib._store import Lease
@@ -177,3 +178,23 @@ def test_below_a_session_it_refuses(run: Any, talked: dict[str, str], monkeypatc
     done = run("sessions", action, *([] if action == "list" else [talked["first"]]))
     assert (done.code, done.out) == (2, "")
     assert f"stored sessions (toolcrib sessions {action}) is a person's to do" in done.err
+
+
+def test_lists_leave_delegates_out_unless_asked(run: Any) -> None:
+    async def fill() -> None:
+        with assemble() as crib:
+            below = {"name": "local", "target": "local", PARENT: "aaaa" * 4, WHY: DELEGATE}
+            for name, place in (("aaaa", {}), *((name, below) for name in ("bbbb", "cccc"))):
+                await crib.store.sessions.create(name * 4, platform="cli", user="", cwd="", place=place)
+                await crib.store.sessions.append(name * 4, {"role": "user", "text": f"hello from {name}"})
+
+    run_async(fill())
+    listed = run("sessions", "--limit", "2").out.splitlines()[1:]
+    assert [line.split()[0] for line in listed] == ["aaaaaaaaaaaa"]
+    assert [info["id"] for info in json.loads(run("sessions", "--json").out)] == ["aaaa" * 4]
+    every = run("sessions", "--all").out.splitlines()[1:]
+    assert ["(delegate of aaaaaaaaaaaa)" in line for line in every] == [True, True, False]
+    chat = run("chat", "--provider", "manual", stdin=b"/sessions\n/resume bbbb\n")
+    assert "aaaaaaaaaaaa" in chat.out
+    assert "bbbbbbbbbbbb" not in chat.out
+    assert "session bbbbbbbbbbbb (delegate of aaaaaaaaaaaa), 1 message: hello from bbbb" in chat.err

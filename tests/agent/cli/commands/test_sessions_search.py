@@ -36,6 +36,17 @@ def test_messages_are_found_by_their_words(run: Any) -> None:
     assert [(hit["session_id"], hit["marks"]) for hit in hits] == [("bbbb" * 4, [[4, 8]])]
 
 
+def test_what_a_delegate_said_is_not_the_persons(run: Any) -> None:
+    async def fill() -> None:
+        with assemble() as crib:
+            await crib.store.sessions.create("aaaa" * 4, platform="cli", user="", cwd="/a")
+            await crib.store.sessions.append("aaaa" * 4, {"role": "user", "text": "It is seven.", "source": "delegate"})
+
+    asyncio.run(fill())
+    assert run("sessions", "search", "seven").out.splitlines()[1] == "     0 delegate: It is seven."
+    assert "\n0 delegate:\n  It is seven.\n" in run("sessions", "show", "aaaa").out
+
+
 def test_what_cannot_be_searched_for_is_said(run: Any) -> None:
     assert "say what for: toolcrib sessions search WORD" in run("sessions", "search").err
     assert "there is no word to search for in '?!'" in run("sessions", "search", "?!").err

@@ -99,3 +99,19 @@ def test_columns_are_left_out_rather_than_numbers_cut(used: Any, monkeypatch: py
     heading, *rows = used("approvals", "history").out.splitlines()
     assert heading.split() == ["WHEN", "DECISION", "WHAT"]
     assert any(line.endswith("echo hi") for line in rows)
+
+
+def test_what_delegates_took_is_told(run: Any, config: Callable[[str], Path]) -> None:
+    config("model: {prices: {input: 100, output: 1000}}\n")
+    calls = ChatServer.calls(("delegate_task", {"task": "count the files"}))
+    with ChatServer(calls, ChatServer.text("Seven."), ChatServer.text("It says seven.")) as server:
+        lines = b"go on\n/cost\n"
+        done = run("chat", "--base-url", server.base_url, "--model", "test-model", stdin=lines)
+    own, both = done.out.splitlines()[-2:]
+    assert own == "2 turns, 1 call; 20 tokens in, 10 out; cost 0.0120"
+    assert both == "with its delegate: 3 turns, 1 call; 30 tokens in, 15 out; cost 0.0180"
+    delegate, parent = sorted(totals(run, "--by", "session"), key=lambda one: one["turns"])
+    assert delegate["delegate_of"] == parent["name"]
+    assert "delegate_of" not in parent
+    assert f"count the files (delegate of {parent['name'][:12]})" in run("usage", "--by", "session").out
+    assert run("usage", "--session", parent["name"]).out.splitlines()[-2:] == [f"in all: {own}", both]

@@ -1,0 +1,34 @@
+"""Places at which a session's delegates work: so many at once, the others wait."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
+
+
+class Places:
+    """``count`` places. They belong to the event loop of those who use them."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._slots: asyncio.Semaphore | None = None
+        self._users = 0
+
+    @asynccontextmanager
+    async def taken(self, waiting: Callable[[], AbstractContextManager[None]]) -> AsyncIterator[None]:
+        """Wait for a place, and hold it; ``waiting`` is entered where none is free."""
+        if not self._users or self._slots is None:
+            self._slots = asyncio.Semaphore(self._count)
+        self._users += 1
+        slots = self._slots
+        try:
+            with waiting() if slots.locked() else contextlib.nullcontext():
+                await slots.acquire()
+            try:
+                yield
+            finally:
+                slots.release()
+        finally:
+            self._users -= 1
