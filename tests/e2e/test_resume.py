@@ -91,8 +91,8 @@ def test_a_long_session_shows_its_end_and_can_be_read_whole(sit_down: Any, serve
     assert "> user 397\n  assistant 397\n> user 398" in screen
     assert "user 396" not in screen
     person.types("/show all")
-    person.sees(r"^user:\n  user 399$")
-    assert "  user 399\n\nassistant:\n  assistant 399\n>" in person.at_prompt()
+    person.sees(r"^798 user:\n  user 399$")
+    assert "  user 399\n\n799 assistant:\n  assistant 399\n>" in person.at_prompt()
 
 
 @pytest.mark.parametrize("columns", [40, 100])

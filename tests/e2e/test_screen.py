@@ -127,8 +127,7 @@ def test_alt_and_a_letter_answer_no_question(talking: Any, server: ChatServer, p
     talking.sees(CHOICES)
     assert "Alt-S" not in talking.sees(r"Ctrl-C says no and interrupts")
     talking.process.send("\x1bs\x18\x13\x1bo\r")
-    talking.sees(CHOICES)
-    talking.process.send("d")
+    talking.chooses("d")
     talking.sees(r"why not")
     talking.types("no")
     talking.sees(r"^Kept\.$")
@@ -199,7 +198,7 @@ def test_history_is_searched(talking: Any, server: ChatServer) -> None:
 
 def test_completions_are_offered(talking: Any) -> None:
     talking.process.send("/s\t\t")
-    screen = talking.sees(r"^  /sessions  the last sessions$")
+    screen = talking.sees(r"^  /sessions  the last sessions, with titles and tags$")
     assert "  /show  " in screen
 
 
