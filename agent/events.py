@@ -72,7 +72,7 @@ class ToolProgressed:
 
 @dataclass(frozen=True, slots=True)
 class ToolActivity:
-    """What a call shows as ``activity``, whole and with its changes applied: it takes the place of what it showed as that before.
+    """Content that a call shows as ``activity``, whole and with its changes applied: it takes the place of what was shown before.
 
     A few times a second at most. ``content`` is JSON of at most 2,000 values and 256 Ki characters.
     """

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Shown:
-    """What a call reports as one activity."""
+    """Activity that a call reports."""
 
     __slots__ = ("content", "is_new", "reports")
 

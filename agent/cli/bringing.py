@@ -96,7 +96,7 @@ async def _from_tool(crib: Crib, tool: ForeignHistory, paths: Sequence[Path], do
 
 
 class _Done:
-    """What came of an import."""
+    """Outcome of an import."""
 
     def __init__(self, *, dry: bool) -> None:
         self.dry = dry

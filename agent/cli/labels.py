@@ -1,4 +1,4 @@
-"""What a person calls a session: its title and its tags."""
+"""Labels of a session, by which a person knows it: its title and its tags."""
 
 from __future__ import annotations
 

@@ -59,9 +59,9 @@ class _Running:
         self.output: list[str] = []
         self.progress: ToolProgressed | None = None
         self.ended: float | None = None
-        """When it reported its end; a call that runs beside others is finished with them."""
+        """Time at which it reported its end; a call that runs beside others is finished with them."""
         self.shows: dict[str, Json] = {}
-        """Its other activities, by their names."""
+        """Other activities of the call, by their names."""
         self.differs: str | None = None
 
     def seconds(self, now: float) -> float:

@@ -93,7 +93,7 @@ def _value(value: Any) -> str:
 
 
 class Spoken:
-    """How far calls are, told in words to those who read lines: of a call that takes its time, and then every few seconds."""
+    """Progress of calls in words, for those who read lines: of a call that takes its time, and then every few seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

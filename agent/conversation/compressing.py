@@ -48,7 +48,7 @@ class Compression:
     usage: Mapping[str, int]
     cost: float
     problem: str = ""
-    """Why no model wrote the summary, and how messages began stands in its place."""
+    """Reason why no model wrote the summary, and how messages began stands in its place."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ class ModelLink:
         self.windows: dict[tuple[str, str], int] = {}
         """Tokens that models read, by base_url and name, as far as this session was told them."""
         self.learned: dict[tuple[str, str], int] = {}
-        """The same by refusals, where nobody told; the sessions of a workspace share it."""
+        """Size of the window by refusals, where nobody told; the sessions of a workspace share it."""
         self.name = ""
         """The model's name; "" where a person types the calls, or before it was first opened."""
 

@@ -28,7 +28,7 @@ from tools.dispatch.faces import as_json, failed, images_of
 
 Record = dict[str, Any]
 DELEGATE, OURS = "delegate", "toolcrib"
-"""Who else says something to the model: a delegate in the background whose answer comes, and toolcrib itself."""
+"""Sources of messages that are no person's: a delegate in the background whose answer comes, and toolcrib itself."""
 _PAGE = 64
 """Number of records that are read at once."""
 

@@ -1,4 +1,4 @@
-"""One delegate: a session of its own, driven from its task to its outcome, or as far as a question lets it."""
+"""A delegate: a session of its own, driven from its task to its outcome, or as far as a question lets it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ID_CHARS, _ARGS_CHARS = 12, 100
 
 @dataclass(frozen=True, slots=True)
 class DelegateOutcome:
-    """What came of a delegate. ``ended`` is a RunResult's reason, ``time``, or the kind of the error that is the ``problem``.
+    """Outcome of a delegate. ``ended`` is a RunResult's reason, ``time``, or the kind of the error that is the ``problem``.
 
     ``place`` is that of its answer in its session. ``tickets`` are those that it waits for.
     """
@@ -83,12 +83,12 @@ class Delegate:
         self.id = session_id
         self.order = order
         self.outcome: DelegateOutcome | None = None
-        """What came of it, once it has ended; also where its end was awaited in vain."""
+        """Outcome of its work, once it has ended; also where its end was awaited in vain."""
         self._allowance = allowance
         self._parent = parent
         self._report = report
         self._does: dict[str, str] = {}
-        """What its calls at work do, in a line each, by their ids."""
+        """Doings of its calls at work, in a line each, by their ids."""
         self._last = f"{order.name}: begins"
 
     @contextlib.contextmanager

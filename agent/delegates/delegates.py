@@ -83,7 +83,7 @@ class Delegates:
 
     @property
     def at_work(self) -> Sequence[BackgroundDelegate]:
-        """Those that work in the background, the first that began first."""
+        """Delegates that work in the background, the first that began first."""
         return list(self._background.values())
 
     # -- the handler ---------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What Claude Code remembers: a file of JSON lines for each session, ``~/.claude/projects/FOLDER/SESSION.jsonl``.
+"""Sessions of Claude Code: a file of JSON lines for each session, ``~/.claude/projects/FOLDER/SESSION.jsonl``.
 
 Where the files are, and ``CLAUDE_CONFIG_DIR``, is documented (https://code.claude.com/docs/en/sessions); the lines are called
 internal there, and may change with each release. What stands in them is taken from descriptions by others:

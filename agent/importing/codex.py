@@ -1,4 +1,4 @@
-"""What Codex remembers: a file of JSON lines for each session, ``~/.codex/sessions/YYYY/MM/DD/rollout-TIME-ID.jsonl``.
+"""Sessions of Codex: a file of JSON lines for each session, ``~/.codex/sessions/YYYY/MM/DD/rollout-TIME-ID.jsonl``.
 
 The lines are ``RolloutLine`` of the public sources, in which Codex reads them itself:
 

@@ -1,4 +1,4 @@
-"""What the Hermes agent remembers: ``~/.hermes/state.db``, a SQLite file with the tables ``sessions`` and ``messages``.
+"""Sessions of the Hermes agent: ``~/.hermes/state.db``, a SQLite file with the tables ``sessions`` and ``messages``.
 
 They are as the public sources make them, of which each release has added columns; those that are missing are done without:
 

@@ -15,7 +15,7 @@ from toolcrib._store import Fence, SessionInfo, Store
 from tools.redact import Redactor
 
 Fate: TypeAlias = Literal["new", "more", "known", "differs", "busy"]
-"""What becomes of a session: it comes; what was said since comes; it is there already; it is there and has other messages, and is
+"""Fate of a session: it comes; what was said since comes; it is there already; it is there and has other messages, and is
 left as it is; another process is at work on it.
 """
 _LEASE_SECONDS = 30.0

@@ -22,7 +22,7 @@ _HOW = "`toolcrib sessions export ID -o FILE.json` makes one; of another tool, s
 
 
 class _MisfitError(Exception):
-    """What is wrong, and where in the file."""
+    """Fault of a file: what is wrong, and where."""
 
 
 def read_export(path: Path) -> tuple[SessionInfo, list[dict[str, Any]]]:

@@ -20,7 +20,7 @@ _AHEAD = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class ImportFault:
-    """What could not be read. ``place`` is the line, from 1, or the number of a row; 0 for the whole file."""
+    """Part that could not be read. ``place`` is the line, from 1, or the number of a row; 0 for the whole file."""
 
     path: Path
     place: int
@@ -47,12 +47,12 @@ class ForeignSession:
 
     @property
     def began(self) -> float:
-        """When the first thing was said."""
+        """Time at which the first thing was said."""
         return min(filter(None, self.times), default=0.0)
 
     @property
     def ended(self) -> float:
-        """When the last thing was said."""
+        """Time at which the last thing was said."""
         return max(self.times, default=0.0)
 
 

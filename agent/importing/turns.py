@@ -39,7 +39,7 @@ class _Said:
 
 
 class Turns:
-    """What was said so far. Results may come late, twice, or never; every call gets one, right behind its reply."""
+    """Words said so far. Results may come late, twice, or never; every call gets one, right behind its reply."""
 
     def __init__(self) -> None:
         self._said: list[_Said] = []
@@ -77,7 +77,7 @@ class Turns:
         return True
 
     def end_reply(self) -> None:
-        """What comes next is of another reply, also where calls of the last one have no results."""
+        """Begin another reply: what comes next is of it, also where calls of the last one have no results."""
         self._answered = True
 
     @property

@@ -1,4 +1,4 @@
-"""What a text looks like: letters that a reader takes for Latin ones as these, without accents, styles, marks and entities."""
+"""Skeletons of texts: letters that a reader takes for Latin ones as these, without accents, styles, marks and entities."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _SIGNS = frozenset("ΓΔΘΛΞΠΣΦΨΩβδεθλμπφψω")
 _NEUTRAL = frozenset(
     {"MICRO", "FEMININE", "MASCULINE", "MODIFIER", "OHM", "ANGSTROM", "KELVIN", "DEGREE", "SCRIPT", "DOUBLE-STRUCK"}
 )
-"""How names of letters begin that belong to no script: units, raised letters, signs of mathematics."""
+"""Beginnings of the names of letters that belong to no script: units, raised letters, signs of mathematics."""
 _LATIN = frozenset({"LATIN", "FULLWIDTH", "MATHEMATICAL"})
 _FORMULA = 3
 

@@ -106,9 +106,9 @@ class CallScope:
     policy: object | None = None
     """The tools.approval.policy.Policy that the approval gate goes by; None for the gate's own."""
     states: StateStore = field(default_factory=MemoryStates)
-    """Where the state is kept."""
+    """Store of the state."""
     artifacts: ArtifactStore | None = None
-    """Where results that are too large are kept; None: in files of the spill folder, as long as the scope."""
+    """Store of results that are too large; None: in files of the spill folder, as long as the scope."""
     profile: str = ""
     """The profile of the configuration, as the state knows it."""
     dispatcher: CallRunner | None = None

@@ -1,4 +1,4 @@
-"""What programs that list files go through: where they begin, and which names may be among what they print or pass on."""
+"""Walks of programs that list files: where they begin, and which names may be among what they print or pass on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Filter(NamedTuple):
 
 
 Choices = Sequence[Sequence[Filter]]
-"""What is found fits all filters of one of them; without filters that is anything."""
+"""Filters: what is found fits all of one of them; without filters that is anything."""
 ANYTHING: Choices = ((),)
 
 

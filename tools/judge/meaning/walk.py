@@ -71,7 +71,7 @@ class WalkLimits:
 
     @property
     def is_long(self) -> bool:
-        """Whether so much of it was followed that the rest is judged for all ways through it at once."""
+        """True where so much of it was followed that the rest is judged for all ways through it at once."""
         return self.steps > _LONG
 
     def is_long_since(self, step: int) -> bool:
