@@ -40,7 +40,10 @@ def test_nothing_beside_it_is_allowed(does: Any, tmp_path: Path) -> None:
     assert does("src", "--allow", RULE).code == 4
     assert (tmp_path / "src").exists()
     assert does("build", "--allow", RULE, command="rm -rf build && rm -rf src").code == 4
-    assert does("build", "--allow", RULE, command="cd .. && rm -rf build *").code == 4
+    assert does("build", "--allow", RULE, command="cd src && rm -rf build *").code == 4
+    refused = does("build", "--allow", RULE, command="cd .. && rm -rf build *")  # toolcrib's own state is in there
+    assert "(rule self.settings: rm -rf build *)" in refused.err
+    assert (tmp_path / "build").exists()
 
 
 def test_what_is_asked_every_time_or_refused_is_not_allowed(does: Any) -> None:
