@@ -61,7 +61,8 @@ def main() -> None:
 
     count, file = int(sys.argv[1]), Path(sys.argv[2])
     times: list[float] = []
-    session = SimpleNamespace(id="bench", backend=SimpleNamespace(name="local"), mode=SimpleNamespace(now="default"))
+    backend, mode, delegates = SimpleNamespace(name="local"), SimpleNamespace(now="default"), SimpleNamespace(at_work=())
+    session = SimpleNamespace(id="bench", backend=backend, mode=mode, delegates=delegates)
     nothing: dict[str, Any] = {"cost": None, "reader": None, "beside": [], "images": []}
     conversation: Any = SimpleNamespace(session=session, model="m", interrupt=lambda: None, **nothing)
 
