@@ -8,6 +8,8 @@ from typing import Any, TextIO
 QUIET = 0.7
 """Seconds without a key after which the next one is meant for the prompt that is shown."""
 PASTED = "pasted"
+_EARLY_END = "c-@"
+"""Ctrl-D that was pressed right before keys were read one by one: Linux then gives a NUL in its place."""
 _NAMES = {"c-m": "enter", "c-j": "enter", "left": "left", "right": "right", "up": "up", "down": "down"}
 
 
@@ -58,5 +60,5 @@ class SingleKeys:
 def _raise_where_it_ends(keys: list[str]) -> None:
     if "c-c" in keys:
         raise KeyboardInterrupt
-    if "c-d" in keys:
+    if "c-d" in keys or _EARLY_END in keys:
         raise EOFError

@@ -84,3 +84,10 @@ def test_ctrl_c_and_ctrl_d_count_at_any_time(
             await pressed(terminal, typed, quiet=quiet)
 
     asyncio.run(ends())
+
+
+def test_the_end_of_input_right_before_keys_are_read_counts(terminal: tuple[int, TextIO]) -> None:
+    """Ctrl-D that came while the terminal still read lines."""
+    os.write(terminal[0], b"\x04")
+    with pytest.raises(EOFError):
+        asyncio.run(pressed(terminal))
