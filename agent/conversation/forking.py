@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.conversation.compressed import ROLE, taken_over
-from agent.conversation.imported import never_ran
-from agent.conversation.lineage import FORK, IMPORTED, PARENT, WHY, without_lineage
+from agent.conversation.lineage import FORK, IMPORTED, PARENT, WHY, never_ran, without_lineage
 from agent.conversation.remembered import give_state
 from agent.conversation.transcript import Record, Transcript, is_persons
 from toolcrib import ToolcribError

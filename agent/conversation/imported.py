@@ -6,17 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from agent.conversation.lineage import IMPORTED, PARENT, WHY
+from agent.conversation.lineage import IMPORTED, PARENT, WHY, never_ran
 
 _NATIVE, _WAS_NATIVE = "native", "was_native"
 """The key of what a wire takes back as it was, in records; of one that was imported no wire takes it."""
 _WAS = "was"
 """The key of what an exported file said of these, as JSON; it goes once the session has its own."""
-
-
-def never_ran(place: Mapping[str, str]) -> bool:
-    """Return whether a session was imported, and nothing of it ran here yet."""
-    return IMPORTED in place and "name" not in place
 
 
 def imported_place(source: str, place: Mapping[str, str], via: Mapping[str, str]) -> Mapping[str, str]:

@@ -59,6 +59,11 @@ async def peoples_sessions(sessions: SessionStore, limit: int, **given: Any) -> 
         look *= 10
 
 
+def never_ran(place: Mapping[str, str]) -> bool:
+    """Return whether a session was imported, and nothing of it ran here yet."""
+    return IMPORTED in place and "name" not in place
+
+
 class Descent(NamedTuple):
     """What a delegate's session has of its parent's: the tools that it may call, where it runs, and the model that is asked.
 

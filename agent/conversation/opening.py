@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Any
 from agent.backends import LOCAL, Location
 from agent.config import state_dir
 from agent.conversation import modes
-from agent.conversation.imported import never_ran
-from agent.conversation.lineage import Descent, depth_of, is_delegate, kept_lineage, peoples_sessions
+from agent.conversation.lineage import Descent, depth_of, is_delegate, kept_lineage, never_ran, peoples_sessions
 from agent.conversation.session import Session
 from agent.delegates.delegates import Delegates
 from agent.handlers import TODOS, TodoStore, loop_handlers
-from agent.memory.handler import MemoryKeeper
 from agent.reports import Reports
-from agent.searching import SessionSearch
 from agent.store._owner import new_owner
 from toolcrib import EventSink, Principal, RunIdentity, ToolCallContext, ToolcribError, ToolResult
 from toolcrib._dataclass import dataclass
@@ -136,11 +133,13 @@ def _recalling(
     folder = None if location.backend.is_remote else location.start
 
     def memory(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
+        from agent.memory.handler import MemoryKeeper
 
         most = here.config.memory.max_chars
         return MemoryKeeper(session_id, folder, here.project_dir, most, session().scope.redactor.text).handle(args, ctx)
 
     async def search(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
+        from agent.searching import SessionSearch
 
         who, transcript = ctx.run_identity.principal, session().transcript if session().model else None
         return await SessionSearch(store, session_id, who, location.start, transcript).handle(args, ctx)

@@ -19,7 +19,7 @@ from agent.conversation.partial import INTERRUPTED, UNREACHABLE, PartialReply
 from agent.conversation.room import ContextRoom
 from agent.conversation.state import CallState, RunState
 from agent.conversation.transcript import OURS, Record, begun_since, results_record, source_of, turn_record, user_record
-from agent.delegates.budget import charge, charged
+from agent.delegates.orders import TOOL
 from agent.events import ImageMade, TicketOpened, ToolFinished, ToolStarted, TurnFinished, TurnStarted
 from agent.providers.abilities import prices_of, steer
 from toolcrib import (
@@ -167,7 +167,10 @@ class Steps:
         ]
         taken = [item.id for item in steering]
         for item in steering:
-            state = charge(state, item.options)
+            if source_of(item):
+                from agent.delegates.budget import charge
+
+                state = charge(state, item.options)
         state = await self._keep(state.next(items=(*state.items, *taken)), records, taken=taken)
         for item, shown in zip(steering, images, strict=True):
             self._session.tell_model(item.text, shown)
@@ -285,7 +288,7 @@ class Steps:
         scope, provider_turn = self._session.scope, self._turn
         await self._session.delegates.settled(state.turn_id, state.batch)
         record = results_record(executed, {} if scope.state is self._told_state else scope.state)
-        after, fault = _progress([one.call for one in state.batch], executed, charged(state, executed))
+        after, fault = _progress([one.call for one in state.batch], executed, _charged(state, executed))
         if scope.cancelled:
             after = after.ended("interrupted", state.text)
         elif any(one.end_run for one in executed):
@@ -318,6 +321,15 @@ def _state_of(one: BatchCall) -> CallState:
     if one.executed is not None:
         return CallState(one.executed.call, one.executed.status, (), one.executed.end_run)
     return CallState(one.call, ToolCallStatus.SUSPENDED if one.tickets else ToolCallStatus.NEW, tuple(one.tickets))
+
+
+def _charged(state: RunState, executed: Sequence[ExecutedCall]) -> RunState:
+    """Return the run with what delegates of these calls used."""
+    if all(one.call.name != TOOL for one in executed):
+        return state
+    from agent.delegates.budget import charged
+
+    return charged(state, executed)
 
 
 def _progress(calls: Sequence[ToolCall], executed: Sequence[ExecutedCall], state: RunState) -> tuple[RunState, RunError | None]:
