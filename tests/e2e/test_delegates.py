@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -15,17 +16,20 @@ pytestmark = pytest.mark.e2e
 
 
 class TalkServer(ChatServer):
-    """Answers each conversation by its own script, by how its first message begins."""
+    """Answers each conversation by its own script, by how its first message begins. Those in ``held`` wait for their event."""
 
     def __init__(self, **scripts: list[Response]) -> None:
         super().__init__()
         self.scripts = scripts
         self.talks: dict[str, list[Any]] = {key: [] for key in scripts}
+        self.held: dict[str, threading.Event] = {}
 
     def _posted(self, path: str, headers: dict[str, str], sent: Any) -> Response:
         first = next(str(one["content"]) for one in sent["messages"] if one["role"] == "user")
         key = first.split()[0]
         self.talks[key].append(sent)
+        if key in self.held:
+            self.held[key].wait(60)
         return self.scripts[key].pop(0)
 
 
@@ -40,7 +44,7 @@ def chats(sit_down: Any, server: ChatServer) -> Any:
     return person
 
 
-def test_a_delegate_asks_the_person_of_the_chat_of_the_chat(sit_down: Any, project: Path) -> None:
+def test_a_delegate_asks_the_person_of_the_chat(sit_down: Any, project: Path) -> None:
     (project / "build").mkdir()
     order = ("delegate_task", {"task": "tidy up the folder", "name": "tidier"})
     replies = [
@@ -71,14 +75,17 @@ def test_who_waits_and_who_has_ended_do_not_look_busy(sit_down: Any, config: Any
     calls = [("delegate_task", {"task": f"{name} it", "name": name}) for name in ("count", "ask", "wait")]
     scripts = {
         "go": [ChatServer.calls(*calls), ChatServer.text("All is done.")],
-        "count": [ChatServer.text("Seven.", delay=2)],
+        "count": [ChatServer.text("Seven.")],
         "ask": [ChatServer.calls(("clarify", {"question": "Which?"})), ChatServer.text("It is asked.")],
-        "wait": [ChatServer.text("late", delay=1)],
+        "wait": [ChatServer.text("late")],
     }
     with TalkServer(**scripts) as server:
+        server.held = {"count": threading.Event(), "wait": threading.Event()}
         person = chats(sit_down, server)
         person.types("go")
-        person.sees(r"wait: waits for its place")
+        person.sees(r"(count|ask|wait): waits for its place")  # whoever came last
+        for event in server.held.values():
+            event.set()
         person.sees(r"ask: waits for an answer")
         person.sees(r"^· .*works on count.*\n +done: count has ended")
         time.sleep(1)
