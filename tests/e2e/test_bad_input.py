@@ -121,7 +121,8 @@ def test_the_whole_output_can_be_read_in_the_same_session() -> None:
             path = said["truncated"]["output"]["full_output"]
             assert session.call("read_file", {"path": path, "offset": 5, "limit": 1}).result.data["content"] == "0123456789"
             found = session.call("search_files", {"path": path, "pattern": "the end"})
-            assert found.result.data["matches"][0]["text"] == "the end"
+            (match,) = found.result.data["matches"]
+            assert (match["text"], match["line"]) == ("the end", 909_092), "every line before it is there"
         finally:
             session.close_sync()
 
