@@ -1,4 +1,4 @@
-"""What the group "delegate" measures in a process of its own: python -m benchmarks._delegate_child URL ROUNDS"""
+"""Process in which the group "delegate" measures: python -m benchmarks._delegate_child URL ROUNDS"""
 
 from __future__ import annotations
 

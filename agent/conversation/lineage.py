@@ -65,7 +65,7 @@ def never_ran(place: Mapping[str, str]) -> bool:
 
 
 class Descent(NamedTuple):
-    """What a delegate's session has of its parent's: the tools that it may call, where it runs, and the model that is asked.
+    """Inheritance of a delegate's session: the tools that it may call, where it runs, and the model that is asked.
 
     ``place`` are its entries of lineage.
     """

@@ -54,7 +54,7 @@ class Opening:
     choice: ModelChoice | None = None
     mode: str = ""
     descent: Descent | None = None
-    """What a delegate's session has of its parent's; None for a session of a person's."""
+    """Inheritance of a delegate's session from its parent's; None for a session of a person's."""
 
     @property
     def principal(self) -> Principal:

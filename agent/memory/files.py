@@ -47,7 +47,7 @@ def remembers(principal: Principal) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MemoryFile:
-    """One document. ``title`` is what a new one begins with."""
+    """A document of notes. ``title`` is what a new one begins with."""
 
     target: str
     path: Path

@@ -65,7 +65,7 @@ class PostgresStates:
 
 
 class _Meanwhile(Exception):
-    """One of the values has another version."""
+    """A value has another version than the one that was to be replaced."""
 
 
 def _value(name: str, value: str, version: int) -> tuple[str, StateValue]:
