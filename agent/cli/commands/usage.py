@@ -65,7 +65,7 @@ async def _show(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.render import table
     from agent.cli.stories import descent_of
     from agent.cli.using import spare_of, told, told_with, usage_rows
-    from agent.conversation.lineage import PARENT, is_delegate
+    from agent.conversation.lineage import is_delegate
     from agent.usage import total, totals, with_delegates
 
     session = (await crib.find_session(args.session)).id if args.session else None
@@ -75,7 +75,7 @@ async def _show(crib: Crib, args: argparse.Namespace) -> int:
     if args.by == "session":
         known = [info for one in found if (info := await crib.store.sessions.get(one.name)) is not None]
         titles = {info.id: f"{one_line(info.title, 40)}{descent_of(info)}" for info in known}
-        parents = {info.id: info.place[PARENT] for info in known if is_delegate(info.place)}
+        parents = {info.id: info.parent for info in known if is_delegate(info)}
     if args.json:
         told_of = [one.to_json() | ({"delegate_of": parents[one.name]} if one.name in parents else {}) for one in found]
         print(json.dumps(told_of, ensure_ascii=False, indent=2))

@@ -18,7 +18,10 @@ from toolcrib._types import Json
 if TYPE_CHECKING:
     from agent.store.postgres._pool import Connection
 
-_SELECT = 'SELECT id, title, platform, "user", model, cwd, created_at, updated_at, messages, place, host, via, tags FROM sessions'
+_SELECT = (
+    'SELECT id, title, platform, "user", model, cwd, created_at, updated_at, messages, place, host, via, tags,'
+    " parent_id, why FROM sessions"
+)
 _AT_ONCE = 256
 """Rows that are read before they are decoded: few, since each stands in memory twice meanwhile."""
 
@@ -33,8 +36,9 @@ SAY = (
 )
 
 _ADD = (
-    'added AS (INSERT INTO sessions (id, platform, "user", model, cwd, title, place, via, tags, created_at, updated_at, spoken,'  # noqa: S608 - ours
-    " messages) VALUES (%(session)s, %(platform)s, %(user)s, %(model)s, %(cwd)s, %(title)s, %(place)s, %(via)s, %(tags)s,"
+    'added AS (INSERT INTO sessions (id, platform, "user", model, cwd, title, parent_id, why, place, via, tags, created_at,'  # noqa: S608 - ours
+    " updated_at, spoken, messages) VALUES (%(session)s, %(platform)s, %(user)s, %(model)s, %(cwd)s, %(title)s, %(parent)s,"
+    " %(why)s, %(place)s, %(via)s, %(tags)s,"
     " %(created)s, %(updated)s, %(spoken)s, %(count)s) ON CONFLICT (id) DO NOTHING RETURNING row),"
     " said AS (INSERT INTO messages (session, seq, body, at)"
     " SELECT added.row, one.number - 1, one.body, one.at::float8 FROM added,"
@@ -79,11 +83,13 @@ class PostgresSessions:
         cwd: str = "",
         place: Mapping[str, str] = MappingProxyType({}),
         via: Mapping[str, str] = MappingProxyType({}),
+        parent: str = "",
+        why: str = "",
     ) -> None:
         await self._database.write(
             self._fence,
-            'INSERT INTO sessions (id, platform, "user", model, cwd, place, via, created_at, updated_at)'  # noqa: S608 - NOW is ours
-            " SELECT %(id)s, %(platform)s, %(user)s, %(model)s, %(cwd)s, %(place)s, %(via)s, at, at"
+            'INSERT INTO sessions (id, platform, "user", model, cwd, place, via, parent_id, why, created_at, updated_at)'  # noqa: S608 - NOW is ours
+            " SELECT %(id)s, %(platform)s, %(user)s, %(model)s, %(cwd)s, %(place)s, %(via)s, %(parent)s, %(why)s, at, at"
             f" FROM (SELECT {NOW} AS at) AS now ON CONFLICT (id) DO NOTHING RETURNING row",
             {
                 **self._database.now(),
@@ -94,6 +100,8 @@ class PostgresSessions:
                 "cwd": to_text(cwd),
                 "place": json.dumps(dict(place)),
                 "via": json.dumps(dict(via)),
+                "parent": to_text(parent),
+                "why": to_text(why),
             },
         )
 
@@ -140,6 +148,7 @@ class PostgresSessions:
         title, spoken = first_title(messages)
         at = times_of(info, times, len(messages))
         names = {"title": info.title or title, "platform": info.platform, "user": info.user, "model": info.model, "cwd": info.cwd}
+        names |= {"parent": info.parent, "why": info.why}
         values: dict[str, Value] = {
             **{name: to_text(value) for name, value in {**names, "session": info.id}.items()},
             "place": json.dumps(dict(info.place)),
@@ -216,19 +225,27 @@ class PostgresSessions:
         user: str | None = None,
         cwd: str | None = None,
         tags: Iterable[str] = (),
+        delegates: bool = True,
     ) -> Sequence[SessionInfo]:
         given = {"platform": platform, "user": user, "cwd": cwd}
         wanted: dict[str, Value] = {column: to_text(value) for column, value in given.items() if value is not None}
         where = "".join(f' AND "{column}" = %({column})s' for column in wanted)
         for number, tag in enumerate(tags):
             where, wanted[f"tag{number}"] = f"{where} AND strpos(tags, %(tag{number})s) > 0", tag_in(tag)
+        where += "" if delegates else " AND why <> 'delegate'"
         sql = f"{_SELECT} WHERE spoken{where} ORDER BY updated_at DESC, row DESC LIMIT %(limit)s"
         return await self._database.records(_info, sql, {**wanted, "limit": limit})
 
+    async def children(self, session_id: str) -> Sequence[SessionInfo]:
+        sql = f"{_SELECT} WHERE parent_id = %(parent)s AND parent_id <> '' ORDER BY row"
+        return await self._database.records(_info, sql, {"parent": to_text(session_id)})
+
 
 def _info(*columns: Any) -> SessionInfo:
-    *names, created_at, updated_at, messages, place, host, via, tags = columns
+    *names, created_at, updated_at, messages, place, host, via, tags, parent, why = columns
     session_id, title, platform, user, model, cwd = map(from_text, names)
     times = created_at, updated_at, messages
     where = json.loads(place), from_text(host), json.loads(via)
-    return SessionInfo(session_id, title, platform, user, model, cwd, *times, *where, tuple(json.loads(tags)))
+    return SessionInfo(
+        session_id, title, platform, user, model, cwd, *times, *where, tuple(json.loads(tags)), from_text(parent), why
+    )
