@@ -7,3 +7,5 @@ UPDATE sessions SET
     place = json_remove(place, '$.parent', '$.why')
   WHERE CASE WHEN json_valid(place) THEN coalesce(json_extract(place, '$.parent'), json_extract(place, '$.imported')) END NOT NULL;
 CREATE INDEX sessions_by_parent ON sessions (parent_id) WHERE parent_id <> '';
+
+-- From here on calls and their results may be packed too: see _packing.py.
