@@ -1,7 +1,7 @@
-"""Messages, calls and their results in the store, made small: most of what a record holds stands in it twice, and much of the rest in every record.
+"""Records in the store, made small: messages, calls and their results.
 
-A packed record is raw deflate behind one byte that says by which dictionary. No JSON begins with such a byte, so that records
-that an older toolcrib wrote are read as they are.
+Most of what one holds stands in it twice, and much of the rest in every one. A packed record is raw deflate behind one byte that
+says by which dictionary. No JSON begins with such a byte, so that records that an older toolcrib wrote are read as they are.
 """
 
 from __future__ import annotations
