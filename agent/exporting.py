@@ -16,6 +16,7 @@ from agent.config import state_dir
 from agent.conversation.compressed import ROLE as COMPRESSED
 from agent.conversation.compressed import compression_words
 from agent.conversation.imported import exported_place, exported_record
+from agent.conversation.lineage import IMPORT
 from agent.conversation.transcript import DELEGATE, OURS, speaker
 from agent.providers._history import whole
 from toolcrib import ToolcribError
@@ -66,6 +67,7 @@ def export(info: SessionInfo, records: Sequence[Mapping[str, Any]], form: Format
 def _json(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> str:
     place, via = exported_place(info.place, info.via)
     session = {**asdict(info), "place": dict(place), "via": dict(via), "host": "", "tags": list(info.tags)}
+    session["why"] = "" if info.why == IMPORT else info.why
     kept = [exported_record(record) for record in records]
     return json.dumps({"v": VERSION, "session": session, "records": kept}, ensure_ascii=False, indent=2)
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from agent.conversation.lineage import PARENT
 from agent.conversation.transcript import speaker
 from toolcrib import InvalidArguments, Principal, ToolCallContext, ToolcribError, ToolResult
 from toolcrib._dataclass import dataclass
@@ -139,7 +138,7 @@ class SessionSearch:
     def _may_see(self, info: SessionInfo) -> bool:
         named = bool(self.principal.user) or self.principal.is_local
         theirs = Principal(info.platform, info.user).key == self.principal.key
-        own = self.session_id in (info.id, info.place.get(PARENT))
+        own = self.session_id in (info.id, info.parent)
         return own or (named and theirs)
 
     def _shown(self, hit: SearchHit, near: Sequence[Mapping[str, Any]]) -> dict[str, Json]:

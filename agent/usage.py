@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from toolcrib._dataclass import dataclass
@@ -87,24 +87,53 @@ def total(sums: Sequence[UsageSum]) -> UsageTotal:
     return made
 
 
-async def delegates_of(store: Store, session_id: str) -> list[str]:
-    """Return the ids of the sessions of a session's delegates, and of theirs, as far as they are stored. Raises StoreFailed."""
-    from agent.delegates.orders import TOOL, delegate_id
+@dataclass(slots=True)
+class SessionUsage:
+    """Total of a session of a person's with its delegates, theirs included: ``below`` is what these took of it."""
 
-    found: list[str] = []
-    for record in await store.sessions.messages(session_id):
-        for call in record.get("calls") or ():
-            below = delegate_id(session_id, str(record.get("turn", "")), call["id"]) if call["name"] == TOOL else ""
-            if below and await store.sessions.get(below) is not None:
-                found += [below, *await delegates_of(store, below)]
-    return found
+    whole: UsageTotal
+    below: UsageTotal
+    delegates: set[str] = field(default_factory=set)
+    """Ids of their sessions."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON: the total, and where it had delegates their number and their part."""
+        below = {key: value for key, value in self.below.to_json().items() if key != "name"}
+        return self.whole.to_json() | ({"delegates": {"sessions": len(self.delegates), **below}} if self.delegates else {})
 
 
-async def with_delegates(store: Store, session_id: str, since: float = 0.0) -> tuple[int, UsageTotal]:
-    """Return how many delegates a session had, and the total of it with them. Raises StoreFailed."""
-    ids = await delegates_of(store, session_id)
-    sums = [one for name in (session_id, *ids) for one in await store.usage.sums(since=since, session_id=name)]
-    return len(ids), total(sums)
+async def by_session(store: Store, sums: Sequence[UsageSum]) -> list[SessionUsage]:
+    """Return what sessions took, the oldest first. A delegate counts for the session of a person's that it worked for, as long as
+    that is stored. Raises StoreFailed.
+    """
+    from agent.conversation.answers import persons_session
+
+    above = {name: await persons_session(store, name) for name in dict.fromkeys(one.session_id for one in sums)}
+    found: dict[str, SessionUsage] = {}
+    for one in sums:
+        name = above[one.session_id]
+        usage = found.setdefault(name, SessionUsage(UsageTotal(name), UsageTotal(name)))
+        usage.whole.add(one)
+        if one.session_id != name:
+            usage.below.add(one)
+            usage.delegates.add(one.session_id)
+    return list(found.values())
+
+
+async def sums_of(store: Store, session_id: str, since: float = 0.0) -> list[UsageSum]:
+    """Return the store's sums of a session and of its delegates, and theirs. Raises StoreFailed."""
+    from agent.conversation.lineage import is_delegate
+
+    names = [session_id]
+    for name in names:
+        names += [info.id for info in await store.sessions.children(name) if is_delegate(info) and info.id not in names]
+    return [one for name in names for one in await store.usage.sums(since=since, session_id=name)]
+
+
+def of_session(session_id: str, sums: Sequence[UsageSum]) -> SessionUsage:
+    """Return what a session took, by what ``sums_of`` gives."""
+    below = [one for one in sums if one.session_id != session_id]
+    return SessionUsage(replace(total(sums), name=session_id), total(below), {one.session_id for one in below})
 
 
 def _model(one: UsageSum) -> str:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import random
 import statistics
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from agent.store.sqlite import SqliteStore
 from benchmarks.core import CannotMeasureError, Figure
+from toolcrib import ToolCall, ToolCallStatus, ToolResult
 from toolcrib._search import SearchFilter, SearchOrder
 
 SHORT, LONG = 150, 880
@@ -69,7 +72,32 @@ def figures(folder: Path, number: int, *, million: int) -> list[Figure]:
     worst = max(sizes, key=lambda size: size[0] / size[1])
     against = f"their text; with the search index; the worse of messages of {SHORT} and of {LONG} bytes"
     opened = _ratio("start", short.opened, short.opened_empty, 1.1, f"an empty store; {number:,} messages")
-    return [Figure("store.size", worst[0] / 2**20, "MiB", worst[1] / 2**20, 2.5, "ratio", against), opened, *found]
+    size = Figure("store.size", worst[0] / 2**20, "MiB", worst[1] / 2**20, 2.5, "ratio", against)
+    return [size, _size_of_calls(folder / "calls", max(number // 50, 100)), opened, *found]
+
+
+def _size_of_calls(path: Path, number: int) -> Figure:
+    """The size of a store of calls that read files, each with what it gave, for the person and for the model."""
+    path.mkdir()
+    total = 0
+    with asyncio.Runner() as runner, contextlib.closing(SqliteStore(path / "store.db")) as store:
+        for place, text in enumerate(_Texts(LONG).texts(number)):
+            total += runner.run(_read_file(store, f"s{place // _EACH}", f"call_{place}", text))
+    kept = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
+    against = f"their text: {number:,} calls that read {LONG} bytes each; arguments and what was read, once"
+    return Figure("store.size_calls", kept / 2**20, "MiB", total / 2**20, 2.5, "ratio", against)
+
+
+async def _read_file(store: SqliteStore, session: str, call_id: str, text: str) -> int:
+    """Keep a call as the dispatcher does. Return the bytes of text."""
+    named = f"src/{call_id}.txt"
+    lines = [text[at : at + 80] for at in range(0, len(text), 80)]
+    shown = "\n".join(f"{number}|{line}" for number, line in enumerate(lines, 1))
+    data = {"path": f"/work/{named}", "content": "\n".join(lines), "first_line": 1, "last_line": len(lines), "encoding": "utf-8"}
+    result = replace(ToolResult.success("read_file", data), views={"model": f"{named}: lines 1-{len(lines)}\n{shown}"})
+    await store.ledger.open(ToolCall(call_id, "read_file", {"path": named}), session, ToolCallStatus.RUNNING, turn=f"{session}/1")
+    await store.ledger.finish(session, call_id, ToolCallStatus.SUCCEEDED, result)
+    return len("\n".join(lines).encode()) + len(named)
 
 
 class _Measured:

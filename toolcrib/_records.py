@@ -94,7 +94,8 @@ class SessionInfo:
     session's environment: its ``name`` and ``target``, and more that it needs to continue there; empty where unknown. ``host``
     names the lease of the process that wants to continue its parked run; "" for none. ``via`` is what is asked for replies: its
     ``provider``, ``model``, ``base_url`` and ``key_env``; empty where none was chosen yet, or a person types the calls. ``tags``
-    are a person's words for it.
+    are a person's words for it. ``parent`` is the id of the session that it comes from, "" for none; ``why`` is ``fork``,
+    ``delegate`` (of the parent's) or ``import`` (from a file), "" for one that somebody began here.
     """
 
     id: str
@@ -110,6 +111,8 @@ class SessionInfo:
     host: str = ""
     via: Mapping[str, str] = field(default_factory=dict)
     tags: Sequence[str] = ()
+    parent: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,10 @@ class SessionStore(Protocol):
         cwd: str = "",
         place: Mapping[str, str] = NO_ENTRIES,
         via: Mapping[str, str] = NO_ENTRIES,
+        parent: str = "",
+        why: str = "",
     ) -> None:
-        """Creating a session again leaves it as it is."""
+        """Creating a session again leaves it as it is. ``parent`` and ``why`` stay for good."""
         ...
 
     async def update(
@@ -88,8 +90,13 @@ class SessionStore(Protocol):
         user: str | None = None,
         cwd: str | None = None,
         tags: Iterable[str] = (),
+        delegates: bool = True,
     ) -> Sequence[SessionInfo]:
         """Return sessions in which a user said something, the last used first; the arguments that are given must match. Of
-        ``tags`` a session has each.
+        ``tags`` a session has each. Without ``delegates`` those of delegates are left out.
         """
+        ...
+
+    async def children(self, session_id: str) -> Sequence[SessionInfo]:
+        """Return the sessions that come from this one, the first one first: see SessionInfo.parent. None for an unknown one."""
         ...

@@ -32,11 +32,10 @@ def offers_of(chat: Conversation) -> Mapping[str, Offers]:
 
     async def sessions() -> Iterable[tuple[str, str]]:
         from agent.cli.stories import ID_CHARS, ago
-        from agent.conversation.lineage import peoples_sessions
 
         now = time.time()
         try:
-            found = await peoples_sessions(chat.opening.crib.store.sessions, _SESSIONS)
+            found = await chat.opening.crib.store.sessions.list(_SESSIONS, delegates=False)
         except StoreFailed:
             return ()
         return [(one.id[:ID_CHARS], f"{ago(one.updated_at, now)}, {one_line(one.title, _TITLE)}") for one in found]

@@ -11,7 +11,7 @@ from agent.cli.escape import one_line, tame
 from agent.cli.stories import ID_CHARS, heading
 from agent.conversation.compressed import ROLE as COMPRESSED
 from agent.conversation.compressed import compression_words
-from agent.conversation.lineage import IMPORTED, PARENT, is_delegate
+from agent.conversation.lineage import IMPORTED, is_delegate
 from agent.providers._history import whole
 from toolcrib import ExecutedCall, ToolResult
 from toolcrib._store import AuditEntry, CallRecord, SessionInfo, Store
@@ -32,7 +32,7 @@ async def _taken_over(store: Store, info: SessionInfo) -> Mapping[str, tuple[str
     """Return calls of the sessions that this one is a fork of: by id the session and the last such call, the nearest first."""
     found: dict[str, tuple[str, CallRecord]] = {}
     seen, here = {info.id}, info
-    while not is_delegate(here.place) and (parent := here.place.get(PARENT, "")) and parent not in seen:
+    while not is_delegate(here) and (parent := here.parent) and parent not in seen:
         seen.add(parent)
         calls = {one.call.id: one for one in await store.ledger.calls(parent) if one.opened_at <= here.created_at}
         found = {call_id: (parent, one) for call_id, one in calls.items()} | found

@@ -167,10 +167,9 @@ async def show_sessions(chat: Conversation, rest: str) -> None:
 
     from agent.cli.render import table
     from agent.cli.stories import SPARE, session_rows
-    from agent.conversation.lineage import peoples_sessions
 
     refuse_below_session(chat, "looking into stored sessions")
-    found = await peoples_sessions(chat.opening.crib.store.sessions, 10)
+    found = await chat.opening.crib.store.sessions.list(10, delegates=False)
     if found:
         table(session_rows(found, time.time()), spare=SPARE, width=chat.screen.width)
     chat.screen.note("type /resume ID to continue one" if found else "nothing was said in any session yet")

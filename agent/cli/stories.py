@@ -15,7 +15,6 @@ from agent.cli.images import recorded_labels
 from agent.cli.render import short_args
 from agent.conversation.compressed import ROLE as COMPRESSED
 from agent.conversation.compressed import compression_words
-from agent.conversation.lineage import PARENT, WHY
 from agent.conversation.transcript import speaker
 from agent.providers._history import whole
 from toolcrib import ToolCall, ToolCallStatus
@@ -50,8 +49,7 @@ def marks_of(tags: Sequence[str]) -> str:
 
 def descent_of(info: SessionInfo) -> str:
     """Say which session it comes from, and why; "" for one that somebody began."""
-    parent = info.place.get(PARENT, "")
-    return tame(f" ({info.place.get(WHY, 'fork')} of {parent[:ID_CHARS]})") if parent else ""
+    return tame(f" ({info.why or 'fork'} of {info.parent[:ID_CHARS]})") if info.parent else ""
 
 
 def ago(then: float, now: float) -> str:

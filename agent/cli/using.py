@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent.cli.escape import one_line
 from agent.cli.stories import ID_CHARS
-from agent.usage import By, UsageTotal, total, with_delegates
+from agent.usage import By, SessionUsage, UsageTotal, of_session, sums_of
 
 if TYPE_CHECKING:
     from toolcrib._store import Store
@@ -18,17 +18,36 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _NAME = 40
 
 
-def usage_rows(found: Sequence[UsageTotal], by: By, titles: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """Return the rows of a table, with its heading and a bar behind each; ``titles`` are those of sessions, by id."""
+def usage_rows(found: Sequence[UsageTotal], by: By) -> list[tuple[str, ...]]:
+    """Return the rows of a table, with its heading and a bar behind each."""
+    return _rows([(one_line(one.name, _NAME), one, "") for one in found], by)
+
+
+def session_rows(found: Sequence[SessionUsage], titles: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """Return the rows of sessions likewise, below each the part of its delegates; ``titles`` are theirs by id."""
+    rows: list[tuple[str, UsageTotal, str]] = []
+    for one in found:
+        name = one.whole.name
+        rows.append((name[:ID_CHARS], one.whole, one_line(titles.get(name, ""), 2 * _NAME)))
+        if one.delegates:
+            rows.append((f"  {_part(one)}", one.below, ""))
+    return _rows(rows, "session")
+
+
+def _part(one: SessionUsage) -> str:
+    count = len(one.delegates)
+    return f"of which {count} delegate{'' if count == 1 else 's'}"
+
+
+def _rows(found: Sequence[tuple[str, UsageTotal, str]], by: By) -> list[tuple[str, ...]]:
     columns = _TOOL if by == "tool" else _TOKENS
     size: Callable[[UsageTotal], float] = (lambda one: one.calls) if by == "tool" else (lambda one: one.tokens)
-    most = max(map(size, found), default=0.0)
+    most = max((size(one) for _, one, _ in found), default=0.0)
     rows = [(by.upper(), *columns, "")]
-    for one in found:
-        name = one.name[:ID_CHARS] if by == "session" else one_line(one.name, _NAME)
+    for name, one, title in found:
         bar = _bar(size(one), most)
         if by == "session":
-            bar = f"{bar:<{_BAR}}  {one_line(titles.get(one.name, ''), 2 * _NAME)}"
+            bar = f"{bar:<{_BAR}}  {title}".rstrip()
         rows.append((name, *(show(one) for show in columns.values()), bar))
     widths = [max(len(row[place]) for row in rows) for place in range(1, len(columns) + 1)]
     return [(row[0], *(cell.rjust(width) for cell, width in zip(row[1:-1], widths, strict=True)), row[-1]) for row in rows]
@@ -48,16 +67,14 @@ def told(one: UsageTotal) -> str:
     return f"{turns}, {calls}; {one.input:,} tokens in{cached}, {one.output:,} out{thought}; {cost}"
 
 
-def told_with(delegates: int, one: UsageTotal) -> str:
-    """Return the total of a session with its delegates in a line of its own."""
-    return f"with {'its delegate' if delegates == 1 else f'its {delegates} delegates'}: {told(one)}"
+def told_parts(one: SessionUsage) -> list[str]:
+    """Return what a session took with its delegates, and where it had some what these took of it."""
+    return [told(one.whole), *([f"{_part(one)}: {told(one.below)}"] if one.delegates else [])]
 
 
 async def lines_of(store: Store, session_id: str) -> list[str]:
-    """Return what a session took, and where it had delegates what it took with them. Raises StoreFailed."""
-    own = total(await store.usage.sums(session_id=session_id))
-    delegates, together = await with_delegates(store, session_id)
-    return [told(own), *([told_with(delegates, together)] if delegates else [])]
+    """Return ``told_parts`` of a session. Raises StoreFailed."""
+    return told_parts(of_session(session_id, await sums_of(store, session_id)))
 
 
 def _cost(one: UsageTotal) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from agent.conversation.lineage import PARENT, is_delegate
+from agent.conversation.lineage import is_delegate
 from toolcrib import Answer, Denied, NotFound, Principal
 from toolcrib._store import Settled, Store, TicketRecord
 from tools.dispatch.answers import settle_answer
@@ -71,7 +71,7 @@ async def persons_session(store: Store, session_id: str) -> str:
     while session_id not in seen:
         seen.add(session_id)
         info = await store.sessions.get(session_id)
-        parent = "" if info is None or not is_delegate(info.place) else info.place.get(PARENT, "")
+        parent = "" if info is None or not is_delegate(info) else info.parent
         if not parent or await store.sessions.get(parent) is None:
             break
         session_id = parent

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.conversation.compressed import ROLE, taken_over
-from agent.conversation.lineage import FORK, IMPORTED, PARENT, WHY, never_ran, without_lineage
+from agent.conversation.lineage import FORK, IMPORTED, never_ran, without_lineage
 from agent.conversation.remembered import give_state
 from agent.conversation.transcript import Record, Transcript, is_persons
 from toolcrib import ToolcribError
@@ -53,10 +53,9 @@ async def fork(
     taken = _counted(records, count) if count is not None else records if at is not None else _fitting(records, window)
     session_id = secrets.token_hex(16)
     runs = {IMPORTED: info.place[IMPORTED]} if never_ran(info.place) else info.place
-    place = {**without_lineage(runs), PARENT: info.id, WHY: FORK}
-    await store.sessions.create(
-        session_id, platform=info.platform, user=info.user, model=info.model, cwd=info.cwd, place=place, via=info.via
-    )
+    about = {"platform": info.platform, "user": info.user, "model": info.model, "cwd": info.cwd}
+    descent = {"parent": info.id, "why": FORK}
+    await store.sessions.create(session_id, **about, place=without_lineage(runs), via=info.via, **descent)
     await store.sessions.append_many(session_id, [_copy(record) for record in taken])
     await store.artifacts.share(info.id, session_id)
     await give_state(store, session_id, next((record["state"] for record in reversed(records) if "state" in record), {}))

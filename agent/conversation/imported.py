@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from agent.conversation.lineage import IMPORTED, PARENT, WHY, never_ran
+from agent.conversation.lineage import DELEGATE, FORK, IMPORT, IMPORTED, never_ran
 
 _NATIVE, _WAS_NATIVE = "native", "was_native"
 """The key of what a wire takes back as it was, in records; of one that was imported no wire takes it."""
@@ -17,8 +17,12 @@ _WAS = "was"
 def imported_place(source: str, place: Mapping[str, str], via: Mapping[str, str]) -> Mapping[str, str]:
     """Return ``SessionInfo.place`` of a session that was imported from ``source``, whose file had this place and this via."""
     said = {_WAS: json.dumps({"place": dict(place), "via": dict(via)})} if place or via else {}
-    parent = {key: place[key] for key in (PARENT, WHY) if key in place}
-    return {**parent, IMPORTED: source, **said}
+    return {IMPORTED: source, **said}
+
+
+def imported_lineage(parent: str, why: str) -> tuple[str, str]:
+    """Return ``SessionInfo.parent`` and ``why`` of a session that was imported, whose file said these."""
+    return (parent, why) if parent and why in (FORK, DELEGATE) else ("", IMPORT)
 
 
 def exported_place(place: Mapping[str, str], via: Mapping[str, str]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

@@ -1,34 +1,30 @@
-"""Lineage of a session: which one it comes from and why, or which file, in what the store keeps of where and how it runs."""
+"""Lineage of a session: what the store says of which one it comes from and why, and what a delegate's takes on from it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from agent.backends import Location
-    from toolcrib._store import SessionInfo, SessionStore
+    from toolcrib._store import SessionInfo
 
-PARENT = "parent"
-"""Key of the session's parent, by its id."""
-WHY = "why"
-"""Key of the reason for which it was begun: ``DELEGATE`` or ``FORK``."""
+DELEGATE, FORK, IMPORT = "delegate", "fork", "import"
+"""Values of ``SessionInfo.why``."""
 DEPTH = "depth"
-"""Key of the number of delegates above it, itself included."""
+"""Key, in ``SessionInfo.place``, of the number of delegates above it, itself included."""
 ORDER = "order"
 """Key of a delegate's task, as agent.delegates.orders writes it."""
 
-DELEGATE, FORK = "delegate", "fork"
 IMPORTED = "imported"
 """Key of what a session was imported from: toolcrib, or the other tool's name. A file may say anything: what it says of a
 server, a backend, a folder or a mode is not gone by, until a person resumes the session and it has its own.
 """
-_LEAST_LOOK = 20
-_KEYS = (PARENT, WHY, DEPTH, ORDER)
+_KEYS = (DEPTH, ORDER)
 
 
 def kept_lineage(place: Mapping[str, str]) -> dict[str, str]:
-    """Return the entries of ``SessionInfo.place`` that say where the session comes from."""
+    """Return the entries of ``SessionInfo.place`` that say what the session was begun with."""
     return {key: place[key] for key in (*_KEYS, IMPORTED) if key in place}
 
 
@@ -43,20 +39,9 @@ def depth_of(place: Mapping[str, str]) -> int:
     return int(text) if text.isascii() and text.isdecimal() else 1_000_000
 
 
-def is_delegate(place: Mapping[str, str]) -> bool:
+def is_delegate(info: SessionInfo) -> bool:
     """Return True for the session of a delegate."""
-    return place.get(WHY) == DELEGATE
-
-
-async def peoples_sessions(sessions: SessionStore, limit: int, **given: Any) -> Sequence[SessionInfo]:
-    """Return what ``sessions.list`` does with these arguments, without delegates' sessions. Raises StoreFailed."""
-    look = max(2 * limit, _LEAST_LOOK)
-    while True:
-        found = await sessions.list(look, **given)
-        own = [one for one in found if not is_delegate(one.place)]
-        if len(own) >= limit or len(found) < look:
-            return own[:limit]
-        look *= 10
+    return info.why == DELEGATE
 
 
 def never_ran(place: Mapping[str, str]) -> bool:
@@ -67,10 +52,11 @@ def never_ran(place: Mapping[str, str]) -> bool:
 class Descent(NamedTuple):
     """Inheritance of a delegate's session: the tools that it may call, where it runs, and the model that is asked.
 
-    ``place`` are its entries of lineage.
+    ``parent`` is the id of the session whose delegate it is, ``place`` the entries that it begins with.
     """
 
     names: Sequence[str]
     location: Location
+    parent: str
     place: Mapping[str, str]
     via: Mapping[str, str]

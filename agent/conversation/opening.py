@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agent.backends import LOCAL, Location
 from agent.config import state_dir
 from agent.conversation import modes
-from agent.conversation.lineage import Descent, depth_of, is_delegate, kept_lineage, never_ran, peoples_sessions
+from agent.conversation.lineage import DELEGATE, Descent, depth_of, is_delegate, kept_lineage, never_ran
 from agent.conversation.session import Session
 from agent.delegates.delegates import Delegates
 from agent.handlers import TODOS, TodoStore, loop_handlers
@@ -152,7 +152,8 @@ async def _create(here: Workspace, wanted: Opening, session: Session, location: 
     via = _asked(here, wanted)
     platform, user, model = wanted.platform, wanted.user, via.get("model", "")
     create = session.store.sessions.create
-    await create(session.id, platform=platform, user=user, model=model, cwd=location.start, place=place, via=via)
+    descent = {} if wanted.descent is None else {"parent": wanted.descent.parent, "why": DELEGATE}
+    await create(session.id, platform=platform, user=user, model=model, cwd=location.start, place=place, via=via, **descent)
 
 
 def _names(here: Workspace, wanted: Opening, place: Mapping[str, str]) -> list[str]:
@@ -245,7 +246,7 @@ async def _stored(here: Workspace, wanted: Opening) -> SessionInfo | None:
 
 async def _resumable(here: Workspace, info: SessionInfo) -> SessionInfo:
     """Return the session. Raises ToolcribError for a delegate's that is at work: its parent alone says what it may do."""
-    if not is_delegate(info.place) or await here.store.runs.current(info.id) is None:
+    if not is_delegate(info) or await here.store.runs.current(info.id) is None:
         return info
     from agent.conversation.answers import persons_session
 
@@ -260,7 +261,7 @@ async def _resumable(here: Workspace, info: SessionInfo) -> SessionInfo:
 
 async def _latest(here: Workspace, wanted: Opening, cwd: str | None) -> SessionInfo | None:
     """Return the session of a person's that was used last: nobody means that of a delegate."""
-    found = await peoples_sessions(here.store.sessions, 1, platform=wanted.platform, user=wanted.user, cwd=cwd)
+    found = await here.store.sessions.list(1, platform=wanted.platform, user=wanted.user, cwd=cwd, delegates=False)
     return next(iter(found), None)
 
 

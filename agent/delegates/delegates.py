@@ -194,8 +194,6 @@ class Delegates:
         scope, who = parent.scope, order.principal
         about = order.about()
         place = {
-            lineage.PARENT: parent.id,
-            lineage.WHY: lineage.DELEGATE,
             lineage.DEPTH: str(self._depth + 1),
             lineage.ORDER: order.to_text(),
         }
@@ -213,6 +211,7 @@ class Delegates:
             descent=lineage.Descent(
                 self._tools_for(order),
                 folder_of(self._location, parent.scope.opened, self._here.project_dir),
+                parent.id,
                 place,
                 {} if known is None else known.via,
             ),
@@ -341,7 +340,7 @@ class Delegates:
             if session_id in self._background or session_id in self._told:
                 continue
             info = await self._here.store.sessions.get(session_id)
-            if info is None or info.place.get(lineage.PARENT) != self.session.id:  # of the session that this is a fork of
+            if info is None or info.parent != self.session.id:  # of the session that this is a fork of
                 self._told.add(session_id)
                 continue
             try:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from agent.conversation.imported import exported_record, imported_place
+from agent.conversation.lineage import IMPORT
 from agent.importing.reading import ForeignSession
 from agent.store._owner import new_owner
 from agent.store._shared import title_of
@@ -35,7 +36,7 @@ def as_ours(found: ForeignSession, redactor: Redactor) -> tuple[SessionInfo, Seq
     began = found.began or time.time()
     info = SessionInfo(
         id_of(found), title, "cli", "", redactor.text(found.model), found.cwd, began, max(began, found.ended), len(records),
-        imported_place(found.source, {}, {}), tags=(found.source,),
+        imported_place(found.source, {}, {}), tags=(found.source,), why=IMPORT,
     )  # fmt: skip
     return info, records
 

@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.conversation.imported import imported_place, imported_record
+from agent.conversation.imported import imported_lineage, imported_place, imported_record
 from agent.exporting import VERSION
 from toolcrib import Image, ToolcribError
 from toolcrib._store import SessionInfo
 
 SOURCE = "toolcrib"
+_LINEAGE = ("parent", "why")
 _TEXTS = ("title", "platform", "user", "model", "cwd")
 _MOST_ID, _MOST_TAGS = 500, 100
 _AHEAD = 86_400.0
@@ -101,8 +102,12 @@ def _info(given: Mapping[str, Any], count: int) -> SessionInfo:
     here.at("tags").must(isinstance(tags, list) and all(isinstance(tag, str) for tag in tags), "a list of strings")
     here.at("tags").must(len(tags) <= _MOST_TAGS, f"at most {_MOST_TAGS} tags")
     times = here.time(given, "created_at"), here.time(given, "updated_at")
-    place = imported_place(SOURCE, here.strings(given, "place"), here.strings(given, "via"))
-    return SessionInfo(session_id, title, platform, user, model, cwd, *times, count, place, tags=tuple(tags))
+    said, via = here.strings(given, "place"), here.strings(given, "via")
+    before = [said.pop(key, "") for key in _LINEAGE]  # where an older toolcrib wrote them
+    named = [here.text(given, key) if key in given else old for key, old in zip(_LINEAGE, before, strict=True)]
+    parent, why = imported_lineage(*named)
+    about = session_id, title, platform, user, model, cwd, *times, count, imported_place(SOURCE, said, via)
+    return SessionInfo(*about, tags=tuple(tags), parent=parent, why=why)
 
 
 def _check(here: _Here, record: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from agent.store._codec import Stored, dump_call, dump_result, load_call, load_result, plain, text
 from agent.store._database import Access
+from agent.store._packing import CALL, pack, unpacked
 from agent.store._shared import Clock, can_finish_as, check_opening, interrupted
 from toolcrib import InvalidTransition, ToolCall, ToolCallStatus, ToolResult
 from toolcrib._records import NO_ENTRIES
@@ -40,7 +41,7 @@ class SqliteLedger:
         """Record a call as NEW or RUNNING. Raises InvalidTransition for the id of a call that is under way."""
         check_opening(status)
         session, number, token = text(session_id), text(call.id), self._access.token
-        values = (session, number, dump_call(call, turn), status.value, token, self._clock(), int(handler_started))
+        values = (session, number, pack(dump_call(call, turn), CALL), status.value, token, self._clock(), int(handler_started))
 
         def work(connection: sqlite3.Connection) -> None:
             made = connection.execute(
@@ -87,7 +88,7 @@ class SqliteLedger:
             await self._access.read(lambda connection: self._known(connection, session_id, call_id))
             raise InvalidTransition(f"a tool call can not finish as {status.value}")
         before = [*_BEFORE[status], status.value] if status is _S.SUSPENDED else _BEFORE[status]
-        await self._set(session_id, call_id, status, before, dump_result(result, end_run, state))
+        await self._set(session_id, call_id, status, before, pack(dump_result(result, end_run, state), CALL))
 
     async def get(self, session_id: str, call_id: str) -> CallRecord | None:
         """The newest call of that id."""
@@ -111,7 +112,7 @@ class SqliteLedger:
             ).fetchall()
             ended: list[CallRecord] = []
             for row, call, started in found:
-                result = dump_result(interrupted(load_call("", call)[0].name, bool(started)))
+                result = pack(dump_result(interrupted(load_call("", unpacked(call))[0].name, bool(started))), CALL)
                 connection.execute(
                     "UPDATE calls SET status = 'failed', ended_at = ?, result = ?, token = ? WHERE row = ?",
                     (now, result, token, row),
@@ -160,6 +161,7 @@ def _record(
     opened_at: float,
     ended_at: Any,
 ) -> CallRecord:
-    (asked, turn), (known, end_run, state) = load_call(call_id, call), load_result(result)
+    asked, turn = load_call(call_id, unpacked(call))
+    known, end_run, state = load_result(None if result is None else unpacked(result))
     begun = bool(started), known, opened_at, ended_at
     return CallRecord(asked, plain(session_id), ToolCallStatus(status), *begun, turn, end_run, state)

@@ -36,13 +36,15 @@ class MemorySessions(MemoryMember):
         cwd: str = "",
         place: Mapping[str, str] = MappingProxyType({}),
         via: Mapping[str, str] = MappingProxyType({}),
+        parent: str = "",
+        why: str = "",
     ) -> None:
         """Creating a session again leaves it as it is."""
         with self._writing:
             if session_id not in self._infos:
                 now = self._room.clock()
                 about = session_id, "", platform, user, model, cwd, now, now
-                self._infos[session_id] = SessionInfo(*about, 0, dict(place), via=dict(via))
+                self._infos[session_id] = SessionInfo(*about, 0, dict(place), via=dict(via), parent=parent, why=why)
                 self._messages[session_id] = []
 
     async def update(
@@ -136,6 +138,7 @@ class MemorySessions(MemoryMember):
         user: str | None = None,
         cwd: str | None = None,
         tags: Iterable[str] = (),
+        delegates: bool = True,
     ) -> Sequence[SessionInfo]:
         """Return the sessions in which a user said something, the last one that was used first."""
         wanted = set(tags)
@@ -144,10 +147,15 @@ class MemorySessions(MemoryMember):
                 info
                 for info in reversed(self._infos.values())
                 if platform in (None, info.platform) and user in (None, info.user) and cwd in (None, info.cwd)
-                if wanted.issubset(info.tags)
+                if wanted.issubset(info.tags) and (delegates or info.why != "delegate")
                 if any(message.get("role") == "user" for message in self._messages[info.id])
             ]
         return sorted(found, key=lambda info: info.updated_at, reverse=True)[:limit]
+
+    async def children(self, session_id: str) -> Sequence[SessionInfo]:
+        """Return the sessions that come from this one, the first one first."""
+        with self._reading:
+            return [info for name in self._messages if (info := self._infos[name]).parent == session_id != ""]
 
     def take_in(self, session_id: str, kept: Sequence[Mapping[str, Json]]) -> None:
         """Append what is read-only already. For who holds the lock."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from agent.store._codec import Stored, dump, dump_result, load, load_call, text
 from agent.store._damage import UNEVEN
-from agent.store._packing import load_message, pack
+from agent.store._packing import CALL, load_message, pack, unpacked
 from agent.store._shared import interrupted, title_of
 from tools.clip import encode
 
@@ -127,7 +127,7 @@ def _end_calls(connection: sqlite3.Connection, now: float) -> int:
 
 
 def _result(call: Stored) -> Stored:
-    return dump_result(interrupted(load_call("", call)[0].name, handler_started=True))
+    return pack(dump_result(interrupted(load_call("", unpacked(call))[0].name, handler_started=True)), CALL)
 
 
 def _end_runs(connection: sqlite3.Connection) -> int:

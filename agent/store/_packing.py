@@ -1,7 +1,7 @@
-"""Messages in the store, made small: most of what a record holds stands in it twice, and much of the rest in every record.
+"""Records in the store, made small: messages, calls and their results.
 
-A packed record is raw deflate behind one byte that says by which dictionary. No JSON begins with such a byte, so that records
-that an older toolcrib wrote are read as they are.
+Most of what one holds stands in it twice, and much of the rest in every one. A packed record is raw deflate behind one byte that
+says by which dictionary. No JSON begins with such a byte, so that records that an older toolcrib wrote are read as they are.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ _LEAST = 160
 _LEVEL = 3
 """Of a record of 1.5 kB 29 % is left, by the highest level 28 % at twice the time."""
 _WINDOW = -15
+_SHORT = 6000
+"""Characters of a record that fits into a small window, dictionary and all."""
+_SMALL, _LARGE = (-13, 5), (_WINDOW, 8)
+"""Window and level of memory: for a large one the system gives fresh pages each time, which takes longer than a short record."""
 _DICTIONARIES = {
     1: b'"steered":[],"state":{},"truncated":true,"images":[{"media_type":"image/png","data":"'
     b'{"role":"user","text":"","at":1760000000.0,"by":"","principal":{}'
@@ -30,19 +34,34 @@ _DICTIONARIES = {
     b'{"type":"tool_use","id":"toolu_01","name":"write_file","input":{"path":"'
     b'gemini","message":{"role":"model","parts":[{"text":"","thoughtSignature":"'
     b'chat","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_","type":"function","function":'
-    b'{"name":"terminal","arguments":"{\\"command\\":\\"'
+    b'{"name":"terminal","arguments":"{\\"command\\":\\"',
+    2: b'"images":[{"media_type":"image/png","data":"'
+    b'"end_run":true"state":{"todos":[{"id":"","content":"","status":"pending"in_progress"completed"'
+    b'"suspension":{"id":"","call":{"id":"call_","name":"","args":{}},"action":"approve","message":"","parameters":{'
+    b'"status":"error","data":null,"message":"Error executing ","failure":[true,"ExecutionFailed","InvalidArguments","Denied","'
+    b'{"name":"patch","args":{"path":"","old_string":"","new_string":"'
+    b'{"name":"search_files","args":{"pattern":"","path":""}{"name":"write_file","args":{"path":"","content":"'
+    b'{"name":"read_file","args":{"path":"","offset":1,"limit":{"name":"terminal","args":{"command":""},"fault":null,"turn":"'
+    b'{"tool_name":"search_files","status":"success","data":{"matches":[{"path":"","line":1,"text":"'
+    b'{"tool_name":"patch","status":"success","data":{"path":"","diff":"--- a/\\n+++ b/\\n@@ -1,'
+    b'{"tool_name":"read_file","status":"success","data":{"path":"","content":"","first_line":1,"last_line":1,"total_lines":1,'
+    b'"encoding":"utf-8"},"message":null,"suspension":null,"views":{"model":": lines 1-1 of 1\\n1|"},"failure":null}'
+    b'{"tool_name":"terminal","status":"success","data":{"output":"","exit_code":0,"cwd":""},"message":null,"suspension":null,'
+    b'"views":{"model":"{\\"output\\":\\"\\",\\"exit_code\\":0}"},"failure":null}',
 }
 """By the byte that names them. One that was ever written with stays here for good; later bytes are cheaper to refer to."""
-_NEWEST = max(_DICTIONARIES)
+MESSAGE, CALL = 1, 2
+"""The newest one for messages, and for calls and their results."""
 
 
-def pack(json_text: Stored) -> Stored:
+def pack(json_text: Stored, dictionary: int = MESSAGE) -> Stored:
     """Return a record's JSON as it is stored."""
     if len(json_text) < _LEAST:
         return json_text
-    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, zdict=_DICTIONARIES[_NEWEST])
+    window, memory = _SMALL if len(json_text) < _SHORT else _LARGE
+    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, window, memory, zdict=_DICTIONARIES[dictionary])
     raw = json_text.encode() if isinstance(json_text, str) else json_text
-    return b"%c%b%b" % (_NEWEST, packer.compress(raw), packer.flush())
+    return b"%c%b%b" % (dictionary, packer.compress(raw), packer.flush())
 
 
 def unpacked(stored: Stored) -> Stored:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from agent.store._codec import load, load_answer, load_call, load_result, load_ticket, plain
-from agent.store._packing import load_message
+from agent.store._packing import load_message, unpacked
 from agent.store._pages import PageRow, Pages, Value
 from agent.store._steps import load_changes
 
@@ -25,7 +25,7 @@ _READERS: Mapping[str, Mapping[str, Callable[[Any], object]]] = {
         "tags": lambda stored: [text.encode() for text in load(stored)],
     },
     "messages": {"body": lambda stored: _check_message(load_message(stored))},
-    "calls": {"call": lambda stored: load_call("", stored), "result": load_result},
+    "calls": {"call": lambda stored: load_call("", unpacked(stored)), "result": lambda stored: load_result(unpacked(stored))},
     "tickets": {"ticket": load_ticket, "answer": load_answer},
     "audit": {"detail": lambda stored: dict(load(stored))},
     "steps": {"changes": load_changes},
@@ -162,12 +162,12 @@ def _is_sound(table: str, values: Mapping[str, Any]) -> bool:
     try:
         readers = _READERS.get(table, {})
         for name, value in values.items():
+            if isinstance(value, str):
+                value.encode()  # what was no text can't be encoded
             if name in readers and value is not None:
                 readers[name](value)
             elif isinstance(value, bytes):
                 plain(value)
-            elif isinstance(value, str):
-                value.encode()  # what was no text can't be encoded
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return False
     return True

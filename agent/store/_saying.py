@@ -10,15 +10,15 @@ from agent.store._database import Database
 from agent.store._packing import unpacked
 
 _PACKED = "SELECT sessions.id, messages.body FROM messages JOIN sessions ON sessions.row = messages.session"
-TEXTS = (
+_CALLS = ("SELECT session_id, call FROM calls", "SELECT session_id, result FROM calls WHERE result IS NOT NULL")
+_OTHERS = (
     "SELECT id, title FROM sessions WHERE title <> ''",
-    "SELECT session_id, call FROM calls",
-    "SELECT session_id, result FROM calls WHERE result IS NOT NULL",
     "SELECT session_id, ticket FROM tickets",
     "SELECT session_id, answer FROM tickets WHERE answer IS NOT NULL",
     "SELECT session_id, detail FROM audit",
     "SELECT session_id, state FROM runs",
 )
+TEXTS = (*_CALLS, *_OTHERS)
 """Queries for (id of the session, text): of every store in SQL."""
 _WAITING = "SELECT session_id, body FROM inbox WHERE NOT taken"
 
@@ -35,9 +35,10 @@ async def saying(database: Database, says: Callable[[str], bool]) -> Sequence[st
 
     def look(connection: sqlite3.Connection) -> list[str]:
         found: dict[str, None] = {}
-        saying_of(((plain(name), plain(unpacked(body))) for name, body in connection.execute(_PACKED)), says, found)
-        for sql in (*TEXTS, _WAITING):
-            saying_of(((plain(name), plain(text)) for name, text in connection.execute(sql)), says, found)
+        for sql in (_PACKED, *_CALLS):
+            saying_of(((plain(name), plain(unpacked(stored))) for name, stored in connection.execute(sql)), says, found)
+        for sql in (*_OTHERS, _WAITING):
+            saying_of(((plain(name), plain(stored)) for name, stored in connection.execute(sql)), says, found)
         return list(found)
 
     return await database.read(look)

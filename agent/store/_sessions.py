@@ -18,7 +18,10 @@ from agent.store._usage import Used, insert, used
 from toolcrib._store import SessionInfo
 from toolcrib._types import Json
 
-_SELECT = "SELECT id, title, platform, user, model, cwd, created_at, updated_at, messages, place, host, via, tags FROM sessions"
+_SELECT = (
+    "SELECT id, title, platform, user, model, cwd, created_at, updated_at, messages, place, host, via, tags,"
+    " parent_id, why FROM sessions"
+)
 _NO_END = 2**62
 _AT_ONCE = 64
 """Rows that are read before they are decoded: few, since each stands in memory twice meanwhile."""
@@ -39,13 +42,18 @@ class SqliteSessions:
         cwd: str = "",
         place: Mapping[str, str] = MappingProxyType({}),
         via: Mapping[str, str] = MappingProxyType({}),
+        parent: str = "",
+        why: str = "",
     ) -> None:
         """Creating a session again leaves it as it is."""
         now = self._clock()
         await self._access.run(
-            "INSERT INTO sessions (id, platform, user, model, cwd, place, via, created_at, updated_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
-            (*map(text, (session_id, platform, user, model, cwd)), json.dumps(dict(place)), json.dumps(dict(via)), now, now),
+            "INSERT INTO sessions (id, platform, user, model, cwd, parent_id, why, place, via, created_at, updated_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+            (
+                *map(text, (session_id, platform, user, model, cwd, parent, why)),
+                *(json.dumps(dict(place)), json.dumps(dict(via)), now, now),
+            ),
         )
 
     async def update(
@@ -140,15 +148,21 @@ class SqliteSessions:
         user: str | None = None,
         cwd: str | None = None,
         tags: Iterable[str] = (),
+        delegates: bool = True,
     ) -> Sequence[SessionInfo]:
         """Return the sessions in which a user said something, the last one that was used first."""
         given: dict[str, Any] = {"platform": platform, "user": user, "cwd": cwd}
         wanted = {column: text(value) for column, value in given.items() if value is not None}
         where = "".join(f" AND {column} = ?" for column in wanted)
         marked = [tag_in(tag) for tag in tags]
-        where += " AND instr(tags, ?)" * len(marked)
+        where += " AND instr(tags, ?)" * len(marked) + ("" if delegates else " AND why <> 'delegate'")
         sql = f"{_SELECT} WHERE spoken{where} ORDER BY updated_at DESC, row DESC LIMIT ?"
         return await self._access.records(_info, sql, (*wanted.values(), *marked, limit))
+
+    async def children(self, session_id: str) -> Sequence[SessionInfo]:
+        """Return the sessions that come from this one, the first one first."""
+        sql = f"{_SELECT} WHERE parent_id = ? AND parent_id <> '' ORDER BY row"
+        return await self._access.records(_info, sql, (text(session_id),))
 
 
 def appending(session_id: str, messages: Iterable[Mapping[str, Json]], now: float) -> Work[None]:
@@ -193,14 +207,14 @@ def adding(info: SessionInfo, messages: Sequence[Mapping[str, Json]], times: Seq
     said = [(pack(dump(message)), at) for message, at in zip(messages, times_of(info, times, len(messages)), strict=True)]
     spent = [(at, list(used(message))) for message, (_, at) in zip(messages, said, strict=True)]
     key = text(info.id)
-    about = map(text, (info.id, info.platform, info.user, info.model, info.cwd, info.title or title))
+    about = map(text, (info.id, info.platform, info.user, info.model, info.cwd, info.title or title, info.parent, info.why))
     rest = json.dumps(dict(info.place)), json.dumps(dict(info.via)), tags_of(info.tags), info.created_at, info.updated_at
     values = (*about, *rest, spoken, len(said))
 
     def work(connection: sqlite3.Connection) -> bool:
         added = connection.execute(
-            "INSERT INTO sessions (id, platform, user, model, cwd, title, place, via, tags, created_at, updated_at, spoken,"
-            " messages) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+            "INSERT INTO sessions (id, platform, user, model, cwd, title, parent_id, why, place, via, tags, created_at,"
+            " updated_at, spoken, messages) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
             values,
         )
         if not added.rowcount:
@@ -230,8 +244,10 @@ def _info(
     host: Stored,
     via: str,
     tags: str,
+    parent: Stored,
+    why: Stored,
 ) -> SessionInfo:
     who = plain(session_id), plain(title), plain(platform), plain(user), plain(model), plain(cwd)
-    return SessionInfo(
-        *who, created_at, updated_at, messages, json.loads(place), plain(host), json.loads(via), tuple(json.loads(tags))
-    )
+    times = created_at, updated_at, messages
+    where = json.loads(place), plain(host), json.loads(via)
+    return SessionInfo(*who, *times, *where, tuple(json.loads(tags)), plain(parent), plain(why))

@@ -249,10 +249,10 @@ def test_the_store_is_measured_beside_another_process(root: Path) -> None:
     assert done.returncode in (0, 1), done.stderr
     names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
     assert names[:3] == ["store.append", "store.append_shared", "store.blocking"]
-    large = ["store.size", "store.start", "store.search_rare", "store.search_newest", "store.search_ranked"]
-    assert names[3:8] == large
-    if names[8:]:
-        assert names[8:] == ["store.append_postgres", "store.blocking_postgres"]
+    large = ["store.size", "store.size_calls", "store.start", "store.search_rare", "store.search_newest", "store.search_ranked"]
+    assert names[3:9] == large
+    if names[9:]:
+        assert names[9:] == ["store.append_postgres", "store.blocking_postgres"]
         assert done.stderr == ""
     else:
         assert "the figures of PostgreSQL are left out" in done.stderr

@@ -66,8 +66,8 @@ async def look(store: Store, ended: Ended) -> Kept:
         run = await store.runs.current(session)
         kept.runs[session] = "" if run is None else str(run.state.get("phase", run.status))
         kept.waiting[session] = [item.text for item in await store.inbox.waiting(session)]
-        if "parent" in info.place:
-            kept.parents[session] = info.place["parent"]
+        if info.parent:
+            kept.parents[session] = info.parent
     return kept
 
 

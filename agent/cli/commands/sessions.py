@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -157,11 +156,9 @@ def _resume(session_id: str, args: argparse.Namespace) -> int:
 async def _list(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.render import table
     from agent.cli.stories import SPARE, session_rows
-    from agent.conversation.lineage import peoples_sessions
 
     cwd = str(crib.project_dir) if args.here else None
-    list_them = crib.store.sessions.list if args.all else partial(peoples_sessions, crib.store.sessions)
-    found = await list_them(args.limit, cwd=cwd, tags=args.tag)
+    found = await crib.store.sessions.list(args.limit, cwd=cwd, tags=args.tag, delegates=args.all)
     if args.json:
         print(json.dumps([asdict(info) for info in found], ensure_ascii=False, indent=2))
     elif found:

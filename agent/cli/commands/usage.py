@@ -13,7 +13,11 @@ from agent.cli.options import age
 from agent.usage import BY
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agent.crib import Crib
+    from agent.usage import UsageTotal
+    from toolcrib._store import Store
 
 HELP = "Show the tokens, cost, calls and time that sessions took: by day, session, model or tool."
 _EPILOG = """\
@@ -26,8 +30,8 @@ examples:
 
 Tokens are as the servers count them; CACHED is a part of INPUT, REASONING of OUTPUT. COST is by model.prices at the time, in
 their currency; a + behind it says that some turns had no price. SECONDS are those of calls, MEAN is that of one. What a session
-took is forgotten with it (`toolcrib sessions prune`). Delegates have rows of their own by session, and are in all other rows;
-with --session a last line says what that session took with its delegates.
+took is forgotten with it (`toolcrib sessions prune`). What delegates took counts for the session that they worked for; by session
+a line below it, and with --session the last one, says how much of it that was.
 """
 
 
@@ -61,32 +65,37 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _show(crib: Crib, args: argparse.Namespace) -> int:
-    from agent.cli.escape import one_line
     from agent.cli.render import table
-    from agent.cli.stories import descent_of
-    from agent.cli.using import spare_of, told, told_with, usage_rows
-    from agent.conversation.lineage import PARENT, is_delegate
-    from agent.usage import total, totals, with_delegates
+    from agent.cli.using import session_rows, spare_of, told, told_parts, usage_rows
+    from agent.usage import by_session, of_session, sums_of, total, totals
 
+    store = crib.store
     session = (await crib.find_session(args.session)).id if args.session else None
-    sums = await crib.store.usage.sums(since=args.since, session_id=session)
-    found = totals(sums, args.by)
-    titles, parents = {}, {}
-    if args.by == "session":
-        known = [info for one in found if (info := await crib.store.sessions.get(one.name)) is not None]
-        titles = {info.id: f"{one_line(info.title, 40)}{descent_of(info)}" for info in known}
-        parents = {info.id: info.place[PARENT] for info in known if is_delegate(info.place)}
+    sums = await (store.usage.sums(since=args.since) if session is None else sums_of(store, session, args.since))
+    if args.by != "session":
+        found, each = totals(sums, args.by), []
+    else:
+        each = await by_session(store, sums) if session is None else [of_session(session, sums)] if sums else []
+        found = [one.whole for one in each]
     if args.json:
-        told_of = [one.to_json() | ({"delegate_of": parents[one.name]} if one.name in parents else {}) for one in found]
-        print(json.dumps(told_of, ensure_ascii=False, indent=2))
+        print(json.dumps([one.to_json() for one in each or found], ensure_ascii=False, indent=2))
         return OK
     if not found:
         print("nothing was used yet" if not args.since and session is None else "nothing was used in that time")
         return OK
-    table(usage_rows(found, args.by, titles), spare=spare_of(args.by), whole=range(1, 7))
-    print(f"in all: {told(total(sums))}")
-    if session is not None:
-        delegates, together = await with_delegates(crib.store, session, args.since)
-        if delegates:
-            print(told_with(delegates, together))
+    rows = session_rows(each, await _titles(store, found)) if each else usage_rows(found, args.by)
+    table(rows, spare=spare_of(args.by), whole=range(1, 7))
+    if session is None:
+        print(f"in all: {told(total(sums))}")
+    else:
+        whole, *part = told_parts(of_session(session, sums))
+        print("\n".join([f"in all: {whole}", *part]))
     return OK
+
+
+async def _titles(store: Store, found: Sequence[UsageTotal]) -> dict[str, str]:
+    from agent.cli.escape import one_line
+    from agent.cli.stories import descent_of
+
+    known = [info for one in found if (info := await store.sessions.get(one.name)) is not None]
+    return {info.id: f"{one_line(info.title, 40)}{descent_of(info)}" for info in known}

@@ -5,18 +5,27 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import functools
 import os
 import threading
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeAlias, TypeVar
 
 from toolcrib import StoreFailed
 
 T = TypeVar("T")
 
 
+_Asked: TypeAlias = "tuple[Callable[[], Coroutine[Any, Any, Any]], asyncio.AbstractEventLoop, asyncio.Future[Any]]"
+_Ended: TypeAlias = "tuple[asyncio.Future[Any], asyncio.Task[Any]]"
+
+
 class LoopThread:
-    """Runs coroutines in its thread, which starts with the first one. ``name`` is for messages."""
+    """Runs coroutines in its thread, which starts with the first one. ``name`` is for messages.
+
+    What is asked for in one turn of a loop, and what has ended in one, goes to the other loop with one wake-up: that costs as
+    much as all the rest of a statement here.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -25,32 +34,47 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._asked: list[_Asked] = []
+        self._ended: dict[asyncio.AbstractEventLoop, list[_Ended]] = {}
 
     def submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]:
         """Start it. Raises StoreFailed where the store is closed, or was opened before this process was forked."""
         with self._lock:
-            if self._closed:
-                raise StoreFailed(f"the store {self._name} is closed")
-            if os.getpid() != self._pid:
-                raise StoreFailed(f"the store {self._name} was opened before this process was forked; open one of its own")
-            return asyncio.run_coroutine_threadsafe(work(), self._started())
+            loop = self._open()
+            return asyncio.run_coroutine_threadsafe(work(), loop)
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Await it from any loop, or block where none runs. Where the waiting is cancelled, it is done all the same."""
-        future = self.submit(work)
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            return future.result()
-        done = loop.create_future()
+            return self.submit(work).result()
+        done: asyncio.Future[asyncio.Task[T]] = loop.create_future()
+        with self._lock:
+            ours = self._open()
+            if not self._asked:
+                ours.call_soon_threadsafe(self._begin)
+            self._asked.append((work, loop, done))
+        return (await done).result()
 
-        def wake(_future: object) -> None:
-            with contextlib.suppress(RuntimeError):  # that loop was closed: nobody waits any more
-                loop.call_soon_threadsafe(_wake, done)
+    def _begin(self) -> None:
+        with self._lock:
+            asked, self._asked = self._asked, []
+        for work, theirs, done in asked:
+            asyncio.ensure_future(work()).add_done_callback(functools.partial(self._end, theirs, done))
 
-        future.add_done_callback(wake)
-        await done
-        return future.result()
+    def _end(self, theirs: asyncio.AbstractEventLoop, done: asyncio.Future[Any], task: asyncio.Task[Any]) -> None:
+        if not task.cancelled():
+            task.exception()  # it counts as seen, even where nobody waits any more
+        ended = self._ended.setdefault(theirs, [])
+        if not ended:
+            asyncio.get_running_loop().call_soon(self._tell, theirs)
+        ended.append((done, task))
+
+    def _tell(self, theirs: asyncio.AbstractEventLoop) -> None:
+        ended = self._ended.pop(theirs)
+        with contextlib.suppress(RuntimeError):  # that loop was closed: nobody waits any more
+            theirs.call_soon_threadsafe(_wake, ended)
 
     def close(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Wait until all that was begun has ended, await ``last`` in the thread, and end it. Again does nothing."""
@@ -63,7 +87,11 @@ class LoopThread:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
 
-    def _started(self) -> asyncio.AbstractEventLoop:
+    def _open(self) -> asyncio.AbstractEventLoop:
+        if self._closed:
+            raise StoreFailed(f"the store {self._name} is closed")
+        if os.getpid() != self._pid:
+            raise StoreFailed(f"the store {self._name} was opened before this process was forked; open one of its own")
         if self._loop is None:
             loop = self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=_serve, args=(loop,), name="toolcrib-postgres", daemon=True)
@@ -71,9 +99,10 @@ class LoopThread:
         return self._loop
 
 
-def _wake(done: asyncio.Future[None]) -> None:
-    if not done.done():
-        done.set_result(None)
+def _wake(ended: Iterable[_Ended]) -> None:
+    for done, task in ended:
+        if not done.done():
+            done.set_result(task)
 
 
 async def _drained(last: Callable[[], Coroutine[Any, Any, None]]) -> None:

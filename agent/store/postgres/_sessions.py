@@ -18,26 +18,31 @@ from toolcrib._types import Json
 if TYPE_CHECKING:
     from agent.store.postgres._pool import Connection
 
-_SELECT = 'SELECT id, title, platform, "user", model, cwd, created_at, updated_at, messages, place, host, via, tags FROM sessions'
+_SELECT = (
+    'SELECT id, title, platform, "user", model, cwd, created_at, updated_at, messages, place, host, via, tags,'
+    " parent_id, why FROM sessions"
+)
 _AT_ONCE = 256
 """Rows that are read before they are decoded: few, since each stands in memory twice meanwhile."""
 
 GROW = (
-    "UPDATE sessions SET messages = messages + cardinality(%(bodies)s::text[]),"  # noqa: S608 - NOW is ours
+    "UPDATE sessions SET messages = messages + %(count)s::int,"  # noqa: S608 - NOW is ours
     f" updated_at = {NOW}, spoken = spoken OR %(spoken)s, title = CASE WHEN title = '' THEN %(title)s ELSE title END"
-    " {source} WHERE id = %(session)s RETURNING sessions.row, messages - cardinality(%(bodies)s::text[]) AS start"
+    " {source} WHERE id = %(session)s RETURNING sessions.row, messages - %(count)s::int AS start"
 )
 SAY = (
     f"INSERT INTO messages (session, seq, body, at) SELECT grown.row, grown.start + one.number - 1, one.body, {NOW}"  # noqa: S608 - ours
-    " FROM grown, unnest(%(bodies)s::text[]) WITH ORDINALITY AS one (body, number)"
+    " FROM grown, json_array_elements_text(%(bodies)s::json) WITH ORDINALITY AS one (body, number)"
 )
 
 _ADD = (
-    'added AS (INSERT INTO sessions (id, platform, "user", model, cwd, title, place, via, tags, created_at, updated_at, spoken,'  # noqa: S608 - ours
-    " messages) VALUES (%(session)s, %(platform)s, %(user)s, %(model)s, %(cwd)s, %(title)s, %(place)s, %(via)s, %(tags)s,"
-    " %(created)s, %(updated)s, %(spoken)s, cardinality(%(bodies)s::text[])) ON CONFLICT (id) DO NOTHING RETURNING row),"
+    'added AS (INSERT INTO sessions (id, platform, "user", model, cwd, title, parent_id, why, place, via, tags, created_at,'  # noqa: S608 - ours
+    " updated_at, spoken, messages) VALUES (%(session)s, %(platform)s, %(user)s, %(model)s, %(cwd)s, %(title)s, %(parent)s,"
+    " %(why)s, %(place)s, %(via)s, %(tags)s,"
+    " %(created)s, %(updated)s, %(spoken)s, %(count)s) ON CONFLICT (id) DO NOTHING RETURNING row),"
     " said AS (INSERT INTO messages (session, seq, body, at)"
-    " SELECT added.row, one.number - 1, one.body, one.at::float8 FROM added, ROWS FROM (unnest(%(bodies)s::text[]),"
+    " SELECT added.row, one.number - 1, one.body, one.at::float8 FROM added,"
+    " ROWS FROM (json_array_elements_text(%(bodies)s::json),"
     " json_array_elements_text(%(times)s::json)) WITH ORDINALITY AS one (body, at, number)),"
     f" used AS ({USE_THEN})"
 )
@@ -45,7 +50,8 @@ _ADD = (
 
 def said(session_id: str, messages: Iterable[Mapping[str, Json]]) -> dict[str, Value]:
     """Return the values that GROW, SAY and USE ask for."""
-    bodies, titles, used = [], [], []
+    bodies: list[str] = []
+    titles, used = [], []
     for message in messages:
         used += spent(message)
         bodies.append(to_json(dump(message)))
@@ -53,7 +59,13 @@ def said(session_id: str, messages: Iterable[Mapping[str, Json]]) -> dict[str, V
         if title is not None:
             titles.append(title)
     title = to_text(next(filter(None, titles), ""))
-    return {"session": to_text(session_id), "bodies": bodies, "spoken": bool(titles), "title": title, "used": spent_json(used)}
+    rows: dict[str, Value] = {"count": len(bodies), "bodies": _listed(bodies), "used": spent_json(used)}
+    return {"session": to_text(session_id), "spoken": bool(titles), "title": title, **rows}
+
+
+def _listed(bodies: Sequence[str]) -> str:
+    """Return records as a statement takes them: as JSON, which is made and read many times faster than an array."""
+    return json.dumps(bodies, ensure_ascii=False)
 
 
 class PostgresSessions:
@@ -71,11 +83,13 @@ class PostgresSessions:
         cwd: str = "",
         place: Mapping[str, str] = MappingProxyType({}),
         via: Mapping[str, str] = MappingProxyType({}),
+        parent: str = "",
+        why: str = "",
     ) -> None:
         await self._database.write(
             self._fence,
-            'INSERT INTO sessions (id, platform, "user", model, cwd, place, via, created_at, updated_at)'  # noqa: S608 - NOW is ours
-            " SELECT %(id)s, %(platform)s, %(user)s, %(model)s, %(cwd)s, %(place)s, %(via)s, at, at"
+            'INSERT INTO sessions (id, platform, "user", model, cwd, place, via, parent_id, why, created_at, updated_at)'  # noqa: S608 - NOW is ours
+            " SELECT %(id)s, %(platform)s, %(user)s, %(model)s, %(cwd)s, %(place)s, %(via)s, %(parent)s, %(why)s, at, at"
             f" FROM (SELECT {NOW} AS at) AS now ON CONFLICT (id) DO NOTHING RETURNING row",
             {
                 **self._database.now(),
@@ -86,6 +100,8 @@ class PostgresSessions:
                 "cwd": to_text(cwd),
                 "place": json.dumps(dict(place)),
                 "via": json.dumps(dict(via)),
+                "parent": to_text(parent),
+                "why": to_text(why),
             },
         )
 
@@ -132,6 +148,7 @@ class PostgresSessions:
         title, spoken = first_title(messages)
         at = times_of(info, times, len(messages))
         names = {"title": info.title or title, "platform": info.platform, "user": info.user, "model": info.model, "cwd": info.cwd}
+        names |= {"parent": info.parent, "why": info.why}
         values: dict[str, Value] = {
             **{name: to_text(value) for name, value in {**names, "session": info.id}.items()},
             "place": json.dumps(dict(info.place)),
@@ -140,7 +157,8 @@ class PostgresSessions:
             "created": info.created_at,
             "updated": info.updated_at,
             "spoken": spoken,
-            "bodies": [to_json(dump(message)) for message in messages],
+            "count": len(messages),
+            "bodies": _listed([to_json(dump(message)) for message in messages]),
             "times": json.dumps(at),
             "used": spent_json(
                 [{**row, "at": then} for message, then in zip(messages, at, strict=True) for row in spent(message)]
@@ -207,19 +225,27 @@ class PostgresSessions:
         user: str | None = None,
         cwd: str | None = None,
         tags: Iterable[str] = (),
+        delegates: bool = True,
     ) -> Sequence[SessionInfo]:
         given = {"platform": platform, "user": user, "cwd": cwd}
         wanted: dict[str, Value] = {column: to_text(value) for column, value in given.items() if value is not None}
         where = "".join(f' AND "{column}" = %({column})s' for column in wanted)
         for number, tag in enumerate(tags):
             where, wanted[f"tag{number}"] = f"{where} AND strpos(tags, %(tag{number})s) > 0", tag_in(tag)
+        where += "" if delegates else " AND why <> 'delegate'"
         sql = f"{_SELECT} WHERE spoken{where} ORDER BY updated_at DESC, row DESC LIMIT %(limit)s"
         return await self._database.records(_info, sql, {**wanted, "limit": limit})
 
+    async def children(self, session_id: str) -> Sequence[SessionInfo]:
+        sql = f"{_SELECT} WHERE parent_id = %(parent)s AND parent_id <> '' ORDER BY row"
+        return await self._database.records(_info, sql, {"parent": to_text(session_id)})
+
 
 def _info(*columns: Any) -> SessionInfo:
-    *names, created_at, updated_at, messages, place, host, via, tags = columns
+    *names, created_at, updated_at, messages, place, host, via, tags, parent, why = columns
     session_id, title, platform, user, model, cwd = map(from_text, names)
     times = created_at, updated_at, messages
     where = json.loads(place), from_text(host), json.loads(via)
-    return SessionInfo(session_id, title, platform, user, model, cwd, *times, *where, tuple(json.loads(tags)))
+    return SessionInfo(
+        session_id, title, platform, user, model, cwd, *times, *where, tuple(json.loads(tags)), from_text(parent), why
+    )

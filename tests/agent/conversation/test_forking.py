@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from agent.conversation.forking import Forked, fork
-from agent.conversation.lineage import PARENT
 from agent.models import ModelChoice
 from agent.run import Crib, assemble
 from toolcrib import ToolcribError
@@ -124,7 +123,7 @@ async def test_grants_stay_behind_and_tokens_are_counted_once(tmp_path: Path, ta
         assert await crib.store.usage.sums(session_id=made.id) == []
         known = await crib.store.sessions.get(made.id)
         assert known is not None
-        assert known.place[PARENT] == info.id
+        assert (known.parent, known.why) == (info.id, "fork")
 
 
 async def test_a_fork_goes_on_and_keeps_its_parent_when_it_is_resumed(tmp_path: Path) -> None:
@@ -148,7 +147,7 @@ async def test_a_fork_goes_on_and_keeps_its_parent_when_it_is_resumed(tmp_path: 
     assert [one["content"] for one in first[1:]] == ["two", "answer 1", "three"]
     assert json.dumps(second[: len(first)]) == json.dumps(first)
     assert known is not None
-    assert (known.place[PARENT], known.place["mode"]) == (info.id, "plan")
+    assert (known.parent, known.place["mode"]) == (info.id, "plan")
 
 
 async def test_a_server_that_keeps_replies_is_not_asked_to_go_on_from_the_old_ones(tmp_path: Path) -> None:

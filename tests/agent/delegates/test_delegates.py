@@ -55,7 +55,7 @@ def test_a_delegate_has_a_conversation_of_its_own(start: Start) -> None:
     assert (told["name"], told["ended"], told["answer"], told["turns"]) == ("counter", "done", "Seven files.", 2)
     assert result.usage == {"input": 40, "output": 20}, "both conversations count"
     child = run_async(agent.crib.find_session(told["delegate"]))
-    assert (child.place[lineage.PARENT], child.place[lineage.WHY]) == (agent.session.id, "delegate")
+    assert (child.parent, child.why) == (agent.session.id, "delegate")
     assert child.title.startswith("count the files")
     (row,) = session_rows([child], time.time())[1:]
     assert row[-1] == f"{child.title} (delegate of {agent.session.id[:12]})"
@@ -341,7 +341,7 @@ def test_an_interrupt_ends_delegates_with_their_calls(start: Start, tmp_path: Pa
     assert [one.status.value for one in ended] == ["cancelled", "cancelled"]
     assert "the delegate a (" in str(ended[0].result.message)
     infos = run_async(agent.crib.store.sessions.list(10))
-    children = [info.id for info in infos if lineage.is_delegate(info.place)]
+    children = [info.id for info in infos if lineage.is_delegate(info)]
     assert len(children) == 2
     for child in children:
         assert run_async(agent.crib.store.runs.current(child)) is None, "ended in order"
@@ -375,7 +375,7 @@ def test_what_it_does_is_shown_while_it_works(tmp_path: Path, task_server: Any) 
 
 def _child(agent: Any) -> str:
     infos = run_async(agent.crib.store.sessions.list(10))
-    (child,) = [info.id for info in infos if lineage.is_delegate(info.place)]
+    (child,) = [info.id for info in infos if lineage.is_delegate(info)]
     return child
 
 

@@ -116,7 +116,7 @@ def test_each_call_has_one_outcome_and_one_effect(
         assert died in (0, -9)
         with assemble(project_dir=project) as crib:
             found = run_async(crib.store.sessions.list(20))
-        parents = [info for info in found if not lineage.is_delegate(info.place)]
+        parents = [info for info in found if not lineage.is_delegate(info)]
         if not parents:
             return
         with Agent(model="m", base_url=server.base_url, project_dir=project, resume=parents[0].id) as agent:

@@ -97,7 +97,7 @@ def test_what_is_granted_there_covers_the_delegate_alone(tmp_path: Path, task_se
                 await agent.answer(result.tickets[0], {"approved": True, "scope": "session"})
                 await agent.resume_run()
                 store = agent.crib.store
-                (child,) = [one.id for one in await store.sessions.list(9) if lineage.is_delegate(one.place)]
+                (child,) = [one.id for one in await store.sessions.list(9) if lineage.is_delegate(one)]
                 assert [grant.session_id for grant in await store.grants.all()] == [child]
 
     asyncio.run(main())
@@ -112,7 +112,7 @@ def test_a_call_that_is_given_up_ends_its_delegate(tmp_path: Path, task_server: 
             async with Agent(model="m", base_url=server.base_url, project_dir=tmp_path, parks=True) as agent:
                 await agent.aask("go")
                 store = agent.crib.store
-                (child,) = [one.id for one in await store.sessions.list(9) if lineage.is_delegate(one.place)]
+                (child,) = [one.id for one in await store.sessions.list(9) if lineage.is_delegate(one)]
                 if how == "cancelled":
                     await agent.session.give_up()
                 else:
@@ -137,7 +137,7 @@ def test_a_delegate_at_work_is_driven_by_its_parent_alone(tmp_path: Path, task_s
             async with Agent(**options) as agent:
                 await agent.aask("go")
                 store, parent = agent.crib.store, agent.session.id
-                (child,) = [one.id for one in await store.sessions.list(9) if lineage.is_delegate(one.place)]
+                (child,) = [one.id for one in await store.sessions.list(9) if lineage.is_delegate(one)]
                 with pytest.raises(ToolcribError, match=f"at work for {parent[:12]}, .* toolcrib run --resume {parent[:12]}"):
                     await agent.crib.open(platform="api", resume=child)
                 own = [one for one in await store.tickets.pending() if one.session_id == child]
@@ -181,7 +181,7 @@ def test_one_in_the_background_stays_parked_as_its_parent_closes(tmp_path: Path,
                 await agent.resume_run()
                 assert "has ended (done)" in str(server.said("go"))
                 assert "I did." in str(server.said("go"))
-                (child,) = [one.id for one in await store.sessions.list(9) if lineage.is_delegate(one.place)]
+                (child,) = [one.id for one in await store.sessions.list(9) if lineage.is_delegate(one)]
                 assert await store.runs.current(child) is None
         assert not (tmp_path / "build").exists()
 

@@ -116,11 +116,15 @@ async def test_sessions_are_found_by_whatever_they_keep(store: Store) -> None:
         ODD: {"role": "user", "text": "likes apricots"},
         "other": {"role": "user", "text": "likes pears"},
     }
-    for session in (*say, "call", "result", "ticket", "detail", "waits", "run"):
+    for session in (*say, "call", "long call", "result", "long result", "ticket", "detail", "waits", "run"):
         await store.sessions.create(session, platform="cli", user="")
     for session, message in say.items():
         await store.sessions.append(session, message)
     await store.ledger.open(ToolCall("c", "memory", {"content": "likes apricots"}), "call")
+    await store.ledger.open(ToolCall("c", "memory", {"content": f"{'x ' * 400}likes apricots"}), "long call")
+    await store.ledger.open(ToolCall("c", "terminal", {}), "long result", ToolCallStatus.RUNNING)
+    text = {"output": f"{'x ' * 400}likes apricots"}
+    await store.ledger.finish("long result", "c", ToolCallStatus.SUCCEEDED, ToolResult.success("terminal", text))
     await store.ledger.open(ToolCall("c", "terminal", {}), "result")
     await store.ledger.move("result", "c", ToolCallStatus.RUNNING)
     await store.ledger.finish("result", "c", ToolCallStatus.SUCCEEDED, ToolResult.success("terminal", ["likes apricots"]))
@@ -130,7 +134,9 @@ async def test_sessions_are_found_by_whatever_they_keep(store: Store) -> None:
     await store.runs.commit(RunRecord("r", "run", "parked", 1, {"said": ["likes apricots"]}))
     found = await store.saying(lambda kept: "likes apricots" in kept)
     odd = "odd \udc80\0"
-    assert sorted(found) == sorted([odd, "message", "long", "call", "result", "ticket", "detail", "waits", "run"])
+    assert sorted(found) == sorted(
+        [odd, "message", "long", "call", "long call", "result", "long result", "ticket", "detail", "waits", "run"]
+    )
     assert await store.free()
 
 

@@ -162,6 +162,7 @@ def test_every_write_of_a_view_is_tried() -> None:
     reads = {
         "ledger.get", "ledger.calls", "tickets.get", "tickets.pending", "tickets.of_call", "tickets.due", "grants.all",
         "audit.entries", "sessions.messages", "sessions.prompt", "sessions.get", "sessions.latest", "sessions.list",
+            "sessions.children",
         "changes.steps", "changes.sessions", "changes.untold", "runs.get", "runs.current", "runs.parked", "runs.unfinished",
         "origins.of", "origins.copies", "state.of", "artifacts.get", "artifacts.of",
     }  # fmt: skip

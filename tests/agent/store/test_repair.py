@@ -41,6 +41,10 @@ def noise(size: int) -> str:
     return shake_128().hexdigest(size)
 
 
+OUTPUT = {"output": noise(300), "exit_code": 0}
+"""Result that is packed where it is kept."""
+
+
 async def use(store: SqliteStore, *, sessions: int = SESSIONS, each: int = EACH, first: int = 0) -> None:
     """Talk in some sessions, with calls and all that belongs to them; the long texts fill pages of their own."""
     for number in range(first, first + sessions):
@@ -61,7 +65,7 @@ async def use(store: SqliteStore, *, sessions: int = SESSIONS, each: int = EACH,
             done = ToolCall(f"c{turn}", "terminal", {"command": f"make {turn}"})
             await store.ledger.open(done, name, ToolCallStatus.RUNNING)
             await store.ledger.handler_started(name, done.id)
-            await store.ledger.finish(name, done.id, ToolCallStatus.SUCCEEDED, ToolResult.success("terminal", "done"))
+            await store.ledger.finish(name, done.id, ToolCallStatus.SUCCEEDED, ToolResult.success("terminal", OUTPUT))
         await store.origins.remember(name, {f"/work/{number}.sh": 1})
         step = ChangeStep(name, 1, "c0", "write_file", 5.0, (FileChange("/work/a", "", None, FileState("d", 1, 0o600)),))
         await store.changes.begin(step)
@@ -69,7 +73,7 @@ async def use(store: SqliteStore, *, sessions: int = SESSIONS, each: int = EACH,
 
 async def leave_open(store: SqliteStore) -> None:
     """Leave a call, a run, a ticket, a message and a grant that wait."""
-    name, call = "session-0", ToolCall("open", "terminal", {"command": "rm -rf build"})
+    name, call = "session-0", ToolCall("open", "terminal", {"command": f"rm -rf build  # {noise(300)}"})
     await store.ledger.open(call, name, ToolCallStatus.RUNNING)
     await store.tickets.put(TicketRecord(SuspendTicket("approve", "?", call, id="t"), name, at=5.0))
     await store.ledger.move(name, call.id, ToolCallStatus.SUSPENDED)
@@ -297,6 +301,7 @@ async def test_every_row_is_read_whatever_order_the_pages_are_in(open_file: Open
     assert step.changes[0].path == "/work/a"
     calls = await store.ledger.calls("session-3")
     assert [(one.call.args, one.status.value) for one in calls][3] == ({"command": "make 3"}, "succeeded")
+    assert [one.result for one in calls] == [ToolResult.success("terminal", OUTPUT)] * (EACH // 4)
 
 
 async def test_a_file_without_its_header_is_read(open_file: Open, used: Path) -> None:
@@ -485,6 +490,37 @@ async def test_whatever_is_written_over_it_the_repaired_file_is_sound(open_file:
         for record, after in itertools.pairwise(records):
             calls = [call["id"] for call in record.get("calls") or ()]
             assert calls == [one["call_id"] for one in after.get("results") or ()]
+
+
+@pytest.mark.parametrize("change", [lambda kept: kept[:-3], lambda kept: b"\x09" + kept[1:], lambda kept: kept.hex()[:20]])
+async def test_a_result_that_cannot_be_read_is_found_and_left_out(
+    open_file: Open, used: Path, change: Callable[[bytes], bytes | str]
+) -> None:
+    with closing(sqlite3.connect(used, isolation_level=None)) as connection:
+        row, kept = connection.execute("SELECT row, result FROM calls WHERE session_id = 'session-3'").fetchone()
+        assert isinstance(kept, bytes)
+        connection.execute("UPDATE calls SET result = ? WHERE row = ?", (change(kept), row))
+    with pytest.raises(StoreFailed, match="calls"):
+        examine(used)
+    before = count(used)
+    done = mended(used)
+    assert (done.unreadable, done.saved["calls"]) == (1, before - 1)
+    assert len(await open_file().ledger.calls("session-3")) == EACH // 4 - 1
+
+
+async def test_a_call_that_is_no_text_is_found_and_left_out(used: Path) -> None:
+    """One byte of it was changed, so that SQLite finds nothing wrong with its pages."""
+    begin, end = b'{"name":"te', b'minal","args":{"command":"make 2"}'
+    used.write_bytes(used.read_bytes().replace(b"%br%b" % (begin, end), b"%b\xff%b" % (begin, end), 1))
+    with pytest.raises(StoreFailed, match="calls"):
+        examine(used)
+    assert mended(used).unreadable == 1
+
+
+def count(file: Path) -> int:
+    with closing(sqlite3.connect(file)) as connection:
+        number: int = connection.execute("SELECT count(*) FROM calls").fetchone()[0]
+    return number
 
 
 # -- from a backup -----------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 from agent.below import BELOW, marks_of
 from agent.cli.drafts import KeptDraft
 from agent.config import state_dir
-from agent.conversation.lineage import DELEGATE, PARENT, WHY
+from agent.conversation.lineage import DELEGATE
 from agent.run import assemble
 from agent.undo import contents_path
 from toolcrib._store import Lease
@@ -183,9 +183,8 @@ def test_below_a_session_it_refuses(run: Any, talked: dict[str, str], monkeypatc
 def test_lists_leave_delegates_out_unless_asked(run: Any) -> None:
     async def fill() -> None:
         with assemble() as crib:
-            below = {"name": "local", "target": "local", PARENT: "aaaa" * 4, WHY: DELEGATE}
-            for name, place in (("aaaa", {}), *((name, below) for name in ("bbbb", "cccc"))):
-                await crib.store.sessions.create(name * 4, platform="cli", user="", cwd="", place=place)
+            for name, parent, why in (("aaaa", "", ""), ("bbbb", "aaaa" * 4, DELEGATE), ("cccc", "aaaa" * 4, DELEGATE)):
+                await crib.store.sessions.create(name * 4, platform="cli", user="", cwd="", parent=parent, why=why)
                 await crib.store.sessions.append(name * 4, {"role": "user", "text": f"hello from {name}"})
 
     run_async(fill())

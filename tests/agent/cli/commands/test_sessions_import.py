@@ -74,6 +74,45 @@ def test_an_export_comes_back_as_it_was_and_once(run: Any, elsewhere: Any, talke
     assert export(run, talked, "third.json") == was
 
 
+def lineage(run: Any, session_id: str) -> tuple[str, str]:
+    """Return the session's parent and why, as the store has them."""
+    (info,) = [one for one in json.loads(run("sessions", "--all", "--json").out) if one["id"] == session_id]
+    return info["parent"], info["why"]
+
+
+def test_a_fork_comes_back_as_one_also_from_a_file_of_an_older_toolcrib(run: Any, elsewhere: Any, talked: str) -> None:
+    fork = run("sessions", "fork", talked).out.strip()
+    was = export(run, fork, "fork.json")
+    said = json.loads(was)["session"]
+    assert (said["parent"], said["why"]) == (talked, "fork")
+    elsewhere("new")
+    assert run("sessions", "import", "fork.json").code == 0
+    assert lineage(run, fork) == (talked, "fork")
+    assert f"(fork of {talked[:12]})" in run("sessions").out
+    assert export(run, fork, "again.json") == was
+    older = json.loads(was)
+    older["session"]["place"] |= {key: older["session"].pop(key) for key in ("parent", "why")}
+    Path("older.json").write_text(json.dumps(older))
+    elsewhere("newer")
+    assert run("sessions", "import", "older.json").code == 0
+    assert lineage(run, fork) == (talked, "fork")
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [({"why": ""}, ("", "import")), ({"why": "root", "parent": "x"}, ("", "import")), ({"why": "fork"}, ("", "import"))],
+)
+def test_what_a_file_says_of_its_session_is_kept_where_it_can_be(
+    run: Any, elsewhere: Any, talked: str, said: dict[str, str], kept: tuple[str, str]
+) -> None:
+    data = json.loads(export(run, talked, "talk.json"))
+    data["session"] |= said
+    Path("said.json").write_text(json.dumps(data))
+    elsewhere("new")
+    assert run("sessions", "import", "said.json").code == 0
+    assert lineage(run, talked) == kept
+
+
 def test_an_imported_session_goes_on_with_what_is_configured_here(run: Any, elsewhere: Any, talked: str, tmp_path: Path) -> None:
     """A file says what it likes of servers, backends, folders and modes; none of it is gone by."""
     data = json.loads(export(run, talked, "talk.json"))
@@ -136,6 +175,8 @@ def test_the_server_of_a_file_is_never_asked(run: Any, elsewhere: Any, talked: s
         (lambda data: data["session"].update(created_at="now"), "session.created_at must be a time in Unix seconds"),
         (lambda data: data["session"].update(updated_at=1e300), "session.updated_at must be a time in Unix seconds"),
         (lambda data: data["session"].update(place={"name": 1}), "session.place must be an object of strings"),
+        (lambda data: data["session"].update(parent=5), "session.parent must be a string"),
+        (lambda data: data["session"].update(why=None), "session.why must be a string"),
         (lambda data: data["session"].update(tags="web"), "session.tags must be a list of strings"),
         (lambda data: data["records"].append([]), r"records[6] must be an object"),
         (lambda data: data["records"][0].update(role="root"), "records[0].role must be a role that toolcrib knows"),

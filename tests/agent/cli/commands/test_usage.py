@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from agent.run import assemble
 from toolcrib.testing import ChatServer
+from tools.dispatch.bridge import run_async
 
 TODAY = time.strftime("%Y-%m-%d")
 
@@ -107,11 +109,41 @@ def test_what_delegates_took_is_told(run: Any, config: Callable[[str], Path]) ->
     with ChatServer(calls, ChatServer.text("Seven."), ChatServer.text("It says seven.")) as server:
         lines = b"go on\n/cost\n"
         done = run("chat", "--base-url", server.base_url, "--model", "test-model", stdin=lines)
-    own, both = done.out.splitlines()[-2:]
-    assert own == "2 turns, 1 call; 20 tokens in, 10 out; cost 0.0120"
-    assert both == "with its delegate: 3 turns, 1 call; 30 tokens in, 15 out; cost 0.0180"
-    delegate, parent = sorted(totals(run, "--by", "session"), key=lambda one: one["turns"])
-    assert delegate["delegate_of"] == parent["name"]
-    assert "delegate_of" not in parent
-    assert f"count the files (delegate of {parent['name'][:12]})" in run("usage", "--by", "session").out
-    assert run("usage", "--session", parent["name"]).out.splitlines()[-2:] == [f"in all: {own}", both]
+    both, part = done.out.splitlines()[-2:]
+    assert both == "3 turns, 1 call; 30 tokens in, 15 out; cost 0.0180"
+    assert part == "of which 1 delegate: 1 turn, 0 calls; 10 tokens in, 5 out; cost 0.0060"
+    (parent,) = totals(run, "--by", "session")
+    assert (parent["turns"], parent["input"], parent["cost"]) == (3, 30, pytest.approx(0.018))
+    below = parent["delegates"]
+    assert (below["sessions"], below["turns"], below["input"], below["cost"]) == (1, 1, 10, pytest.approx(0.006))
+    heading, whole, under, last = run("usage", "--by", "session").out.splitlines()
+    assert (whole.split()[0], whole.split()[1:3]) == (parent["name"][:12], ["3", "30"])
+    assert under.startswith("  of which 1 delegate ")
+    assert under.split()[4:6] == ["1", "10"]
+    assert (heading.split()[0], last) == ("SESSION", f"in all: {both}")
+    assert run("usage", "--session", parent["name"]).out.splitlines()[-2:] == [f"in all: {both}", part]
+    assert totals(run, "--by", "session", "--session", parent["name"]) == [parent]
+    assert totals(run, "--session", parent["name"]) == totals(run)
+
+
+def test_delegates_of_delegates_count_for_the_session_of_a_person(run: Any) -> None:
+    """One whose parent is gone stands by itself, and sessions that name each other as parents end nothing."""
+
+    async def fill() -> None:
+        with assemble() as crib:
+            below = (("a", ""), ("b", "a"), ("c", "b"), ("d", "a"), ("lone", "gone"), ("x", "y"), ("y", "x"))
+            for name, parent in below:
+                why = "delegate" if parent else ""
+                await crib.store.sessions.create(name, platform="cli", user="", parent=parent, why=why)
+                await crib.store.sessions.append(name, {"role": "assistant", "text": "", "usage": {"input": 10, "output": 1}})
+            await crib.store.sessions.create("fork", platform="cli", user="", parent="a", why="fork")
+            await crib.store.sessions.append("fork", {"role": "assistant", "text": "", "usage": {"input": 7, "output": 1}})
+
+    run_async(fill())
+    found = {one["name"]: (one["input"], one.get("delegates", {}).get("sessions", 0)) for one in totals(run, "--by", "session")}
+    assert (found["a"], found["lone"], found["fork"]) == ((40, 3), (10, 0), (7, 0))
+    assert sum(tokens for tokens, _ in found.values()) == 77
+    assert run("usage", "--session", "a").out.splitlines()[-1].startswith("of which 3 delegates: 3 turns")
+    (part,) = totals(run, "--by", "session", "--session", "b")
+    assert (part["name"], part["input"], part["delegates"]["sessions"]) == ("b", 20, 1)
+    assert totals(run, "--by", "session", "--session", "x")[0]["input"] == 20
