@@ -13,7 +13,8 @@ from toolcrib import ToolcribError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent.cli.conversation import Conversation, ItemReader
+    from agent.cli.conversation import Conversation
+    from agent.cli.itemreader import ItemReader
     from agent.conversation.forking import Forked
     from agent.conversation.session import Session
 

@@ -78,7 +78,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from agent.cli.slash import show_last
+    from agent.cli.resuming import show_last
     from agent.cli.terminal import is_interactive
 
     interactive = is_interactive()
@@ -145,7 +145,7 @@ def _live_chat(crib: Crib, drafts: KeptDraft) -> InteractiveChat:
 
 def _live(args: argparse.Namespace, conversation: Conversation, live: InteractiveChat, runner: asyncio.Runner) -> int:
     """Chat on the chat's own screen."""
-    from agent.cli.slash import show_last
+    from agent.cli.resuming import show_last
 
     live.completer = _completer(conversation)
     if args.message.strip():
@@ -174,7 +174,8 @@ def _live(args: argparse.Namespace, conversation: Conversation, live: Interactiv
 
 def _conversation(args: argparse.Namespace, crib: Crib, live: InteractiveChat | None, *, interactive: bool) -> Conversation:
     from agent.cli.ask import asker_for
-    from agent.cli.conversation import ChatOpening, Conversation
+    from agent.cli.conversation import Conversation
+    from agent.cli.opening import ChatOpening
     from agent.cli.plain import PlainScreen
     from agent.cli.render import Screen
     from agent.cli.terminal import Terminal, find_terminal
@@ -184,14 +185,14 @@ def _conversation(args: argparse.Namespace, crib: Crib, live: InteractiveChat | 
     below = _Below(screen, Terminal(sys.stdout, lines_only=aloud)) if interactive else None
     opening = ChatOpening(
         crib,
-        live.ask if live is not None else asker_for(below or find_terminal(), lambda: conversation.interrupt()),
+        live.questions.ask if live is not None else asker_for(below or find_terminal(), lambda: conversation.interrupt()),
         limits_of(crib.config, args, _TURNS),
         args.toolsets,
         args.disable,
         folder_of(args, crib),
         wants_trace(args),
         args.backend,
-        live.confirm if live is not None else None if below is None else below.confirm,
+        live.questions.confirm if live is not None else None if below is None else below.confirm,
         mode_of(args, crib.config),
         at_prompt=live is not None,
     )

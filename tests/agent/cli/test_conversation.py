@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from agent.cli.conversation import ChatOpening, Conversation
+from agent.cli.conversation import Conversation
+from agent.cli.opening import ChatOpening
 from agent.cli.refusing import refuse
 from agent.cli.render import Screen
 from agent.cli.slash import COMMANDS
