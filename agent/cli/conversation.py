@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from agent.cli.escape import one_line, tame
-from agent.cli.faults import explained, kind_of
+from agent.cli.faults import explained
 from agent.cli.oneshot import Fan
 from agent.cli.trace import Tracer
 from agent.cli.view import View
@@ -61,7 +61,7 @@ class Conversation:
         self._session: Session | None = None
         self._tracer: Tracer | None = None
         self._told = ""
-        self._told_full = False
+        self._told_full = self._told_near = False
 
     # -- sessions ------------------------------------------------------------------------------------------------
 
@@ -287,13 +287,20 @@ class Conversation:
             raise fan.broken
 
     async def _offer_room(self, text: str = "") -> None:
-        """Say how to go on, once the model can read no more than there is with ``text``; once a run."""
+        """Say how to go on, once the model can read no more than there is with ``text``, once a run; and that it is compressed
+        soon, once until that is over.
+        """
         if self.model and not self._told_full:
-            from agent.cli.room import offer, room_left
+            from agent.cli.room import offer, room_left, soon_compressed
 
             if (full := await room_left(self.session, text)) is not None:
                 self._told_full = True
                 self.screen.note(offer(full))
+            elif not text:
+                near = await soon_compressed(self.session)
+                if near is not None and not self._told_near:
+                    self.screen.note(near)
+                self._told_near = near is not None
 
     def _tell(self, error: ToolcribError) -> None:
         self.failed = True
@@ -302,9 +309,10 @@ class Conversation:
         if isinstance(error, ContextTooLong):
             from agent.cli.room import offer
 
-            self.screen.fault(f"✗ {kind_of(error)}: {tame(str(error))}")
-            if not self._told_full:
-                self.screen.note(offer("the model can read no more of this session"))
+            self.screen.fault(f"✗ {tame(str(error))}")
+            if not self._told_full:  # what can be compressed was, before this came here
+                may = not self.session.config.compression.enabled
+                self.screen.note(offer("the model can read no more of this session", compress=may))
             return
         self.screen.fault(f"✗ {explained(error)}")
         self.screen.note(KEPT)

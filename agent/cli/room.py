@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from agent.conversation.forking import Forked
     from agent.conversation.session import Session
 
+_COMPRESS = "\n  /compress  its middle summarised"
 _OFFER = """\
-{full}. The session is kept. To go on:
-  /compress  its middle summarised
+{full}. The session is kept. To go on:{compress}
   /fork [N]  a session with its end
   /new       an empty session
   /export    a file with all of it
@@ -28,9 +28,13 @@ _OFFER = """\
 """Lines of less than 40 columns: a narrow terminal would wrap them in the middle of a word."""
 
 
-def offer(full: str) -> str:
-    """Say what a person can do about a full context."""
-    return _OFFER.format(full=full)
+_NEAR = 0.85
+"""Part of compression.threshold from which on a person is told that their session will be compressed."""
+
+
+def offer(full: str, *, compress: bool = True) -> str:
+    """Say what a person can do about a full context; ``compress``: it may be compressed."""
+    return _OFFER.format(full=full, compress=_COMPRESS if compress else "")
 
 
 async def room_left(session: Session, text: str = "") -> str | None:
@@ -45,6 +49,21 @@ async def room_left(session: Session, text: str = "") -> str | None:
         return None
     about = "about " if used.counted is None or used.since or more else ""
     return f"the context is full: {about}{used.tokens + more:,} of {window:,} tokens"
+
+
+async def soon_compressed(session: Session) -> str | None:
+    """Return what says that the session is compressed before long; None where that is not near, or not known. Asks no server."""
+    config, window = session.config.compression, session.link.window
+    if window is None or not config.enabled or session.link.is_given:
+        return None
+    used = (await used_now(session)).tokens
+    if used < window * config.threshold * _NEAR:
+        return None
+    begins = "with your next message" if used >= window * config.threshold else f"from {round(config.threshold * 100)} % on"
+    return (
+        f"the context is {used * 100 // window} % full; {begins} its middle is summarised. "
+        "/compress WISH does it now and keeps what WISH names"
+    )
 
 
 def context_lines(used: ContextUse, model: str, reader: ItemReader | None) -> list[str]:
@@ -85,14 +104,12 @@ async def show_context(chat: Conversation, rest: str) -> None:
     chat.screen.text("\n".join(context_lines(used, chat.model, chat.reader)))
 
 
-async def compress_chat(chat: Conversation, rest: str) -> None:
-    """Have the middle of the session summarised now. Raises ToolcribError."""
+async def compress_chat(chat: Conversation, wish: str) -> None:
+    """Have the middle of the session summarised now; the summary keeps what ``wish`` names. Raises ToolcribError."""
     from agent.conversation.room import compress_now
 
-    if rest:
-        raise ToolcribError("write /compress alone: the middle of the session is summarised, and what you said last stays")
     chat.screen.note("a model summarises the session; Ctrl-C ends that, and all stays as it was")
-    chat.show(await compress_now(chat.session))
+    chat.show(await compress_now(chat.session, wish, chat.show))
 
 
 async def fork_chat(chat: Conversation, count: str) -> None:

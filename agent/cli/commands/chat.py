@@ -55,7 +55,7 @@ in the chat:
   !git status                      runs a command of yours, unasked, and shares its output; !!git status keeps it from the model
   what does @src/main.py do?       attaches a file, picture or folder; Tab completes its name
   /help  /tools  /model [[PROVIDER] NAME]  /image FILE  /explain COMMAND  /mode [NAME]  /undo [call|redo]  /diff [FILE]
-  /keys  /theme [NAME]  /show N  /cost  /memory  /context  /compress  /new  /fork [N]  /init  /sessions  /resume ID
+  /keys  /theme [NAME]  /show N  /cost  /memory  /context  /compress [WISH]  /new  /fork [N]  /init  /sessions  /resume ID
   /title [TEXT]  /export [FILE]  /approvals [revoke ID]  /delegates [stop ID]
   /env  /quit
   What you type while it works is queued; Alt-S hands it to the model with its next results, Ctrl-C interrupts. A !command waits
