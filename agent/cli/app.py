@@ -19,6 +19,7 @@ from agent._version import __version__
 from agent.cli import commands
 from agent.cli.hidden import OPTION
 from agent.cli.logs import logging_to_stderr
+from agent.cli.parsing import CommandParser
 from agent.cli.signals import Ended, ending_in_order, interrupting
 from toolcrib import ConfigError, ProviderError, ToolcribError
 from toolcrib._near import near
@@ -167,7 +168,7 @@ def _reader(parser: argparse.ArgumentParser, *, is_own: bool) -> Callable[..., a
 
 def parser_of(name: str, command: Any) -> argparse.ArgumentParser:
     """Make the parser of the words after a subcommand, given its module."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog=f"toolcrib {name}",
         description=command.HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -206,7 +207,7 @@ def _split(argv: Sequence[str]) -> tuple[list[str], str | None, list[str]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="toolcrib", usage="toolcrib [OPTIONS] COMMAND ...", add_help=False)
+    parser = CommandParser(prog="toolcrib", usage="toolcrib [OPTIONS] COMMAND ...", add_help=False)
     parser.add_argument("-h", "--help", action="store_true")
     parser.add_argument("-V", "--version", action="store_true")
     _common(parser, None)

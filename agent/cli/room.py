@@ -190,7 +190,7 @@ async def show_sessions(chat: Conversation, rest: str) -> None:
     refuse_below_session(chat, "looking into stored sessions")
     found = await peoples_sessions(chat.opening.crib.store.sessions, 10)
     if found:
-        table(session_rows(found, time.time()), spare=SPARE, width=chat.screen.width)
+        table(session_rows(found, time.time()), spare=SPARE, width=chat.screen.width, below=True)
     chat.screen.note("type /resume ID to continue one" if found else "nothing was said in any session yet")
 
 

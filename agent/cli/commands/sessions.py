@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.below import folders_of, refuse_below
-from agent.cli.app import OK, open_crib
+from agent.cli.app import FAILED, OK, open_crib
 from agent.cli.options import age, count
 from toolcrib import ToolcribError
 from toolcrib._regex import Regex
@@ -55,6 +55,8 @@ What another tool remembers is looked for where it keeps it: ~/.claude/projects 
 ($CODEX_HOME), ~/.hermes/state.db ($HERMES_HOME). It is only read. Secrets that toolcrib knows are taken out, lines that can't be
 read are named and left out, and each session gets the tool's name for a tag. Imported again, only what is new comes. An imported
 session is resumed where you are, with the model and in the mode that are configured here.
+
+exit codes: 0 done, 1 it failed or nothing was found, 2 a wrong command line, name or configuration, 130 interrupted.
 """
 _LEASE_SECONDS = 10.0
 _ACTIONS = ("list", "search", "show", "resume", "fork", "rename", "tag", "export", "import", "delete", "prune")
@@ -165,7 +167,7 @@ async def _list(crib: Crib, args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps([asdict(info) for info in found], ensure_ascii=False, indent=2))
     elif found:
-        table(session_rows(found, time.time()), spare=SPARE)
+        table(session_rows(found, time.time()), spare=SPARE, below=True)
     elif args.tag or args.here:
         print("no such session; `toolcrib sessions` lists all")
     else:
@@ -176,8 +178,7 @@ async def _list(crib: Crib, args: argparse.Namespace) -> int:
 async def _search(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.searching import search
 
-    await search(crib, args)
-    return OK
+    return OK if await search(crib, args) else FAILED
 
 
 async def _show(crib: Crib, args: argparse.Namespace) -> int:

@@ -121,6 +121,17 @@ def test_tables_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown([("a", "b" * 100)], monkeypatch) == ["a  " + "b" * 36 + "…"]
 
 
+def test_a_title_that_finds_no_room_stands_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [("ID", "WHEN", "FOLDER", "TITLE"), ("4f1c2ab39d01", "12 min ago", "~/app", "why does the build fail on mondays?")]
+    assert shown(rows, monkeypatch, spare=(2,), below=True) == [
+        "ID            WHEN        FOLDER",
+        "4f1c2ab39d01  12 min ago  ~/app",
+        "  why does the build fail on mondays?",
+    ]
+    short = [("ID", "TITLE"), ("4f1c2ab39d01", "why?")]
+    assert shown(short, monkeypatch, below=True) == ["ID            TITLE", "4f1c2ab39d01  why?"]
+
+
 def test_a_cell_that_says_how_to_mend_it_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [("*", "docker", "not configured: set terminal.docker.image in config.yaml"), ("", "local", "ready")]
     assert shown(rows, monkeypatch, wrap=True) == [
