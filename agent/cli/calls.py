@@ -45,7 +45,7 @@ _SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "clarify": ("question",),
     "memory": ("content", "old_text"),
     "session_search": ("query", "session"),
-    "delegate_task": ("name", "task"),
+    "delegate_task": ("task",),
 }
 """The arguments that say what a call is about."""
 
@@ -64,6 +64,8 @@ def about(call: ToolCall) -> str:
         if call.name == "todo":
             todos = call.args.get("todos")
             return f"{len(todos)} tasks" if isinstance(todos, Sequence) else "reads the list"
+        if call.name == "delegate_task" and call.args.get("name"):
+            return one_line(f"{call.args['name']}: {call.args.get('task', '')}", 400)
         named = [one_line(str(call.args[name]), 400) for name in _SUBJECTS.get(call.name, ()) if call.args.get(name)]
         if named:
             return " in ".join(named)

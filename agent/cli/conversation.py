@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from agent.cli.escape import one_line, tame
 from agent.cli.faults import explained
@@ -13,11 +13,11 @@ from agent.cli.trace import Tracer
 from agent.cli.view import View
 from agent.conversation.state import RunResult
 from agent.conversation.transcript import source_of
-from agent.events import ToolFinished, ToolStarted
+from agent.events import SessionBusy, ToolFinished, ToolStarted
 from agent.instructions import told
 from agent.models import ModelChoice, find_endpoint, own_choice
 from agent.protocols.command import parse_command
-from toolcrib import ContextTooLong, Image, ToolCall, ToolcribError
+from toolcrib import ContextTooLong, Image, LeaseLost, ToolCall, ToolcribError
 
 if TYPE_CHECKING:
     from agent.cli.beside import Beside
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from agent.conversation.session import Session
     from agent.events import Event
 
+Written = TypeVar("Written")
 KEPT = "The session is kept: type on, or /help."
 
 
@@ -100,7 +101,15 @@ class Conversation:
         from agent.below import folders_of, refuse_below
 
         refuse_below(folders_of(self.session.config), "/mode")
-        return await self.session.mode.switch(name)
+        return await self.writing(lambda: self.session.mode.switch(name))
+
+    async def writing(self, work: Callable[[], Awaitable[Written]]) -> Written:
+        """Do what writes the session; where another process has had it meanwhile, once it is ours again. Raises what it does."""
+        try:
+            return await work()
+        except LeaseLost:
+            async with self.session.holding.held(lambda: self._view(SessionBusy(self.session.id))):
+                return await work()
 
     async def next_mode(self) -> str:
         """Switch to the next mode, and from the strictest to the first. Raises as ``set_mode``."""

@@ -71,12 +71,21 @@ def short_args(args: Any, limit: int = 60) -> str:
     return one_line(" ".join(f"{name}={_short(value)}" for name, value in args.items()), limit)
 
 
+def about_in_short(call: ToolCall) -> str:
+    """Say in a few words what a call is about: its arguments, or a delegate's name and task."""
+    if call.name != "delegate_task":
+        return short_args(call.args)
+    from agent.cli.calls import about
+
+    return one_line(about(call), 60)
+
+
 def brief_line(executed: ExecutedCall, emoji: str) -> str:
     """Return a line about a model's call: ``💻 terminal  ls -la  0.1 s  ok``, and the reason where it went wrong."""
     call, result = executed.call, executed.result
     parts = [
         f"{emoji or '🔧'} {tame(call.name) or '?'}",
-        short_args(call.args),
+        about_in_short(call),
         seconds_of(executed.duration),
         outcome(executed)[0],
     ]
@@ -128,7 +137,7 @@ class Screen:
     def opened(self, call: ToolCall, emoji: str) -> None:
         """Tell of a model's call that begins."""
         if self.interactive:
-            self.line(f"{self._sign(emoji, 'begins:')} {one_line(call.name)}  {short_args(call.args)} ...")
+            self.line(f"{self._sign(emoji, 'begins:')} {one_line(call.name)}  {about_in_short(call)} ...")
 
     def closed(self, executed: ExecutedCall, emoji: str) -> None:
         """Print the line about a model's call."""

@@ -171,7 +171,8 @@ async def title_chat(chat: Conversation, rest: str) -> None:
     info = await chat.session.info()
     if rest:
         refuse_below_session(chat, "naming a session")
-        title = await rename(chat.session.store.sessions, chat.session.id, rest)
+        session = chat.session
+        title = await chat.writing(lambda: rename(session.store.sessions, session.id, rest))
         chat.screen.note(f"this session is called: {tame(title)}")
     elif info is None or not (info.title or info.tags):
         raise ToolcribError("it has no title yet; /title TEXT names this session")

@@ -73,8 +73,9 @@ class Terminal:
             print(file=self.output, flush=True)
             raise
 
-    async def read_line(self, prompt: str) -> str:
-        """Read a line, edited in place. Raises EOFError for Ctrl-D and KeyboardInterrupt for Ctrl-C.
+    async def read_line(self, prompt: str, *, stays: bool = True) -> str:
+        """Read a line, edited in place; it stays, whatever ``stays`` says. Raises EOFError for Ctrl-D and KeyboardInterrupt for
+        Ctrl-C.
 
         Text typed before the prompt was shown is discarded: it was no answer to it.
         """

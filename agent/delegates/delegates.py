@@ -117,7 +117,8 @@ class Delegates:
         try:
             outcome = await self._run(delegate, allowance)
         except asyncio.CancelledError as error:
-            what = "" if delegate.outcome is None else f"; it ended after {delegate.outcome.turns} turns"
+            turns = 0 if delegate.outcome is None else delegate.outcome.turns
+            what = f"; it ended after {turns} turn{'' if turns == 1 else 's'}" if turns else ""
             error.add_note(f"the delegate {order.name} ({session_id[:12]}) was ended with it{what}")
             raise
         except (StoreFailed, Denied):

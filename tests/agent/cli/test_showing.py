@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
-from agent.cli.calls import call_row, diff_rows, finished_rows
+from agent.cli.calls import call_row, call_words, diff_rows, finished_rows
 from agent.cli.complete import LineCompleter
 from agent.cli.escape import exact, one_line, tame
 from agent.cli.faults import explained
-from agent.cli.render import Screen, brief_line, call_line, first_sentence, result_text, short_args, table
+from agent.cli.render import Screen, about_in_short, brief_line, call_line, first_sentence, result_text, short_args, table
 from agent.cli.screen.cells import plain, row_width
 from agent.cli.view import View
 from agent.events import TextDelta, ThinkingDelta, ToolFinished, ToolStarted, TurnStarted
@@ -239,3 +239,10 @@ def test_the_line_of_a_call_fits_and_keeps_its_end(columns: int) -> None:
     row = call_row(call, "✍️", [("  1.2 s", ""), ("  ok", ""), ("  #4", "")], columns)
     assert row_width(row) <= columns
     assert plain(row).endswith("  1.2 s  ok  #4")
+
+
+def test_a_delegate_is_named_with_its_task() -> None:
+    call = ToolCall("c", "delegate_task", {"task": "look at the change", "name": "reviewer"})
+    assert call_words(call, "", 100) == "🔧 delegate_task works on reviewer: look at the change"
+    assert about_in_short(call) == "reviewer: look at the change"
+    assert about_in_short(ToolCall("c", "delegate_task", {"task": "look"})) == "look"
