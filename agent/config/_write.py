@@ -16,7 +16,7 @@ from agent.config._files import locked, write_private
 from agent.config._keys import NotSet, leaves
 from agent.config._layers import load_config
 from agent.config._paths import config_path
-from agent.config._read import is_mapping, parse_config, parse_node, read_bytes
+from agent.config._read import BrokenConfig, is_mapping, parse_config, parse_node, read_bytes
 from agent.config._schema import AllowlistEntry, Config
 from toolcrib import ConfigError
 from toolcrib._dataclass import dataclass
@@ -56,7 +56,16 @@ def preview(
     text = "" if data is None else data.decode("utf-8-sig")
     for parts, value in values:
         text = _changed(text, _setter(list(parts), value))
-    return load_config(path, profile=profile, project_dir=project_dir, instead=text.encode("utf-8"))
+    try:
+        return load_config(path, profile=profile, project_dir=project_dir, instead=text.encode("utf-8"))
+    except BrokenConfig as error:
+        raise _unwritten(error, config_path(path)) from None
+
+
+def _unwritten(error: BrokenConfig, path: Path) -> BrokenConfig:
+    """Return the faults of a text that was not written without its lines: the file's are others."""
+    faults = [dataclasses.replace(fault, line=0) if fault.path == path else fault for fault in error.faults]
+    return BrokenConfig(faults, "\n".join(filter(None, (error.advice, "nothing was changed"))))
 
 
 def _setter(parts: Sequence[str], value: Any) -> Change:
@@ -158,7 +167,10 @@ def _edit(path: str | Path | None, rewrite: Callable[[str], str], meant: Callabl
         data = read_bytes(target)
         old = Config(path=asked) if data is None else parse_config(data, asked)
         text = rewrite("" if data is None else data.decode("utf-8-sig"))
-        new = parse_config(text.encode("utf-8"), asked)
+        try:
+            new = parse_config(text.encode("utf-8"), asked)
+        except BrokenConfig as error:
+            raise _unwritten(error, asked) from None
         if not meant(old, new):
             raise ConfigError(f"{asked}: the change would have changed more than was asked; the file is as it was")
         write_private(target, text)
