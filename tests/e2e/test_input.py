@@ -542,3 +542,13 @@ def test_a_killed_process_takes_no_draft_along(talking: Any, server: ChatServer,
     again.types("/quit")
     assert again.waits_for_the_end() == 0
     assert list(drafts.iterdir()) == []
+
+
+def test_lines_that_are_typed_before_the_chat_is_ready_are_messages_of_their_own(sit_down: Any, server: ChatServer) -> None:
+    server.responses += [ChatServer.text("First."), ChatServer.text("Second.")]
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m")
+    person.process.send("one\rtwo\rhalf a li")
+    person.sees(r"^Second\.$")
+    assert [said(server, number) for number in range(2)] == ["one", "two"]
+    person.process.send("ne")
+    person.sees(r"^> half a line\n[^\n]*/help\Z")
