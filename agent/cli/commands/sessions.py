@@ -224,6 +224,10 @@ async def _fork(crib: Crib, args: argparse.Namespace) -> int:
         return OK
     print(made.id)
     print(f"{made.records} of {info.messages} records; `toolcrib chat --resume {made.id[:12]}` continues it", file=sys.stderr)
+    if made.dropped:
+        print(
+            f"{made.dropped} replies, results or calls did not fit or never ended: they are in the old one alone", file=sys.stderr
+        )
     if made.unanswered:
         print(f"not answered, and left out: {one_line(made.unanswered, 300)}", file=sys.stderr)
     return OK

@@ -65,3 +65,21 @@ def typed_before(descriptor: int) -> str:
     except (termios.error, OSError, ValueError):
         pass  # it went away, or is none: whoever reads it next is told
     return b"".join(lines).decode("utf-8", "replace")
+
+
+def typed_so_far(descriptor: int) -> str:
+    """Take what was typed while the terminal gave whole lines, the line that is not ended too."""
+    import termios
+
+    lines = typed_before(descriptor)
+    with contextlib.suppress(termios.error, OSError):
+        before = termios.tcgetattr(descriptor)
+        if before[3] & termios.ICANON:
+            now = [*before[:3], before[3] & ~termios.ICANON, *before[4:6], [*before[6]]]
+            now[6][termios.VMIN] = now[6][termios.VTIME] = 0
+            termios.tcsetattr(descriptor, termios.TCSANOW, now)
+            try:
+                lines += os.read(descriptor, 4096).decode("utf-8", "replace")
+            finally:
+                termios.tcsetattr(descriptor, termios.TCSANOW, before)
+    return lines

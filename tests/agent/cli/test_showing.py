@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
-from agent.cli.calls import call_row, call_words, diff_rows, finished_rows
+from agent.cli.calls import call_row, call_words, diff_rows, finished_rows, whole_of
 from agent.cli.complete import LineCompleter
 from agent.cli.escape import exact, one_line, tame
 from agent.cli.faults import explained
@@ -246,3 +246,17 @@ def test_a_delegate_is_named_with_its_task() -> None:
     assert call_words(call, "", 100) == "🔧 delegate_task works on reviewer: look at the change"
     assert about_in_short(call) == "reviewer: look at the change"
     assert about_in_short(ToolCall("c", "delegate_task", {"task": "look"})) == "look"
+
+
+def test_the_whole_of_a_result_is_text_and_no_json() -> None:
+    """As the model read it, or field by field, with its lines as lines."""
+    call = ToolCall("c", "read_file", {"path": "a.py"})
+    read = ToolResult("read_file", ToolStatus.SUCCESS, {"content": "x = 1\ny = 2\n"}, views={"model": "1|x = 1\n2|y = 2"})
+    shown = whole_of(ExecutedCall(call, read, ToolCallStatus.SUCCEEDED, 0.1))
+    assert shown.endswith("path: a.py\n\n1|x = 1\n2|y = 2\n")
+    found = {"messages": [{"role": "results", "text": 'one\n"two"'}], "more": 3, "none": []}
+    result = ToolResult("session_search", ToolStatus.SUCCESS, found)
+    shown = whole_of(ExecutedCall(ToolCall("c", "session_search", {}), result, ToolCallStatus.SUCCEEDED, 0.1))
+    assert shown.split("\n")[3:] == [
+        "messages:", "  -", "    role: results", "    text:", "      one", '      "two"', "more: 3", "none: []", "",
+    ]  # fmt: skip
