@@ -166,7 +166,7 @@ async def measure(session: Session, *, asks: bool = False) -> ContextUse:
     sums = _Sums()
     await in_daemon_thread(lambda: _all(sums, session.transcript.told()))
     parts = [*_told_first(session), *sums.parts()] if session.model else sums.parts()
-    return ContextUse(parts, sums.largest(), sums.counted, sums.since, await window_of(session, asks=asks))
+    return ContextUse(parts, sums.largest(), sums.counted, sums.since, await _window(session, asks=asks))
 
 
 async def used_now(session: Session) -> ContextUse:
@@ -184,7 +184,7 @@ async def used_now(session: Session) -> ContextUse:
     _all(sums, reversed(later))
     if sums.counted is None:
         return await measure(session)
-    return ContextUse(sums.parts(), (), sums.counted, sums.since, await window_of(session))
+    return ContextUse(sums.parts(), (), sums.counted, sums.since, await _window(session))
 
 
 def _all(sums: _Sums, records: Iterable[Mapping[str, Any]]) -> None:
@@ -226,6 +226,14 @@ async def window_of(session: Session, *, asks: bool = False) -> ContextWindow:
         offers = await ask_servers([ModelServer("", target)], environment(session.config), seconds=_SECONDS)
         found = _named([model for offer in offers for model in offer.models], endpoint.model)
     return ContextWindow() if found is None else ContextWindow(found, "its server says so")
+
+
+async def _window(session: Session, *, asks: bool = False) -> ContextWindow:
+    """Return what ``window_of`` does, and what refusals taught where nobody says."""
+    known = await window_of(session, asks=asks)
+    if known.tokens is None and (learned := session.link.learned.get(session.link.about)) is not None:
+        return ContextWindow(learned, "its server refused more")
+    return known
 
 
 def window_refused(error: ContextTooLong, tokens: int) -> int:

@@ -152,6 +152,13 @@ class SessionBusy:
 
 
 @dataclass(frozen=True, slots=True)
+class ContextCompressing:
+    """A model begins to summarise the middle of the conversation, which may take it a while; ``why`` as in ContextCompressed."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class ContextCompressed:
     """The middle of the conversation was summarised, so that the model can read on. ``before`` and ``after`` are tokens, the
     latter estimated; ``why`` is ``threshold`` (nearly full), ``refused`` (the server took no more), or ``asked`` (by a person).
@@ -201,6 +208,7 @@ Event: TypeAlias = (
     | TicketOpened
     | TicketReminder
     | SessionBusy
+    | ContextCompressing
     | ContextCompressed
     | CompressionFailed
     | DelegateEnded

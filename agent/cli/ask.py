@@ -19,6 +19,7 @@ from agent.cli.choosing import (
     Choice,
     choices,
     chosen,
+    covers_of,
     denied,
     key_row,
     legend,
@@ -61,6 +62,10 @@ class KeyReader(LineReader, Protocol):
     @property
     def reads_keys(self) -> bool:
         """True where keys can be read now; a dumb terminal gives lines only."""
+        ...
+
+    async def read_line(self, prompt: str, *, stays: bool = True) -> str:
+        """Read a line as any LineReader does. One that does not stay is shown elsewhere, and need not be left on the screen."""
         ...
 
     async def read_key(self, row: Callable[[int], str], letters: str = "", at_once: str = "") -> str:
@@ -167,7 +172,7 @@ class _Approval:
         from tools.approval.prompt import PromptPages, prompt_of
 
         self._terminal = terminal
-        self._covers = ticket.parameters.get("covers") or {}
+        self._covers = covers_of(ticket)
         self._scopes = offered(ticket)
         self._count = count
         keys = isinstance(terminal, KeyReader) and terminal.reads_keys
@@ -213,6 +218,7 @@ class _Approval:
     async def _by_key(self, keys: KeyReader) -> dict[str, Any] | None:
         """Read keys until one answers. Enter confirms what the arrows reached since this began: nothing is chosen before."""
         at: int | None = None
+        told = False
         while True:
             row = partial(_counted, self._offers, at, self._count)
             key = await keys.read_key(row, letters_of(self._offers), letters_of(self._offers, permit=False))
@@ -224,14 +230,17 @@ class _Approval:
                 at = None  # whatever was meant by it, what is highlighted was not
                 self._say(["  not taken: several keys came at once; press one"])
             elif key == "enter" and at is not None:
-                return await self._take(self._offers[at])
+                return await self._take(keys, self._offers[at])
+            elif key == "enter" and not told:
+                told = True
+                self._say(["  Enter confirms what the arrows reached, and nothing is yet; a letter answers at once"])
             elif key == "V" and self._pages.is_long:
                 self._view(whole=True)
                 return None
             elif (one := next((one for one in self._offers if key.lower() == one.letter), None)) is not None:
-                return await self._take(one)
+                return await self._take(keys, one)
 
-    async def _take(self, one: Choice) -> dict[str, Any] | None:
+    async def _take(self, keys: KeyReader, one: Choice) -> dict[str, Any] | None:
         if one.scope in NUMBERS:
             if self._pages.unseen:
                 return {"approved": True}
@@ -244,7 +253,7 @@ class _Approval:
             case "view":
                 self._view()
             case "deny":
-                return denied("d", (await self._terminal.read_line("  why not (Enter: no reason) > ")).strip())
+                return denied("d", (await keys.read_line("  why not (Enter: no reason) > ", stays=False)).strip())
             case _:
                 self._explain()
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.cli.escape import one_line, tame
@@ -11,6 +11,7 @@ from agent.cli.render import outcome, result_text, seconds_of, short_args
 from agent.cli.screen.cells import Row, chunks, folded, row_width, shortened, width, words_of
 from toolcrib import ExecutedCall, ToolCall
 from toolcrib._dataclass import dataclass
+from tools.dispatch.faces import images_of
 
 MOST_OUTPUT, MOST_DIFF, MOST_REASON = 6, 40, 6
 """Rows that are shown of an output, a diff and a reason; the rest by /show."""
@@ -45,7 +46,7 @@ _SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "clarify": ("question",),
     "memory": ("content", "old_text"),
     "session_search": ("query", "session"),
-    "delegate_task": ("name", "task"),
+    "delegate_task": ("task",),
 }
 """The arguments that say what a call is about."""
 
@@ -64,6 +65,8 @@ def about(call: ToolCall) -> str:
         if call.name == "todo":
             todos = call.args.get("todos")
             return f"{len(todos)} tasks" if isinstance(todos, Sequence) else "reads the list"
+        if call.name == "delegate_task" and call.args.get("name"):
+            return one_line(f"{call.args['name']}: {call.args.get('task', '')}", 400)
         named = [one_line(str(call.args[name]), 400) for name in _SUBJECTS.get(call.name, ()) if call.args.get(name)]
         if named:
             return " in ".join(named)
@@ -143,7 +146,34 @@ def whole_of(executed: ExecutedCall) -> str:
     given = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, indent=2, default=str)
     if isinstance(args, Mapping):
         given = "\n".join(f"{name}: {_shown(value)}" for name, value in args.items())
-    return tame(f"{executed.call.name}\n{given}\n\n{result_text(executed)}\n")
+    return tame(f"{executed.call.name}\n{given}\n\n{_whole_result(executed)}\n")
+
+
+def _whole_result(executed: ExecutedCall) -> str:
+    """Return a result for reading: as the model read it where that was text, else its fields with their lines as lines."""
+    result = executed.result
+    if not result.is_success or "person" in result.views or not isinstance(result.data, Mapping):
+        return result_text(executed)
+    read = result.views.get("model")
+    lines = (
+        [read] if isinstance(read, str) else [*([] if result.message is None else [result.message]), *_fields(result.data, "")]
+    )
+    return "\n".join([*lines, *map(str, images_of(executed))])
+
+
+def _fields(value: Any, margin: str) -> Iterator[str]:
+    """Yield the lines of what a tool answered."""
+    named = value.items() if isinstance(value, Mapping) else (("-", one) for one in value)
+    for name, one in named:
+        head = name if name == "-" else f"{name}:"
+        if isinstance(one, Mapping | list | tuple) and one:
+            yield f"{margin}{head}"
+            yield from _fields(one, f"{margin}  ")
+        elif isinstance(one, str) and "\n" in one:
+            yield f"{margin}{head}"
+            yield from (f"{margin}  {line}" for line in one.split("\n"))
+        else:
+            yield f"{margin}{head} {one if isinstance(one, str) else json.dumps(one, ensure_ascii=False, default=str)}"
 
 
 def _shown(value: Any) -> str:

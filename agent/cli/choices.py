@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
+import typing
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import NoneType, UnionType
+from typing import Literal
 
 from agent.cli.app import open_crib
 from toolcrib._regex import Regex
@@ -61,29 +64,29 @@ def names_of(kind: str, args: argparse.Namespace) -> list[str]:
 
 
 def _tools(args: argparse.Namespace) -> Iterable[str]:
-    with open_crib(args, looks=True) as crib:
+    with open_crib(args, looks=True, as_confirmed=True) as crib:
         return crib.granted()
 
 
 def _toolsets(args: argparse.Namespace) -> Iterable[str]:
-    with open_crib(args, looks=True) as crib:
+    with open_crib(args, looks=True, as_confirmed=True) as crib:
         return crib.catalog.names()
 
 
 def _backends(args: argparse.Namespace) -> Iterable[str]:
-    with open_crib(args, looks=True) as crib:
+    with open_crib(args, looks=True, as_confirmed=True) as crib:
         return [backend.name for backend in crib.backends.all()]
 
 
 def _platforms(args: argparse.Namespace) -> Iterable[str]:
     from agent.granting import PREFIX
 
-    with open_crib(args, looks=True) as crib:
+    with open_crib(args, looks=True, as_confirmed=True) as crib:
         return [name.removeprefix(PREFIX) for name in crib.catalog.names() if name.startswith(PREFIX)]
 
 
 def _sessions(args: argparse.Namespace) -> Iterable[str]:
-    with open_crib(args, looks=True) as crib:
+    with open_crib(args, looks=True, as_confirmed=True) as crib:
         return [info.id[:12] for info in run_async(crib.store.sessions.list(_MOST))]
 
 
@@ -132,6 +135,36 @@ def _keys(args: argparse.Namespace) -> Iterable[str]:
     return [key for key in all_keys() if "[]" not in key]
 
 
+def _values(args: argparse.Namespace) -> Iterable[str]:
+    """Values that the key of ``args`` takes, as far as they are few or have names, and the one that it has."""
+    from agent.config import find_key, load_config, value_at
+    from toolcrib import ConfigError
+
+    parts, hint = find_key(args.key)
+    found: list[str] = []
+    for one in typing.get_args(hint) if isinstance(hint, UnionType) else (hint,):
+        if one is bool:
+            found += ["true", "false"]
+        elif one is NoneType:
+            found.append("null")
+        elif typing.get_origin(one) is Literal:
+            found += map(str, typing.get_args(one))
+    try:
+        if kind := _NAMED.get(".".join(parts), ""):
+            found += KINDS[kind](args)
+        now = value_at(load_config(args.config, profile=""), parts)
+    except ConfigError:  # what is broken is set all the more
+        return found
+    return dict.fromkeys([*found, str(now)] if isinstance(now, str | int | float) and not isinstance(now, bool) else found)
+
+
+_NAMED: Mapping[str, str] = {
+    "model.name": "models",
+    "compression.model": "models",
+    "approval.smart.model": "models",
+    "terminal.backend": "backends",
+}
+"""Keys whose values are names of a kind."""
 KINDS: Mapping[str, Callable[[argparse.Namespace], Iterable[str]]] = {
     "backends": _backends,
     "documents": _documents,
@@ -145,4 +178,5 @@ KINDS: Mapping[str, Callable[[argparse.Namespace], Iterable[str]]] = {
     "sessions": _sessions,
     "tools": _tools,
     "toolsets": _toolsets,
+    "values": _values,
 }

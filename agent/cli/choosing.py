@@ -31,6 +31,8 @@ _LEGEND = {
     "?": "this list",
 }
 
+_SESSION_ENDS, _DELEGATE_ENDS = "until this session ends", "for this delegate alone, until it ends"
+
 Move: TypeAlias = Literal["left", "right"]
 
 
@@ -49,9 +51,17 @@ def offered(ticket: SuspendTicket) -> list[str]:
     return [scope for scope in KEYS if scope in given] or ["once"]
 
 
+def covers_of(ticket: SuspendTicket) -> Mapping[str, Any]:
+    """Return what a yes covers, by its scope. A delegate's session is the delegate's alone, and ends with it."""
+    covers = ticket.parameters.get("covers") or {}
+    if "delegate" not in ticket.parameters:
+        return covers
+    return {scope: str(words).replace(_SESSION_ENDS, _DELEGATE_ENDS) for scope, words in covers.items()}
+
+
 def covered(ticket: SuspendTicket, scope: str) -> str:
     """Return what a yes of this scope covers, in words."""
-    return exact(str((ticket.parameters.get("covers") or {}).get(scope, "this call only")))
+    return exact(str(covers_of(ticket).get(scope, "this call only")))
 
 
 def choices(scopes: Sequence[str], *, is_long: bool) -> list[Choice]:

@@ -4,12 +4,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from agent.cli.escape import one_line
 from toolcrib import Image, ToolcribError
 from toolcrib._image import IMAGE_BYTES
 
+if TYPE_CHECKING:
+    from agent.cli.conversation import Conversation
+
 _PATIENCE = 3.0
 _ELSE = "drop the picture's file into the terminal, or name it as @path"
+
+
+async def paste_image(chat: Conversation) -> None:
+    """Lay the clipboard's picture beside the chat's next message, or say why that can't be."""
+    import asyncio
+
+    try:
+        if not chat.model:
+            raise ToolcribError("no model is connected, so nobody can look at it; /model connects one")
+        image = await asyncio.get_running_loop().run_in_executor(None, clipboard_image)
+    except ToolcribError as error:
+        chat.screen.fault(f"✗ {one_line(str(error))}")
+        return
+    chat.images.append(image)
+    chat.screen.note(f"{image} will go with your next message; /image alone removes it")
+    chat.screen.draw(image)
 
 
 def clipboard_image(environ: Mapping[str, str] = os.environ) -> Image:

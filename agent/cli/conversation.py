@@ -2,112 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, cast
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from agent.cli.escape import one_line, tame
-from agent.cli.faults import explained, kind_of
+from agent.cli.faults import explained
 from agent.cli.oneshot import Fan
-from agent.cli.parked import leave_open
-from agent.cli.refusing import refuse
 from agent.cli.trace import Tracer
 from agent.cli.view import View
-from agent.conversation.limits import RunLimits
 from agent.conversation.state import RunResult
 from agent.conversation.transcript import source_of
-from agent.events import ToolFinished, ToolStarted
+from agent.events import SessionBusy, ToolFinished, ToolStarted
 from agent.instructions import told
 from agent.models import ModelChoice, find_endpoint, own_choice
 from agent.protocols.command import parse_command
-from toolcrib import ContextTooLong, Image, ToolCall, ToolcribError
+from toolcrib import ContextTooLong, Image, LeaseLost, ToolCall, ToolcribError
 
 if TYPE_CHECKING:
     from agent.cli.beside import Beside
+    from agent.cli.itemreader import ItemReader
     from agent.cli.liveview import LiveScreen, LiveView
+    from agent.cli.opening import ChatOpening
     from agent.cli.render import Screen
     from agent.conversation.session import Session
-    from agent.crib import Crib
     from agent.events import Event
-    from tools.dispatch.scope import Asker
 
+Written = TypeVar("Written")
 KEPT = "The session is kept: type on, or /help."
-
-
-@dataclass(frozen=True, slots=True)
-class ChatOpening:
-    """Options with which this chat opens sessions: its first one and those after /new and /resume."""
-
-    crib: Crib
-    asker: Asker
-    limits: RunLimits
-    enabled: Sequence[str] | None = None
-    disabled: Sequence[str] | None = None
-    cwd: str | None = None
-    trace: bool = False
-    backend: str = ""
-    confirm: Callable[[str], Awaitable[bool]] | None = None
-    """Asks the person yes or no; None where nobody can be asked."""
-    mode: str = ""
-    """Mode of new sessions, "" for the configured one."""
-    at_prompt: bool = False
-    """True where a question can be put while the person is at the prompt: their screen shows it beside the draft."""
-
-    async def session(
-        self, choice: ModelChoice, *, resume: str = "", latest: bool = False, backend: str = "", mode: str = ""
-    ) -> Session:
-        """Open a session. One that is resumed runs where and in the mode that it had before, unless ``backend`` and ``mode`` name
-        others for it; a new one will ask the model of ``choice``.
-        """
-        goes_on = bool(resume or latest)
-        session = await self.crib.open(
-            platform="cli",
-            asker=self.asker,
-            cwd=self.cwd if not goes_on or backend == self.backend else None,
-            backend=backend if goes_on else backend or self.backend,
-            enabled=self.enabled,
-            disabled=self.disabled,
-            resume=resume,
-            latest=latest,
-            choice=choice,
-            mode=mode if goes_on else mode or self.mode,
-        )
-        session.delegates.asks_at_once = self.at_prompt
-        if self.asker is refuse:
-            await leave_open(session)
-        if self.confirm is not None:
-            session.link.more_turns = self._more_turns
-        return session
-
-    async def _more_turns(self, turns: int) -> int:
-        """Ask whether a run that has used its turns shall go on with as many again."""
-        assert self.confirm is not None  # noqa: S101 - else nobody asks this
-        more, used = self.limits.max_turns, f"{turns} turn{'' if turns == 1 else 's'}"
-        return more if await self.confirm(f"The model has used {used}. Go on for up to {more} more?") else 0
-
-
-class ItemReader(Protocol):
-    """Shows items whole, all of it in other colours, and what was left unsent."""
-
-    def number_of(self, call_id: str) -> int | None:
-        """Return the number of the newest call of that id; None where it was not shown."""
-        ...
-
-    async def show(self, number: int | None) -> None:
-        """Show the item, the last one for None. Raises ToolcribError where there is none."""
-        ...
-
-    async def read(self, whole: str) -> None:
-        """Show a text, a long one in the pager."""
-        ...
-
-    def restore_draft(self) -> None:
-        """Lay back into the draft what an ended process left unsent in this session."""
-        ...
-
-    def switch_theme(self, name: str) -> str:
-        """Switch the colours, and show a sample; "" shows those that are on. Return the name of the theme that is on."""
-        ...
 
 
 class Conversation:
@@ -140,7 +62,7 @@ class Conversation:
         self._session: Session | None = None
         self._tracer: Tracer | None = None
         self._told = ""
-        self._told_full = False
+        self._told_full = self._told_near = False
 
     # -- sessions ------------------------------------------------------------------------------------------------
 
@@ -179,7 +101,15 @@ class Conversation:
         from agent.below import folders_of, refuse_below
 
         refuse_below(folders_of(self.session.config), "/mode")
-        return await self.session.mode.switch(name)
+        return await self.writing(lambda: self.session.mode.switch(name))
+
+    async def writing(self, work: Callable[[], Awaitable[Written]]) -> Written:
+        """Do what writes the session; where another process has had it meanwhile, once it is ours again. Raises what it does."""
+        try:
+            return await work()
+        except LeaseLost:
+            async with self.session.holding.held(lambda: self._view(SessionBusy(self.session.id))):
+                return await work()
 
     async def next_mode(self) -> str:
         """Switch to the next mode, and from the strictest to the first. Raises as ``set_mode``."""
@@ -366,13 +296,20 @@ class Conversation:
             raise fan.broken
 
     async def _offer_room(self, text: str = "") -> None:
-        """Say how to go on, once the model can read no more than there is with ``text``; once a run."""
+        """Say how to go on, once the model can read no more than there is with ``text``, once a run; and that it is compressed
+        soon, once until that is over.
+        """
         if self.model and not self._told_full:
-            from agent.cli.room import offer, room_left
+            from agent.cli.room import offer, room_left, soon_compressed
 
             if (full := await room_left(self.session, text)) is not None:
                 self._told_full = True
                 self.screen.note(offer(full))
+            elif not text:
+                near = await soon_compressed(self.session)
+                if near is not None and not self._told_near:
+                    self.screen.note(near)
+                self._told_near = near is not None
 
     def _tell(self, error: ToolcribError) -> None:
         self.failed = True
@@ -381,9 +318,10 @@ class Conversation:
         if isinstance(error, ContextTooLong):
             from agent.cli.room import offer
 
-            self.screen.fault(f"✗ {kind_of(error)}: {tame(str(error))}")
-            if not self._told_full:
-                self.screen.note(offer("the model can read no more of this session"))
+            self.screen.fault(f"✗ {tame(str(error))}")
+            if not self._told_full:  # what can be compressed was, before this came here
+                may = not self.session.config.compression.enabled
+                self.screen.note(offer("the model can read no more of this session", compress=may))
             return
         self.screen.fault(f"✗ {explained(error)}")
         self.screen.note(KEPT)

@@ -16,7 +16,9 @@ def footer(conversation: Conversation, tokens: int, keys: str) -> str:
     parts: list[str] = [session.mode.now] if session.mode.now != "default" else []  # what a narrow screen must not cut
     parts.append(one_line(conversation.model, 40) or "no model")
     if tokens:
-        parts.append(f"{tokens:,} tokens of context")
+        window = session.link.window
+        share = "" if window is None else f", {tokens * 100 // window} %"
+        parts.append(f"{tokens:,} tokens of context{share}")
     if conversation.cost is not None:
         parts.append(f"{conversation.cost:.4f} spent")
     parts.append(tame(session.backend.name))

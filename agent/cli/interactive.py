@@ -7,15 +7,15 @@ import contextlib
 import sys
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.ask import TerminalAsker
 from agent.cli.drafts import BETWEEN, KeptDraft
 from agent.cli.escape import one_line
 from agent.cli.footer import footer
 from agent.cli.liveview import LiveView
 from agent.cli.presses import Presses
+from agent.cli.questions import Questions
 from agent.cli.screen import tty
 from agent.cli.screen.aside import paged, pager_of_person, written_by
 from agent.cli.screen.board import Board
@@ -24,12 +24,11 @@ from agent.cli.screen.draft import DraftRows, said_rows
 from agent.cli.screen.keyboard import Keyboard
 from agent.cli.screen.painter import Painter
 from agent.cli.screen.themes import theme_for
-from agent.cli.screenreader import ScreenReader
-from agent.cli.signals import Ended, interrupting
+from agent.cli.signals import interrupting
+from agent.cli.steering import Steering, has_its_turn
 from agent.cli.words import AT_ONCE
 from agent.config import key_label, key_table
-from agent.protocols.command import parse_command
-from toolcrib import Answer, SuspendTicket, ToolCallContext, ToolcribError
+from toolcrib import ToolcribError
 
 if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer
@@ -47,7 +46,7 @@ _LONG = 40
 
 
 class InteractiveChat:
-    """Made before the session, which asks through it (``ask``, ``confirm``); ``run`` is the chat."""
+    """Made before the session, which asks through it (``questions``); ``run`` is the chat."""
 
     def __init__(
         self, display: DisplayConfig, history: History, keys: Input | None = None, *, drafts: KeptDraft | None = None
@@ -60,18 +59,17 @@ class InteractiveChat:
         self._steers = key_label(next(iter(display.keys.steer), ""))
         self.keyboard = Keyboard(self, tty.write, history=history, completer=_late_completer(self), keys=keys, bound=bound)
         self.completer: Completer | None = None
-        self._reader = ScreenReader(self, display.bell)
-        self._asker = TerminalAsker(self._reader, self._declined, self._question)
-        self._asking = asyncio.Lock()
+        self.questions = Questions(self, display.bell)
         self._conversation: Conversation | None = None
         self._queue: deque[str] = deque()
         """Drafts that wait: a large paste in them is a label."""
         self._came = asyncio.Event()
-        self._working = True  # until it has begun
+        self.is_working = True
+        """True while something runs, from the beginning on: a line that is sent waits for its turn."""
         self._leaving = False
         self._presses = Presses()
         self._counted = ""
-        self._steering: set[asyncio.Task[object]] = set()
+        self._steering = Steering(self)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._kept = drafts or KeptDraft(None)
 
@@ -80,35 +78,6 @@ class InteractiveChat:
         """The chat's conversation, while it runs."""
         assert self._conversation is not None, "run it first"  # noqa: S101 - a fault of ours, not of the person's
         return self._conversation
-
-    # -- what a session asks -------------------------------------------------------------------------
-
-    async def ask(self, ticket: SuspendTicket, ctx: ToolCallContext | None = None) -> Answer:
-        """Put a ticket to the person; one at a time, and their time is not the call's."""
-        call_id = "" if ticket.call is None or "delegate" in ticket.parameters else ticket.call.id  # a delegate's is not shown
-        self.view.asking(call_id, begins=True)
-        try:
-            self.board.changed()  # the one that stands says how many there are
-            return await self._asker(ticket, ctx)
-        finally:
-            self.view.asking(call_id, begins=False)
-
-    @contextlib.asynccontextmanager
-    async def _question(self) -> AsyncIterator[None]:
-        async with self._asking:
-            self.view.end()
-            self._reader.begin()
-            yield
-
-    async def confirm(self, question: str) -> bool:
-        """True only for a typed ``yes`` or ``y``."""
-        try:
-            async with self._asking:
-                return (await self._reader.read_line(f"{question} Type yes or no: ")).strip().lower() in ("yes", "y")
-        except Ended:
-            raise
-        except (EOFError, KeyboardInterrupt):
-            return False
 
     # -- the chat ------------------------------------------------------------------------------------------------
 
@@ -127,7 +96,7 @@ class InteractiveChat:
                     conversation.interrupt()
                 finally:
                     self._leaving = True
-                    if self._working and not isinstance(sys.exception(), KeyboardInterrupt):
+                    if self.is_working and not isinstance(sys.exception(), KeyboardInterrupt):
                         await asyncio.wait([work])  # it was interrupted
                     self.view.finish()
                     self.board.end()
@@ -167,13 +136,13 @@ class InteractiveChat:
                 self.board.add([(), *said_rows(line, self.board.columns)])
                 async with self._at_work():
                     going_on = await self.conversation.say(self.keyboard.pastes.expand(line), line)
-                    await self._steered()
+                    await self._steering.end(interrupted=self._presses.is_interrupted)
                 if not going_on or self._leaving:
                     return
 
     @contextlib.asynccontextmanager
     async def _at_work(self) -> Any:
-        self._working, self.view.idle = True, False
+        self.is_working, self.view.idle = True, False
         self._presses.begin()
         ticking = asyncio.create_task(self._tick())
         try:
@@ -181,7 +150,7 @@ class InteractiveChat:
                 yield
         finally:
             ticking.cancel()
-            self._working, self.view.idle = False, True
+            self.is_working, self.view.idle = False, True
             self.view.finish()
 
     async def _tick(self) -> None:
@@ -208,49 +177,18 @@ class InteractiveChat:
 
     def sent(self, text: str, *, steers: bool) -> None:
         text = text.strip("\n")
-        if steers and self._working and self.conversation.model and not self._waits(text):
-            self._beside(self._steer(text))
-        elif self._working and text.split()[0] in AT_ONCE:
+        if steers and self.is_working and self.conversation.model and not has_its_turn(text, self.conversation.session.names):
+            self._steering.beside(self._steering.steer(text))
+        elif self.is_working and text.split()[0] in AT_ONCE:
             self.board.add([(), *said_rows(text, self.board.columns)])
-            self._beside(self.conversation.say(text))
+            self._steering.beside(self.conversation.say(text))
         else:
             self._queue.append(text)
             self._came.set()
         self.board.changed()
 
-    def _waits(self, text: str) -> bool:
-        """Return whether a draft is no message but a command or a call by hand, which has its turn after the model's."""
-        text = text.lstrip()
-        is_call = text.startswith("@") and parse_command(text, self.conversation.session.names) is not None
-        return is_call or text.startswith(("/", "!"))
-
-    def _beside(self, work: Coroutine[Any, Any, object]) -> None:
-        """Do what a person asked for while the model goes on."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._steering.add(task)
-        task.add_done_callback(self._steering.discard)
-
-    async def _steer(self, text: str) -> None:
-        try:
-            await self.conversation.steer(self.keyboard.pastes.expand(text), text)
-        except ToolcribError as error:
-            self.view.screen.fault(f"✗ {one_line(str(error))}")
-            self.keyboard.put_back(text)
-            return
-        self.board.add([(("» ", "prompt"), *row[1:]) for row in said_rows(text, self.board.columns)])
-
-    async def _steered(self) -> None:
-        """Answer what was meant for a run that ended before it was delivered; after an interrupt it goes back to the draft."""
-        if self._steering:
-            await asyncio.wait(self._steering)
-        if self._presses.is_interrupted:
-            for text in await self.conversation.take_back():
-                self.keyboard.put_back(text)
-        else:
-            await self.conversation.answer_waiting()
-
     def interrupted(self) -> None:
-        working = self._working
+        working = self.is_working
         match self._presses.at_work() if working else self._presses.idle(self.keyboard.discard):
             case "interrupt":
                 self.conversation.interrupt()
@@ -264,14 +202,8 @@ class InteractiveChat:
                 self.keyboard.stop(KeyboardInterrupt() if working else None)
         self.board.changed()
 
-    def _declined(self) -> None:
-        """A Ctrl-C that says no to a question interrupts what runs too; at the prompt the draft stays."""
-        self.broken_off()
-        if not self._working:
-            self.view.screen.note("  denied")
-
     def broken_off(self) -> None:
-        if self._working:
+        if self.is_working:
             self.interrupted()
 
     def pasted(self, text: str) -> str:
@@ -280,18 +212,9 @@ class InteractiveChat:
         return as_mentions(text) if self.conversation.model else text
 
     async def paste_image(self) -> None:
-        from agent.cli.clipboard import clipboard_image
+        from agent.cli.clipboard import paste_image
 
-        try:
-            if not self.conversation.model:
-                raise ToolcribError("no model is connected, so nobody can look at it; /model connects one")
-            image = await asyncio.get_running_loop().run_in_executor(None, clipboard_image)
-        except ToolcribError as error:
-            self.view.screen.fault(f"✗ {one_line(str(error))}")
-            return
-        self.conversation.images.append(image)
-        self.view.screen.note(f"{image} will go with your next message; /image alone removes it")
-        self.view.screen.draw(image)
+        await paste_image(self.conversation)
 
     @property
     def has_queued(self) -> bool:
@@ -302,7 +225,7 @@ class InteractiveChat:
         return self._queue.pop()
 
     def left(self) -> None:
-        if self._working:
+        if self.is_working:
             self.view.screen.note("it is still at work: Ctrl-C interrupts it")
         elif self.conversation.session.delegates.at_work:
             self.sent("/exit", steers=False)  # which asks first
@@ -319,11 +242,11 @@ class InteractiveChat:
     @property
     def is_settling(self) -> bool:
         """True while a question waits for the person to stop typing: an Enter may be meant for it."""
-        return self._reader.settles
+        return self.questions.settles
 
     def next_mode(self) -> None:
         """Switch the session to the next mode, and from the strictest to the first."""
-        self._beside(self._switch_mode())
+        self._steering.beside(self._switch_mode())
 
     async def _switch_mode(self) -> None:
         try:
@@ -339,9 +262,9 @@ class InteractiveChat:
 
     def above(self, columns: int) -> Sequence[Row]:
         rows = self.view.rows(columns)
-        for text in self._queue if self._working else ():
+        for text in self._queue if self.is_working else ():
             rows.append((("  queued: ", "dim"), (shortened(one_line(text, 400), columns - 10), "dim")))
-        if self._reader.settles:
+        if self.questions.settles:
             rows.append((("  a question waits: stop typing to answer it", "warn"),))
         return rows
 
@@ -359,8 +282,8 @@ class InteractiveChat:
             self._counted, self.view.usage = session.id, {}
         usage = self.view.usage
         steers = f", {self._steers} steers" if self._steers and self._conversation.model else ""
-        asked = "Ctrl-C says no and interrupts" if self._working else "Ctrl-C says no"
-        keys = asked if self._asking.locked() else f"Ctrl-C interrupts{steers}" if self._working else "/help"
+        asked = "Ctrl-C says no and interrupts" if self.is_working else "Ctrl-C says no"
+        keys = asked if self.questions.stands else f"Ctrl-C interrupts{steers}" if self.is_working else "/help"
         return footer(self._conversation, usage.get("input", 0) + usage.get("output", 0), keys)
 
     def switch_theme(self, name: str) -> str:

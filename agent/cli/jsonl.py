@@ -11,6 +11,7 @@ from agent.cli.view import CUT_SHORT
 from agent.events import (
     CompressionFailed,
     ContextCompressed,
+    ContextCompressing,
     DelegateEnded,
     Event,
     ImageMade,
@@ -97,6 +98,8 @@ class JsonLines:
                 self.write("tool_activity", id=of, activity=activity, content=content)
             case SessionBusy(session_id=session):
                 self.write("session_busy", session=session)
+            case ContextCompressing(why=why):
+                self.write("context_compressing", why=why)
             case ContextCompressed(before=before, after=after, why=why, problem=problem):
                 unsummarised = {"problem": problem} if problem else {}
                 self.write("context_compressed", before=before, after=after, why=why, **unsummarised)

@@ -12,11 +12,12 @@ from agent.cli.escape import one_line, tame
 from agent.cli.render import seconds_of
 from agent.cli.screen.cells import Row, folded, shortened, width, words_of
 from agent.cli.screen.markdown import Markdown
-from agent.cli.view import CUT_SHORT, compression_said, news_of
+from agent.cli.view import COMPRESSING, CUT_SHORT, compression_said, news_of
 from agent.cli.working import DIFFERENCE, ENDED, MOST_ROWS, OUTPUT, activity_rows, output_lines, progress_row
 from agent.events import (
     CompressionFailed,
     ContextCompressed,
+    ContextCompressing,
     DelegateEnded,
     Event,
     ImageMade,
@@ -241,6 +242,9 @@ class LiveView:
                 self.usage = dict(usage) or self.usage
                 if finish in CUT_SHORT:
                     self.screen.note(CUT_SHORT[finish])
+            case ContextCompressing():
+                self.end()
+                self._waits(COMPRESSING)
             case ContextCompressed() | CompressionFailed():
                 self.end()
                 self.screen.note(compression_said(event))

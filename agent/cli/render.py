@@ -71,12 +71,21 @@ def short_args(args: Any, limit: int = 60) -> str:
     return one_line(" ".join(f"{name}={_short(value)}" for name, value in args.items()), limit)
 
 
+def about_in_short(call: ToolCall) -> str:
+    """Say in a few words what a call is about: its arguments, or a delegate's name and task."""
+    if call.name != "delegate_task":
+        return short_args(call.args)
+    from agent.cli.calls import about
+
+    return one_line(about(call), 60)
+
+
 def brief_line(executed: ExecutedCall, emoji: str) -> str:
     """Return a line about a model's call: ``💻 terminal  ls -la  0.1 s  ok``, and the reason where it went wrong."""
     call, result = executed.call, executed.result
     parts = [
         f"{emoji or '🔧'} {tame(call.name) or '?'}",
-        short_args(call.args),
+        about_in_short(call),
         seconds_of(executed.duration),
         outcome(executed)[0],
     ]
@@ -128,7 +137,7 @@ class Screen:
     def opened(self, call: ToolCall, emoji: str) -> None:
         """Tell of a model's call that begins."""
         if self.interactive:
-            self.line(f"{self._sign(emoji, 'begins:')} {one_line(call.name)}  {short_args(call.args)} ...")
+            self.line(f"{self._sign(emoji, 'begins:')} {one_line(call.name)}  {about_in_short(call)} ...")
 
     def closed(self, executed: ExecutedCall, emoji: str) -> None:
         """Print the line about a model's call."""
@@ -173,21 +182,24 @@ def table(
     whole: Sequence[int] = (),
     width: int = 0,
     wrap: bool = False,
+    below: bool = False,
 ) -> None:
     """Print columns padded to their widest cell. On a terminal no line is wider than ``width`` (0: all of it).
 
     Where it is narrow the ``spare`` columns are left out, the first of them first, then cells are cut, those of the ``whole``
     columns last. The first column stays whole. With ``wrap`` the last column goes on in further lines instead of being cut, for
-    cells that say how to mend something.
+    cells that say how to mend something. With ``below`` its cells, but for the heading, stand in lines of their own there.
     """
     if not rows:
         return
     stream = out or sys.stdout
     cells = [[tame(cell) for cell in row] for row in rows]
     widths = [max(_width(row[column]) for row in cells) for column in range(len(cells[0]))]
-    shown = list(range(len(widths)))
+    shown, beneath = list(range(len(widths))), 0
     if stream.isatty():
         room, last = width or shutil.get_terminal_size().columns, {0, *whole}
+        if below and sum(widths) + 2 * (len(widths) - 1) > room and _last_room(widths, room) < _TITLE:
+            beneath, shown = room - 2, shown[:-1]
         for column in spare:
             least = [widths[one] if one in last else min(widths[one], _READABLE) for one in shown]
             if sum(least) + 2 * (len(shown) - 1) <= room:
@@ -197,17 +209,25 @@ def table(
             excess = sum(widths[one] for one in shown) + 2 * (len(shown) - 1) - room
             widths[shown[-1]] -= max(0, min(excess, widths[shown[-1]] - _WRAPPED))
         _fit(widths, shown, room, last)
-    for row in cells:
+    for number, row in enumerate(cells):
         fitted = [_cut(row[column], widths[column]) for column in shown]
         more: list[str] = []
         if wrap and fitted[-1] != row[shown[-1]]:
             fitted[-1], more = _broken(row[shown[-1]], widths[shown[-1]], sum(widths[one] + 2 for one in shown[:-1]))
         padded = [cell + " " * (widths[column] - _width(cell)) for column, cell in zip(shown, fitted, strict=True)]
+        if beneath and number and row[-1]:
+            more.append(f"  {_cut(row[-1], beneath)}")
         print("\n".join(["  ".join(padded).rstrip(), *more]), file=stream)
 
 
-_READABLE, _LEAST, _WRAPPED = 12, 4, 20
-"""Cells that a column keeps before a spare one is left out; at all; and the last one where the lines don't fit anyway."""
+def _last_room(widths: Sequence[int], room: int) -> int:
+    """Return the cells that are left for the last column beside all others, which are cut as far as they stay readable."""
+    return room - sum(min(one, _READABLE) + 2 for one in widths[:-1])
+
+
+_READABLE, _LEAST, _WRAPPED, _TITLE = 12, 4, 20, 28
+"""Cells that a column keeps before a spare one is left out; at all; the last one where the lines don't fit anyway; and a title
+that stands beside others."""
 
 
 def _fit(widths: list[int], shown: Sequence[int], room: int, last: Collection[int]) -> None:

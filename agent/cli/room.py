@@ -13,13 +13,14 @@ from toolcrib import ToolcribError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent.cli.conversation import Conversation, ItemReader
+    from agent.cli.conversation import Conversation
+    from agent.cli.itemreader import ItemReader
     from agent.conversation.forking import Forked
     from agent.conversation.session import Session
 
+_COMPRESS = "\n  /compress  its middle summarised"
 _OFFER = """\
-{full}. The session is kept. To go on:
-  /compress  its middle summarised
+{full}. The session is kept. To go on:{compress}
   /fork [N]  a session with its end
   /new       an empty session
   /export    a file with all of it
@@ -27,9 +28,13 @@ _OFFER = """\
 """Lines of less than 40 columns: a narrow terminal would wrap them in the middle of a word."""
 
 
-def offer(full: str) -> str:
-    """Say what a person can do about a full context."""
-    return _OFFER.format(full=full)
+_NEAR = 0.85
+"""Part of compression.threshold from which on a person is told that their session will be compressed."""
+
+
+def offer(full: str, *, compress: bool = True) -> str:
+    """Say what a person can do about a full context; ``compress``: it may be compressed."""
+    return _OFFER.format(full=full, compress=_COMPRESS if compress else "")
 
 
 async def room_left(session: Session, text: str = "") -> str | None:
@@ -44,6 +49,21 @@ async def room_left(session: Session, text: str = "") -> str | None:
         return None
     about = "about " if used.counted is None or used.since or more else ""
     return f"the context is full: {about}{used.tokens + more:,} of {window:,} tokens"
+
+
+async def soon_compressed(session: Session) -> str | None:
+    """Return what says that the session is compressed before long; None where that is not near, or not known. Asks no server."""
+    config, window = session.config.compression, session.link.window
+    if window is None or not config.enabled or session.link.is_given:
+        return None
+    used = (await used_now(session)).tokens
+    if used < window * config.threshold * _NEAR:
+        return None
+    begins = "with your next message" if used >= window * config.threshold else f"from {round(config.threshold * 100)} % on"
+    return (
+        f"the context is {used * 100 // window} % full; {begins} its middle is summarised. "
+        "/compress WISH does it now and keeps what WISH names"
+    )
 
 
 def context_lines(used: ContextUse, model: str, reader: ItemReader | None) -> list[str]:
@@ -84,14 +104,12 @@ async def show_context(chat: Conversation, rest: str) -> None:
     chat.screen.text("\n".join(context_lines(used, chat.model, chat.reader)))
 
 
-async def compress_chat(chat: Conversation, rest: str) -> None:
-    """Have the middle of the session summarised now. Raises ToolcribError."""
+async def compress_chat(chat: Conversation, wish: str) -> None:
+    """Have the middle of the session summarised now; the summary keeps what ``wish`` names. Raises ToolcribError."""
     from agent.conversation.room import compress_now
 
-    if rest:
-        raise ToolcribError("write /compress alone: the middle of the session is summarised, and what you said last stays")
     chat.screen.note("a model summarises the session; Ctrl-C ends that, and all stays as it was")
-    chat.show(await compress_now(chat.session))
+    chat.show(await compress_now(chat.session, wish, chat.show))
 
 
 async def fork_chat(chat: Conversation, count: str) -> None:
@@ -117,9 +135,11 @@ def _forked(made: Forked, parent: str) -> Sequence[str]:
     """Say what a fork took over, and what it left behind."""
     said = f"your last {made.messages} messages" if made.messages != 1 else "your last message"
     lines = [
-        f"a new session with {said} and what followed; the old one is kept: /resume {parent[:ID_CHARS]}",
+        f"a new session, {made.id[:ID_CHARS]}, with {said} and what followed; the old one is kept: /resume {parent[:ID_CHARS]}",
         "grants and what /undo knows stay with the old one",
     ]
+    if made.dropped:
+        lines.append(f"{made.dropped} replies, results or calls of it did not fit or never ended, and are in the old one alone")
     if made.unanswered:
         lines.append(f"not answered, and left out; say it again: {one_line(made.unanswered, 300)}")
     return lines
@@ -153,7 +173,8 @@ async def title_chat(chat: Conversation, rest: str) -> None:
     info = await chat.session.info()
     if rest:
         refuse_below_session(chat, "naming a session")
-        title = await rename(chat.session.store.sessions, chat.session.id, rest)
+        session = chat.session
+        title = await chat.writing(lambda: rename(session.store.sessions, session.id, rest))
         chat.screen.note(f"this session is called: {tame(title)}")
     elif info is None or not (info.title or info.tags):
         raise ToolcribError("it has no title yet; /title TEXT names this session")
@@ -171,7 +192,7 @@ async def show_sessions(chat: Conversation, rest: str) -> None:
     refuse_below_session(chat, "looking into stored sessions")
     found = await chat.opening.crib.store.sessions.list(10, delegates=False)
     if found:
-        table(session_rows(found, time.time()), spare=SPARE, width=chat.screen.width)
+        table(session_rows(found, time.time()), spare=SPARE, width=chat.screen.width, below=True)
     chat.screen.note("type /resume ID to continue one" if found else "nothing was said in any session yet")
 
 

@@ -51,14 +51,15 @@ class ScreenReader:
         finally:
             self.settles = False
 
-    async def read_line(self, prompt: str) -> str:
+    async def read_line(self, prompt: str, *, stays: bool = True) -> str:
         quiet, self._shown = self._shown, False
         self._begins(quiet)
         try:
             line = await self._chat.keyboard.read_line(prompt, quiet=quiet, settled=self._settled)
         finally:
             self.settles = False
-        self._chat.view.screen.text(f"{prompt}{line}")
+        if stays:
+            self._chat.view.screen.text(f"{prompt}{line}")
         return line
 
     def _begins(self, quiet: bool) -> None:

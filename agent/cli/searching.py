@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -14,20 +15,34 @@ from typing import TYPE_CHECKING
 from agent.cli.escape import one_line, tame
 from agent.cli.stories import ID_CHARS, ago
 from toolcrib import ToolcribError
+from toolcrib._regex import Regex
 from toolcrib._search import SearchFilter, SearchHit
 
 if TYPE_CHECKING:
     from agent.crib import Crib
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[22m"
+_JSON = Regex(
+    r'\A\{"\w+": "?|\A"|"\}?\Z|\}\Z'  # around all of it
+    r'|(?:(?<!\\)")?, "(?P<key>\w+)": "?'
+    r"|\\u(?P<code>[0-9a-f]{4})|\\(?P<escaped>.)",
+    re.DOTALL,
+)
+_ESCAPED = {"n": " ", "r": " ", "t": " ", "b": " ", "f": " "}
 
 
-async def search(crib: Crib, args: argparse.Namespace) -> None:
-    """Print the messages in which all the words stand. Raises ToolcribError where there is no word, and StoreFailed."""
+async def search(crib: Crib, args: argparse.Namespace) -> bool:
+    """Print the messages in which all the words stand; return whether there are some. Raises ToolcribError where there is no
+    word, and StoreFailed.
+    """
     words = [args.id, *args.words, *(f"-{word}" for word in args.without)]
     query = " ".join(f'"{word}"' if " " in word and '"' not in word else word for word in words).strip()
     if not query:
         raise ToolcribError("say what for: toolcrib sessions search WORD ...")
+    if not args.id and not args.words:
+        raise ToolcribError(
+            f"{query} says what is not to stand there; name a word that is: toolcrib sessions search WORD {query}"
+        )
     where = SearchFilter(
         cwd=str(crib.project_dir) if args.here else None,
         tags=args.tag,
@@ -40,6 +55,7 @@ async def search(crib: Crib, args: argparse.Namespace) -> None:
         print("\n".join(_lines(hits)))
     else:
         print("nothing found")
+    return bool(hits)
 
 
 def _lines(hits: Sequence[SearchHit]) -> Iterator[str]:
@@ -51,16 +67,51 @@ def _lines(hits: Sequence[SearchHit]) -> Iterator[str]:
             last = hit.session_id
             yield f"{tame(last[:ID_CHARS])}  {ago(hit.at, now)}  {one_line(hit.title, 80)}"
         who = hit.source or hit.role
-        yield f"  {hit.seq:>4} {_ROLES.get(who, who)}: {_marked(hit) if bold else tame(hit.snippet)}"
+        text, marks = in_words(hit)
+        yield f"  message {hit.seq}, {_ROLES.get(who, who)}: {_marked(text, marks) if bold else tame(text)}"
 
 
 _ROLES = {"user": "you", "assistant": "model", "results": "tool"}
 
 
-def _marked(hit: SearchHit) -> str:
-    """The snippet with what was searched for in bold."""
+def in_words(hit: SearchHit) -> tuple[str, Sequence[tuple[int, int]]]:
+    """Return a hit's text as a person reads it, and the ranges of what was searched for: what tools answer in JSON has lost its
+    quotes and escapes.
+    """
+    text = hit.snippet
+    if hit.role != "results" or not (text.startswith(('"', '{"')) or '\\"' in text or "\\n" in text):
+        return text, hit.marks
+    parts: list[str] = []
+    places, at, size = [0] * (len(text) + 1), 0, 0
+    for found in [*_JSON.finditer(text), None]:
+        begin, end = (len(text), len(text)) if found is None else found.span()
+        for place in range(at, begin):
+            places[place] = size + place - at
+        piece = text[at:begin]
+        size += len(piece)
+        for place in range(begin, end):
+            places[place] = size
+        said = "" if found is None else _said(found)
+        parts += [piece, said]
+        at, size = end, size + len(said)
+    places[len(text)] = size
+    return "".join(parts), [(places[start], places[end]) for start, end in hit.marks]
+
+
+def _said(found: re.Match[str]) -> str:
+    """Return what a piece of JSON stands for in a line of text."""
+    if key := found["key"]:
+        return f" · {key}: "
+    if code := found["code"]:
+        return chr(int(code, 16))
+    escaped = found["escaped"]
+    return "" if escaped is None else _ESCAPED.get(escaped, escaped)
+
+
+def _marked(text: str, marks: Sequence[tuple[int, int]]) -> str:
+    """The text with what was searched for in bold."""
     parts, at = [], 0
-    for start, end in hit.marks:
-        parts += [tame(hit.snippet[at:start]), _BOLD, tame(hit.snippet[start:end]), _PLAIN]
+    for start, end in marks:
+        parts += [tame(text[at:start]), _BOLD, tame(text[start:end]), _PLAIN]
         at = end
-    return "".join([*parts, tame(hit.snippet[at:])])
+    return "".join([*parts, tame(text[at:])])

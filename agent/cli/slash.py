@@ -2,56 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from inspect import isawaitable
-from os.path import realpath
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.escape import exact, tame
 from agent.cli.faults import explained
+from agent.cli.helping import listed, show_help, show_keys
 from agent.cli.remembered import show_memory
 from agent.cli.render import first_sentence, table
-from agent.cli.stories import conversation, descent_of, exchanges
+from agent.cli.resuming import begin_anew, may_leave, resume
+from agent.cli.stories import conversation
 from agent.cli.words import words_of
-from agent.conversation.partial import broken_off
 from toolcrib import ToolcribError
 from toolcrib._near import near
 
 if TYPE_CHECKING:
     from agent.cli.conversation import Conversation
 
-_BY_HAND = """\
-Call a tool by typing it:
-  @terminal {"command": "ls"}
-  @tool read_file {"path": "README.md"}
-"""
-_WITH_MODEL = """\
-Say what you want done. A line such as @terminal {"command": "ls"} runs a tool yourself; the model does not hear of it.
-!COMMAND is run by you, in the same shell and unasked; its output goes with your next message, that of !!COMMAND does not.
-@PATH in a message attaches that file, picture or folder, as a picture that is dropped does; Tab completes it, @"a b" has blanks.
-"""
-_KEYS = """\
-What you type while it works is queued; {steer} hands it to the model with its next results, {take_back} takes it back.
-{newline}, or a backslash before Enter begin another line; {edit} opens $EDITOR; {search} searches the history.
-{next_mode} switches the mode: default, confirm-edits, plan.
-A question takes a letter, or the arrows and Enter; what you go on typing stays yours. Ctrl-C says no to it and interrupts.
-Ctrl-C interrupts what runs and keeps the session. {complete} completes. /keys lists all keys.
-"""
-_PLAIN_KEYS = """\
-Ctrl-C interrupts what runs and keeps the session. Tab completes.
-"""
 _ALONE = ("/tools", "/cost", "/memory", "/context", "/new", "/sessions", "/env", "/keys")
 """Commands without arguments: words behind them were meant for something, and would be lost."""
-_LAST = 3
-"""Exchanges that are shown when a session is resumed."""
 
 
 async def obey(chat: Conversation, line: str) -> bool:
     """Do it. False: the person wants to leave."""
     word, _, rest = line.partition(" ")
     if word in ("/quit", "/exit"):
-        return not await _may_end(chat, "leaving")
+        return not await may_leave(chat, "leaving")
     command = COMMANDS.get(word) or _of_plugin(chat, word)
     if command is None:
         from agent.cli.words import ELSEWHERE
@@ -90,52 +68,6 @@ def _of_plugin(chat: Conversation, word: str) -> Callable[[Any, str], Awaitable[
     return act
 
 
-async def _help(chat: Conversation, rest: str) -> None:
-    from agent.config import key_table
-
-    how = _WITH_MODEL if chat.model else _BY_HAND
-    words = (f"{name:<10} {text}" for name, text in words_of(chat.opening.crib).items())
-    keys = {name: _labels(keys[:1]) for name, keys, _ in key_table(chat.opening.crib.config.display.keys)}
-    told = _PLAIN_KEYS if chat.reader is None else _KEYS.format(**keys)
-    lines = [*(how + told).rstrip("\n").split("\n"), *words]
-    if chat.screen.interactive:
-        from textwrap import fill
-
-        width = max(chat.screen.width, 30)
-        lines = [fill(line, width, subsequent_indent=" " * 11 if line.startswith("/") else "") for line in lines]
-    chat.screen.text("\n".join(lines))
-
-
-def _listed(chat: Conversation, rows: Sequence[tuple[str, str]]) -> None:
-    """Print names and what each is: in two columns, or one below the other where the screen is narrow. Nothing is cut."""
-    from textwrap import fill
-
-    width, room = max(chat.screen.width, 20), max(len(name) for name, _ in rows) + 2
-    lines = []
-    for name, words in rows:
-        if room > width // 2:
-            lines += [name, fill(words, width, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)]
-        else:
-            lines.append(fill(f"{name:<{room}}{words}", width, subsequent_indent=" " * room, break_on_hyphens=False))
-    chat.screen.text("\n".join(lines))
-
-
-def _labels(keys: Sequence[str]) -> str:
-    from agent.config import key_label
-
-    return ", ".join(map(key_label, keys)) or "(no key)"
-
-
-async def _keys(chat: Conversation, rest: str) -> None:
-    from agent.config import key_table
-
-    if chat.reader is None:
-        raise ToolcribError("here the keys are those of any command line; display.keys is for the chat's own screen")
-    keys = chat.opening.crib.config.display.keys
-    _listed(chat, [(_labels(pressed), f"{words} ({name})") for name, pressed, words in key_table(keys)])
-    chat.screen.note("Change one: toolcrib config set display.keys.steer '[f5, alt-s]'; interrupt and leave stay as they are.")
-
-
 async def _theme(chat: Conversation, rest: str) -> None:
     from agent.cli.screen.themes import NAMES
 
@@ -151,7 +83,7 @@ async def _theme(chat: Conversation, rest: str) -> None:
     elif rest:
         chat.screen.note(f"theme {now}; toolcrib config set display.theme {rest} keeps it")
     else:
-        _listed(chat, [(f"{'→' if name == now else ' '} {name}", words) for name, words in NAMES.items()])
+        listed(chat, [(f"{'→' if name == now else ' '} {name}", words) for name, words in NAMES.items()])
 
 
 async def _tools(chat: Conversation, rest: str) -> None:
@@ -210,7 +142,8 @@ async def _mode(chat: Conversation, rest: str) -> None:
 
     if rest:
         await chat.set_mode(rest)
-    table([("→" if mode == chat.session.mode.now else "", mode, words) for mode, words in MODES.items()], width=chat.screen.width)
+    rows = [("→" if mode == chat.session.mode.now else "", mode, words) for mode, words in MODES.items()]
+    table(rows, width=chat.screen.width, wrap=True)
 
 
 async def _show(chat: Conversation, rest: str) -> None:
@@ -258,50 +191,16 @@ async def _cost(chat: Conversation, rest: str) -> None:
     chat.screen.text("\n".join(await lines_of(chat.opening.crib.store, chat.session.id)))
 
 
-async def _may_end(chat: Conversation, doing: str) -> bool:
-    """See agent.cli.delegating.may_end, which is rarely needed."""
-    if not chat.session.delegates.at_work:
-        return True
-    from agent.cli.delegating import may_end
-
-    return await may_end(chat, doing)
-
-
 async def _delegates(chat: Conversation, rest: str) -> None:
     from agent.cli.delegating import obey_delegates
 
     await obey_delegates(chat, rest)
 
 
-async def _new(chat: Conversation, rest: str) -> None:
-    if not await _may_end(chat, "a new session"):
-        return
-    mode = chat.session.mode.now  # a mode is the person's, who has not switched it
-    await chat.open(mode=mode)
-    told = f", in mode {mode}" if mode != "default" else ""
-    chat.screen.note(f"a new session{told}; the last one is kept, /sessions lists it")
-
-
 async def _room(chat: Conversation, rest: str, command: str) -> None:
     from agent.cli.room import COMMANDS
 
     await COMMANDS[command](chat, rest)
-
-
-async def _resume(chat: Conversation, rest: str) -> None:
-    from agent.cli.room import refuse_below_session, show_sessions
-
-    if not rest:
-        await show_sessions(chat, "")
-        return
-    refuse_below_session(chat, "looking into stored sessions")
-    if not await _may_end(chat, "another session"):
-        return
-    await chat.open(resume=rest)
-    await show_last(chat)
-    if chat.reader is not None:
-        chat.reader.restore_draft()
-    await chat.go_on()
 
 
 async def _approvals(chat: Conversation, rest: str) -> None:
@@ -346,36 +245,9 @@ async def _export(chat: Conversation, rest: str) -> None:
     await export_chat(chat, rest)
 
 
-def _elsewhere(chat: Conversation) -> str:
-    """Say where the session works, "" for one in the folder that the chat began in."""
-    folder, begun = str(chat.session.scope.cwd), chat.opening.cwd or str(chat.opening.crib.project_dir)
-    is_here = chat.session.backend.is_remote or realpath(folder) == realpath(begun)
-    return "" if is_here else f"it works in {tame(folder)}, not in {tame(begun)}"
-
-
-async def show_last(chat: Conversation) -> None:
-    """The end of what was said in the session, so that a person finds the thread again."""
-    session = chat.session
-    info = await session.info()
-    if info is not None:
-        count = f"{info.messages:,} message{'' if info.messages == 1 else 's'}"
-        chat.screen.note(f"session {info.id[:12]}{descent_of(info)}, {count}: {tame(info.title)}")
-        if elsewhere := _elsewhere(chat):
-            chat.screen.note(elsewhere)
-    above, records = await session.transcript.last_exchanges(_LAST)
-    if above:
-        more = f"{above:,} message{'' if above == 1 else 's'} above"
-        chat.screen.note(f"… {more}: /show all reads them, /export writes them into a file")
-    turn = await session.transcript.unanswered()
-    calls = [] if turn is None else [await session.store.ledger.get(session.id, call["id"]) for call in turn["calls"]]
-    known = {one.call.id: one for one in calls if one is not None}
-    for line in exchanges([*records, *await broken_off(session)], session.emoji, known.get):
-        chat.screen.note(line)
-
-
 COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
-    "/help": _help,
-    "/keys": _keys,
+    "/help": show_help,
+    "/keys": show_keys,
     "/theme": _theme,
     "/tools": _tools,
     "/model": _model,
@@ -387,9 +259,9 @@ COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/cost": _cost,
     "/memory": show_memory,
     "/show": _show,
-    "/new": _new,
+    "/new": begin_anew,
     **{name: partial(_room, command=name) for name in ("/fork", "/compress", "/context", "/title", "/sessions")},
-    "/resume": _resume,
+    "/resume": resume,
     "/approvals": _approvals,
     "/env": _env,
     "/delegates": _delegates,

@@ -25,8 +25,8 @@ _CLIP, _REASON = 300, 160
 _MOST_LINES = 30
 
 
-SPARE = (4, 3, 2)
-"""Columns of ``session_rows`` that a narrow terminal can do without: the folder, the model, the number of messages."""
+SPARE = (3, 2, 4)
+"""Columns of ``session_rows`` that a narrow terminal can do without: the model, the number of messages, the folder."""
 
 
 def session_rows(found: Sequence[SessionInfo], now: float) -> list[tuple[str, ...]]:

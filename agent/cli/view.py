@@ -14,6 +14,7 @@ from agent.cli.working import Spoken
 from agent.events import (
     CompressionFailed,
     ContextCompressed,
+    ContextCompressing,
     DelegateEnded,
     Event,
     ImageMade,
@@ -32,6 +33,7 @@ from agent.events import (
 if TYPE_CHECKING:
     from agent.cli.images import ImageFolder
 
+COMPRESSING = "compressing the context"
 CUT_SHORT: Mapping[str, str] = {
     "length": "the reply was cut off at its token limit; raise model.max_output_tokens, or the server's limit, or ask for less",
     "content_filter": "the server's filter ended the reply before it was complete; put the task in other words",
@@ -108,6 +110,9 @@ class View:
 
     def _rare(self, event: Event) -> None:
         match event:
+            case ContextCompressing() if self.screen.interactive:
+                self.end()
+                self.screen.note(f"{COMPRESSING} ...")
             case ContextCompressed() | CompressionFailed():
                 self.end()
                 self.screen.note(compression_said(event))
@@ -188,7 +193,7 @@ def model_said(event: ModelAnswered) -> str:
 def compression_said(event: ContextCompressed | CompressionFailed) -> str:
     """Word a compression, or why there is none, in one line."""
     if isinstance(event, CompressionFailed):
-        return f"the context is nearly full, and was not compressed: {one_line(event.reason)}; /fork or /new go on elsewhere"
+        return f"the context is nearly full, and was not compressed: {one_line(event.reason)}; a fork or a new session has room"
     refused = "the server took no more: " if event.why == "refused" else ""
     unsummarised = f" (without a summary: {one_line(event.problem)})" if event.problem else ""
     tokens = f"{event.before:,} → about {event.after:,} tokens"

@@ -56,7 +56,7 @@ SLASH = {
     "/memory": "what is remembered of you and of this project, with where it is from; `toolcrib memory` changes it",
     "/new": "begin a new session",
     "/fork": "/fork [N] begins a session that takes over your last N messages and what followed; without N what fits well",
-    "/compress": "summarise the middle of this session now; nothing is lost",
+    "/compress": "summarise the middle of this session now, nothing is lost; /compress WISH says what the summary is to keep",
     "/context": "what fills the model's context, and how much it can read",
     "/title": "/title TEXT names this session; /title alone tells its title and tags",
     "/sessions": "the last sessions, with titles and tags",

@@ -156,7 +156,8 @@ class _Filter:
                 self._tell(key_node, join(key, name))
 
     def _tell(self, key_node: Any, key: str) -> None:
-        text = "not used: a project may only set display, lower limits and disable tools"
+        limits = ", ".join(sorted(_LIMITS))
+        text = f"not used: a project may only set display, disable tools and toolsets, and lower these limits: {limits}"
         try:
             find_key(key)
         except ConfigError as error:

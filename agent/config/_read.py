@@ -58,6 +58,7 @@ class BrokenConfig(ConfigError):
 
     def __init__(self, faults: typing.Sequence[ConfigFault], advice: str = "") -> None:
         self.faults = tuple(sorted(faults, key=lambda fault: fault.line))
+        self.advice = advice
         end = f"\n{advice}" if advice else ""
         if len(self.faults) == 1:
             super().__init__(f"{self.faults[0]}{end}")

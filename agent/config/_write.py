@@ -16,7 +16,7 @@ from agent.config._files import locked, write_private
 from agent.config._keys import NotSet, leaves
 from agent.config._layers import load_config
 from agent.config._paths import config_path
-from agent.config._read import is_mapping, parse_config, parse_node, read_bytes
+from agent.config._read import BrokenConfig, is_mapping, parse_config, parse_node, read_bytes
 from agent.config._schema import AllowlistEntry, Config
 from toolcrib import ConfigError
 from toolcrib._dataclass import dataclass
@@ -24,6 +24,8 @@ from toolcrib._dataclass import dataclass
 _INNER = r"(?m)^[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*( +)[^\s#-]"
 """The first key inside a section, whose indentation the whole file gets."""
 
+UNSET = object()
+"""Stands for the value of a key that is to be taken out."""
 Change = Callable[[Any], None]
 """Gets the whole document as ruamel's CommentedMap, which behaves as a dict, and changes it in place."""
 
@@ -52,11 +54,34 @@ def preview(
     project_dir: str | Path | None = None,
 ) -> Config:
     """Return the configuration as it would be with these keys set in the file, which stays as it is. Raises as load_config."""
+    try:
+        return load_config(path, profile=profile, project_dir=project_dir, instead=text_with(path, values))
+    except BrokenConfig as error:
+        raise _unwritten(error, config_path(path)) from None
+
+
+def text_with(path: str | Path | None, values: Sequence[tuple[Sequence[str], Any]]) -> bytes:
+    """Return what the file would say with these keys set, or taken out where the value is UNSET. Raises ConfigError."""
     data = read_bytes(config_path(path).resolve())
     text = "" if data is None else data.decode("utf-8-sig")
     for parts, value in values:
-        text = _changed(text, _setter(list(parts), value))
-    return load_config(path, profile=profile, project_dir=project_dir, instead=text.encode("utf-8"))
+        text = _changed(text, _remover(list(parts)) if value is UNSET else _setter(list(parts), value))
+    return text.encode("utf-8")
+
+
+def _remover(parts: Sequence[str]) -> Change:
+    def change(document: Any) -> None:
+        for part in parts[:-1]:
+            document = document[part]
+        del document[parts[-1]]
+
+    return change
+
+
+def _unwritten(error: BrokenConfig, path: Path) -> BrokenConfig:
+    """Return the faults of a text that was not written without its lines: the file's are others."""
+    faults = [dataclasses.replace(fault, line=0) if fault.path == path else fault for fault in error.faults]
+    return BrokenConfig(faults, "\n".join(filter(None, (error.advice, "nothing was changed"))))
 
 
 def _setter(parts: Sequence[str], value: Any) -> Change:
@@ -158,7 +183,10 @@ def _edit(path: str | Path | None, rewrite: Callable[[str], str], meant: Callabl
         data = read_bytes(target)
         old = Config(path=asked) if data is None else parse_config(data, asked)
         text = rewrite("" if data is None else data.decode("utf-8-sig"))
-        new = parse_config(text.encode("utf-8"), asked)
+        try:
+            new = parse_config(text.encode("utf-8"), asked)
+        except BrokenConfig as error:
+            raise _unwritten(error, asked) from None
         if not meant(old, new):
             raise ConfigError(f"{asked}: the change would have changed more than was asked; the file is as it was")
         write_private(target, text)

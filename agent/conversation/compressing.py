@@ -7,7 +7,7 @@ process that is killed leaves the session compressed or not. It is done by whoev
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 Why: TypeAlias = Literal["threshold", "refused", "asked"]
 """The context was nearly full; the server refused it as too long; a person asked for it."""
-HELP = "/fork begins a session with this one's end, /new an empty one"
 _GOAL = 0.45
 """Part of the window that is to be used afterwards."""
 _WHOLE_TURNS = 3
@@ -71,9 +70,12 @@ class _Conversation:
         return [record for place, record in known.items() if begin <= place and (end is None or place < end)]
 
 
-async def compress(session: Session, used: ContextUse, why: Why, part: float = 1.0) -> Compression | None:
+async def compress(
+    session: Session, used: ContextUse, why: Why, part: float = 1.0, *, wish: str = "", begins: Callable[[], None] = lambda: None
+) -> Compression | None:
     """Return what compresses the session; None where that wins nothing. The session's lease is held, and no batch is unsettled.
-    ``part`` of the window is taken for the window.
+    ``part`` of the window is taken for the window. ``wish`` says what the summary is to keep: its model alone reads that.
+    ``begins`` is called before that model is asked.
 
     Raises NotSummarised where there is no summary, but for a context that the server refused: then how messages began stands in
     its place. Raises ConfigError, and StoreFailed.
@@ -113,7 +115,8 @@ async def compress(session: Session, used: ContextUse, why: Why, part: float = 1
     written, problem = _Written({}), ""
     if middle:
         try:
-            written = await _summary(session, summariser, middle, before, window, words)
+            begins()
+            written = await _summary(session, summariser, middle, before, window, words, wish)
             if _won(session, talk, record | written.fields, talked) * share < least:
                 raise NotSummarised("the model's summary is as long as what it was to replace")
         except NotSummarised as error:
@@ -138,10 +141,16 @@ class _Written(NamedTuple):
 
 
 async def _summary(
-    session: Session, summariser: Summariser, middle: Sequence[Mapping[str, Any]], before: str, window: int, words: int
+    session: Session,
+    summariser: Summariser,
+    middle: Sequence[Mapping[str, Any]],
+    before: str,
+    window: int,
+    words: int,
+    wish: str,
 ) -> _Written:
     """Have a model write it. Raises NotSummarised."""
-    summary = await summariser.summarise(list(map(told_of, middle)), before=before, window=window, words=words)
+    summary = await summariser.summarise(list(map(told_of, middle)), before=before, window=window, words=words, wish=wish)
     usage, prices = summary.usage, _prices(session)
     cost = prices.cost(usage) if prices is not None and usage else 0.0
     fields: dict[str, Any] = {"text": summary.text, "model": summary.model, "via": dict(summary.via), "usage": dict(usage)}

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.conversation.asking import Emit, interruptible
+from agent.conversation.left import Left
 from agent.conversation.limits import RunLimits
-from agent.conversation.partial import left_over
 from agent.conversation.state import RunResult, RunState
 from agent.conversation.steps import Steps
 from agent.events import Event, ImageMade
@@ -20,13 +19,11 @@ from agent.providers.abilities import prices_of
 from agent.undo import news
 from toolcrib import (
     ConfigError,
-    EnvironmentFailed,
     Image,
     LeaseLost,
     Principal,
     ProviderError,
     StoreFailed,
-    ToolCallStatus,
     ToolcribError,
 )
 from toolcrib._store import InboxItem
@@ -34,7 +31,6 @@ from toolcrib._store import InboxItem
 if TYPE_CHECKING:
     from agent.conversation.session import Session
 
-_log = logging.getLogger(__name__)
 Done = Callable[[RunResult | Exception], None]
 _NOTHING = RunResult("", "interrupted", 0)
 
@@ -44,6 +40,7 @@ class Driver:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._left = Left(session)
         self._outcomes: dict[int, RunResult | Exception] = {}
         self._awaited: set[int] = set()
         """Messages of the inbox whose senders wait for what their runs come to."""
@@ -101,11 +98,11 @@ class Driver:
                 return None
             await session.start()
             async with session.holding.held(session.busy, lambda: session.scope.cancelled) as fresh:
-                await self._look(fresh=fresh)
-                state = await self._left()
+                await self._left.look(fresh=fresh)
+                state = await self._left.run()
                 outcome: RunResult | Exception | None = None
                 if state is not None and not (calls_only and state.phase == "asking"):
-                    if state.phase == "parked" and not calls_only and await self._is_told_to_end(state):
+                    if state.phase == "parked" and not calls_only and await self._left.is_told_to_end(state):
                         session.scope.interrupt()
                     outcome = await self._continue(steps, state, calls_only=calls_only)
                     done(outcome)
@@ -128,8 +125,8 @@ class Driver:
         async with self._turn(None) as steps:
             await session.start()
             async with session.holding.held(session.busy) as fresh:
-                await self._look(fresh=fresh)
-                state = await self._left()
+                await self._left.look(fresh=fresh)
+                state = await self._left.run()
                 if state is None:
                     return None
                 session.scope.interrupt()
@@ -163,16 +160,16 @@ class Driver:
 
     async def _until(self, item: InboxItem, steps: Steps, *, fresh: bool) -> None:
         session = self._session
-        await self._look(fresh=fresh)
-        state, scope = await self._left(), session.scope
+        await self._left.look(fresh=fresh)
+        state, scope = await self._left.run(), session.scope
         if state is not None:
-            if await self._waits(state) and (state.phase == "parked" or scope.suspends or scope.asker is not None):
+            if await self._left.waits(state) and (state.phase == "parked" or scope.suspends or scope.asker is not None):
                 outcome = await self._continue(steps, state)
                 if _is_parked(outcome):
                     self._outcomes.setdefault(item.id, outcome)  # it stays in the inbox until that run has gone on
                     return
             else:
-                await self._break_off(state)
+                await self._left.break_off(state)
         while item.id not in self._outcomes:
             waiting = [one for one in await session.store.inbox.waiting(session.id) if one.principal == item.principal]
             if all(one.id != item.id for one in waiting):
@@ -225,12 +222,7 @@ class Driver:
         self._note_turn(state)
         self._images = await session.transcript.images_since(state.first)
         if state.phase == "parked" and not session.scope.cancelled:
-            from agent.conversation.parked_shell import restore_shell
-
-            try:
-                await restore_shell(session.scope, state.shell)
-            except EnvironmentFailed as error:  # then what a ticket binds differs, and somebody is asked anew
-                _log.warning("session %s goes on in another folder: %s", session.id[:12], error)
+            await self._left.restore(state)
         if calls_only:
             return self._came_to(state, self._result(await steps.run_calls_only(state)))
         return await self._drive(steps, state)
@@ -245,18 +237,11 @@ class Driver:
                     return self._came_to(state, self._result(state))
             state.raise_error()
         except (ProviderError, ConfigError) as error:
-            await self._ended_by(state, error)
+            await self._left.end_by(state, error)
             return self._came_to(state, error)
         except ToolcribError as error:
             return self._came_to(state, error)
         return self._came_to(state, self._result(state))
-
-    async def _ended_by(self, state: RunState, error: ToolcribError) -> None:
-        """The model can't be asked: the run is over, and what was said stays in the transcript."""
-        known = await self._session.store.runs.get(state.id)
-        state = state if known is None else RunState.of(known)
-        if not state.is_over:
-            await self._session.keep(state.next(phase="ended", batch=(), shell=None, error=(type(error).__name__, str(error))))
 
     def _came_to(self, state: RunState, outcome: RunResult | Exception) -> RunResult | Exception:
         if self._heeded or (isinstance(outcome, RunResult) and outcome.stopped == "interrupted"):
@@ -285,54 +270,9 @@ class Driver:
             state.finish,
         )
 
-    # -- what was left -------------------------------------------------------------------------------------------
-
-    async def _look(self, *, fresh: bool) -> None:
-        """Take stock of what other processes did, once the lease is ours."""
-        session = self._session
-        await session.scope.record_again()
-        if not fresh:
-            await session.look()
-            return
-        session.forget_origins()
-        await session.store.recover(session.id)
-        await session.look()
-        await session.delegates.look()
-
-    async def _left(self) -> RunState | None:
-        """Return the run that has not ended. A turn that was stored before there were runs gets its results."""
-        session = self._session
-        record = await session.store.runs.current(session.id)
-        if record is not None:
-            return RunState.of(record)
-        turn = await session.transcript.unanswered()
-        if turn is not None:
-            await session.store.sessions.append(session.id, await session.transcript.missing_results(turn))
-            await session.transcript.look()
-        return None
-
-    async def _is_told_to_end(self, state: RunState) -> bool:
-        """Return True if a message waits that interrupts this run."""
-        waiting = await self._session.store.inbox.waiting(self._session.id)
-        return any(map(state.ends_for, waiting))
-
-    async def _waits(self, state: RunState) -> bool:
-        """Return True if the run waits for somebody: it is parked, or its process ended while somebody was asked."""
-        if state.phase != "calling":
-            return state.phase == "parked"
-        ledger = self._session.store.ledger
-        known = [await ledger.get(state.session_id, one.call.id) for one in state.batch]
-        return any(one is not None and one.status is ToolCallStatus.SUSPENDED for one in known)
-
     async def waits(self) -> bool:
         """See Session.waits_for_answers."""
-        record = await self._session.store.runs.current(self._session.id)
-        return record is not None and await self._waits(RunState.of(record))
-
-    async def _break_off(self, state: RunState) -> None:
-        """End a run whose process ended: what it said, or what is known of its calls, is recorded."""
-        await self._session.delegates.settled(state.turn_id, state.batch)
-        await self._session.keep(state.ended("interrupted", state.text), await left_over(self._session, state))
+        return await self._left.waits_now()
 
     async def _answered_elsewhere(self, item: InboxItem) -> RunResult | Exception:
         """Return the outcome of a message that another process took from the inbox."""

@@ -44,6 +44,18 @@ class ModelLink:
         return self._given
 
     @property
+    def about(self) -> tuple[str, str]:
+        """The server and the model that answer, as the windows are known by."""
+        via = self._session.via
+        return str(via.get("base_url")), str(via.get("model"))
+
+    @property
+    def window(self) -> int | None:
+        """Tokens that the model reads, as configured or as this session was told or has learned; None where it does not know."""
+        configured = self._session.config.model.context_window
+        return configured or self.windows.get(self.about) or self.learned.get(self.about)
+
+    @property
     def provider(self) -> ProviderSession | None:
         """The provider session, or None where none is open."""
         return self._provider

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.conversation.asking import Emit, interruptible
 from agent.conversation.state import RunState
-from agent.events import CompressionFailed, ContextCompressed
+from agent.events import CompressionFailed, ContextCompressed, ContextCompressing
 from toolcrib import ContextTooLong, StoreFailed, ToolcribError
 
 if TYPE_CHECKING:
@@ -88,8 +88,6 @@ class ContextRoom:
         """
         if not self._may():
             raise error
-        from agent.conversation.compressing import HELP
-
         why = "it was compressed already"
         if self._refused < _REFUSALS:
             self._refused += 1
@@ -106,20 +104,16 @@ class ContextRoom:
                 if self._session.scope.cancelled:
                     return state
                 why = "nothing in it can be left out"
-        words = f"{error}; the context can't be compressed further: {why}. {HELP}"
+        words = f"{error}; the context can't be compressed further: {why}"
         raise ContextTooLong(words, status=error.status, body=error.body) from error
 
     def _learn(self, error: ContextTooLong, tokens: int) -> None:
         """Note how much the model reads, so that it is not to be refused again; nothing where that is known otherwise."""
         from agent.context import window_refused
 
-        link, about = self._session.link, self._about()
+        link, about = self._session.link, self._session.link.about
         if about not in link.windows:
             link.learned[about] = window_refused(error, tokens)
-
-    def _about(self) -> tuple[str, str]:
-        via = self._session.via
-        return str(via.get("base_url")), str(via.get("model"))
 
     def _may(self) -> bool:
         session = self._session
@@ -135,7 +129,7 @@ class ContextRoom:
             return None
         from agent.context import window_of
 
-        about = self._about()
+        about = session.link.about
         if about not in session.link.windows:
             window = (await window_of(session)).tokens
             if window is None:
@@ -149,10 +143,12 @@ class ContextRoom:
 
         session = self._session
         used = await measure(session)
-        window = session.link.windows.get(self._about()) or session.link.learned.get(self._about())
+        window = session.link.window
         if window is not None and used.window.tokens is None:  # a server's word is forgotten after an hour
             used = replace(used, window=replace(used.window, tokens=window))
-        return await interruptible(session.scope, compress(session, used, why, share))
+        return await interruptible(
+            session.scope, compress(session, used, why, share, begins=lambda: self._emit(ContextCompressing(why)))
+        )
 
     async def _keep(self, state: RunState, made: Compression, why: Why) -> RunState:
         session = self._session
@@ -166,9 +162,11 @@ class ContextRoom:
         return state
 
 
-async def compress_now(session: Session) -> ContextCompressed:
-    """Compress a session at a person's request. Raises ToolcribError where there is nothing to compress, or a run is under way
-    that waits for somebody; NotSummarised, ConfigError and ProviderError kinds, StoreFailed, and LeaseLost.
+async def compress_now(session: Session, wish: str = "", emit: Emit = lambda event: None) -> ContextCompressed:
+    """Compress a session at a person's request; ``wish`` says what the summary is to keep.
+
+    Raises ToolcribError where there is nothing to compress, or a run is under way that waits for somebody; NotSummarised,
+    ConfigError and ProviderError kinds, StoreFailed, and LeaseLost.
     """
     from agent.context import measure
     from agent.conversation.compressing import compress
@@ -177,7 +175,7 @@ async def compress_now(session: Session) -> ContextCompressed:
     async with session.turnstile:
         session.scope.clear_interrupt()
         await session.start()
-        async with session.holding.held(lambda: session.watch(SessionBusy(session.id))):
+        async with session.holding.held(lambda: emit(SessionBusy(session.id))):
             await session.look()
             run = await session.store.runs.current(session.id)
             if run is not None and run.status == "parked":
@@ -188,7 +186,9 @@ async def compress_now(session: Session) -> ContextCompressed:
             if session.link.is_given or not session.via:
                 raise ToolcribError("no model is connected, so there is nothing that could fill, and nobody to summarise it")
             used = await measure(session, asks=True)
-            made = await interruptible(session.scope, compress(session, used, "asked"))
+            made = await interruptible(
+                session.scope, compress(session, used, "asked", wish=wish, begins=lambda: emit(ContextCompressing("asked")))
+            )
             if made is None:
                 cancelled = session.scope.cancelled
                 raise ToolcribError("interrupted; nothing was compressed" if cancelled else "there is nothing to compress yet")

@@ -117,7 +117,7 @@ class Delegates:
         try:
             outcome = await self._run(delegate, allowance)
         except asyncio.CancelledError as error:
-            what = "" if delegate.outcome is None else f"; it ended after {delegate.outcome.turns} turns"
+            what = "" if delegate.outcome is None else f"; turns that it had: {delegate.outcome.turns}"
             error.add_note(f"the delegate {order.name} ({session_id[:12]}) was ended with it{what}")
             raise
         except (StoreFailed, Denied):

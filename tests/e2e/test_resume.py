@@ -106,7 +106,7 @@ def test_a_full_context_goes_on_in_a_fork(sit_down: Any, server: ChatServer, col
         ready(person)
     person.types("a third")
     screen = person.sees(r"^  /model +a model that reads more$")
-    assert "ContextTooLong" in screen
+    assert "too long for the model" in " ".join(screen.split())
     ready(person)
     person.types("/fork 1")
     person.sees(r"say it\s+again: a third")
@@ -122,4 +122,5 @@ def test_a_full_context_goes_on_in_a_fork(sit_down: Any, server: ChatServer, col
     person.types("/sessions")
     listed = person.sees(r"^type /resume ID to continue one$").split("\nID ")[-1].splitlines()
     assert all(len(line) < columns for line in listed)
-    assert all(re.match(r"[0-9a-f]{12}  ", line) for line in listed[1:3])
+    named = [line for line in listed if re.match(r"[0-9a-f]{12}  ", line)]
+    assert len(named) == 2

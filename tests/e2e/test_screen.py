@@ -102,6 +102,7 @@ def test_what_is_typed_ahead_answers_no_question_and_stays(talking: Any, server:
     talking.sees("why not")
     talking.types("not now")
     talking.sees(r"^Kept\.$")
+    assert talking.scrolled.count("not now") == 1, "the call's line has it"
     assert re.search(r"^> o{10,}$", talking.sees(r"/help\Z"), re.MULTILINE)
 
 

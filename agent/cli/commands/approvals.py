@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         with running_crib(args, looks=True) as (crib, runner):
             refuse_below(folders_of(crib.config), "answering a ticket")
             return answer_ticket(crib, runner, args)
-    with open_crib(args, looks=True) as crib:
+    with open_crib(args, looks=True, as_confirmed=args.action not in _CHANGES) as crib:
         if args.action in _CHANGES:
             refuse_below(folders_of(crib.config), "changing what was agreed")
         if crib.grants.problem is not None:
@@ -182,6 +182,7 @@ async def _left(crib: Crib, session_id: str) -> str:
 
 async def _whole(store: Store, prefix: str) -> str:
     """Return the text of a ticket's prompt, with all that a yes to it would cover."""
+    from agent.cli.choosing import covers_of
     from agent.cli.escape import exact
     from agent.cli.terminal import columns_of
     from agent.conversation.answers import find_ticket
@@ -191,9 +192,7 @@ async def _whole(store: Store, prefix: str) -> str:
         raise ToolcribError("say which: toolcrib approvals show TICKET")
     record = await find_ticket(store, prefix)
     prompt = prompt_of(record.ticket)
-    covers = [
-        PromptLine(f"  {scope}: {exact(str(words))}") for scope, words in (record.ticket.parameters.get("covers") or {}).items()
-    ]
+    covers = [PromptLine(f"  {scope}: {exact(str(words))}") for scope, words in covers_of(record.ticket).items()]
     return "\n".join(physical([*prompt.call, *prompt.about, *covers], columns_of(sys.stdout)))
 
 

@@ -21,11 +21,12 @@ install it:
 names for a script of yours, those that a shell need not quote:
   toolcrib completion --names tools              what a session gets
   toolcrib completion --names backends
+  toolcrib completion --names values --key display.theme
 """
 _BASH = """\
 _toolcrib() {
     local line=${COMP_LINE:0:$COMP_POINT} valued=" %(valued)s "
-    local current=${line##*[[:space:]]} before= named= action= word= skip= offered= kind= at= count=0
+    local current=${line##*[[:space:]]} before= named= action= key= word= skip= offered= kind= at= count=0
     for ((at = 1; at < COMP_CWORD; at++)); do  # bash makes words of their own of = and :
         word=${COMP_WORDS[at]}
         if [[ $word == [=:] ]]; then skip=1
@@ -33,7 +34,7 @@ _toolcrib() {
         elif [[ $valued == *" $word "* ]]; then skip=1
         elif [[ $word != -* ]]; then
             ((++count))
-            if ((count == 1)); then named=$word; elif ((count == 2)); then action=$word; fi
+            case $count in 1) named=$word ;; 2) action=$word ;; 3) key=$word ;; esac
         fi
     done
     before=${line%%"$current"}
@@ -55,6 +56,10 @@ _toolcrib() {
                case "$named:$action" in
 %(places)s
                esac
+               if [[ $named:$action == config:set ]] && ((count > 2)); then
+                   kind=
+                   ((count > 3)) || offered=$(toolcrib completion --names values --key "$key" 2>/dev/null)
+               fi
            fi ;;
     esac
     [[ $kind ]] && offered+=" $(toolcrib completion --names "$kind" 2>/dev/null)"
@@ -92,6 +97,8 @@ end
 complete -c toolcrib -f
 """
 _NAMES = "toolcrib completion --names"
+_SETS = ("config", "set")
+"""Where a key is followed by one of its values."""
 _ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
 _EVERYWHERE = ("--help", "--version", "--verbose", "--config", "--profile")
 
@@ -117,6 +124,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--names", metavar="KIND", choices=sorted(KINDS), help=f"print names, a line each: {', '.join(sorted(KINDS))}"
     )
+    parser.add_argument("--key", metavar="KEY", default="", help="values: of this key of the configuration")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -197,7 +205,10 @@ def _fish(known: dict[str, CompletionWords]) -> str:
         if not words.actions and (name, "") not in PLACES:
             lines.append(f"{below} -F")
     for (command, action), kind in PLACES.items():
-        lines.append(f"{begin} -n '__toolcrib_at --below {command} {action}' -a '({_NAMES} {kind} 2>/dev/null)'")
+        below = "" if (command, action) == _SETS else "--below "
+        lines.append(f"{begin} -n '__toolcrib_at {below}{command} {action}' -a '({_NAMES} {kind} 2>/dev/null)'")
+    key = "(commandline -opc)[4]"
+    lines.append(f"{begin} -n '__toolcrib_at config set {key}' -a '({_NAMES} values --key {key} 2>/dev/null)'")
     for option, kind in OPTIONS.items():
         takers = " ".join(name for name, words in known.items() if option in words.valued)
         when = "" if option == "--profile" else f" -n '__fish_seen_subcommand_from {takers}'"

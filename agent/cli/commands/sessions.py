@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.below import folders_of, refuse_below
-from agent.cli.app import OK, open_crib
+from agent.cli.app import FAILED, OK, open_crib
 from agent.cli.options import age, count
 from toolcrib import ToolcribError
 from toolcrib._regex import Regex
@@ -54,6 +54,8 @@ What another tool remembers is looked for where it keeps it: ~/.claude/projects 
 ($CODEX_HOME), ~/.hermes/state.db ($HERMES_HOME). It is only read. Secrets that toolcrib knows are taken out, lines that can't be
 read are named and left out, and each session gets the tool's name for a tag. Imported again, only what is new comes. An imported
 session is resumed where you are, with the model and in the mode that are configured here.
+
+exit codes: 0 done, 1 it failed or nothing was found, 2 a wrong command line, name or configuration, 130 interrupted.
 """
 _LEASE_SECONDS = 10.0
 _ACTIONS = ("list", "search", "show", "resume", "fork", "rename", "tag", "export", "import", "delete", "prune")
@@ -115,7 +117,8 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "list" and args.id:
         raise ToolcribError(f"list takes no id; `toolcrib sessions show {args.id}` shows that session")
     changes = args.action in ("fork", "rename", "tag", "import", "delete", "prune")
-    with open_crib(args, looks=args.action != "import") as crib:
+    looks = args.action in ("list", "search", "show")
+    with open_crib(args, looks=args.action != "import", as_confirmed=looks) as crib:
         what = "changing" if changes else "looking into"
         refuse_below(folders_of(crib.config), f"{what} stored sessions (toolcrib sessions {args.action})")
         if args.action != "resume":
@@ -162,7 +165,7 @@ async def _list(crib: Crib, args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps([asdict(info) for info in found], ensure_ascii=False, indent=2))
     elif found:
-        table(session_rows(found, time.time()), spare=SPARE)
+        table(session_rows(found, time.time()), spare=SPARE, below=True)
     elif args.tag or args.here:
         print("no such session; `toolcrib sessions` lists all")
     else:
@@ -173,8 +176,7 @@ async def _list(crib: Crib, args: argparse.Namespace) -> int:
 async def _search(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.searching import search
 
-    await search(crib, args)
-    return OK
+    return OK if await search(crib, args) else FAILED
 
 
 async def _show(crib: Crib, args: argparse.Namespace) -> int:
@@ -219,6 +221,10 @@ async def _fork(crib: Crib, args: argparse.Namespace) -> int:
         return OK
     print(made.id)
     print(f"{made.records} of {info.messages} records; `toolcrib chat --resume {made.id[:12]}` continues it", file=sys.stderr)
+    if made.dropped:
+        print(
+            f"{made.dropped} replies, results or calls did not fit or never ended: they are in the old one alone", file=sys.stderr
+        )
     if made.unanswered:
         print(f"not answered, and left out: {one_line(made.unanswered, 300)}", file=sys.stderr)
     return OK

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from agent.cli.escape import tame
-from agent.cli.screen.cells import Row, Span, chunks, folded, row_width, width
+from agent.cli.screen.cells import Row, Span, chunks, folded, row_width, shortened, width
 from toolcrib._regex import Regex
+
+if TYPE_CHECKING:
+    from prompt_toolkit.buffer import CompletionState
 
 MANY_LINES, MANY_CHARACTERS = 8, 1_000
 """From here on a paste is shown as a label."""
 _LABEL = Regex(r"\[pasted (\d+) lines?(?: #(\d+))?\]")
 _MOST_ROWS = 8
 """Rows of a long draft that are shown, around the cursor."""
+_COMPLETIONS = 6
+"""Completions that are shown, the chosen one among them."""
 
 
 class Pastes:
@@ -96,3 +103,19 @@ def _shown(text: str, style: str = "") -> Row:
     """Return the text as one span in which nothing acts on a terminal."""
     text = tame(text).replace("\t", "    ")
     return ((text, style),) if text else ()
+
+
+def offered_rows(state: CompletionState, columns: int) -> list[Row]:
+    """Return the rows of completions, [] where none is offered."""
+    if not state.completions:
+        return []
+    chosen = state.complete_index or 0
+    first = max(0, min(chosen - _COMPLETIONS + 1, len(state.completions) - _COMPLETIONS))
+    rows: list[Row] = []
+    for number, one in enumerate(state.completions[first : first + _COMPLETIONS], first):
+        style = "chosen" if number == state.complete_index else ""
+        name, about = one.display_text, one.display_meta_text
+        rows.append((("  ", ""), (shortened(name, columns - 2), style), (f"  {about}" if about else "", "dim")))
+    if len(state.completions) > _COMPLETIONS:
+        rows.append(((f"  {len(state.completions)} in all", "dim"),))
+    return rows

@@ -7,24 +7,20 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from agent.cli.screen.application import application, type_ahead
 from agent.cli.screen.aside import deaf_to_interrupts, edited_by_person
-from agent.cli.screen.bindings import bindings
-from agent.cli.screen.cells import Row, shortened
-from agent.cli.screen.draft import DraftRows, Pastes, draft_rows
+from agent.cli.screen.cells import Row
+from agent.cli.screen.draft import DraftRows, Pastes, draft_rows, offered_rows
 from agent.cli.screen.hands import Hands
-from agent.cli.screen.onekey import QUIET, OneKey, onekey_bindings
+from agent.cli.screen.onekey import QUIET, OneKey
 
 if TYPE_CHECKING:
-    from prompt_toolkit.application import Application
     from prompt_toolkit.completion import Completer
     from prompt_toolkit.history import History
     from prompt_toolkit.input import Input
 
-_COMPLETIONS = 6
-_ESCAPE = 0.3
-"""Seconds after an Escape in which another key makes it Alt and that key."""
 _PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
 
 
@@ -66,7 +62,10 @@ class Keyboard:
         self.answer = Buffer(multiline=False)
         self._asked: _Asked | None = None
         self._key_at = 0.0
-        self._app, self._windows = self._made(keys, bound)
+        self._app, self._windows = application(self, hands, keys, bound, self._pressed)
+
+    def _pressed(self) -> None:
+        self._key_at = time.monotonic()
 
     # -- its life ------------------------------------------------------------------------------------------------
 
@@ -76,6 +75,7 @@ class Keyboard:
         def ready() -> None:
             self._write(_PASTE_ON)
             self.draft.load_history_if_not_yet_loaded()
+            type_ahead(self._app.input)
             begun()
 
         try:
@@ -211,69 +211,9 @@ class Keyboard:
     def offers(self, columns: int) -> list[Row]:
         """Return the completions that are offered."""
         state = self.draft.complete_state
-        if self._asked is not None or state is None or not state.completions:
-            return []
-        chosen = state.complete_index or 0
-        first = max(0, min(chosen - _COMPLETIONS + 1, len(state.completions) - _COMPLETIONS))
-        rows: list[Row] = []
-        for number, one in enumerate(state.completions[first : first + _COMPLETIONS], first):
-            style = "chosen" if number == state.complete_index else ""
-            name, about = one.display_text, one.display_meta_text
-            rows.append((("  ", ""), (shortened(name, columns - 2), style), (f"  {about}" if about else "", "dim")))
-        if len(state.completions) > _COMPLETIONS:
-            rows.append(((f"  {len(state.completions)} in all", "dim"),))
-        return rows
+        return [] if self._asked is not None or state is None else offered_rows(state, columns)
 
     # -- keys ----------------------------------------------------------------------------------------------------
-
-    def _made(self, keys: Input | None, bound: Mapping[str, Sequence[str]]) -> tuple[Application[None], tuple[Any, Any]]:
-        """Make the application that reads the keys, and its two windows, which nobody sees."""
-        from prompt_toolkit.application import Application
-        from prompt_toolkit.key_binding import merge_key_bindings
-        from prompt_toolkit.layout import HSplit, Layout, Window
-        from prompt_toolkit.layout.controls import BufferControl, SearchBufferControl
-        from prompt_toolkit.output import DummyOutput
-
-        hands, outer = self._hands, self
-
-        class KeysOnly(Application[None]):
-            """Reads keys; what it would draw is painted elsewhere."""
-
-            def _redraw(self, render_as_done: bool = False) -> None:
-                if self.is_running and not render_as_done:
-                    hands.changed(whole=False)
-
-            def _on_resize(self) -> None:
-                hands.changed(whole=True)
-
-        search = SearchBufferControl()
-        windows = (
-            Window(BufferControl(self.draft, search_buffer_control=search)),
-            Window(BufferControl(self.answer, focusable=True)),
-        )
-        app: Application[None] = KeysOnly(
-            layout=Layout(HSplit([*windows, Window(search)]), focused_element=windows[0]),
-            key_bindings=merge_key_bindings([bindings(outer, bound), onekey_bindings(outer)]),
-            input=keys,
-            output=DummyOutput(),
-            enable_page_navigation_bindings=False,
-            max_render_postpone_time=None,
-        )
-        app.ttimeoutlen = 0.1
-        usual = app.timeoutlen
-
-        def keyed(_: object) -> None:
-            outer._key_at = time.monotonic()
-
-        def waiting(_: object) -> None:
-            """Wait less for what follows an Escape, which is a key of its own, than between the keys of a sequence."""
-            app.timeoutlen = _ESCAPE if [one.key for one in app.key_processor.key_buffer] == ["escape"] else usual
-
-        app.key_processor.before_key_press += keyed
-        app.key_processor.after_key_press += waiting
-        self.draft.on_completions_changed += lambda _: hands.changed(whole=False)
-        self.draft.on_text_changed += lambda _: app.invalidate()  # a completion that comes later than its key
-        return app, windows
 
     def enter(self) -> None:
         """Take the line, or begin another one behind a backslash."""

@@ -70,11 +70,31 @@ def test_nothing_near(run: Any) -> None:
     assert "`toolcrib --help` lists them" in run("xyzzy").err
 
 
-@pytest.mark.parametrize("words", [["--nonsense"], ["tools", "--nonsense"], ["call"], ["completion", "tcsh"]])
-def test_a_wrong_command_line_shows_the_usage(run: Any, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--nonsense"], "toolcrib: there is no option --nonsense\n`toolcrib --help` tells more\n"),
+        (
+            ["tools", "--jsn"],
+            "toolcrib tools: there is no option --jsn; did you mean --json?\n`toolcrib tools --help` tells more\n",
+        ),
+        (["sessions", "-word"], "toolcrib sessions: there is no option -word\n`toolcrib sessions --help` tells more\n"),
+        (
+            ["undo", "--limit", "x"],
+            "toolcrib undo: --limit: expected a whole number, got 'x'\n`toolcrib undo --help` tells more\n",
+        ),
+        (["doctor", "now"], "toolcrib doctor: too many words: now\n`toolcrib doctor --help` tells more\n"),
+    ],
+)
+def test_a_wrong_command_line_is_told_in_two_lines(run: Any, words: list[str], said: str) -> None:
     done = run(*words)
+    assert (done.code, done.out, done.err) == (2, "", said)
+
+
+def test_a_command_line_without_its_words_shows_the_usage(run: Any) -> None:
+    done = run("call")
     assert done.code == 2
-    assert "usage: toolcrib" in done.err
+    assert "usage: toolcrib call" in done.err
 
 
 def test_a_broken_configuration_is_told_whole(run: Any, config: Callable[[str], Path]) -> None:
@@ -254,4 +274,4 @@ def test_each_help_explains_every_word_and_the_exit_codes(run: Any, name: str) -
     ],
 )
 def test_options_may_stand_between_the_words(run: Any, words: tuple[str, ...]) -> None:
-    assert "unrecognized arguments" not in run(*words).err
+    assert "there is no option" not in run(*words).err

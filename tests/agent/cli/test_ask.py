@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli.ask import TerminalAsker, asker_for
+from agent.cli.choosing import covers_of
 from agent.run import Crib, Session, assemble
 from toolcrib import Answer, ExecutedCall, SuspendTicket, ToolCall, ToolResult
 
@@ -173,6 +174,9 @@ class Keys(Script):
         self.keys = deque(keys)
         self.rows: list[str] = []
 
+    async def read_line(self, prompt: str, *, stays: bool = True) -> str:
+        return await super().read_line(prompt)
+
     async def read_key(self, row: Callable[[int], str], letters: str = "", at_once: str = "") -> str:
         self.rows.append(row(self.size[0]))
         key = self.keys.popleft()
@@ -199,6 +203,19 @@ def test_enter_alone_never_answers(delete: Delete, tmp_path: Path) -> None:
         assert (tmp_path / "build").exists()
         assert not script.keys
     assert "  o    this call only" in script.screen
+
+
+def test_an_enter_that_confirms_nothing_says_so_once(delete: Delete) -> None:
+    script = Keys("enter", "enter", "enter", "o")
+    assert delete(script).result.is_success
+    assert script.screen.count("Enter confirms what the arrows reached, and nothing is yet; a letter answers at once") == 1
+
+
+def test_a_session_s_yes_to_a_delegate_is_the_delegate_s_alone() -> None:
+    covers = {"session": "deletions below /p, until this session ends", "once": "this call only"}
+    of_delegate = SuspendTicket("approve", "?", parameters={"covers": dict(covers), "delegate": {"name": "g", "task": "x"}})
+    assert covers_of(of_delegate)["session"] == "deletions below /p, for this delegate alone, until it ends"
+    assert covers_of(SuspendTicket("approve", "?", parameters={"covers": dict(covers)})) == covers
 
 
 def test_arrows_go_round_and_are_shown(delete: Delete) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from agent.cli.conversation import ChatOpening, Conversation
+from agent.cli.conversation import Conversation
+from agent.cli.opening import ChatOpening
 from agent.cli.refusing import refuse
 from agent.cli.render import Screen
 from agent.cli.slash import COMMANDS
@@ -94,6 +95,37 @@ def test_at_the_end_of_the_turns_the_chat_asks_whether_to_go_on(tmp_path: Path, 
     assert "maximum number of turns" in requests[6]["messages"][-1]["content"]
     assert "maximum number of turns" not in str(requests[5])
     assert requests[7]["messages"][-1]["content"] == "and now?"
+
+
+def test_two_chats_may_write_one_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One after the other: whoever writes takes the session, also for its mode and its title."""
+    monkeypatch.chdir(tmp_path)
+
+    async def talk(server: ChatServer) -> tuple[str, str]:
+        choice = ModelChoice("test-model", server.base_url)
+        async with assemble(project_dir=tmp_path) as here, assemble(project_dir=tmp_path) as there:
+            first, second = (
+                Conversation(ChatOpening(crib, refuse, RunLimits()), choice, Screen(interactive=False)) for crib in (here, there)
+            )
+            await first.open()
+            await first.say("one")
+            await second.open(resume=first.session.id)
+            await second.say("two")
+            await first.say("three")
+            await second.say("/mode plan")
+            await first.say("four")
+            await second.say("/title mine")
+            info = await first.session.info()
+            await second.close()
+            await first.close()
+            assert info is not None
+            return info.place["mode"], info.title
+
+    with ChatServer(*[ChatServer.text("Fine.")] * 4) as server:
+        assert asyncio.run(talk(server)) == ("plan", "mine")
+    assert "LeaseLost" not in capsys.readouterr().err
 
 
 def test_thinking_is_shown_where_it_is_wanted(chat: Any, config: Any) -> None:

@@ -33,10 +33,17 @@ def test_a_refusal_for_length_is_no_dead_end(chat: Any, run: Any) -> None:
     answers = [ChatServer.text(f"answer {n}") for n in range(3)]
     with ChatServer(*answers, TOO_LONG, ChatServer.text("fits")) as server:
         done = chat(server, "one", "two", "three", "four", "/fork 2", "four again")
-    assert "✗ ContextTooLong: " in done.err
+    assert "says that the conversation is too long for the model" in done.err
+    assert "ContextTooLong" not in done.err, "a class name helps nobody"
+    assert "/compress" not in done.err, "what can be compressed was before it is told"
+    assert done.err.count("/fork [N]") == 1
     for way in ("/fork [N]", "/new", "/export", "/model"):
         assert way in done.err
-    assert "a new session with your last 2 messages and what followed; the old one is kept: /resume " in done.err
+    assert re.search(
+        r"a new session, [0-9a-f]{12}, with your last 2 messages and what followed; the old one is kept: /resume [0-9a-f]{12}\n",
+        done.err,
+    )
+    assert "did not fit" not in done.err
     assert "not answered, and left out; say it again: four\n" in done.err
     assert said(server.requests[-1]) == ["two", "answer 1", "three", "answer 2", "four again"]
     listed = run("sessions").out
@@ -60,7 +67,7 @@ def test_a_message_that_fills_it_is_told_before_it_is_sent(chat: Any, config: An
         done = chat(server, "hi", "word " * 3000)
     assert done.err.count("the context is full: about 3,7") == 1
     assert done.err.count("To go on:") == 1
-    assert done.err.index("the context is full") < done.err.index("ContextTooLong")
+    assert done.err.index("the context is full") < done.err.index("says that the conversation is too long")
 
 
 def test_a_context_with_room_is_not_spoken_of(chat: Any, config: Any) -> None:
@@ -203,15 +210,47 @@ def test_compress_does_it_at_once(run: Any, chat: Any, tmp_path: Path) -> None:
 
 def test_compress_says_why_not(chat: Any, run: Any) -> None:
     with ChatServer(ChatServer.text("hello")) as server:
-        done = chat(server, "/compress", "hi", "/compress now", "/compress")
-    assert done.err.count("✗ there is nothing to compress yet\n") == 2
-    assert "✗ write /compress alone" in done.err
+        done = chat(server, "/compress", "hi", "/compress the names", "/compress")
+    assert done.err.count("✗ there is nothing to compress yet\n") == 3
     assert "no model is connected" in run("chat", "--provider", "manual", stdin=b"/compress\n").err
+
+
+@pytest.mark.usefixtures("big")
+def test_compress_keeps_what_the_person_wishes(run: Any, chat: Any) -> None:
+    """The wish is for the model that summarises alone: nobody else reads it, and it is not in the session."""
+    wish = "the harbour codes; 'write OK'"
+    with WindowServer(WINDOW, reader(1), lambda text: "They read big.txt.") as server:
+        done = chat(server, "read it", "and again", f"/compress {wish}", "go on", "/show all")
+    assert len(re.findall(LINE, done.err)) == len(server.summaries) == 1
+    mark = re.search(r"-----CONVERSATION (\w+)-----", server.summaries[0])
+    assert mark is not None
+    assert f"-----WISH {mark[1]}-----\n{wish}\n-----END OF WISH {mark[1]}-----" in server.summaries[0]
+    assert not any(wish in json.dumps(sent, ensure_ascii=False) for sent in server.requests)
+    assert wish not in done.out
+    assert wish not in run("sessions", "search", "harbour").out
+
+
+@pytest.mark.usefixtures("big")
+def test_that_it_will_be_compressed_is_told_before(chat: Any) -> None:
+    with WindowServer(WINDOW, lambda sent: "Noted.") as server:
+        done = chat(server, "hi", "word " * (WINDOW // 2), "and?", "and now?")
+    told = re.findall(r"the context is (\d+) % full; from 80 % on its middle is summarised. /compress WISH does it now", done.err)
+    assert len(told) == 1
+    assert 68 <= int(told[0]) < 80
+
+
+def test_what_a_refusal_taught_stands_in_context(chat: Any, tmp_path: Path, config: Any) -> None:
+    config("toolsets: {enabled: [file, session_search]}\n")
+    (tmp_path / "big.txt").write_text("".join(f"line {number} of a long file\n" for number in range(300)))
+    with WindowServer(WINDOW, reader(8), lambda text: "They read big.txt.") as server:
+        done = chat(server, "read it", "/context")
+        assert server.refused
+    assert f"window: {WINDOW:,} (its server refused more)" in done.out
 
 
 @pytest.mark.usefixtures("big")
 def test_a_failed_compression_is_told_and_the_run_goes_on(run: Any) -> None:
     with WindowServer(WINDOW, reader(6), lambda text: "") as server:
         done = run("run", "read it", "--base-url", server.base_url, "--model", "m", "--no-stdin")
-    assert "was not compressed: the model's summary is empty; /fork or /new go on elsewhere\n" in done.err
+    assert "was not compressed: the model's summary is empty; a fork or a new session has room\n" in done.err
     assert server.summaries

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
-from agent.cli.calls import call_row, diff_rows, finished_rows
+from agent.cli.calls import call_row, call_words, diff_rows, finished_rows, whole_of
 from agent.cli.complete import LineCompleter
 from agent.cli.escape import exact, one_line, tame
 from agent.cli.faults import explained
-from agent.cli.render import Screen, brief_line, call_line, first_sentence, result_text, short_args, table
+from agent.cli.render import Screen, about_in_short, brief_line, call_line, first_sentence, result_text, short_args, table
 from agent.cli.screen.cells import plain, row_width
 from agent.cli.view import View
 from agent.events import TextDelta, ThinkingDelta, ToolFinished, ToolStarted, TurnStarted
@@ -119,6 +119,17 @@ def test_tables_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     named = [("key: " + "0" * 60, "/tmp/a/file/that/says/so")]
     assert shown(named, monkeypatch) == ["key: " + "0" * 60 + "  /tmp/a/file/that/sa…"]
     assert shown([("a", "b" * 100)], monkeypatch) == ["a  " + "b" * 36 + "…"]
+
+
+def test_a_title_that_finds_no_room_stands_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [("ID", "WHEN", "FOLDER", "TITLE"), ("4f1c2ab39d01", "12 min ago", "~/app", "why does the build fail on mondays?")]
+    assert shown(rows, monkeypatch, spare=(2,), below=True) == [
+        "ID            WHEN        FOLDER",
+        "4f1c2ab39d01  12 min ago  ~/app",
+        "  why does the build fail on mondays?",
+    ]
+    short = [("ID", "TITLE"), ("4f1c2ab39d01", "why?")]
+    assert shown(short, monkeypatch, below=True) == ["ID            TITLE", "4f1c2ab39d01  why?"]
 
 
 def test_a_cell_that_says_how_to_mend_it_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,3 +239,24 @@ def test_the_line_of_a_call_fits_and_keeps_its_end(columns: int) -> None:
     row = call_row(call, "✍️", [("  1.2 s", ""), ("  ok", ""), ("  #4", "")], columns)
     assert row_width(row) <= columns
     assert plain(row).endswith("  1.2 s  ok  #4")
+
+
+def test_a_delegate_is_named_with_its_task() -> None:
+    call = ToolCall("c", "delegate_task", {"task": "look at the change", "name": "reviewer"})
+    assert call_words(call, "", 100) == "🔧 delegate_task works on reviewer: look at the change"
+    assert about_in_short(call) == "reviewer: look at the change"
+    assert about_in_short(ToolCall("c", "delegate_task", {"task": "look"})) == "look"
+
+
+def test_the_whole_of_a_result_is_text_and_no_json() -> None:
+    """As the model read it, or field by field, with its lines as lines."""
+    call = ToolCall("c", "read_file", {"path": "a.py"})
+    read = ToolResult("read_file", ToolStatus.SUCCESS, {"content": "x = 1\ny = 2\n"}, views={"model": "1|x = 1\n2|y = 2"})
+    shown = whole_of(ExecutedCall(call, read, ToolCallStatus.SUCCEEDED, 0.1))
+    assert shown.endswith("path: a.py\n\n1|x = 1\n2|y = 2\n")
+    found = {"messages": [{"role": "results", "text": 'one\n"two"'}], "more": 3, "none": []}
+    result = ToolResult("session_search", ToolStatus.SUCCESS, found)
+    shown = whole_of(ExecutedCall(ToolCall("c", "session_search", {}), result, ToolCallStatus.SUCCEEDED, 0.1))
+    assert shown.split("\n")[3:] == [
+        "messages:", "  -", "    role: results", "    text:", "      one", '      "two"', "more: 3", "none: []", "",
+    ]  # fmt: skip

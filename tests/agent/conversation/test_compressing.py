@@ -153,7 +153,7 @@ async def test_a_server_that_counts_otherwise_gets_less_each_time(project: Path,
             await talk(session, 16)
             server.times = times
             if times > 3:
-                with pytest.raises(ContextTooLong, match=r"can't be compressed further: .*/fork .*/new"):
+                with pytest.raises(ContextTooLong, match=r"can't be compressed further: "):
                     await session.ask("and now?", emit=events.append)
             else:
                 assert (await session.ask("and now?", emit=events.append)).stopped == "done"

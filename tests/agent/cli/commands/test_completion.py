@@ -74,6 +74,11 @@ def test_words_and_names_are_completed(run: Any, config: Any, shell: str, types:
         ("tools disable patch wri", "tools disable patch write_file"),
         ("toolsets edit rea", "toolsets edit reading"),
         ("config get tools.dis", "config get tools.disabled"),
+        ("config set display.the", "config set display.theme"),
+        ("config set display.theme colorb", "config set display.theme colorblind"),
+        ("config set model.stream f", "config set model.stream false"),
+        ("config set terminal.backend doc", "config set terminal.backend docker"),
+        ("config set display.theme dark display.the", "config set display.theme dark display.the"),
         ("env test lo", "env test local"),
         ("chat --backend lo", "chat --backend local"),
         ("chat --backend=lo", "chat --backend=local"),
@@ -119,8 +124,8 @@ def test_a_configuration_that_nobody_confirmed_asks_nothing_there(run: Any, shel
     file.parent.mkdir(parents=True)
     state_dir().mkdir(parents=True)
     (state_dir() / "models.json").write_text("{}")
-    file.write_text("terminal: {pass_env: [EDITOR]}\n")
-    assert types("toolcrib call termin") == "toolcrib call termin"
+    file.write_text("toolsets: {enabled: [file]}\n")
+    assert types("toolcrib call termin") == "toolcrib call terminal"
     assert types("toolcrib doct") == "toolcrib doctor"
     assert "nobody confirmed" in run("completion", "--names", "tools").err
 
@@ -130,8 +135,11 @@ def test_names_are_for_scripts_too(run: Any) -> None:
     assert "terminal" in run("completion", "--names", "tools").out.split()
     assert run("completion", "--names", "backends").out.split() == ["local", "bubblewrap", "docker", "ssh"]
     assert run("completion", "--names", "platforms").out.split() == ["acp", "api", "cli", "cron", "gateway", "telegram"]
+    assert run("completion", "--names", "values", "--key", "display.theme").out.split()[0] == "auto"
+    assert run("completion", "--names", "values", "--key", "model.context_window").out.split() == ["null"]
+    assert "there is no key 'display.themes'" in run("completion", "--names", "values", "--key", "display.themes").err
     for words in (("tools", "--names"), ("env", "--names")):
-        assert "unrecognized arguments: --names" in run(*words).err
+        assert "there is no option --names" in run(*words).err
 
 
 def test_completion_needs_a_shell(run: Any) -> None:

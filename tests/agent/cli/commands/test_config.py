@@ -259,6 +259,22 @@ profiles:
 """
 
 
+def test_a_wrong_value_blames_no_line_of_the_file(run: Any, config: Any) -> None:
+    """The file does not have it: nothing was written."""
+    file = config("max_turns: 7\n")
+    for key in ("delegates.at_once", "profiles.x.delegates.at_once"):
+        done = run("config", "set", key, "0")
+        assert done.code == 2
+        assert done.err == f"toolcrib: {file}: {key}: expected a whole number of 1 or more\nnothing was changed\n"
+    assert file.read_text() == "max_turns: 7\n"
+
+
+def test_a_project_is_told_what_it_may_lower(run: Any, tmp_path: Path) -> None:
+    (tmp_path / ".toolcrib").mkdir()
+    (tmp_path / ".toolcrib" / "config.yaml").write_text("memory: {max_chars: 100}\n")
+    assert re.search(r"memory: not used: .* and lower these limits: .*max_turns.*tools\.timeout", run("config", "check").err)
+
+
 def test_check_tells_all_faults_at_once(run: Any, config: Any, tmp_path: Path) -> None:
     file = config(EVERYTHING)
     (tmp_path / ".toolcrib").mkdir()

@@ -422,13 +422,13 @@ def test_servers_on_this_machine_are_named_and_not_used() -> None:
 def test_a_wrong_command_line(run: Any, words: list[str]) -> None:
     done = run("run", "go", *words)
     assert (done.code, done.out) == (2, "")
-    assert "usage: toolcrib run" in done.err
+    assert "`toolcrib run --help` tells more" in done.err
     assert "invalid" not in done.err  # argparse's words for a number that is none name our functions
 
 
 def test_a_wrong_count_or_age_is_told(run: Any) -> None:
     for words in (["sessions", "--limit", "0"], ["undo", "--list", "--limit", "-3"], ["approvals", "history", "--limit", "few"]):
-        assert "error: argument --limit: expected " in run(*words).err
+        assert "--limit: expected " in run(*words).err
     assert "expected an age such as 90s, 30m, 12h or 7d, got 'long'" in run("env", "prune", "--older-than", "long").err
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import pytest
 
+from agent.cli.searching import in_words
 from agent.run import assemble
+from toolcrib._search import SearchHit
 
 
 @pytest.fixture
@@ -26,11 +29,12 @@ def talked() -> None:
 def test_messages_are_found_by_their_words(run: Any) -> None:
     found = run("sessions", "search", "port").out.splitlines()
     assert [line.split()[0] for line in found[::2]] == ["bbbbbbbbbbbb", "aaaaaaaaaaaa"]
-    assert found[3] == "     0 you: Which port has the staging database?"
+    assert found[3] == "  message 0, you: Which port has the staging database?"
     assert "\x1b" not in "".join(found)
     assert run("sessions", "search", "port", "staging", "--best").out.startswith("aaaaaaaaaaaa  ")
     assert run("sessions", "search", "staging database", "--newer-than", "1d").out.startswith("aaaaaaaaaaaa  ")
-    assert run("sessions", "search", "database staging").out == "nothing found\n"
+    done = run("sessions", "search", "database staging")
+    assert (done.out, done.code) == ("nothing found\n", 1), "as grep has it"
     assert run("sessions", "search", "port", "--here").out == "nothing found\n"
     hits = json.loads(run("sessions", "search", "--json", "--limit", "1", "port").out)
     assert [(hit["session_id"], hit["marks"]) for hit in hits] == [("bbbb" * 4, [[4, 8]])]
@@ -43,11 +47,42 @@ def test_what_a_delegate_said_is_not_the_persons(run: Any) -> None:
             await crib.store.sessions.append("aaaa" * 4, {"role": "user", "text": "It is seven.", "source": "delegate"})
 
     asyncio.run(fill())
-    assert run("sessions", "search", "seven").out.splitlines()[1] == "     0 delegate: It is seven."
+    assert run("sessions", "search", "seven").out.splitlines()[1] == "  message 0, delegate: It is seven."
     assert "\n0 delegate:\n  It is seven.\n" in run("sessions", "show", "aaaa").out
 
 
+def test_what_a_tool_answered_is_told_in_words(run: Any) -> None:
+    """No quotes and escapes of JSON, and what was searched for is still marked."""
+    answers = [
+        json.dumps({"output": 'a harbour\n"QX\\7" of the harbour\tmaster', "exit_code": 0, "where": "local"}),
+        json.dumps("notes.txt: lines 1-2 of 2\n1|the harbour caf\u00e9\n2|x"),
+    ]
+
+    async def fill() -> None:
+        with assemble() as crib:
+            await crib.store.sessions.create("aaaa" * 4, platform="cli", user="", cwd="/a")
+            results = [{"call_id": str(n), "name": "t", "text": text, "is_error": False} for n, text in enumerate(answers)]
+            for result in results:
+                await crib.store.sessions.append("aaaa" * 4, {"role": "results", "results": [result]})
+
+    asyncio.run(fill())
+    assert run("sessions", "search", "harbour").out.splitlines()[1:] == [
+        "  message 1, tool: notes.txt: lines 1-2 of 2 1|the harbour café 2|x",
+        '  message 0, tool: a harbour "QX\\7" of the harbour master · exit_code: 0 · where: local',
+    ]
+
+
+def test_the_ranges_of_a_hit_are_those_of_its_words() -> None:
+    snippet = json.dumps({"output": 'a "harbour"\nthe harbour'})
+    marks = [(match.start(), match.end()) for match in re.finditer("harbour", snippet)]
+    hit = SearchHit("a", "", 0, "results", 0.0, snippet, marks, "cli", "")
+    text, found = in_words(hit)
+    assert text == 'a "harbour" the harbour'
+    assert [text[start:end] for start, end in found] == ["harbour", "harbour"]
+
+
 def test_what_cannot_be_searched_for_is_said(run: Any) -> None:
+    assert "-port says what is not to stand there; name a word that is" in run("sessions", "search", "-port").err
     assert "say what for: toolcrib sessions search WORD" in run("sessions", "search").err
     assert "there is no word to search for in '?!'" in run("sessions", "search", "?!").err
     assert "one id is enough" in run("sessions", "show", "a", "b").err

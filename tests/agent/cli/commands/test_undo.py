@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from agent.cli.conversation import ChatOpening, Conversation
+from agent.cli.conversation import Conversation
+from agent.cli.opening import ChatOpening
 from agent.cli.render import Screen, table
 from agent.cli.undoing import SPARE, WHOLE, rows
 from agent.conversation.limits import RunLimits

@@ -1,0 +1,87 @@
+"""The application that reads the chat's keys: prompt_toolkit's, made so that it draws nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agent.cli.screen.bindings import bindings
+from agent.cli.screen.onekey import onekey_bindings
+from agent.cli.screen.tty import typed_before
+
+if TYPE_CHECKING:
+    from prompt_toolkit.application import Application
+    from prompt_toolkit.input import Input
+    from prompt_toolkit.layout import Window
+
+    from agent.cli.screen.hands import Hands
+    from agent.cli.screen.keyboard import Keyboard
+
+_ESCAPE = 0.3
+"""Seconds after an Escape in which another key makes it Alt and that key."""
+
+
+def application(
+    keyboard: Keyboard, hands: Hands, keys: Input | None, bound: Mapping[str, Sequence[str]], pressed: Callable[[], None]
+) -> tuple[Application[None], tuple[Window, Window]]:
+    """Make the application and its windows of the draft and of answers, which nobody sees. ``pressed`` is called for each key."""
+    from prompt_toolkit.application import Application
+    from prompt_toolkit.key_binding import merge_key_bindings
+    from prompt_toolkit.layout import HSplit, Layout, Window
+    from prompt_toolkit.layout.controls import BufferControl, SearchBufferControl
+    from prompt_toolkit.output import DummyOutput
+
+    class KeysOnly(Application[None]):
+        """Reads keys; what it would draw is painted elsewhere."""
+
+        def _redraw(self, render_as_done: bool = False) -> None:
+            if self.is_running and not render_as_done:
+                hands.changed(whole=False)
+
+        def _on_resize(self) -> None:
+            hands.changed(whole=True)
+
+    search = SearchBufferControl()
+    windows = (
+        Window(BufferControl(keyboard.draft, search_buffer_control=search)),
+        Window(BufferControl(keyboard.answer, focusable=True)),
+    )
+    app: Application[None] = KeysOnly(
+        layout=Layout(HSplit([*windows, Window(search)]), focused_element=windows[0]),
+        key_bindings=merge_key_bindings([bindings(keyboard, bound), onekey_bindings(keyboard)]),
+        input=keys,
+        output=DummyOutput(),
+        enable_page_navigation_bindings=False,
+        max_render_postpone_time=None,
+    )
+    app.ttimeoutlen = 0.1
+    usual = app.timeoutlen
+
+    def waiting(_: Any) -> None:
+        """Wait less for what follows an Escape, which is a key of its own, than between the keys of a sequence."""
+        app.timeoutlen = _ESCAPE if [one.key for one in app.key_processor.key_buffer] == ["escape"] else usual
+
+    app.key_processor.before_key_press += lambda _: pressed()
+    app.key_processor.after_key_press += waiting
+    keyboard.draft.on_completions_changed += lambda _: hands.changed(whole=False)
+    keyboard.draft.on_text_changed += lambda _: app.invalidate()  # a completion that comes later than its key
+    return app, windows
+
+
+def type_ahead(source: Input) -> None:
+    """Have the application read first what was typed before it: what ended a line there was the key Enter."""
+    from prompt_toolkit.input.typeahead import store_typeahead
+    from prompt_toolkit.input.vt100_parser import Vt100Parser
+    from prompt_toolkit.key_binding import KeyPress
+
+    try:
+        typed = typed_before(source.fileno())
+    except NotImplementedError:  # keys that come from elsewhere
+        return
+    if not typed:
+        return
+    pressed: list[KeyPress] = []
+    parser = Vt100Parser(pressed.append)
+    parser.feed(typed.replace("\n", "\r"))
+    parser.flush()
+    store_typeahead(source, pressed)

@@ -1,0 +1,58 @@
+"""What a person has done beside the run that is under way: messages that steer it, and commands that wait for nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from agent.cli.escape import one_line
+from agent.cli.screen.draft import said_rows
+from agent.protocols.command import parse_command
+from toolcrib import ToolcribError
+
+if TYPE_CHECKING:
+    from agent.cli.interactive import InteractiveChat
+
+
+def has_its_turn(text: str, names: Collection[str]) -> bool:
+    """Return whether a draft is no message but a command or a call by hand, of a tool of ``names``: it waits for its turn."""
+    text = text.lstrip()
+    is_call = text.startswith("@") and parse_command(text, names) is not None
+    return is_call or text.startswith(("/", "!"))
+
+
+class Steering:
+    """Tasks beside the chat's run. ``end`` waits for them."""
+
+    def __init__(self, chat: InteractiveChat) -> None:
+        self._chat = chat
+        self._tasks: set[asyncio.Task[object]] = set()
+
+    def beside(self, work: Coroutine[Any, Any, object]) -> None:
+        """Do what a person asked for while the model goes on."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def steer(self, text: str) -> None:
+        """Hand a draft to the run; one that can't be delivered is a draft again."""
+        keyboard, board = self._chat.keyboard, self._chat.board
+        try:
+            await self._chat.conversation.steer(keyboard.pastes.expand(text), text)
+        except ToolcribError as error:
+            self._chat.view.screen.fault(f"✗ {one_line(str(error))}")
+            keyboard.put_back(text)
+            return
+        board.add([(("» ", "prompt"), *row[1:]) for row in said_rows(text, board.columns)])
+
+    async def end(self, *, interrupted: bool) -> None:
+        """Answer what was meant for a run that ended before it was delivered; after an interrupt it goes back to the draft."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        conversation = self._chat.conversation
+        if not interrupted:
+            await conversation.answer_waiting()
+            return
+        for text in await conversation.take_back():
+            self._chat.keyboard.put_back(text)

@@ -1,0 +1,86 @@
+"""What a run left that no process drives any more: whether it can go on, and how it ends where it can't."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from agent.conversation.partial import left_over
+from agent.conversation.state import RunState
+from toolcrib import EnvironmentFailed, ToolCallStatus, ToolcribError
+
+if TYPE_CHECKING:
+    from agent.conversation.session import Session
+
+_log = logging.getLogger(__name__)
+
+
+class Left:
+    """The session's run that is under way, as the store has it: this process or another one left it there."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def look(self, *, fresh: bool) -> None:
+        """Take stock of what other processes did, once the lease is ours; ``fresh``: it was not ours before."""
+        session = self._session
+        await session.scope.record_again()
+        if not fresh:
+            await session.look()
+            return
+        session.forget_origins()
+        await session.store.recover(session.id)
+        await session.look()
+        await session.delegates.look()
+
+    async def run(self) -> RunState | None:
+        """Return the run that has not ended. A turn that was stored before there were runs gets its results."""
+        session = self._session
+        record = await session.store.runs.current(session.id)
+        if record is not None:
+            return RunState.of(record)
+        turn = await session.transcript.unanswered()
+        if turn is not None:
+            await session.store.sessions.append(session.id, await session.transcript.missing_results(turn))
+            await session.transcript.look()
+        return None
+
+    async def is_told_to_end(self, state: RunState) -> bool:
+        """Return True if a message waits that interrupts this run."""
+        waiting = await self._session.store.inbox.waiting(self._session.id)
+        return any(map(state.ends_for, waiting))
+
+    async def waits(self, state: RunState) -> bool:
+        """Return True if the run waits for somebody: it is parked, or its process ended while somebody was asked."""
+        if state.phase != "calling":
+            return state.phase == "parked"
+        ledger = self._session.store.ledger
+        known = [await ledger.get(state.session_id, one.call.id) for one in state.batch]
+        return any(one is not None and one.status is ToolCallStatus.SUSPENDED for one in known)
+
+    async def waits_now(self) -> bool:
+        """Return True if there is such a run, and it waits for somebody."""
+        record = await self._session.store.runs.current(self._session.id)
+        return record is not None and await self.waits(RunState.of(record))
+
+    async def restore(self, state: RunState) -> None:
+        """Restore the shell of a parked run, as far as that is possible."""
+        from agent.conversation.parked_shell import restore_shell
+
+        session = self._session
+        try:
+            await restore_shell(session.scope, state.shell)
+        except EnvironmentFailed as error:  # then what a ticket binds differs, and somebody is asked anew
+            _log.warning("session %s goes on in another folder: %s", session.id[:12], error)
+
+    async def break_off(self, state: RunState) -> None:
+        """End a run whose process ended: what it said, or what is known of its calls, is recorded."""
+        await self._session.delegates.settled(state.turn_id, state.batch)
+        await self._session.keep(state.ended("interrupted", state.text), await left_over(self._session, state))
+
+    async def end_by(self, state: RunState, error: ToolcribError) -> None:
+        """End a run whose model can't be asked: what was said stays in the transcript."""
+        known = await self._session.store.runs.get(state.id)
+        state = state if known is None else RunState.of(known)
+        if not state.is_over:
+            await self._session.keep(state.next(phase="ended", batch=(), shell=None, error=(type(error).__name__, str(error))))
