@@ -9,8 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent.cli.delegating import used
 from agent.cli.view import news_of
+from agent.delegates.background import BackgroundDelegates
 from agent.models import ModelChoice
 from agent.run import Agent, assemble
 from tests.agent.delegates.conftest import configured
@@ -206,11 +209,11 @@ def test_a_fork_does_not_take_over_delegates(tmp_path: Path, task_server: Any) -
     asyncio.run(main())
 
 
-def test_who_does_not_stay_waits_for_what_was_left(tmp_path: Path, task_server: Any) -> None:
+def test_who_does_not_stay_waits_for_what_was_left(tmp_path: Path, task_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As `toolcrib run --resume`: its run reads the end of a delegate that a killed process left at work."""
 
     async def main() -> None:
-        async def never(session_id: str, order: Any) -> None:
+        async def never(self: Any, session_id: str, order: Any) -> None:
             await asyncio.sleep(3600)
 
         scripts = {"go": [ChatServer.calls(order("count")), DONE, DONE], "count": [ChatServer.text("Seven.")]}
@@ -218,8 +221,9 @@ def test_who_does_not_stay_waits_for_what_was_left(tmp_path: Path, task_server: 
             choice = ModelChoice("m", server.base_url)
             async with assemble(project_dir=tmp_path) as crib:
                 session = await crib.open(platform="cli", choice=choice)
-                session.delegates._in_background = never  # type: ignore[method-assign]  # as in a process that is killed before it begins
-                await session.ask("go")
+                with monkeypatch.context() as killed:  # as in a process that is killed before it begins
+                    killed.setattr(BackgroundDelegates, "_in_background", never)
+                    await session.ask("go")
                 again = await crib.open(platform="cli", choice=choice, resume=session.id)
                 again.delegates.alone = True
                 await again.ask("And?")
@@ -227,7 +231,8 @@ def test_who_does_not_stay_waits_for_what_was_left(tmp_path: Path, task_server: 
                 await again.close()
                 for one in session.delegates.at_work:
                     one.work.cancel()
-                session.delegates._background.clear()
+                assert session.delegates._background is not None
+                session.delegates._background._at_work.clear()
                 await session.close()
 
     asyncio.run(main())
