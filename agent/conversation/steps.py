@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from agent.conversation.answers import adopt_answers
 from agent.conversation.asking import Emit, ask_model, interruptible, new_stream, text_id
 from agent.conversation.limits import AnswerUnfit, CostCapReached, MaxTurnsReached, NoProgress, RunError, Stopped, TokenCapReached
 from agent.conversation.partial import INTERRUPTED, UNREACHABLE, PartialReply
@@ -236,6 +237,11 @@ class Steps:
     # -- calling -------------------------------------------------------------------------------------------------
 
     async def _run_calls(self, state: RunState) -> RunState:
+        session = self._session
+        if state.phase == "parked":
+            await adopt_answers(session.store, session.id)
+        if session.mode.follows:
+            await session.mode.look()
         calls = await self._rebuilt(state)
         if not await self._batch(calls, state.turn_id):
             return await self._park(state, calls)
