@@ -40,6 +40,8 @@ class BackgroundDelegates:
         self._told: set[str] = set()
         """Delegates whose end this process knows to be delivered."""
         self._closing = False
+        self.in_front = False
+        """True where whoever runs the session waits for them: then an interrupt of the session ends them too."""
 
     @property
     def at_work(self) -> Sequence[BackgroundDelegate]:
@@ -66,7 +68,8 @@ class BackgroundDelegates:
             return
         task = asyncio.get_running_loop().create_task(self._in_background(session_id, order))
         self._at_work[session_id] = BackgroundDelegate(session_id, order, task)
-        self._session.scope.running.add(task)  # an interrupt of the session ends it too
+        if self.in_front:
+            self._session.scope.running.add(task)
 
     async def _in_background(self, session_id: str, order: Order) -> None:
         task, running = asyncio.current_task(), self._session.scope.running
@@ -87,7 +90,7 @@ class BackgroundDelegates:
         try:
             outcome = await self._through(delegate, allowance)
         except asyncio.CancelledError:
-            told = self._session.scope.cancelled or self._at_work[session_id].is_stopped
+            told = self._at_work[session_id].is_stopped or (self.in_front and self._session.scope.cancelled)
             if not (told or delegate.outcome is not None or self._closing):  # the loop ends: the next process goes on with it
                 raise
             if delegate.outcome is not None and delegate.outcome.ended == "parked" and not told:
@@ -109,12 +112,15 @@ class BackgroundDelegates:
             records = [record for ticket in outcome.tickets if (record := await self._store.tickets.get(ticket)) is not None]
             if outcome.ended != "parked":
                 return outcome
+            waiting = [record for record in records if record.state == "pending"]
+            if not waiting:  # somebody was quicker than it could be put under the session
+                continue
             allowance.stop()
             try:
                 await answered_under(
                     self._store,
                     self._session.id,
-                    [record for record in records if record.state == "pending"],
+                    waiting,
                     delegate.order.about(),
                     self._parked,
                 )

@@ -96,7 +96,12 @@ class Delegates:
         await hand_on(store, session_id, ctx.answer_to)
         delegate, allowance = starter.new(session_id, order, partial(ctx.report_progress, ProgressStatus.RUNNING))
         try:
-            outcome = await starter.run(delegate, allowance)
+            while True:
+                outcome = await starter.run(delegate, allowance)
+                records = [record for ticket in outcome.tickets if (record := await store.tickets.get(ticket)) is not None]
+                waiting = next((record.ticket for record in records if record.state == "pending"), None)
+                if outcome.ended != "parked" or waiting is not None:
+                    break  # else somebody was quicker than it could be put under the session
         except asyncio.CancelledError as error:
             what = "" if delegate.outcome is None else f"; it ended after {delegate.outcome.turns} turns"
             error.add_note(f"the delegate {order.name} ({session_id[:12]}) was ended with it{what}")
@@ -105,11 +110,9 @@ class Delegates:
             raise
         except ToolcribError as error:
             raise ExecutionFailed(f"the delegate could not begin: {error}") from error
-        for ticket_id in outcome.tickets:
-            record = await store.tickets.get(ticket_id)
-            if record is not None and record.state == "pending":
-                ticket = stand_in(record.ticket, order.about())
-                return ToolResult.suspended_with(ctx.tool_name, ticket.message, ticket)
+        if waiting is not None:
+            ticket = stand_in(waiting, order.about())
+            return ToolResult.suspended_with(ctx.tool_name, ticket.message, ticket)
         ended = ProgressStatus.DONE if outcome.ended == "done" else ProgressStatus.FAILED
         ctx.report_progress(ended, f"{order.name} has ended")
         return ToolResult.success(ctx.tool_name, outcome.data(session_id, order.name, searches=SEARCH in self.session.names))
@@ -126,6 +129,7 @@ class Delegates:
             from agent.delegates.background import BackgroundDelegates
 
             self._background = BackgroundDelegates(self._starts())
+        self._background.in_front = self.alone
         return self._background
 
     # -- around runs ---------------------------------------------------------------------------------------------

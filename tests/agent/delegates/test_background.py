@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent.cli.delegating import used
-from agent.cli.view import news_of
+from agent.cli.view import news_of, went_on
 from agent.delegates.background import BackgroundDelegates
 from agent.models import ModelChoice
 from agent.run import Agent, assemble
@@ -116,20 +116,58 @@ def test_closing_the_session_ends_it_and_that_is_told(tmp_path: Path, task_serve
     asyncio.run(main())
 
 
-def test_an_interrupt_ends_it_too(tmp_path: Path, task_server: Any) -> None:
+def test_an_interrupt_ends_the_run_and_leaves_it_at_work(tmp_path: Path, task_server: Any) -> None:
+    goes_on = threading.Event()
+
+    def answer(request: Any) -> Any:
+        goes_on.wait(10)
+        return ChatServer.text("Seven.")
+
     async def main() -> None:
+        front = ("delegate_task", {"task": "front"})
         scripts = {
-            "go": [ChatServer.calls(order("sleep")), ChatServer.text("late", delay=60), DONE],
-            "sleep": [ChatServer.text("late", delay=60)],
+            "go": [ChatServer.calls(order("count", name="counter")), ChatServer.calls(front), DONE],
+            "count": [answer],
+            "front": [ChatServer.text("late", delay=60)],
         }
         with task_server(scripts) as server:
             async with Agent(model="m", base_url=server.base_url, project_dir=tmp_path) as agent:
                 asking = asyncio.create_task(agent.aask("go"))
-                await until(lambda: server.talks["sleep"] and len(server.talks["go"]) == 2)
+                await until(lambda: server.talks["count"] and server.talks["front"])
                 agent.interrupt()
                 assert (await asking).stopped == "interrupted"
+                assert went_on(agent.session).startswith("; the delegate counter goes on in the background: /delegates stop ")
+                assert [one.name for one in agent.session.delegates.at_work] == ["counter"]
+                goes_on.set()
                 await until(lambda: not agent.session.delegates.at_work)
-                assert "has ended (interrupted)" in (await messages(agent))[0]
+                assert went_on(agent.session) == ""
+                assert (await agent.aask("And?")).text == "done"
+                assert "has ended (done)" in str(server.said("go"))
+                assert "Seven." in str(server.said("go"))
+
+    asyncio.run(main())
+
+
+def test_plan_mode_that_another_process_sets_holds_for_it_at_once(tmp_path: Path, task_server: Any) -> None:
+    goes_on = threading.Event()
+
+    def write(request: Any) -> Any:
+        goes_on.wait(10)
+        return ChatServer.calls(("write_file", {"path": "b", "content": "x"}))
+
+    async def main() -> None:
+        scripts = {"go": [ChatServer.calls(order("write")), DONE], "write": [write, ChatServer.text("end")]}
+        with task_server(scripts) as server:
+            async with Agent(model="m", base_url=server.base_url, project_dir=tmp_path) as agent:
+                await agent.aask("go")
+                async with assemble(project_dir=tmp_path) as other:
+                    session = await other.open(platform="api", resume=agent.session.id)
+                    await session.mode.switch("plan")
+                    await session.close()
+                goes_on.set()
+                await until(lambda: not agent.session.delegates.at_work)
+                assert "plan mode" in server.results("write")[0]
+        assert not (tmp_path / "b").exists()
 
     asyncio.run(main())
 
