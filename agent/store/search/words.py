@@ -166,7 +166,7 @@ def snippet(text: str, query: Query, most: int = SNIPPET_CHARS) -> Snippet:
     """Return the text around the place where most of what the query names stands together; its beginning where that can't be
     told.
     """
-    pattern = _pattern(query)
+    pattern = pattern_of(query)
     start, end = _together(pattern, text, most - _ASIDE) or (0, 0)
     begin = max(0, start - min(_BEFORE, max(most - (end - start), _ASIDE) // 2))
     if begin:
@@ -200,8 +200,8 @@ def _together(pattern: re.Pattern[str], text: str, room: int) -> tuple[int, int]
     return place
 
 
-def _pattern(query: Query) -> re.Pattern[str]:
-    """A pattern of the terms as they are spelled in texts, a group for each; letters with accents count as those without."""
+def pattern_of(query: Query) -> re.Pattern[str]:
+    """Return a pattern of the terms as they are spelled in texts, a group for each; letters with accents count as those without."""
     terms = sorted(query.terms, key=lambda term: -sum(map(len, term.spelled)))
     most = max(_MARKED_WORDS // len(terms), 2)
     alternatives = [
