@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.conversation.lineage import PARENT
 from agent.conversation.transcript import speaker
-from toolcrib import InvalidArguments, Principal, ToolCallContext, ToolcribError, ToolResult
+from toolcrib import InvalidArguments, NotFound, Principal, ToolCallContext, ToolcribError, ToolResult
 from toolcrib._dataclass import dataclass
 from toolcrib._search import SearchFilter, SearchHit, SearchRefused
 from toolcrib._store import SessionInfo, Store
@@ -47,9 +47,12 @@ class SessionSearch:
     async def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         """``data``: {hits: [{session, title, place, role, when, text, before?, after?}]} for a query, the newest or best first;
         {session, title, messages: [{place, role, when, text}]} around a place; {session, title, place, role, page, pages, text}
-        of one message. Raises InvalidArguments.
+        of one message. With ``artifacts``: [{session, title, artifact, line, when, text}] where large results have the words, and
+        {session, title, artifact, page, pages, text} of one. Raises InvalidArguments.
         """
         session = await self._named(args["session"]) if args.get("session") else None
+        if args.get("artifact"):
+            return ToolResult.success(ctx.tool_name, await self._artifact(args, session))
         if args.get("around") is not None:
             if session is None:
                 raise InvalidArguments("around: say which session, by the id that a hit has")
@@ -57,16 +60,17 @@ class SessionSearch:
                 return ToolResult.success(ctx.tool_name, await self._page(session, args["around"], args["page"]))
             return ToolResult.success(ctx.tool_name, await self._around(session, args["around"]))
         if args.get("page") is not None:
-            raise InvalidArguments("page: say of which message, by session and around")
+            raise InvalidArguments("page: say of which message, by session and around, or of which artifact")
         if not args.get("query"):
             raise InvalidArguments("query: say which words to search for, or name a session and a place around which to read")
         limit = args.get("limit", _MOST)
         cut = await self._cut() if session is None else None
         try:
             found, left_out = await self._found(args, self._filter(args, session), limit + 1, cut)
+            kept = await self._in_artifacts(args, self._filter(args, session), limit)
         except SearchRefused as error:
             raise InvalidArguments(f"query: {error}") from None
-        data: dict[str, Json] = {"hits": [self._shown(hit, near) for hit, near in found[:limit]]}
+        data: dict[str, Json] = {"hits": [self._shown(hit, near) for hit, near in found[:limit]], **kept}
         if len(found) > limit:
             data["note"] = "there is more: search with more words, or with since, until, this_project or session"
         elif left_out:
@@ -98,6 +102,45 @@ class SessionSearch:
             if len(hits) < more:
                 break
         return found, left_out
+
+    async def _in_artifacts(self, args: Mapping[str, Any], where: SearchFilter, limit: int) -> dict[str, Json]:
+        """Return what is found in large results, which come from calls; nothing where only what was said is wanted."""
+        if args.get("role") in ("user", "assistant"):
+            return {}
+        from agent.artifacts import search_artifacts
+
+        found = await search_artifacts(self.store, args["query"], where, limit)
+        shown: list[Json] = [
+            {
+                **self._which(hit.kept.session_id, hit.kept.title),
+                "artifact": hit.kept.name,
+                "line": hit.line,
+                "when": _when(hit.kept.at),
+                "text": hit.snippet,
+            }
+            for hit in found.hits
+        ]
+        unread = f"{found.unread} large results were not looked into: narrow the search by session or time"
+        return {**({"artifacts": shown} if shown else {}), **({"unread": unread} if found.unread else {})}
+
+    async def _artifact(self, args: Mapping[str, Any], session: SessionInfo | None) -> dict[str, Json]:
+        """Return a page of an artifact of a session that this person may see; another's is not told apart from none."""
+        from agent.artifacts import find_artifact, text_of
+
+        where = self._filter({}, session)
+        if session is not None:  # which this person may see, also where it is a delegate's of a session without a name
+            where = SearchFilter(session_id=session.id)
+        try:
+            kept, content = await find_artifact(self.store, str(args["artifact"]), where)
+        except NotFound as error:
+            raise InvalidArguments(f"artifact: {error}") from None
+        text, page = text_of(content), args.get("page") or 1
+        pages = max(1, -(-len(text) // _PAGE_CHARS))
+        if page > pages:
+            raise InvalidArguments(f"page: the artifact has the pages 1 to {pages}")
+        part = text[(page - 1) * _PAGE_CHARS : page * _PAGE_CHARS]
+        about = {"artifact": kept.name, "page": page, "pages": pages}
+        return {**self._which(kept.session_id, kept.title), **about, "text": part}
 
     async def _cut(self) -> CompressionCut | None:
         """Return from where on the model has this session before it; None where it reads none of it."""

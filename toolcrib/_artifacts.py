@@ -57,7 +57,7 @@ class ArtifactStore(Protocol):
         ...
 
     async def newest(self, where: SearchFilter, limit: int) -> Sequence[KeptArtifact]:
-        """Return what sessions refer to, the newest first. The filter's times are those since which they do; roles don't count."""
+        """Return what sessions refer to, the newest first. The filter's times are those since which; roles don't count."""
         ...
 
     async def share(self, session_id: str, other: str) -> None:

@@ -24,6 +24,7 @@ PLACES: Mapping[tuple[str, str], str] = {
     ("plugins", "enable"): "plugins",
     ("plugins", "disable"): "plugins",
     **{("sessions", action): "sessions" for action in ("show", "export", "fork", "resume", "rename", "tag", "delete")},
+    ("sessions", "artifacts"): "artifacts",
     ("trace", ""): "sessions",
     ("memory", "edit"): "documents",
     ("config", "get"): "keys",
@@ -87,6 +88,15 @@ def _sessions(args: argparse.Namespace) -> Iterable[str]:
         return [info.id[:12] for info in run_async(crib.store.sessions.list(_MOST))]
 
 
+def _artifacts(args: argparse.Namespace) -> Iterable[str]:
+    """Sessions that keep large results, and the names of these."""
+    from toolcrib._search import SearchFilter
+
+    with open_crib(args, looks=True) as crib:
+        found = run_async(crib.store.artifacts.newest(SearchFilter(), _MOST))
+        return dict.fromkeys([*(one.session_id[:12] for one in found), *(one.name for one in found)])
+
+
 def _plugins(args: argparse.Namespace) -> Iterable[str]:
     from agent.config import load_config
     from agent.plugins import discover
@@ -133,6 +143,7 @@ def _keys(args: argparse.Namespace) -> Iterable[str]:
 
 
 KINDS: Mapping[str, Callable[[argparse.Namespace], Iterable[str]]] = {
+    "artifacts": _artifacts,
     "backends": _backends,
     "documents": _documents,
     "keys": _keys,

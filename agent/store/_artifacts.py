@@ -34,7 +34,10 @@ TABLES = _schema.FOLDER.with_name("sql_artifacts")
 _PLAIN, _PACKED = b"\0", b"\1"
 """First byte of a body: what follows is the content, or the content as zlib packs it."""
 _LEVEL = 3
-_NEWEST = "SELECT s.id, s.title, a.digest, a.size, a.at AS said_at FROM artifacts AS a JOIN sessions AS s ON s.id = a.session_id WHERE 1"
+_NEWEST = (
+    "SELECT s.id, s.title, a.digest, a.size, a.at AS said_at"
+    " FROM artifacts AS a JOIN sessions AS s ON s.id = a.session_id WHERE 1"
+)
 _PUT = "INSERT INTO contents (digest, size, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 
 

@@ -181,3 +181,82 @@ def test_earlier_searches_hide_nothing(crib: Crib) -> None:
     asyncio.run(look())
     found = search(crib, query="staging database", this_project=True, limit=3)
     assert [(hit["session"], hit["place"]) for hit in found["hits"]] == [("mineminemine", 3), ("mineminemine", 0)]
+
+
+async def keep(crib: Crib) -> dict[str, str]:
+    """Keep a large result of each person that has sessions here."""
+    kept = {}
+    for name in ("mine", "elsewhere", "anns", "nobodys"):
+        lines = [f"{number} nothing of {name}" for number in range(4_000)]
+        lines[2_999] = f"the quokkaPort of {name} is 4711"
+        digest = await crib.store.artifacts.put(name * 4, "\n".join(lines).encode())
+        kept[name] = f"artifact:{digest[:16]}"
+    return kept
+
+
+def test_large_results_are_hits_of_their_own(crib: Crib) -> None:
+    """003-18"""
+    names = asyncio.run(keep(crib))
+    found = search(crib, query="quokka 4711", limit=2)
+    assert found["hits"] == []
+    assert [hit["artifact"] for hit in found["artifacts"]] == [names["elsewhere"], names["mine"]]
+    hit = found["artifacts"][1]
+    assert (hit["session"], hit["line"]) == ("minemineminemine"[:12], 3_000)
+    assert "the quokkaPort of mine is 4711" in hit["text"]
+    read = search(crib, artifact=hit["artifact"], page=9)
+    assert (read["session"], read["page"]) == (hit["session"], 9)
+    whole = "".join(search(crib, artifact=hit["artifact"], page=page + 1)["text"] for page in range(read["pages"]))
+    assert whole.splitlines()[2_999] == "the quokkaPort of mine is 4711"
+    assert f"the pages 1 to {read['pages']}" in search(crib, artifact=hit["artifact"], page=99)
+    assert "artifacts" not in search(crib, query="quokka", role="user")
+    assert "artifacts" not in search(crib, query="quokka", until="2020-01-01")
+    assert [hit["artifact"] for hit in search(crib, query="4711", this_project=True)["artifacts"]] == [names["mine"]]
+
+
+def test_large_results_of_others_are_neither_found_nor_read(crib: Crib) -> None:
+    names = asyncio.run(keep(crib))
+    for platform, user, own in (("cli", "", {"mine", "elsewhere"}), ("telegram", "ann", {"anns"}), ("telegram", "", set[str]())):
+        found = search(crib, platform, user, query="quokka")
+        assert {hit["artifact"] for hit in found.get("artifacts", ())} == {names[name] for name in own}
+        for name, artifact in names.items():
+            read = search(crib, platform, user, artifact=artifact)
+            assert isinstance(read, dict) == (name in own), (platform, user, name)
+            assert name in own or "there is no artifact" in read
+            named = search(crib, platform, user, artifact=artifact, session=name * 4)
+            assert isinstance(named, dict) == (name in own)
+
+
+def test_only_so_much_is_looked_into(crib: Crib, monkeypatch: pytest.MonkeyPatch) -> None:
+    asyncio.run(keep(crib))
+    monkeypatch.setattr("agent.artifacts._MOST_BYTES", 100_000)
+    found = search(crib, query="quokka")
+    assert len(found["artifacts"]) == 1
+    assert found["unread"].startswith("1 large results were not looked into")
+
+
+@pytest.mark.parametrize(
+    ("query", "fits"),
+    [
+        ("staging port", True),
+        ("port OR harbour", True),
+        ("harbour", False),
+        ("port -staging", False),
+        ("port -harbour", True),
+        ("support", False),
+        ("repo", False),
+        ("repo*", True),
+        ('"of the"', True),
+        ('"the of"', False),
+        ("read_file", True),
+        ("file", True),
+        ("cafe", True),
+        ("\u4eac\u90fd", True),
+        ("\u90fd\u4eac", False),
+    ],
+)
+def test_texts_are_searched_as_messages_are(crib: Crib, query: str, fits: bool) -> None:
+    text = "The staging port of the Caf\xe9, by read_file: a report \u4eac\u90fd\u5927\u5b66."
+    asyncio.run(crib.store.artifacts.put("mine" * 4, text.encode()))
+    asyncio.run(crib.store.sessions.append("mine" * 4, {"role": "user", "text": text}))
+    found = search(crib, query=query, session="mine" * 4)
+    assert ("artifacts" in found, any("report" in hit["text"] for hit in found["hits"])) == (fits, fits)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import islice
 
-from agent.store.search.words import Query, Term, folded, pattern_of, words_of
+from agent.store.search.words import Query, Term, folded, like, words_of
 
 _ASIDE = 100
 """Characters beside a place that are looked at: a word or a name ends within them."""
-_PLACES = 2_000
-"""Places of one term that are looked at."""
+_PLACES, _MOST_WORDS = 2_000, 8
+"""Places of one term that are looked at, and words of it by which they are found."""
 
 
 def place_in(text: str, query: Query) -> int | None:
@@ -28,7 +29,7 @@ def place_in(text: str, query: Query) -> int | None:
 def _place(term: Term, text: str, lower: str) -> int | None:
     if not all(word in lower for word in term.words):
         return None
-    pattern = pattern_of(Query(((term,),)))
+    pattern = re.compile(r"[\W_]*".join("".join(map(like, word)) for word in term.spelled[:_MOST_WORDS]), re.IGNORECASE)
     for match in islice(pattern.finditer(text), _PLACES):
         begin = max(0, match.start() - _ASIDE)
         if _has(term, words_of(text[begin : match.end() + _ASIDE])):
