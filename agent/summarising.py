@@ -141,7 +141,27 @@ class Summariser:
         return Summary(text, name, via, dict(usage))
 
     async def _reply(self, question: str, words: int) -> tuple[str, ProviderTurn]:
-        opening = ProviderOpening(system=_SYSTEM.format(words=words), stream=self.stream)
+        return await self._asked(_SYSTEM.format(words=words), question)
+
+    async def write(self, system: str, texts: Sequence[str], seconds: float) -> tuple[str, str]:
+        """Return a text about others, which the model reads as data, and the model's name. ``system`` says what to write.
+
+        Raises NotSummarised, also after so many seconds.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                name, turn = await self._asked(system, _data(texts))
+        except TimeoutError:
+            raise NotSummarised(f"the model wrote nothing in {seconds:g} s") from None
+        except (ProviderError, ConfigError) as error:
+            raise NotSummarised(f"the model could not be asked: {error}") from error
+        text = "" if turn.tool_calls else turn.assistant_text.strip()
+        if not text:
+            raise NotSummarised("the model wrote nothing")
+        return text, name
+
+    async def _asked(self, system: str, question: str) -> tuple[str, ProviderTurn]:
+        opening = ProviderOpening(system=system, stream=self.stream)
         provider = open_session(self.target, opening, self.environ, plugins=self.plugins)
         try:
             provider.say(question)
@@ -166,10 +186,14 @@ def _part(texts: Sequence[str], room: int) -> tuple[list[str], list[str]]:
 
 
 def _question(before: str, part: Sequence[str]) -> str:
-    mark = secrets.token_hex(8)
-    earlier = f"{_BEFORE}\n{before}\n\n" if before else ""
-    text = "\n\n".join(part)
-    return f"-----CONVERSATION {mark}-----\n{earlier}{text}\n-----END OF CONVERSATION {mark}-----\n\nWrite the summary."
+    earlier = [f"{_BEFORE}\n{before}"] if before else []
+    return f"{_data([*earlier, *part])}\n\nWrite the summary."
+
+
+def _data(texts: Sequence[str]) -> str:
+    """Return texts between two lines with a mark that none of them can know."""
+    mark, text = secrets.token_hex(8), "\n\n".join(texts)
+    return f"-----CONVERSATION {mark}-----\n{text}\n-----END OF CONVERSATION {mark}-----"
 
 
 # -- a conversation as text --------------------------------------------------------------------------------------------
