@@ -186,7 +186,7 @@ def went_on(session: Session) -> str:
     if not found:
         return ""
     who = f"the delegate {one_line(found[0].name, 40)} goes" if len(found) == 1 else f"{len(found)} delegates go"
-    return f"; {who} on in the background: /delegates stop {'ID ends it' if len(found) == 1 else 'all ends them, stop ID one'}"
+    return f"; {who} on: /delegates stop {'ID ends it' if len(found) == 1 else 'all ends them, stop ID one'}"
 
 
 def model_said(event: ModelAnswered) -> str:

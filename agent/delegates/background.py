@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from agent.delegates.budget import Allowance
     from agent.delegates.delegate import Delegate
     from agent.delegates.starting import DelegateStarter
+    from agent.events import DelegateEnded
     from toolcrib import SuspendTicket
 
 _CLOSE_SECONDS = 15.0
@@ -73,6 +74,7 @@ class BackgroundDelegates:
 
     async def _in_background(self, session_id: str, order: Order) -> None:
         task, running = asyncio.current_task(), self._session.scope.running
+        ended: DelegateEnded | None = None
         try:
             try:
                 outcome = await self._ended(session_id, order)
@@ -80,9 +82,11 @@ class BackgroundDelegates:
                 if task is not None:
                     running.discard(task)
             if outcome is not None:
-                await self._deliver(session_id, order, outcome)
+                ended = await self._deliver(session_id, order, outcome)
         finally:
             del self._at_work[session_id]
+        if ended is not None:  # whoever is told finds it at work no more
+            self._session.watch(ended)
 
     async def _ended(self, session_id: str, order: Order) -> DelegateOutcome | None:
         """Return what came of it; None where that is for another process to tell."""
@@ -133,8 +137,8 @@ class BackgroundDelegates:
         if ticket.call is not None:
             self._session.watch(TicketOpened(ticket.id, ticket.call))
 
-    async def _deliver(self, session_id: str, order: Order, outcome: DelegateOutcome) -> None:
-        """Put its end into the parent's inbox, once: the next turn reads it, or the next run."""
+    async def _deliver(self, session_id: str, order: Order, outcome: DelegateOutcome) -> DelegateEnded | None:
+        """Put its end into the parent's inbox, once: the next turn reads it, or the next run. None where that can't be now."""
         from agent.conversation.answers import topic_of
         from agent.events import DelegateEnded
 
@@ -149,12 +153,12 @@ class BackgroundDelegates:
             await self._store.signals.send(topic_of(self._session.id))
         except StoreFailed as error:
             _log.error("the end of the delegate %s could not be delivered, and will be later: %s", session_id[:12], error)
-            return
+            return None
         self._told.add(session_id)
         problem, tokens = self._session.scope.redactor.text(outcome.problem), tokens_in(outcome.usage)
-        self._session.watch(DelegateEnded(session_id, order.name, outcome.ended, problem, outcome.turns, tokens))
         with contextlib.suppress(StoreFailed):  # who looks there next finds that it has ended
             await note(self._store.state, self._session.scope, session_id, waits=False)
+        return DelegateEnded(session_id, order.name, outcome.ended, problem, outcome.turns, tokens)
 
     async def go_on(self) -> None:
         """Go on with those that an ended process left. For who holds the session's lease."""

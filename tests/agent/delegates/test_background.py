@@ -136,7 +136,7 @@ def test_an_interrupt_ends_the_run_and_leaves_it_at_work(tmp_path: Path, task_se
                 await until(lambda: server.talks["count"] and server.talks["front"])
                 agent.interrupt()
                 assert (await asking).stopped == "interrupted"
-                assert went_on(agent.session).startswith("; the delegate counter goes on in the background: /delegates stop ")
+                assert went_on(agent.session).startswith("; the delegate counter goes on: /delegates stop ")
                 assert [one.name for one in agent.session.delegates.at_work] == ["counter"]
                 goes_on.set()
                 await until(lambda: not agent.session.delegates.at_work)
