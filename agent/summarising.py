@@ -148,17 +148,19 @@ class Summariser:
 
         Raises NotSummarised, also after so many seconds.
         """
+        mark, text = secrets.token_hex(8), "\n\n".join(texts)
+        begin, end = (f"-----{which} {mark}-----" for which in ("CONVERSATION", "END OF CONVERSATION"))
         try:
             async with asyncio.timeout(seconds):
-                name, turn = await self._asked(system, _data(texts))
+                name, turn = await self._asked(system, f"{begin}\n{text}\n{end}")
         except TimeoutError:
             raise NotSummarised(f"the model wrote nothing in {seconds:g} s") from None
         except (ProviderError, ConfigError) as error:
             raise NotSummarised(f"the model could not be asked: {error}") from error
-        text = "" if turn.tool_calls else turn.assistant_text.strip()
-        if not text:
+        written = "" if turn.tool_calls else turn.assistant_text.strip()
+        if not written:
             raise NotSummarised("the model wrote nothing")
-        return text, name
+        return written, name
 
     async def _asked(self, system: str, question: str) -> tuple[str, ProviderTurn]:
         opening = ProviderOpening(system=system, stream=self.stream)
@@ -186,14 +188,10 @@ def _part(texts: Sequence[str], room: int) -> tuple[list[str], list[str]]:
 
 
 def _question(before: str, part: Sequence[str]) -> str:
-    earlier = [f"{_BEFORE}\n{before}"] if before else []
-    return f"{_data([*earlier, *part])}\n\nWrite the summary."
-
-
-def _data(texts: Sequence[str]) -> str:
-    """Return texts between two lines with a mark that none of them can know."""
-    mark, text = secrets.token_hex(8), "\n\n".join(texts)
-    return f"-----CONVERSATION {mark}-----\n{text}\n-----END OF CONVERSATION {mark}-----"
+    mark = secrets.token_hex(8)
+    earlier = f"{_BEFORE}\n{before}\n\n" if before else ""
+    text = "\n\n".join(part)
+    return f"-----CONVERSATION {mark}-----\n{earlier}{text}\n-----END OF CONVERSATION {mark}-----\n\nWrite the summary."
 
 
 # -- a conversation as text --------------------------------------------------------------------------------------------

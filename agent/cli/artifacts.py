@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from agent.cli.app import OK
@@ -12,12 +14,13 @@ from toolcrib import ToolcribError
 from toolcrib._artifacts import PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from agent.artifacts import SessionArtifact
+    from agent.artifacts import ArtifactHit, SessionArtifact
     from agent.crib import Crib
 
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[22m"
 _SPARE = (3,)
 """Column that a narrow terminal can do without: when it was kept."""
 
@@ -73,9 +76,44 @@ def as_json(one: SessionArtifact) -> dict[str, object]:
     return {"name": kept.name, "digest": kept.digest, "size": kept.size, "tool": one.tool, "at": kept.at}
 
 
-def _table(found: Sequence[SessionArtifact]) -> None:
-    import time
+# -- what a search found in them ---------------------------------------------------------------------------------------
 
+
+def hit_json(hit: ArtifactHit) -> dict[str, object]:
+    """Return an artifact that was found as JSON: the key ``artifact`` tells it from a message."""
+    return {**asdict(hit.kept), "artifact": hit.kept.name, "line": hit.line, "snippet": hit.snippet, "marks": hit.marks}
+
+
+def hit_lines(hits: Sequence[ArtifactHit], *, bold: bool) -> Iterator[str]:
+    """Yield two lines for each artifact: whose it is, and what was found there."""
+    from agent.cli.escape import one_line, tame
+    from agent.cli.stories import ID_CHARS, ago
+
+    now = time.time()
+    for hit in hits:
+        yield f"{tame(hit.kept.session_id[:ID_CHARS])}  {ago(hit.kept.at, now)}  {one_line(hit.kept.title, 80)}"
+        yield f"  {hit.kept.name}, line {hit.line}: {_marked(hit) if bold else tame(hit.snippet)}"
+
+
+def unread_words(count: int) -> str:
+    """Word how many artifacts a search did not look into."""
+    return f"{count} artifact{' was' if count == 1 else 's were'} not looked into: too old, or too large"
+
+
+def _marked(hit: ArtifactHit) -> str:
+    from agent.cli.escape import tame
+
+    parts, at = [], 0
+    for start, end in hit.marks:
+        parts += [tame(hit.snippet[at:start]), _BOLD, tame(hit.snippet[start:end]), _PLAIN]
+        at = end
+    return "".join([*parts, tame(hit.snippet[at:])])
+
+
+# -- on the screen -----------------------------------------------------------------------------------------------------
+
+
+def _table(found: Sequence[SessionArtifact]) -> None:
     from agent.cli.escape import one_line
     from agent.cli.render import table
     from agent.cli.stories import ago

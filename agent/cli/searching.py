@@ -12,13 +12,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from agent.artifacts import search_artifacts
+from agent.cli.artifacts import hit_json, hit_lines, unread_words
 from agent.cli.escape import one_line, tame
 from agent.cli.stories import ID_CHARS, ago
 from toolcrib import ToolcribError
 from toolcrib._search import SearchFilter, SearchHit
 
 if TYPE_CHECKING:
-    from agent.artifacts import ArtifactHit
     from agent.crib import Crib
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[22m"
@@ -38,30 +38,14 @@ async def search(crib: Crib, args: argparse.Namespace) -> None:
     hits = await crib.store.search.find(query, where, order="best" if args.best else "newest", limit=args.limit)
     kept = await search_artifacts(crib.store, query, where, args.limit)
     if args.json:
-        found = [*(asdict(hit) for hit in hits), *(_artifact_json(hit) for hit in kept.hits)]
+        found = [*(asdict(hit) for hit in hits), *map(hit_json, kept.hits)]
         print(json.dumps(found, ensure_ascii=False, indent=2))
     elif hits or kept.hits:
-        print("\n".join([*_lines(hits), *_artifact_lines(kept.hits)]))
+        print("\n".join([*_lines(hits), *hit_lines(kept.hits, bold=_bold())]))
     else:
         print("nothing found")
     if kept.unread:
-        print(
-            f"{kept.unread} artifact{' was' if kept.unread == 1 else 's were'} not looked into: too old, or too large",
-            file=sys.stderr,
-        )
-
-
-def _artifact_json(hit: ArtifactHit) -> dict[str, object]:
-    kept = asdict(hit.kept)
-    return {**kept, "artifact": hit.kept.name, "line": hit.line, "snippet": hit.snippet, "marks": hit.marks}
-
-
-def _artifact_lines(hits: Sequence[ArtifactHit]) -> Iterator[str]:
-    """Two lines for each artifact: whose it is, and what was found there."""
-    now = time.time()
-    for hit in hits:
-        yield f"{tame(hit.kept.session_id[:ID_CHARS])}  {ago(hit.kept.at, now)}  {one_line(hit.kept.title, 80)}"
-        yield f"  {hit.kept.name}, line {hit.line}: {_marked(hit) if _bold() else tame(hit.snippet)}"
+        print(unread_words(kept.unread), file=sys.stderr)
 
 
 def _lines(hits: Sequence[SearchHit]) -> Iterator[str]:
@@ -83,7 +67,7 @@ def _bold() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def _marked(hit: SearchHit | ArtifactHit) -> str:
+def _marked(hit: SearchHit) -> str:
     """The snippet with what was searched for in bold."""
     parts, at = [], 0
     for start, end in hit.marks:
