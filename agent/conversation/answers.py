@@ -10,6 +10,9 @@ from toolcrib import Answer, Denied, NotFound, Principal
 from toolcrib._store import Settled, Store, TicketRecord
 from tools.dispatch.answers import settle_answer
 
+_DEEPEST = 100
+"""Delegates below one another."""
+
 
 def topic_of(session_id: str) -> str:
     """Return the topic of the signals about a session."""
@@ -112,7 +115,15 @@ async def _check_approver(store: Store, ticket_id: str, approver: Principal) -> 
 
 
 async def asked_of(store: Store, record: TicketRecord) -> Principal | None:
-    """Return whom a ticket was put to: whom its run is for, else whose session it is. None for a session that is not known."""
+    """Return whom a ticket was put to: whom its run is for, else whose session it is. None for a session that is not known.
+
+    One that stands for a delegate's was put to whom that one works for, whoever's run is under way above it.
+    """
+    for _ in range(_DEEPEST):
+        own = await store.tickets.get(record.ticket.relays) if record.ticket.relays else None
+        if own is None:
+            break
+        record = own
     run = await store.runs.current(record.session_id)
     if run is not None:
         return Principal.from_json(run.state.get("principal", {}))
