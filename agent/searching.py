@@ -140,10 +140,11 @@ class SessionSearch:
             if summariser is None:
                 return {"none": "no model is connected that could write one"}
             system = _SUMMARY.format(query=json.dumps(query, ensure_ascii=False))
-            text, model = await summariser.write(system, texts, _SUMMARY_SECONDS)
+            summary = await summariser.write(system, texts, _SUMMARY_SECONDS)
         except (NotSummarised, ConfigError) as error:
             return {"none": str(error)}
-        return {"text": self.session.scope.redactor.text(text)[:_SUMMARY_CHARS], "model": model, "note": _SUMMARY_NOTE}
+        text = self.session.scope.redactor.text(summary.text)[:_SUMMARY_CHARS]
+        return {"text": text, "model": summary.model, "note": _SUMMARY_NOTE, "usage": dict(summary.usage)}
 
     async def _in_artifacts(self, args: Mapping[str, Any], where: SearchFilter, limit: int) -> dict[str, Json]:
         """Return what is found in large results, which come from calls; nothing where only what was said is wanted."""

@@ -20,7 +20,7 @@ from agent.conversation.partial import INTERRUPTED, UNREACHABLE, PartialReply
 from agent.conversation.room import ContextRoom
 from agent.conversation.state import CallState, RunState
 from agent.conversation.transcript import OURS, Record, begun_since, results_record, source_of, turn_record, user_record
-from agent.delegates.orders import TOOL
+from agent.delegates.orders import CHARGED
 from agent.events import ImageMade, TicketOpened, ToolFinished, ToolStarted, TurnFinished, TurnStarted
 from agent.providers.abilities import prices_of, steer
 from toolcrib import (
@@ -330,8 +330,8 @@ def _state_of(one: BatchCall) -> CallState:
 
 
 def _charged(state: RunState, executed: Sequence[ExecutedCall]) -> RunState:
-    """Return the run with what delegates of these calls used."""
-    if all(one.call.name != TOOL for one in executed):
+    """Return the run with what others used for these calls."""
+    if all(one.call.name not in CHARGED for one in executed):
         return state
     from agent.delegates.budget import charged
 

@@ -57,8 +57,8 @@ class TitleDraft:
             if summariser is None or not await self._has_words(first):
                 return
             said = [f"PERSON: {first[:_READ_CHARS]}", f"AGENT: {answer[:_READ_CHARS]}"]
-            text, _ = await summariser.write(_SYSTEM, said, _SECONDS)
-            title = title_in(session.scope.redactor.text(text))
+            draft = await summariser.write(_SYSTEM, said, _SECONDS)
+            title = title_in(session.scope.redactor.text(draft.text))
             if title and await self._has_words(first):  # nobody named it meanwhile
                 names = session.store.fenced(Fence()).sessions  # as a person's rename, whoever holds the session's lease
                 await names.label(session.id, title=title)

@@ -61,13 +61,15 @@ def test_a_model_summarises_where_that_is_switched_on(crib: Crib, tmp_path: Path
     assert "switched off (sessions.summaries" in search(crib, **args)["summary"]["none"]
     (tmp_path / "config.yaml").write_text("sessions: {summaries: true}\n")
 
+    used: list[int] = []
+
     async def main(reply: Any, **more: Any) -> tuple[Any, list[Any]]:
         call = ChatServer.calls(("session_search", {**args, **more}))
         replies = [call, *([] if reply is None else [reply]), ChatServer.text("done")]
         async with assemble(project_dir=tmp_path, config=load_config(tmp_path / "config.yaml")) as made:
             with ChatServer(*replies) as server:
                 session = await made.open(platform="cli", user="", choice=ModelChoice("m", server.base_url))
-                await session.ask("Which port was it?")
+                used.append((await session.ask("Which port was it?")).usage["input"])
                 await session.close()
             result = next(one["content"] for one in server.requests[-1]["messages"] if one["role"] == "tool")
             return json.loads(result), server.requests
@@ -85,6 +87,7 @@ def test_a_model_summarises_where_that_is_switched_on(crib: Crib, tmp_path: Path
     assert found["summary"] == {"none": "the model wrote nothing"}
     assert found["hits"]
     found, _ = asyncio.run(main(None, query="nowhere"))
+    assert used[0] == used[2] * 3 // 2, "three requests, and two"
     assert found["summary"] == {"none": "nothing was found that could be summarised"}
 
 
