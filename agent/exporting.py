@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from agent.config import state_dir
 from agent.conversation.compressed import ROLE as COMPRESSED
@@ -22,6 +22,9 @@ from agent.providers._history import whole
 from toolcrib import ToolcribError
 from toolcrib._regex import Regex
 from toolcrib._store import SessionInfo
+
+if TYPE_CHECKING:
+    from agent.artifacts import SessionArtifact
 
 Format: TypeAlias = Literal["markdown", "html", "json"]
 SUFFIXES: Mapping[str, Format] = {".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html", ".json": "json"}
@@ -58,21 +61,27 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """Rules for a browser: no script runs, and nothing is loaded, whatever was said."""
 
 
-def export(info: SessionInfo, records: Sequence[Mapping[str, Any]], form: Format) -> str:
-    """Return the document, which ends with a line feed. ``records`` are the store's, in order; images are named, not shown."""
-    text = {"markdown": _markdown, "html": _html, "json": _json}[form](info, records)
+def export(
+    info: SessionInfo, records: Sequence[Mapping[str, Any]], form: Format, artifacts: Sequence[SessionArtifact] = ()
+) -> str:
+    """Return the document, which ends with a line feed. ``records`` are the store's, in order; images and artifacts are named,
+    not shown.
+    """
+    text = {"markdown": _markdown, "html": _html, "json": _json}[form](info, records, artifacts)
     return text if text.endswith("\n") else f"{text}\n"
 
 
-def _json(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> str:
+def _json(info: SessionInfo, records: Sequence[Mapping[str, Any]], artifacts: Sequence[SessionArtifact]) -> str:
     place, via = exported_place(info.place, info.via)
     session = {**asdict(info), "place": dict(place), "via": dict(via), "host": "", "tags": list(info.tags)}
     session["why"] = "" if info.why == IMPORT else info.why
     kept = [exported_record(record) for record in records]
-    return json.dumps({"v": VERSION, "session": session, "records": kept}, ensure_ascii=False, indent=2)
+    named = [{"name": one.kept.name, "digest": one.kept.digest, "size": one.kept.size, "tool": one.tool} for one in artifacts]
+    more = {"artifacts": named} if named else {}
+    return json.dumps({"v": VERSION, "session": session, "records": kept, **more}, ensure_ascii=False, indent=2)
 
 
-def write(path: Path, text: str, *, force: bool = False) -> None:
+def write(path: Path, whole: str | bytes, *, force: bool = False) -> None:
     """Write a document for its owner alone, and note that it is there, for who looks for copies of something.
 
     Raises ToolcribError where it can't be, or is there already, unless ``force``.
@@ -80,8 +89,8 @@ def write(path: Path, text: str, *, force: bool = False) -> None:
     path = path.expanduser()
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if force else os.O_EXCL)
-        with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
-            file.write(text)
+        with open(os.open(path, flags, 0o600), "wb") as file:  # noqa: PTH123 - a descriptor
+            file.write(whole.encode() if isinstance(whole, str) else whole)
     except FileExistsError:
         raise ToolcribError(f"{path} is there already: name another file, or say --force") from None
     except OSError as error:
@@ -156,6 +165,12 @@ def _compressed(record: Mapping[str, Any]) -> str:
     return f"{compression_words(record)}; the model's summary"
 
 
+def _listed(artifacts: Sequence[SessionArtifact]) -> Iterator[str]:
+    """Yield a line for each large result that stayed in the store."""
+    for one in artifacts:
+        yield f"{one.kept.name}, {one.kept.size:,} bytes{f' of {one.tool}' if one.tool else ''}"
+
+
 def _images(record: Mapping[str, Any]) -> list[str]:
     return [f"[image: {one.get('media_type', 'unknown')}]" for one in record.get("images") or ()]
 
@@ -198,7 +213,7 @@ def _result(call: Mapping[str, Any]) -> str:
 # -- Markdown --------------------------------------------------------------------------------------------------------------
 
 
-def _markdown(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> str:
+def _markdown(info: SessionInfo, records: Sequence[Mapping[str, Any]], artifacts: Sequence[SessionArtifact]) -> str:
     blocks = [f"# {_escaped(info.title or 'A session')}", "  \n".join(map(_escaped, _about(info, tagged=True)))]
     for kind, part in _parts(records):
         if kind == "call":
@@ -208,6 +223,8 @@ def _markdown(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> str:
             said = str(part["text"]).strip("\n")
             title = _TITLES.get(kind) or (_compressed(part) if kind == COMPRESSED else kind)
             blocks += [f"## {title}", *([said] if said else []), *_images(part)]
+    if artifacts:
+        blocks += ["## Artifacts", "\n".join(f"- {_escaped(line)}" for line in _listed(artifacts))]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -225,7 +242,7 @@ def _fenced(text: str) -> str:
 # -- HTML ------------------------------------------------------------------------------------------------------------------
 
 
-def _html(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> str:
+def _html(info: SessionInfo, records: Sequence[Mapping[str, Any]], artifacts: Sequence[SessionArtifact]) -> str:
     """Write one file without scripts, and without links but those that were written; HTML in what was said stays text."""
     render = _renderer()
     title = html.escape(info.title or "A session")
@@ -247,6 +264,9 @@ def _html(info: SessionInfo, records: Sequence[Mapping[str, Any]]) -> str:
                 said = f"<details><summary>{html.escape(_compressed(part))}</summary>{said}</details>"
             who = html.escape(_TITLES.get(kind, kind))
             body.append(f'<div class="{"user" if kind == "user" else "model"}"><p class="who">{who}</p>{said}</div>')
+    if artifacts:
+        items = "".join(f"<li>{html.escape(line)}</li>" for line in _listed(artifacts))
+        body.append(f"<h2>Artifacts</h2><ul>{items}</ul>")
     head = (
         '<!doctype html>\n<html><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"><meta name="referrer" content="no-referrer">'

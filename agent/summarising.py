@@ -144,12 +144,36 @@ class Summariser:
             raise NotSummarised(f"no summary in {self.seconds:g} s (compression.summary_timeout)") from None
         except (ProviderError, ConfigError) as error:
             raise NotSummarised(f"the summary failed: {error}") from error
+        return Summary(text, name, self._via(name), dict(usage))
+
+    def _via(self, name: str) -> Mapping[str, str]:
         endpoint = self.target.endpoint
-        via = {"provider": self.target.provider, "model": name, "base_url": "" if endpoint is None else endpoint.base_url}
-        return Summary(text, name, via, dict(usage))
+        return {"provider": self.target.provider, "model": name, "base_url": "" if endpoint is None else endpoint.base_url}
 
     async def _reply(self, question: str, words: int) -> tuple[str, ProviderTurn]:
-        opening = ProviderOpening(system=_SYSTEM.format(words=words), stream=self.stream)
+        return await self._asked(_SYSTEM.format(words=words), question)
+
+    async def write(self, system: str, texts: Sequence[str], seconds: float) -> Summary:
+        """Return a text about others, which the model reads as data. ``system`` says what to write.
+
+        Raises NotSummarised, also after so many seconds.
+        """
+        mark, text = secrets.token_hex(8), "\n\n".join(texts)
+        begin, end = (f"-----{which} {mark}-----" for which in ("CONVERSATION", "END OF CONVERSATION"))
+        try:
+            async with asyncio.timeout(seconds):
+                name, turn = await self._asked(system, f"{begin}\n{text}\n{end}")
+        except TimeoutError:
+            raise NotSummarised(f"the model wrote nothing in {seconds:g} s") from None
+        except (ProviderError, ConfigError) as error:
+            raise NotSummarised(f"the model could not be asked: {error}") from error
+        written = "" if turn.tool_calls else turn.assistant_text.strip()
+        if not written:
+            raise NotSummarised("the model wrote nothing")
+        return Summary(written, name, self._via(name), dict(turn.usage))
+
+    async def _asked(self, system: str, question: str) -> tuple[str, ProviderTurn]:
+        opening = ProviderOpening(system=system, stream=self.stream)
         provider = open_session(self.target, opening, self.environ, plugins=self.plugins)
         try:
             provider.say(question)

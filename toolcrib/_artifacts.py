@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from toolcrib._dataclass import dataclass
+
+if TYPE_CHECKING:
+    from toolcrib._search import SearchFilter
 
 PREFIX = "artifact:"
 """Begin of an artifact's name, as the model reads it; the first 16 digits of its digest follow."""
 MOST_BYTES = 64 * 1024 * 1024
 """Size of the largest artifact."""
+DIGITS = 16
+"""Digits of a digest in a name: no two artifacts of a session have the same."""
+
+
+def name_of(digest: str) -> str:
+    """Return the name of the artifact with that digest."""
+    return f"{PREFIX}{digest[:DIGITS]}"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptArtifact:
+    """An artifact that a session refers to since ``at``, in Unix seconds; ``size`` in bytes."""
+
+    session_id: str
+    title: str
+    digest: str
+    size: int
+    at: float
+
+    @property
+    def name(self) -> str:
+        """The name by which models and people read it."""
+        return name_of(self.digest)
 
 
 class ArtifactStore(Protocol):
@@ -26,6 +54,10 @@ class ArtifactStore(Protocol):
 
     async def of(self, session_id: str) -> Mapping[str, int]:
         """Return the digests that a session refers to, in order, with the sizes in bytes."""
+        ...
+
+    async def newest(self, where: SearchFilter, limit: int) -> Sequence[KeptArtifact]:
+        """Return what sessions refer to, the newest first. The filter's times are those since which; roles don't count."""
         ...
 
     async def share(self, session_id: str, other: str) -> None:

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 from toolcrib import LeaseLost, NotFound, StoreFailed
 from toolcrib._artifacts import MOST_BYTES, PREFIX
+from toolcrib._artifacts import name_of as named
 from tools.clip import spill_to
 
 if TYPE_CHECKING:
     from tools.dispatch.scope import CallScope
 
 _log = logging.getLogger(__name__)
-_DIGITS = 16
-"""Digits of a digest in a name: no two artifacts of a session have the same."""
 _FILE = "artifact-{}.txt"
 
 
@@ -44,7 +43,7 @@ async def keep(scope: CallScope, whole: str | bytes) -> str:
         raise ValueError(f"it has {len(data):,} bytes, and an artifact has at most {MOST_BYTES:,}")
     assert scope.artifacts is not None  # noqa: S101 - the callers looked
     digest = await scope.artifacts.put(scope.identity.session_id, data)
-    return f"{PREFIX}{digest[:_DIGITS]}"
+    return named(digest)
 
 
 async def keep_file(scope: CallScope, path: Path) -> str:

@@ -30,7 +30,17 @@ registry.register(
                 "role": {"type": "string", "enum": ["user", "assistant", "results"]},
                 "session": {"type": "string", "description": "Only this session: its id, as a hit has it."},
                 "around": {"type": "integer", "minimum": 0, "description": "With session: read the messages around this place."},
-                "page": {"type": "integer", "minimum": 1, "description": "With around: that message alone, whole, page by page."},
+                "summary": {
+                    "type": "boolean",
+                    "default": False,
+                    "description": "Have a model summarise the hits too, where the person allows that.",
+                },
+                "artifact": {"type": "string", "description": "Read this large result, by the name that a hit has."},
+                "page": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "With around or artifact: that message or result alone, whole, page by page.",
+                },
             },
             "additionalProperties": False,
         },

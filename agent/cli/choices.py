@@ -27,6 +27,7 @@ PLACES: Mapping[tuple[str, str], str] = {
     ("plugins", "enable"): "plugins",
     ("plugins", "disable"): "plugins",
     **{("sessions", action): "sessions" for action in ("show", "export", "fork", "resume", "rename", "tag", "delete")},
+    ("sessions", "artifacts"): "artifacts",
     ("trace", ""): "sessions",
     ("memory", "edit"): "documents",
     ("config", "get"): "keys",
@@ -88,6 +89,15 @@ def _platforms(args: argparse.Namespace) -> Iterable[str]:
 def _sessions(args: argparse.Namespace) -> Iterable[str]:
     with open_crib(args, looks=True, as_confirmed=True) as crib:
         return [info.id[:12] for info in run_async(crib.store.sessions.list(_MOST))]
+
+
+def _artifacts(args: argparse.Namespace) -> Iterable[str]:
+    """Sessions that keep large results, and the names of these."""
+    from toolcrib._search import SearchFilter
+
+    with open_crib(args, looks=True) as crib:
+        found = run_async(crib.store.artifacts.newest(SearchFilter(), _MOST))
+        return dict.fromkeys([*(one.session_id[:12] for one in found), *(one.name for one in found)])
 
 
 def _plugins(args: argparse.Namespace) -> Iterable[str]:
@@ -166,6 +176,7 @@ _NAMED: Mapping[str, str] = {
 }
 """Keys whose values are names of a kind."""
 KINDS: Mapping[str, Callable[[argparse.Namespace], Iterable[str]]] = {
+    "artifacts": _artifacts,
     "backends": _backends,
     "documents": _documents,
     "keys": _keys,

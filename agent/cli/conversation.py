@@ -10,7 +10,7 @@ from agent.cli.escape import one_line, tame
 from agent.cli.faults import explained
 from agent.cli.oneshot import Fan
 from agent.cli.trace import Tracer
-from agent.cli.view import View
+from agent.cli.view import View, went_on
 from agent.conversation.state import RunResult
 from agent.conversation.transcript import source_of
 from agent.events import SessionBusy, ToolFinished, ToolStarted
@@ -329,7 +329,7 @@ class Conversation:
     def _explain(self, stopped: str) -> None:
         words = {
             "empty": "the model's answer is empty",
-            "interrupted": "interrupted; the session is kept",
+            "interrupted": f"interrupted; the session is kept{went_on(self.session)}",
             "max_turns": "that was the last turn of max_turns; say `go on` if it should",
             "ended": "a gate ended the run; the session is kept",
             "parked": "a call waits for an answer; `toolcrib approvals` lists it, and what you say waits until then",

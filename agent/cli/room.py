@@ -147,6 +147,7 @@ def _forked(made: Forked, parent: str) -> Sequence[str]:
 
 async def export_chat(chat: Conversation, rest: str) -> None:
     """Write the session into a file, by default of this folder; ``--force`` beside the name writes over one that is there."""
+    from agent.artifacts import artifacts_of
     from agent.exporting import export, form_of, write
 
     info = await chat.session.info()
@@ -154,7 +155,8 @@ async def export_chat(chat: Conversation, rest: str) -> None:
         raise ToolcribError("nothing was said yet")
     named = f" {rest} ".replace(" --force ", " ", 1).strip()
     path = _whole(named or f"session-{info.id[:12]}.md")
-    write(path, export(info, await chat.session.records(), form_of(path)), force=named != rest)
+    artifacts = await artifacts_of(chat.session.store, info.id)
+    write(path, export(info, await chat.session.records(), form_of(path), artifacts), force=named != rest)
     chat.screen.note(f"{tame(str(path))}: written")
 
 

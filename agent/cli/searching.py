@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from agent.artifacts import search_artifacts
+from agent.cli.artifacts import hit_json, hit_lines, unread_words
 from agent.cli.escape import one_line, tame
 from agent.cli.stories import ID_CHARS, ago
 from toolcrib import ToolcribError
@@ -32,7 +34,7 @@ _ESCAPED = {"n": " ", "r": " ", "t": " ", "b": " ", "f": " "}
 
 
 async def search(crib: Crib, args: argparse.Namespace) -> bool:
-    """Print the messages in which all the words stand; return whether there are some. Raises ToolcribError where there is no
+    """Print the messages and artifacts with all the words; return whether there are some. Raises ToolcribError where there is no
     word, and StoreFailed.
     """
     words = [args.id, *args.words, *(f"-{word}" for word in args.without)]
@@ -49,18 +51,22 @@ async def search(crib: Crib, args: argparse.Namespace) -> bool:
         since=None if args.newer_than is None else time.time() - args.newer_than,
     )
     hits = await crib.store.search.find(query, where, order="best" if args.best else "newest", limit=args.limit)
+    kept = await search_artifacts(crib.store, query, where, args.limit)
     if args.json:
-        print(json.dumps([asdict(hit) for hit in hits], ensure_ascii=False, indent=2))
-    elif hits:
-        print("\n".join(_lines(hits)))
+        found = [*(asdict(hit) for hit in hits), *map(hit_json, kept.hits)]
+        print(json.dumps(found, ensure_ascii=False, indent=2))
+    elif hits or kept.hits:
+        print("\n".join([*_lines(hits), *hit_lines(kept.hits, bold=_bold())]))
     else:
         print("nothing found")
-    return bool(hits)
+    if kept.unread:
+        print(unread_words(kept.unread), file=sys.stderr)
+    return bool(hits or kept.hits)
 
 
 def _lines(hits: Sequence[SearchHit]) -> Iterator[str]:
     """A line for each session, and below it what was found there."""
-    bold = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    bold = _bold()
     now, last = time.time(), ""
     for hit in hits:
         if hit.session_id != last:
@@ -106,6 +112,10 @@ def _said(found: re.Match[str]) -> str:
         return chr(int(code, 16))
     escaped = found["escaped"]
     return "" if escaped is None else _ESCAPED.get(escaped, escaped)
+
+
+def _bold() -> bool:
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def _marked(text: str, marks: Sequence[tuple[int, int]]) -> str:

@@ -32,6 +32,7 @@ from agent.events import (
 
 if TYPE_CHECKING:
     from agent.cli.images import ImageFolder
+    from agent.conversation.session import Session
 
 COMPRESSING = "compressing the context"
 CUT_SHORT: Mapping[str, str] = {
@@ -182,6 +183,15 @@ def news_of(event: ModelAnswered | DelegateEnded, *, idle: bool = False) -> str:
     from agent.cli.delegating import ended_words
 
     return ended_words(event, idle=idle)
+
+
+def went_on(session: Session) -> str:
+    """Word which delegates go on where a run was interrupted, and how they are ended; "" for none."""
+    found = session.delegates.at_work
+    if not found:
+        return ""
+    who = f"the delegate {one_line(found[0].name, 40)} goes" if len(found) == 1 else f"{len(found)} delegates go"
+    return f"; {who} on: /delegates stop {'ID ends it' if len(found) == 1 else 'all ends them, stop ID one'}"
 
 
 def model_said(event: ModelAnswered) -> str:

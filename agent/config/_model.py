@@ -272,6 +272,23 @@ class StoreConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionsConfig:
+    """What a model writes about stored sessions: the one that compression names, else the one that answers in the session"""
+
+    titles: Literal["words", "model"] = setting(
+        "words",
+        "words: a session's title is how your first message begins. model: the model is asked for one, once, after the first\n"
+        "answer, and reads that message and the answer for it. A title that you gave stays.",
+    )
+    summaries: bool = setting(
+        False,
+        "Whether session_search may have the model summarise what it found, where it is asked for that. The summary is data as\n"
+        "what was found is.",
+        expect="true or false",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryConfig:
     """Notes that the agent keeps for later sessions, in files that `toolcrib memory` shows and edits"""
 

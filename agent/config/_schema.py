@@ -23,6 +23,7 @@ from agent.config._model import (
     ModelConfig,
     RetryConfig,
     RunConfig,
+    SessionsConfig,
     SmartConfig,
     StoreConfig,
     UndoConfig,
@@ -299,6 +300,7 @@ class Config:
     environments: EnvironmentsConfig = field(default_factory=EnvironmentsConfig)
     approval: ApprovalConfig = field(default_factory=ApprovalConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
+    sessions: SessionsConfig = field(default_factory=SessionsConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     undo: UndoConfig = field(default_factory=UndoConfig)
     display: DisplayConfig = field(default_factory=DisplayConfig)

@@ -10,6 +10,9 @@ from toolcrib import Answer, Denied, NotFound, Principal
 from toolcrib._store import Settled, Store, TicketRecord
 from tools.dispatch.answers import settle_answer
 
+_DEEPEST = 100
+"""Delegates below one another."""
+
 
 def topic_of(session_id: str) -> str:
     """Return the topic of the signals about a session."""
@@ -36,12 +39,69 @@ async def record_answer(store: Store, answer: Answer, approver: Principal | None
     """
     if approver is not None:
         await _check_approver(store, answer.ticket_id, approver)
-    record, settled = await settle_answer(store.tickets, answer)
-    if own := record.ticket.relays:  # a delegate's: in whichever process it goes on, it was answered
-        with suppress(Denied, NotFound):
-            await settle_answer(store.tickets, replace(answer, ticket_id=own, decision_id=f"{answer.decision_id}-{own}"))
-    await store.signals.send(topic_of(record.session_id))
+    first, *others = await _same_question(store, answer.ticket_id)
+    for ticket_id in others:
+        if (known := await store.tickets.get(ticket_id)) is not None and known.answer is not None:
+            await _adopt(store, first, known.answer)
+            break
+    record, settled = await settle_answer(store.tickets, _for(first, answer))  # which of two answers counts is decided here
+    sessions = {record.session_id}
+    for ticket_id in others:  # in whichever process the delegate goes on, it was answered
+        if ticket_id == answer.ticket_id:
+            record, settled = await settle_answer(store.tickets, answer)
+        else:
+            with suppress(Denied, NotFound):
+                record, _ = await settle_answer(store.tickets, _for(ticket_id, answer))
+        sessions.add(record.session_id)
+    for session_id in sessions:
+        await store.signals.send(topic_of(session_id))
     return settled
+
+
+async def adopt_answers(store: Store, session_id: str) -> None:
+    """Settle the session's tickets that stand for a delegate's which was answered by itself, as that one was."""
+    for record in await store.tickets.pending(session_id):
+        if (answer := await answer_below(store, record)) is not None:
+            await _adopt(store, record.ticket.id, answer)
+
+
+async def answer_below(store: Store, record: TicketRecord) -> Answer | None:
+    """Return the answer to the delegate's ticket that this one stands for; None where it stands for none, or that one waits."""
+    own = await store.tickets.get(record.ticket.relays) if record.ticket.relays else None
+    return None if own is None else own.answer
+
+
+async def _adopt(store: Store, ticket_id: str, answer: Answer) -> None:
+    with suppress(Denied, NotFound):  # it was settled, too
+        await settle_answer(store.tickets, _for(ticket_id, answer))
+
+
+def _for(ticket_id: str, answer: Answer) -> Answer:
+    """Return the answer as one to another ticket with the same question."""
+    if ticket_id == answer.ticket_id:
+        return answer
+    return replace(answer, ticket_id=ticket_id, decision_id=f"{answer.decision_id}-{ticket_id}")
+
+
+async def _same_question(store: Store, ticket_id: str) -> list[str]:
+    """Return the tickets that ask the same: those that stand for a delegate's under the sessions above, the topmost first, this
+    one, and those that it stands for.
+    """
+    above, below = list[str](), list[str]()
+    record = await store.tickets.get(ticket_id)
+    while record is not None:
+        info = await store.sessions.get(record.session_id)
+        parent = "" if info is None or not is_delegate(info) else info.parent
+        own = record.ticket.id
+        waiting = await store.tickets.pending(parent) if parent else ()
+        record = next((one for one in waiting if one.ticket.relays == own and one.ticket.id not in above), None)
+        if record is not None:
+            above.append(record.ticket.id)
+    record = await store.tickets.get(ticket_id)
+    while record is not None and (own := record.ticket.relays) and own not in below:
+        below.append(own)
+        record = await store.tickets.get(own)
+    return [*reversed(above), ticket_id, *below]
 
 
 async def _check_approver(store: Store, ticket_id: str, approver: Principal) -> None:
@@ -55,7 +115,15 @@ async def _check_approver(store: Store, ticket_id: str, approver: Principal) -> 
 
 
 async def asked_of(store: Store, record: TicketRecord) -> Principal | None:
-    """Return whom a ticket was put to: whom its run is for, else whose session it is. None for a session that is not known."""
+    """Return whom a ticket was put to: whom its run is for, else whose session it is. None for a session that is not known.
+
+    One that stands for a delegate's was put to whom that one works for, whoever's run is under way above it.
+    """
+    for _ in range(_DEEPEST):
+        own = await store.tickets.get(record.ticket.relays) if record.ticket.relays else None
+        if own is None:
+            break
+        record = own
     run = await store.runs.current(record.session_id)
     if run is not None:
         return Principal.from_json(run.state.get("principal", {}))

@@ -24,12 +24,19 @@ class SessionMode:
         self._store = store
         self._leader: SessionMode | None = None
         self._followers: WeakSet[SessionMode] = WeakSet()
+        self._is_unkept = False
+        """True while a switch is not written down: only a stricter mode is taken over then."""
 
     @property
     def now(self) -> Mode:
         """The mode by which the next call is judged."""
         policy = self._scope.policy
         return policy.mode if isinstance(policy, Policy) else DEFAULT
+
+    @property
+    def follows(self) -> bool:
+        """True for a delegate's: the mode is that of the session that it works for, which may go on beside it, or not at all."""
+        return self._leader is not None
 
     async def switch(self, name: str) -> Mode:
         """Judge by this mode from the next call on, and keep it with the session. Raises InvalidArguments, and StoreFailed."""
@@ -38,22 +45,27 @@ class SessionMode:
         if name not in MODES:
             raise InvalidArguments(f"there is no mode {name!r}; the modes are {', '.join(MODES)}")
         mode, session_id = mode_of(name), self._scope.identity.session_id
+        self._is_unkept = True
         if is_stricter(mode, self.now):  # a stricter one holds also where it can't be written down
             self.apply(mode)
         known = await self._store.sessions.get(session_id)
         if known is not None:
             await self._store.sessions.update(session_id, place={**known.place, KEY: mode})
+        self._is_unkept = False
         self.apply(mode)
         return mode
 
     async def look(self) -> None:
         """Take over the mode that another process may have switched the session to."""
         if self._leader is not None:
+            await self._leader.look()
             self.apply(self._leader.now)
             return
         known = await self._store.sessions.get(self._scope.identity.session_id)
         if known is not None and KEY in known.place:
-            self.apply(mode_of(known.place[KEY]))
+            mode = mode_of(known.place[KEY])
+            if not self._is_unkept or is_stricter(mode, self.now):
+                self.apply(mode)
 
     def follow(self, leader: SessionMode) -> None:
         """Be in the mode of another session from now on, whichever of the two a person switches."""

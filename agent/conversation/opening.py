@@ -142,7 +142,8 @@ def _recalling(
         from agent.searching import SessionSearch
 
         who, transcript = ctx.run_identity.principal, session().transcript if session().model else None
-        return await SessionSearch(store, session_id, who, location.start, transcript).handle(args, ctx)
+        asked = session() if here.config.sessions.summaries else None
+        return await SessionSearch(store, session_id, who, location.start, transcript, asked).handle(args, ctx)
 
     return {"memory": memory, "session_search": search}
 

@@ -41,6 +41,7 @@ from tools.dispatch.scope import CallScope
 if TYPE_CHECKING:
     from agent.backends import Backend
     from agent.config import Config
+    from agent.conversation.titling import TitleDraft
     from agent.delegates.delegates import Delegates
     from agent.events import Event
     from agent.explaining import Explanation
@@ -108,6 +109,7 @@ class Session:
         self.opened_for = scope.identity
         """Whose session it is; a run may be somebody else's."""
         self._started = False
+        self._title: TitleDraft | None = None
         self._driver = Driver(self)
 
     # -- the way in ----------------------------------------------------------------------------------------------
@@ -333,6 +335,10 @@ class Session:
             self.transcript.added(messages)
             if messages and messages[0]["role"] == "assistant" and "broken" not in messages[0]:
                 self.link.took(len(messages))
+            if state.first == 0 and state.stopped == "done" and self.config.sessions.titles == "model":
+                from agent.conversation.titling import TitleDraft
+
+                self._title = TitleDraft(self, state.text)
         else:
             known = await self.store.runs.get(state.id)
             await self.transcript.look()
@@ -377,6 +383,8 @@ class Session:
         """End the session's delegates, and close its connections and environment."""
         try:
             await self.delegates.close()
+            if self._title is not None:
+                await self._title.close()
             await self.link.close()
             if self._started:
                 self._started = False

@@ -13,13 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from agent.conversation.answers import adopt_answers
 from agent.conversation.asking import Emit, ask_model, interruptible, new_stream, text_id
 from agent.conversation.limits import AnswerUnfit, CostCapReached, MaxTurnsReached, NoProgress, RunError, Stopped, TokenCapReached
 from agent.conversation.partial import INTERRUPTED, UNREACHABLE, PartialReply
 from agent.conversation.room import ContextRoom
 from agent.conversation.state import CallState, RunState
 from agent.conversation.transcript import OURS, Record, begun_since, results_record, source_of, turn_record, user_record
-from agent.delegates.orders import TOOL
+from agent.delegates.orders import CHARGED
 from agent.events import ImageMade, TicketOpened, ToolFinished, ToolStarted, TurnFinished, TurnStarted
 from agent.providers.abilities import prices_of, steer
 from toolcrib import (
@@ -236,6 +237,11 @@ class Steps:
     # -- calling -------------------------------------------------------------------------------------------------
 
     async def _run_calls(self, state: RunState) -> RunState:
+        session = self._session
+        if state.phase == "parked":
+            await adopt_answers(session.store, session.id)
+        if session.mode.follows:
+            await session.mode.look()
         calls = await self._rebuilt(state)
         if not await self._batch(calls, state.turn_id):
             return await self._park(state, calls)
@@ -324,8 +330,8 @@ def _state_of(one: BatchCall) -> CallState:
 
 
 def _charged(state: RunState, executed: Sequence[ExecutedCall]) -> RunState:
-    """Return the run with what delegates of these calls used."""
-    if all(one.call.name != TOOL for one in executed):
+    """Return the run with what others used for these calls."""
+    if all(one.call.name not in CHARGED for one in executed):
         return state
     from agent.delegates.budget import charged
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 
+from agent.conversation.answers import answer_below
 from agent.conversation.state import RunState
 from toolcrib._store import RunRecord, Store
 
@@ -37,4 +38,7 @@ async def has_work(store: Store, session_id: str) -> bool:
     if any(map(state.ends_for, await store.inbox.waiting(session_id))):
         return True
     records = [await store.tickets.get(ticket) for ticket in tickets_of(run)]
-    return not records or any(record is None or record.state != "pending" for record in records)
+    for record in records:
+        if record is None or record.state != "pending" or await answer_below(store, record) is not None:
+            return True
+    return not records

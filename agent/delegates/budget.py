@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent.conversation.limits import RunLimits
-from agent.delegates.orders import TOOL
+from agent.delegates.orders import CHARGED, SEARCH
 from toolcrib import Denied
 
 if TYPE_CHECKING:
@@ -110,11 +110,12 @@ class Allowance:
 
 
 def charged(state: RunState, executed: Sequence[ExecutedCall]) -> RunState:
-    """Return the run with what the delegates of these calls used."""
+    """Return the run with what others used for these calls: their delegates, and models that summarised what was found."""
     for one in executed:
         data = one.result.data
-        if one.call.name == TOOL and isinstance(data, Mapping):
-            state = charge(state, data)
+        used = data.get("summary") if one.call.name == SEARCH and isinstance(data, Mapping) else data
+        if one.call.name in CHARGED and isinstance(used, Mapping):
+            state = charge(state, used)
     return state
 
 

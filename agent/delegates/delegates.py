@@ -1,54 +1,40 @@
-"""A session's delegates: the handler of ``delegate_task``, those at work, and those in the background from process to process."""
+"""A session's delegates: the handler of ``delegate_task``, and what the session knows of those in the background."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agent.conversation import lineage
-from agent.delegates.atwork import BackgroundDelegate
-from agent.delegates.orders import PROMPT, SEARCH, TOOL, Order, allowed_tools, delegate_id, delivered
-from agent.delegates.places import Places
-from agent.delegates.waiting import BACKGROUND, note
+from agent.delegates.orders import SEARCH, TOOL, Order, delegate_id
+from agent.delegates.waiting import BACKGROUND
 from toolcrib import (
     Denied,
     ExecutionFailed,
-    LeaseLost,
     ProgressStatus,
     StateUpdate,
     StoreFailed,
     ToolCallContext,
-    ToolCallStatus,
     ToolcribError,
     ToolOutput,
     ToolResult,
 )
-from toolcrib._store import InboxItem
 from toolcrib._types import Handler
 
 if TYPE_CHECKING:
     from agent.backends import Location
-    from agent.conversation.limits import RunLimits
     from agent.conversation.session import Session
     from agent.conversation.state import CallState
-    from agent.delegates.budget import Allowance, RunBudget, Share
-    from agent.delegates.delegate import Delegate, DelegateOutcome, Report
+    from agent.delegates.atwork import BackgroundDelegate
+    from agent.delegates.background import BackgroundDelegates
+    from agent.delegates.starting import DelegateStarter
     from agent.workspace import Workspace
-
-_CLOSE_SECONDS = 15.0
-_log = logging.getLogger(__name__)
 
 
 class Delegates:
     """``depth`` is how many delegates the session is below one of a person. ``handlers`` are those that the session was
-    given.
+    given. What the first delegate needs is loaded with it.
     """
 
     def __init__(
@@ -68,12 +54,8 @@ class Delegates:
         self.asks_at_once = False
         """True where a person can be asked between runs too; else a background delegate's questions wait for the next one."""
         self._given = handlers or {}
-        self._places = Places(here.config.delegates.at_once)
-        self._budget: RunBudget | None = None
-        self._background: dict[str, BackgroundDelegate] = {}
-        self._told: set[str] = set()
-        """Delegates in the background whose end this process knows to be delivered."""
-        self._closing = False
+        self._starter: DelegateStarter | None = None
+        self._background: BackgroundDelegates | None = None
         self.session: Session
 
     @property
@@ -84,9 +66,7 @@ class Delegates:
     @property
     def at_work(self) -> Sequence[BackgroundDelegate]:
         """Delegates that work in the background, the first that began first."""
-        return list(self._background.values())
-
-    # -- the handler ---------------------------------------------------------------------------------------------
+        return () if self._background is None else self._background.at_work
 
     async def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolOutput | ToolResult:
         """``data``: {delegate, name, ended, answer, problem?, turns, usage, cost?}, or {delegate, name, ended: "works on", note}
@@ -96,26 +76,32 @@ class Delegates:
         session, settings = self.session, self._here.config.delegates
         if self._depth >= settings.max_depth:
             raise Denied(f"delegates may be {settings.max_depth} deep (delegates.max_depth), and this session is; do it yourself")
-        order = Order.of(args, ctx.run_identity.principal)
-        self._tools_for(order)
+        order, starter = Order.of(args, ctx.run_identity.principal), self._starts()
+        starter.tools_for(order)
         turn = "" if session.run is None else session.run.turn_id
         session_id = delegate_id(session.id, turn or ctx.run_identity.run_id, ctx.call_id)
         if order.background and not self.alone:
-            await self._begin(session_id, order)
+            background = self._in_background()
+            await background.begin(session_id, order)
             note = "it works in the background; its answer comes as a message when it has ended"
             data = {"delegate": session_id[:12], "name": order.name, "ended": "works on", "note": note}
-            more = StateUpdate(lambda known: [*(known or ()), *(() if session_id in self._told else (session_id,))])
+            more = StateUpdate(lambda known: [*(known or ()), *(() if background.is_told(session_id) else (session_id,))])
             return ToolOutput(ToolResult.success(ctx.tool_name, data), ((BACKGROUND, more),))
         return await self._awaited(session_id, order._replace(background=False), ctx)
 
     async def _awaited(self, session_id: str, order: Order, ctx: ToolCallContext) -> ToolResult:
         from agent.delegates.relaying import hand_on, stand_in
 
-        store = self._here.store
+        store, starter = self._here.store, self._starts()
         await hand_on(store, session_id, ctx.answer_to)
-        delegate, allowance = self._new(session_id, order, partial(ctx.report_progress, ProgressStatus.RUNNING))
+        delegate, allowance = starter.new(session_id, order, partial(ctx.report_progress, ProgressStatus.RUNNING))
         try:
-            outcome = await self._run(delegate, allowance)
+            while True:
+                outcome = await starter.run(delegate, allowance)
+                records = [record for ticket in outcome.tickets if (record := await store.tickets.get(ticket)) is not None]
+                waiting = next((record.ticket for record in records if record.state == "pending"), None)
+                if outcome.ended != "parked" or waiting is not None:
+                    break  # else somebody was quicker than it could be put under the session
         except asyncio.CancelledError as error:
             what = "" if delegate.outcome is None else f"; turns that it had: {delegate.outcome.turns}"
             error.add_note(f"the delegate {order.name} ({session_id[:12]}) was ended with it{what}")
@@ -124,210 +110,27 @@ class Delegates:
             raise
         except ToolcribError as error:
             raise ExecutionFailed(f"the delegate could not begin: {error}") from error
-        for ticket_id in outcome.tickets:
-            record = await store.tickets.get(ticket_id)
-            if record is not None and record.state == "pending":
-                ticket = stand_in(record.ticket, order.about())
-                return ToolResult.suspended_with(ctx.tool_name, ticket.message, ticket)
+        if waiting is not None:
+            ticket = stand_in(waiting, order.about())
+            return ToolResult.suspended_with(ctx.tool_name, ticket.message, ticket)
         ended = ProgressStatus.DONE if outcome.ended == "done" else ProgressStatus.FAILED
         ctx.report_progress(ended, f"{order.name} has ended")
         return ToolResult.success(ctx.tool_name, outcome.data(session_id, order.name, searches=SEARCH in self.session.names))
 
-    def _tools_for(self, order: Order) -> list[str]:
-        deeper = self._depth + 1 < self._here.config.delegates.max_depth
-        return allowed_tools(order, self.session.names, asks=self.session.scope.asker is not None, delegates=deeper)
+    def _starts(self) -> DelegateStarter:
+        if self._starter is None:
+            from agent.delegates.starting import DelegateStarter
 
-    def _new(self, session_id: str, order: Order, report: Report = lambda line, share: None) -> tuple[Delegate, Allowance]:
-        from agent.delegates.budget import Allowance
-        from agent.delegates.delegate import Delegate
+            self._starter = DelegateStarter(self.session, self._here, self._location, self._depth, self._given)
+        return self._starter
 
-        settings = self._here.config.delegates
-        seconds = settings.seconds if order.seconds is None else min(order.seconds, settings.seconds)
-        allowance = Allowance(seconds)
-        return Delegate(session_id, order, allowance, self.session, report), allowance
+    def _in_background(self) -> BackgroundDelegates:
+        if self._background is None:
+            from agent.delegates.background import BackgroundDelegates
 
-    async def _run(self, delegate: Delegate, allowance: Allowance) -> DelegateOutcome:
-        """Have it work as soon as there is a place for it. Raises as ``open``, and asyncio.CancelledError."""
-        session = self.session
-        async with self._places.taken(partial(self._waiting, delegate, allowance)):
-            with self._share() as share:
-                child = await self._open(delegate, allowance)
-                outcome = await delegate.run(child, self._limits(delegate.order, share))
-                if session.run is not None and self._budget is not None:
-                    self._budget.used(delegate.id, session.run.turn_id, outcome.usage, outcome.cost)
-                return outcome
-
-    def _share(self) -> AbstractContextManager[Share]:
-        """Set a part of what the session's run has left aside. Raises Denied."""
-        from agent.delegates.budget import RunBudget
-
-        if self._budget is None:
-            self._budget = RunBudget()
-        session = self.session
-        run = session.run if session.turnstile.is_taken else None
-        return self._budget.share(run, session.limits, self._here.config.delegates.at_once)
-
-    def _limits(self, order: Order, share: Share) -> RunLimits:
-        from agent.delegates.budget import limits_of
-
-        run = self.session.run
-        return limits_of(order, self._here.config.delegates, self.session.limits if run is None else run.limits, share)
-
-    @contextlib.contextmanager
-    def _waiting(self, delegate: Delegate, allowance: Allowance) -> Iterator[None]:
-        """Wait for a place: that is not the delegate's time."""
-        allowance.stop()
-        try:
-            with delegate.waiting("waits for its place"):
-                yield
-        finally:
-            allowance.go_on()
-
-    async def _open(self, delegate: Delegate, allowance: Allowance) -> Session:
-        """Open the delegate's session: a new one, or the one that an ended process left. Raises as Crib.open."""
-        from agent.delegates.relaying import Relay
-        from agent.delegates.sharing import SharedFiles, SharedUndo, folder_of
-        from agent.models import ModelChoice
-        from tools.approval.policy import Policy
-
-        parent, order = self.session, delegate.order
-        scope, who = parent.scope, order.principal
-        about = order.about()
-        place = {
-            lineage.DEPTH: str(self._depth + 1),
-            lineage.ORDER: order.to_text(),
-        }
-        known = await parent.info()
-        child = await self._here.open(
-            platform=who.platform,
-            user=who.user,
-            roles=who.roles,
-            asker=None if scope.asker is None else Relay(parent, about, allowance, delegate.waiting, background=order.background),
-            suspends=scope.suspends,
-            named=delegate.id,
-            handlers=self._given,
-            once=not scope.suspends,
-            mode=parent.mode.now,
-            descent=lineage.Descent(
-                self._tools_for(order),
-                folder_of(self._location, parent.scope.opened, self._here.project_dir),
-                parent.id,
-                place,
-                {} if known is None else known.via,
-            ),
-        )
-        child.mode.follow(parent.mode)
-        child.link.choice = parent.link.choice or ModelChoice()
-        child.link.instructions = PROMPT
-        own, shared = child.scope.policy, scope.policy
-        if isinstance(own, Policy) and isinstance(shared, Policy):
-            told = {"name": str(about["name"]), "task": str(about["task"])}
-            child.scope.policy = replace(own, files=SharedFiles(shared.files, parent.id, own.files), delegate=told)
-        child.scope.undo = None if scope.undo is None else SharedUndo(scope.undo)
-        return child
-
-    # -- in the background ---------------------------------------------------------------------------------------
-
-    async def _begin(self, session_id: str, order: Order) -> None:
-        """Keep a delegate's task before anybody is told that it works, and have it work. Raises as Crib.open."""
-        delegate, allowance = self._new(session_id, order)
-        child = await self._open(delegate, allowance)
-        try:
-            with self._share() as share:
-                await delegate.say(child, self._limits(order, share))
-        finally:
-            await child.close()
-        self._send_off(session_id, order)
-
-    def _send_off(self, session_id: str, order: Order) -> None:
-        if session_id in self._background:
-            return
-        task = asyncio.get_running_loop().create_task(self._in_background(session_id, order))
-        self._background[session_id] = BackgroundDelegate(session_id, order, task)
-        self.session.scope.running.add(task)  # an interrupt of the session ends it too
-
-    async def _in_background(self, session_id: str, order: Order) -> None:
-        task, running = asyncio.current_task(), self.session.scope.running
-        try:
-            try:
-                outcome = await self._ended(session_id, order)
-            finally:
-                if task is not None:
-                    running.discard(task)
-            if outcome is not None:
-                await self._deliver(session_id, order, outcome)
-        finally:
-            del self._background[session_id]
-
-    async def _ended(self, session_id: str, order: Order) -> DelegateOutcome | None:
-        """Return what came of it; None where that is for another process to tell."""
-        from agent.delegates.delegate import DelegateOutcome
-
-        delegate, allowance = self._new(session_id, order)
-        try:
-            outcome = await self._through(delegate, allowance)
-        except asyncio.CancelledError:
-            told = self.session.scope.cancelled or self._background[session_id].is_stopped
-            if not (told or delegate.outcome is not None or self._closing):  # the loop ends: the next process goes on with it
-                raise
-            if delegate.outcome is not None and delegate.outcome.ended == "parked" and not told:
-                return None  # it waits for an answer, and goes on in the next process
-            outcome = delegate.outcome or DelegateOutcome("interrupted", problem="it was ended before it began")
-        except LeaseLost:  # another process has it, and delivers its end
-            return None
-        except ToolcribError as error:
-            outcome = DelegateOutcome(type(error).__name__, problem=str(error))
-        except Exception as error:  # noqa: BLE001 - its parent is told, whatever it was
-            _log.exception("the delegate %s failed", session_id[:12])
-            outcome = DelegateOutcome(type(error).__name__, problem=str(error))
-        return outcome
-
-    async def _through(self, delegate: Delegate, allowance: Allowance) -> DelegateOutcome:
-        """Have it work to its end; what it asks meanwhile is parked under the session."""
-        from agent.delegates.relaying import answered_under
-        from agent.events import TicketOpened
-
-        session, store = self.session, self._here.store
-        while True:
-            outcome = await self._run(delegate, allowance)
-            records = [record for ticket in outcome.tickets if (record := await store.tickets.get(ticket)) is not None]
-            if outcome.ended != "parked":
-                return outcome
-            allowance.stop()
-            try:
-                await answered_under(
-                    store,
-                    session.id,
-                    [record for record in records if record.state == "pending"],
-                    delegate.order.about(),
-                    lambda ticket: None if ticket.call is None else session.watch(TicketOpened(ticket.id, ticket.call)),
-                )
-            finally:
-                allowance.go_on()
-
-    async def _deliver(self, session_id: str, order: Order, outcome: DelegateOutcome) -> None:
-        """Put its end into the parent's inbox, once: the next turn reads it, or the next run."""
-        from agent.conversation.answers import topic_of
-        from agent.delegates.budget import tokens_in
-        from agent.events import DelegateEnded
-
-        said = outcome.clipped(session_id, searches=SEARCH in self.session.names)
-        answer = "\n".join(part for part in (said, outcome.problem) if part) or "(it said nothing)"
-        options = {"delegate": session_id, "usage": dict(outcome.usage), "cost": outcome.cost}
-        text = self.session.scope.redactor.text(delivered(order.name, session_id, outcome.ended, answer))
-        who = order.principal.to_json()
-        item = InboxItem(self.session.id, text, "steer", f"delegate:{session_id}", who, (), options, time.time())
-        try:
-            await self._here.store.inbox.put(item)
-            await self._here.store.signals.send(topic_of(self.session.id))
-        except StoreFailed as error:
-            _log.error("the end of the delegate %s could not be delivered, and will be later: %s", session_id[:12], error)
-            return
-        self._told.add(session_id)
-        problem, tokens = self.session.scope.redactor.text(outcome.problem), tokens_in(outcome.usage)
-        self.session.watch(DelegateEnded(session_id, order.name, outcome.ended, problem, outcome.turns, tokens))
-        with contextlib.suppress(StoreFailed):  # who looks there next finds that it has ended
-            await note(self._here.store.state, self.session.scope, session_id, waits=False)
+            self._background = BackgroundDelegates(self._starts())
+        self._background.in_front = self.alone
+        return self._background
 
     # -- around runs ---------------------------------------------------------------------------------------------
 
@@ -336,22 +139,10 @@ class Delegates:
 
         For who holds the session's lease.
         """
-        for session_id in self.session.scope.state.get(BACKGROUND.name) or ():
-            if session_id in self._background or session_id in self._told:
-                continue
-            info = await self._here.store.sessions.get(session_id)
-            if info is None or info.parent != self.session.id:  # of the session that this is a fork of
-                self._told.add(session_id)
-                continue
-            try:
-                order = Order.from_text(info.place.get(lineage.ORDER, ""))
-            except (ValueError, KeyError, TypeError):
-                _log.error("what the delegate %s was to do can't be read", session_id[:12])
-                self._told.add(session_id)
-                continue
-            self._send_off(session_id, order)
-        if self.alone and not self.session.scope.suspends:
-            await asyncio.gather(*(one.work for one in self.at_work), return_exceptions=True)
+        if self.session.scope.state.get(BACKGROUND.name):
+            await self._in_background().go_on()
+        if self._background is not None and self.alone and not self.session.scope.suspends:
+            await self._background.ended()
 
     async def settled(self, turn_id: str, calls: Iterable[CallState]) -> None:
         """Look after delegates whose calls come to their end without them. Before the calls' results are kept.
@@ -361,39 +152,9 @@ class Delegates:
         """
         for one in calls:
             if one.call.name == TOOL:
-                session_id = delegate_id(self.session.id, turn_id, one.call.id)
-                if session_id not in self._background and session_id not in self._told:
-                    await self._settle(session_id, turn_id, one.call.id)
-
-    async def _settle(self, session_id: str, turn_id: str, call_id: str) -> None:
-        store = self._here.store
-        info = await store.sessions.get(session_id)
-        if info is None:
-            return
-        order = Order.from_text(info.place.get(lineage.ORDER, ""))
-        if order.background:
-            call = await store.ledger.get(self.session.id, call_id)
-            if call is not None and call.status is ToolCallStatus.SUCCEEDED and call.is_of(turn_id, 0.0):
-                await note(store.state, self.session.scope, session_id, waits=True)
-                self._send_off(session_id, order)
-                return
-        await store.inbox.drop([item.id for item in await store.inbox.waiting(session_id)])
-        if await store.runs.current(session_id) is not None:
-            delegate, allowance = self._new(session_id, order)
-            child = await self._open(delegate, allowance)
-            try:
-                await child.give_up()
-            finally:
-                await child.close()
+                await self._in_background().settled(turn_id, one.call.id)
 
     async def close(self) -> None:
         """End those that still work, and return when their ends are delivered. From any event loop."""
-        self._closing = True
-        for one in self.at_work:
-            with contextlib.suppress(RuntimeError):  # its loop closes just now
-                one.cancel()
-        give_up = time.monotonic() + _CLOSE_SECONDS
-        while time.monotonic() < give_up:  # they may run in loops of other threads
-            if all(one.is_lost for one in self.at_work):
-                return
-            await asyncio.sleep(0.005)
+        if self._background is not None:
+            await self._background.close()

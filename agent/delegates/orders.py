@@ -12,6 +12,8 @@ from toolcrib._types import Json
 from tools.judge.findings import visible
 
 TOOL, SEARCH = "delegate_task", "session_search"
+CHARGED = frozenset({TOOL, SEARCH})
+"""Tools whose results say what a model below the run used."""
 PERSONAL = "clarify"
 """The tool that asks a person: for delegates only where one can be asked now."""
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
 from agent.exporting import exports
 from agent.memory.document import MemoryNote
 from agent.memory.files import MemoryFile, MemoryFolder
-from toolcrib import Principal
+from toolcrib import Principal, StoreFailed
+from toolcrib._artifacts import KeptArtifact
 from toolcrib._regex import Regex
+from toolcrib._search import SearchFilter
 from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Json
 
@@ -23,6 +26,7 @@ _DATE = r"(?: \(\d{4}-\d\d-\d\d\))?"
 _BREAK = Regex(r"\\+[nrt]")
 _CODE = Regex(r"\\+u([0-9a-fA-F]{4})")
 _ESCAPE = Regex(r"\\+")
+_ALL = 1 << 31
 _LARGEST = 64 * 1024 * 1024
 """Bytes of an export that is read."""
 
@@ -77,8 +81,9 @@ async def unsay(store: Store, principal: Principal, notes: Sequence[MemoryNote])
 
 async def sessions_with(store: Store, principal: Principal, notes: Sequence[MemoryNote]) -> Sequence[SessionInfo]:
     """Return the principal's sessions that hold the words of a note, one behind the other, wherever: in what was said or thought,
-    in calls, also those made by hand, and in questions. Those that a platform opened for nobody in particular count, since
-    anybody of it may have spoken there. Raises StoreFailed.
+    in calls, also those made by hand, in questions, in large results, in what tools keep with the session, and in the task of a
+    delegate. Those that a platform opened for nobody in particular count, since anybody of it may have spoken there. Raises
+    StoreFailed.
     """
     wanted = [words for note in notes if (words := _flat(note.text))]
 
@@ -86,8 +91,37 @@ async def sessions_with(store: Store, principal: Principal, notes: Sequence[Memo
         flat = _flat(kept)
         return any(words in flat for words in wanted)
 
-    found = [await store.sessions.get(name) for name in await store.saying(says)]
-    return [info for info in found if info is not None and _is_of(info, principal)]
+    found = dict.fromkeys([*await store.saying(says), *await _with_artifacts(store, says)])
+    for info in await store.sessions.list(_ALL):
+        if info.id not in found and _is_of(info, principal) and await _keeps(store, info, says):
+            found[info.id] = None
+    named = [await store.sessions.get(name) for name in found]
+    return [info for info in named if info is not None and _is_of(info, principal)]
+
+
+async def _with_artifacts(store: Store, says: Callable[[str], bool]) -> Sequence[str]:
+    """Return the sessions that keep a large result which says it; a content is read once. One that is damaged says nothing."""
+    found: list[str] = []
+    known: dict[str, bool] = {}
+    for kept in await store.artifacts.newest(SearchFilter(), _ALL):
+        if kept.digest not in known:
+            known[kept.digest] = await _says_artifact(store, kept, says)
+        if known[kept.digest]:
+            found.append(kept.session_id)
+    return found
+
+
+async def _says_artifact(store: Store, kept: KeptArtifact, says: Callable[[str], bool]) -> bool:
+    with suppress(StoreFailed):
+        data = await store.artifacts.get(kept.session_id, kept.digest)
+        return data is not None and says(data.decode("utf-8", "replace"))
+    return False
+
+
+async def _keeps(store: Store, info: SessionInfo, says: Callable[[str], bool]) -> bool:
+    """Return whether what is kept beside a session's messages says it."""
+    values = (await store.state.of("session", info.id)).values()
+    return any(map(says, info.place.values())) or any(says(json.dumps(one.value, default=str)) for one in values)
 
 
 def _is_of(info: SessionInfo, principal: Principal) -> bool:

@@ -10,27 +10,34 @@ import logging
 import sqlite3
 import threading
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.store import _damage, _file, _schema
 from agent.store._backup import Backups
-from agent.store._codec import text
+from agent.store._codec import plain, text
 from agent.store._database import Access, Database
 from agent.store._shared import Clock
 from toolcrib import StoreFailed
+from toolcrib._artifacts import KeptArtifact
+from toolcrib._context import LOCAL_PLATFORMS
 from tools.undo.contents import digest_of
 
 if TYPE_CHECKING:
     from toolcrib._artifacts import ArtifactStore
+    from toolcrib._search import SearchFilter
 
 _log = logging.getLogger(__name__)
 TABLES = _schema.FOLDER.with_name("sql_artifacts")
 _PLAIN, _PACKED = b"\0", b"\1"
 """First byte of a body: what follows is the content, or the content as zlib packs it."""
 _LEVEL = 3
+_NEWEST = (
+    "SELECT s.id, s.title, a.digest, a.size, a.at AS said_at"
+    " FROM artifacts AS a JOIN sessions AS s ON s.id = a.session_id WHERE 1"
+)
 _PUT = "INSERT INTO contents (digest, size, body) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 
 
@@ -160,6 +167,20 @@ class SqliteArtifacts:
     async def of(self, session_id: str) -> Mapping[str, int]:
         sql = "SELECT digest, size FROM artifacts WHERE session_id = ? ORDER BY row"
         return dict(await self._access.rows(sql, (text(session_id),)))
+
+    async def newest(self, where: SearchFilter, limit: int) -> Sequence[KeptArtifact]:
+        from agent.store.search.sqlite import clauses_of
+
+        clauses, values = clauses_of(where)
+        if where.session_id is not None:
+            clauses, values = f"{clauses} AND s.id = ?", [*values, text(where.session_id)]
+        if (person := where.principal) is not None:
+            platforms = sorted(LOCAL_PLATFORMS) if person.is_local else [text(person.platform)]
+            clauses += f" AND s.user = ? AND s.platform IN ({', '.join('?' * len(platforms))})"
+            values += [text(person.user), *platforms]
+        sql = f"{_NEWEST}{clauses} ORDER BY a.row DESC LIMIT ?"
+        rows = await self._access.rows(sql, (*values, limit))
+        return [KeptArtifact(plain(name), plain(title), digest, size, at) for name, title, digest, size, at in rows]
 
     async def share(self, session_id: str, other: str) -> None:
         await self._access.run(

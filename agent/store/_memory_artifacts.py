@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent.store._memory_room import MemoryMember, Room
+from toolcrib._artifacts import KeptArtifact
 from tools.undo.contents import digest_of
 
 if TYPE_CHECKING:
+    from agent.store._memory_sessions import MemorySessions
     from toolcrib._artifacts import ArtifactStore
+    from toolcrib._search import SearchFilter
 
 
 class MemoryArtifacts(MemoryMember):
-    def __init__(self, room: Room | None = None) -> None:
+    def __init__(self, room: Room | None = None, sessions: MemorySessions | None = None) -> None:
         super().__init__(room)
         self._contents: dict[str, bytes] = {}
         self._used: dict[str, dict[str, int]] = {}
+        self._since: dict[tuple[str, str], float] = {}
+        self._sessions = sessions
 
     async def put(self, session_id: str, data: bytes) -> str:
         digest = digest_of(data)
         with self._writing:
             self._contents[digest] = bytes(data)
-            self._used.setdefault(session_id, {}).setdefault(digest, len(data))
+            self._refer(session_id, {digest: len(data)})
         return digest
 
     async def get(self, session_id: str, digest: str) -> bytes | None:
@@ -34,14 +39,33 @@ class MemoryArtifacts(MemoryMember):
         with self._reading:
             return dict(self._used.get(session_id, {}))
 
+    async def newest(self, where: SearchFilter, limit: int) -> Sequence[KeptArtifact]:
+        from agent.store.search.memory import fits
+
+        found: list[KeptArtifact] = []
+        with self._reading:
+            for (session_id, digest), at in reversed(self._since.items()):
+                info = None if self._sessions is None else self._sessions.info_of(session_id)
+                if info is not None and fits(info, at, where):
+                    found.append(KeptArtifact(session_id, info.title, digest, self._used[session_id][digest], at))
+        return found[:limit]
+
     async def share(self, session_id: str, other: str) -> None:
         with self._writing:
-            self._used[other] = {**self._used.get(other, {}), **self._used.get(session_id, {})}
+            self._refer(other, self._used.get(session_id, {}))
+
+    def _refer(self, session_id: str, digests: Mapping[str, int]) -> None:
+        used = self._used.setdefault(session_id, {})
+        for digest, size in digests.items():
+            if digest not in used:
+                used[digest] = size
+                self._since[session_id, digest] = self._room.clock()
 
     def forget_sessions(self, session_ids: Collection[str]) -> None:
         """Forget what these sessions refer to, and what nobody refers to any more. For who holds the lock."""
         for session_id in session_ids:
-            self._used.pop(session_id, None)
+            for digest in self._used.pop(session_id, {}):
+                del self._since[session_id, digest]
         used = {digest for of in self._used.values() for digest in of}
         for digest in self._contents.keys() - used:
             del self._contents[digest]

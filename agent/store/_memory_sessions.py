@@ -194,6 +194,11 @@ class MemorySessions(MemoryMember):
         for name, messages in self._messages.items():
             yield from ((name, json.dumps(message, default=dict)) for message in messages)
 
+    def info_of(self, session_id: str) -> SessionInfo | None:
+        """Return what is known of a session by its whole id."""
+        with self._reading:
+            return self._infos.get(session_id)
+
     def said(self) -> Sequence[tuple[SessionInfo, int, float, Mapping[str, Json]]]:
         """Return every message with its session, its place there and its time, the newest first."""
         with self._reading:

@@ -105,7 +105,7 @@ class MemoryStore:
         self._runs = MemoryRuns(self._sessions, self._inbox, room)
         self._origins = MemoryOrigins(room)
         self._states = GuardedStates(MemoryStates(), room)
-        self._artifacts = MemoryArtifacts(room)
+        self._artifacts = MemoryArtifacts(room, self._sessions)
         self._signals = MemorySignals()
 
     @property

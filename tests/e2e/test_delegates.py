@@ -228,6 +228,31 @@ def test_delegates_in_the_background_are_listed_and_one_is_stopped(sit_down: Any
         assert person.waits_for_the_end() == 0
 
 
+def test_ctrl_c_leaves_delegates_in_the_background_at_work(sit_down: Any) -> None:
+    scripts = {
+        "go": [background("count", "counter"), ChatServer.text("late", delay=60), ChatServer.text("It is seven.")],
+        "count": [ChatServer.text("Seven.")],
+    }
+    with TalkServer(**scripts) as server:
+        server.held = {"count": threading.Event()}
+        person = chats(sit_down, server)
+        person.types("go")
+        person.sees(r"works in the background")
+        while len(server.talks["go"]) < 2 or not server.talks["count"]:
+            time.sleep(0.05)
+        person.presses("c")
+        person.sees(r"interrupted; the session is kept; the delegate counter goes on: /delegates stop ID\s+ends it")
+        person.sees(r"1 delegate at work · /help\Z")
+        server.held["count"].set()
+        person.sees(r"the delegate counter \([0-9a-f]{12}\) has ended: done; ")
+        person.sees(r"^  test-model · 15 tokens of context · local · /help\Z")
+        person.types("And?")
+        person.sees(r"It is seven\.")
+        assert "Seven." in str(server.talks["go"][-1]["messages"][-1])
+        person.types("/exit")
+        assert person.waits_for_the_end() == 0
+
+
 def test_questions_of_several_delegates_are_counted(sit_down: Any, project: Path) -> None:
     (project / "one").mkdir()
     (project / "two").mkdir()

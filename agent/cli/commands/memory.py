@@ -41,8 +41,9 @@ are in the configuration.
 
 forget takes the notes out of the files, and out of what earlier sessions were told of them, with free pages and backups of the
 store. A running session has been told already: end it. Then it names the sessions that hold the words of a note, in what was
-said, thought or called, and files that were exported, and offers to delete them. Where another process reads the store meanwhile,
-what was forgotten stays in the store's file: it says so; run it again when that process has ended.
+said, thought or called, in large results and in what tools keep there, and files that were exported, and offers to delete them.
+Where another process reads the store meanwhile, what was forgotten stays in the store's file: it says so; run it again when that
+process has ended.
 
 exit codes: 0 done, 1 there is no such note, a document can't be read, or the answer was no, 2 a wrong command line.
 """

@@ -29,6 +29,8 @@ examples:
   toolcrib sessions search staging port            where both words stand
   toolcrib sessions search '"bad gateway"' deplo* -test    a phrase, a word that begins so, and one that does not stand there
   toolcrib sessions show 4f1c                      all that was said, each message with its number
+  toolcrib sessions artifacts 4f1c                 the results that were too long for the model
+  toolcrib sessions show artifact:9b3c61d2aa70b1ee    one of them; -o FILE writes it
 
   toolcrib sessions resume 4f1c                    as `toolcrib chat --resume 4f1c`, which takes the chat's options
   toolcrib sessions fork 4f1c                      a new session with the end of that one, where its context is full
@@ -58,7 +60,7 @@ session is resumed where you are, with the model and in the mode that are config
 exit codes: 0 done, 1 it failed or nothing was found, 2 a wrong command line, name or configuration, 130 interrupted.
 """
 _LEASE_SECONDS = 10.0
-_ACTIONS = ("list", "search", "show", "resume", "fork", "rename", "tag", "export", "import", "delete", "prune")
+_ACTIONS = ("list", "search", "show", "artifacts", "resume", "fork", "rename", "tag", "export", "import", "delete", "prune")
 _OFF = Regex(r"-[^-].*", re.DOTALL)
 _SHORT = ("-h", "-o", "-v")
 
@@ -76,7 +78,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "action", nargs="?", choices=_ACTIONS, default="list", help="what to do (default: list); the examples below show each"
     )
     parser.add_argument("id", metavar="ID", nargs="?", default="", help="the session; what to search for; import: the file")
-    words = "search: more words of the same message; rename: the title; tag: +this -that; delete: more ids; import: more files"
+    words = "search: more words of the same message; rename: the title; tag: +this -that; delete: more ids; import: more files;"
+    words += " artifacts: the one to show"
     parser.add_argument("words", metavar="WORD", nargs="*", help=words)
     parser.add_argument("--without", metavar="WORD", action="append", default=[], help=argparse.SUPPRESS)
     look = parser.add_argument_group("list and search")
@@ -88,9 +91,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     look.add_argument("--best", action="store_true", help="search: the best first, not the newest")
     look.add_argument("--newer-than", metavar="AGE", type=age, help="search: only what was said since, such as 7d")
     move = parser.add_argument_group("export and import")
-    move.add_argument("-o", "--output", metavar="FILE", type=Path, help="export: into this file, in the form of its ending")
+    move.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="export: into this file, in the form of its ending; an artifact: into this file",
+    )
     move.add_argument("--format", choices=("markdown", "html", "json"), help="export: the form (default: markdown)")
-    move.add_argument("--force", action="store_true", help="export: write over a file that is there")
+    move.add_argument("--force", action="store_true", help="with -o: write over a file that is there")
     move.add_argument("--from", dest="source", choices=("claude-code", "codex", "hermes"), help="import: of another tool")
     other = parser.add_argument_group("fork, delete and prune")
     other.add_argument("--messages", metavar="N", type=count, help="fork: how many of your messages (default: what fits well)")
@@ -130,9 +139,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _acts() -> Mapping[str, Callable[[Crib, argparse.Namespace], Coroutine[Any, Any, int]]]:
-    from agent.cli import bringing, labels, removing
+    from agent.cli import artifacts, bringing, labels, removing
 
     return {
+        "artifacts": artifacts.artifacts,
         "list": _list,
         "search": _search,
         "show": _show,
@@ -181,9 +191,14 @@ async def _search(crib: Crib, args: argparse.Namespace) -> int:
 
 async def _show(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.stories import conversation
+    from toolcrib._artifacts import PREFIX
 
     if not args.id:
         raise ToolcribError("say which: toolcrib sessions show ID")
+    if args.id.startswith(PREFIX):
+        from agent.cli import artifacts
+
+        return await artifacts.show(crib, args, args.id)
     info = await crib.find_session(args.id)
     records = await crib.store.sessions.messages(info.id)
     if args.json:
@@ -194,16 +209,17 @@ async def _show(crib: Crib, args: argparse.Namespace) -> int:
 
 
 async def _export(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.artifacts import artifacts_of
     from agent.exporting import export, form_of, write
 
     if not args.id:
         raise ToolcribError("say which: toolcrib sessions export ID")
     info = await crib.find_session(args.id)
-    records = await crib.store.sessions.messages(info.id)
+    records, artifacts = await crib.store.sessions.messages(info.id), await artifacts_of(crib.store, info.id)
     if args.output is None:
-        print(export(info, records, args.format or "markdown"), end="")
+        print(export(info, records, args.format or "markdown", artifacts), end="")
     else:
-        write(args.output, export(info, records, args.format or form_of(args.output)), force=args.force)
+        write(args.output, export(info, records, args.format or form_of(args.output), artifacts), force=args.force)
         print(f"{args.output}: written", file=sys.stderr)
     return OK
 

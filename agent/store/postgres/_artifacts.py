@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.store._artifacts import pack, unpacked
 from agent.store.postgres._database import NOW, PostgresDatabase
-from agent.store.postgres._text import Values, to_text
+from agent.store.postgres._text import Values, from_text, to_text
 from toolcrib import StoreFailed
+from toolcrib._artifacts import KeptArtifact
 from toolcrib._store import Fence
 from tools.undo.contents import digest_of
 
 if TYPE_CHECKING:
     from agent.store.postgres._pool import Connection
     from toolcrib._artifacts import ArtifactStore
+    from toolcrib._search import SearchFilter
 
 _LOCK = 0x74636172
 """'tcar'"""
@@ -76,6 +79,21 @@ class PostgresArtifacts:
     async def of(self, session_id: str) -> Mapping[str, int]:
         sql = "SELECT digest, size FROM artifacts WHERE session_id = %(session)s ORDER BY row"
         return dict(await self._database.rows(sql, {"session": to_text(session_id)}))
+
+    async def newest(self, where: SearchFilter, limit: int) -> Sequence[KeptArtifact]:
+        from agent.store.postgres._search import clauses_of
+
+        clauses, values = clauses_of(replace(where, since=None, until=None, roles=()))
+        for name, time, sign in (("since", where.since, ">="), ("until", where.until, "<")):
+            if time is not None:
+                clauses, values = f"{clauses} AND a.at {sign} %({name})s", {**values, name: time}
+        sql = (
+            "SELECT s.id, s.title, a.digest, a.size, a.at"  # noqa: S608 - the clauses are ours
+            " FROM artifacts AS a JOIN sessions AS s ON s.id = a.session_id"
+            f" WHERE true{clauses} ORDER BY a.row DESC LIMIT %(limit)s"
+        )
+        rows = await self._database.rows(sql, {**values, "limit": limit})
+        return [KeptArtifact(from_text(name), from_text(title), digest, size, at) for name, title, digest, size, at in rows]
 
     async def share(self, session_id: str, other: str) -> None:
         await self._database.write(

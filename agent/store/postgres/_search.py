@@ -49,7 +49,7 @@ class PostgresSearch:
         wanted = parse(query)
         while await self._database.transact(None, _take):
             pass
-        clauses, values = _clauses(where)
+        clauses, values = clauses_of(where)
         sql = (_NEWEST if order == "newest" else _BEST).format(found=_FOUND + clauses)
         values |= {"query": _tsquery(wanted), "limit": limit, "offset": offset}
         hits: list[SearchHit] = []
@@ -90,7 +90,8 @@ def _quoted(word: str) -> str:
     return "'" + to_text(word).replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-def _clauses(where: SearchFilter) -> tuple[str, dict[str, Value]]:
+def clauses_of(where: SearchFilter) -> tuple[str, dict[str, Value]]:
+    """Return the clauses of a filter, of the tables ``s`` of sessions and ``m`` of messages, and their values."""
     clauses: list[tuple[str, dict[str, Value]]] = []
     if where.session_id is not None:
         clauses.append((" AND s.id = %(session)s", {"session": to_text(where.session_id)}))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent.store.search.words import Query, Term, parse, searched, snippet, words_of
 from toolcrib import Principal
 from toolcrib._search import SearchFilter, SearchHit, SearchOrder
 from toolcrib._store import SessionInfo
-from toolcrib._types import Json
 
 if TYPE_CHECKING:
     from agent.store._memory_sessions import MemorySessions
@@ -29,7 +28,9 @@ class MemorySearch:
         wanted = parse(query)
         found: list[tuple[float, SearchHit]] = []
         for info, seq, at, message in self._sessions.said():
-            if _fits(info, at, message, where) and (score := _score(wanted, words_of(searched(message)))):
+            if not fits(info, at, where) or (where.roles and message.get("role") not in where.roles):
+                continue
+            if score := _score(wanted, words_of(searched(message))):
                 shown = snippet(searched(message), wanted)
                 about = info.id, info.title, seq, str(message["role"]), at, shown.text, shown.marks
                 found.append((score, SearchHit(*about, info.platform, info.cwd, str(message.get("source", "")))))
@@ -38,7 +39,8 @@ class MemorySearch:
         return [hit for _, hit in found[offset : offset + limit]]
 
 
-def _fits(info: SessionInfo, at: float, message: Mapping[str, Json], where: SearchFilter) -> bool:
+def fits(info: SessionInfo, at: float, where: SearchFilter) -> bool:
+    """Return whether the filter lets through what was kept ``at`` that time; roles apart."""
     return (
         where.session_id in (None, info.id)
         and where.platform in (None, info.platform)
@@ -47,7 +49,6 @@ def _fits(info: SessionInfo, at: float, message: Mapping[str, Json], where: Sear
         and (where.since is None or at >= where.since)
         and (where.until is None or at < where.until)
         and set(where.tags).issubset(info.tags)
-        and (not where.roles or message.get("role") in where.roles)
     )
 
 

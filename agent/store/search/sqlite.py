@@ -116,7 +116,7 @@ class SqliteSearch:
     async def _hits(self, rows: Sequence[int], query: Query, where: SearchFilter) -> list[SearchHit]:
         """Look at what the index has found, in its order."""
         found: dict[int, SearchHit] = {}
-        clauses, values = _clauses(where)
+        clauses, values = clauses_of(where)
         sql = _FOUND.format(rows=", ".join("?" * len(rows))) + clauses
         for row, *about in await self._store.rows(sql, (*rows, *values)) if rows else ():
             with suppress(ValueError, KeyError, TypeError):  # a message that can't be read is not found
@@ -284,8 +284,8 @@ def _quoted(word: str) -> str:
     return '"' + word.replace('"', '""') + '"'
 
 
-def _clauses(where: SearchFilter) -> tuple[str, list[Any]]:
-    """The clauses that the index can't tell, and their values."""
+def clauses_of(where: SearchFilter) -> tuple[str, list[Any]]:
+    """Return the clauses that the index can't tell, of the table ``s`` of sessions and ``said_at``, and their values."""
     clauses: list[tuple[str, Sequence[Any]]] = []
     if where.platform is not None:
         clauses.append((" AND s.platform = ?", [text(where.platform)]))

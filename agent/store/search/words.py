@@ -201,11 +201,11 @@ def _together(pattern: re.Pattern[str], text: str, room: int) -> tuple[int, int]
 
 
 def _pattern(query: Query) -> re.Pattern[str]:
-    """A pattern of the terms as they are spelled in texts, a group for each; letters with accents count as those without."""
+    """A pattern of the terms as texts spell them, a group for each; letters with accents count as those without."""
     terms = sorted(query.terms, key=lambda term: -sum(map(len, term.spelled)))
     most = max(_MARKED_WORDS // len(terms), 2)
     alternatives = [
-        r"[\W_]*".join("".join(_like(char) for char in word) for word in term.spelled[:most])
+        r"[\W_]*".join("".join(like(char) for char in word) for word in term.spelled[:most])
         + (r"[^\W_]*" if term.begins and len(term.spelled) <= most else r"(?![a-z])")
         for term in terms
     ]
@@ -226,5 +226,6 @@ _ACCENTS: Mapping[str, str] = {
 }
 
 
-def _like(char: str) -> str:
+def like(char: str) -> str:
+    """Return a pattern of a letter as texts may spell it, with an accent or without."""
     return f"[{char}{_ACCENTS[char]}]" if char in _ACCENTS else re.escape(char)

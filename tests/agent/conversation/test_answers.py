@@ -7,7 +7,7 @@ import pytest
 from agent.conversation.answers import asked_of, find_ticket, hosted, record_answer, topic_of
 from agent.store.memory import MemoryStore
 from toolcrib import Answer, Denied, NotFound, Principal, SuspendTicket, ToolCall
-from toolcrib._records import TicketRecord
+from toolcrib._records import RunRecord, TicketRecord
 
 ANN, BOB = Principal("chat", "ann"), Principal("chat", "bob")
 YES = {"approved": True}
@@ -49,6 +49,23 @@ async def test_only_whom_a_ticket_was_put_to_may_answer_it() -> None:
         with pytest.raises(Denied, match="abc111 was put to somebody else"):
             await record_answer(store, Answer("abc111", payload=YES), other)
     assert await record_answer(store, Answer("abc111", payload=YES), ANN) == "settled"
+
+
+async def test_a_delegates_question_is_put_to_whom_it_works_for() -> None:
+    """Also where somebody else's run is under way in the session above it."""
+    store = MemoryStore()
+    await store.sessions.create("room", platform="chat", user="")
+    await store.sessions.create("below", platform=BOB.platform, user=BOB.user)
+    await store.runs.commit(RunRecord("r", "room", "running", 1, {"principal": ANN.to_json()}))
+    own = await ticket(store, "own", "below")
+    above = SuspendTicket("ask", "may it?", id="above", call=ToolCall("c2", "t", {}), parameters={"relays": own.ticket.id})
+    await store.tickets.put(TicketRecord(above, "room"))
+    with pytest.raises(Denied, match="put to somebody else"):
+        await record_answer(store, Answer("above", payload=YES), ANN)
+    assert await record_answer(store, Answer("above", payload=YES), BOB) == "settled"
+    settled = await store.tickets.get("own")
+    assert settled is not None
+    assert settled.state == "approved"
 
 
 async def test_the_local_person_may_answer_everything() -> None:

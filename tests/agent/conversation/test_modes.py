@@ -13,7 +13,7 @@ from agent.config import load_config
 from agent.conversation.modes import KEY, first_mode
 from agent.run import Crib, assemble
 from agent.store.memory import MemoryStore
-from toolcrib import InvalidArguments
+from toolcrib import InvalidArguments, StoreFailed
 from tools.dispatch.bridge import run_async
 
 
@@ -84,6 +84,26 @@ def test_a_mode_that_another_process_set_is_heeded(crib: Crib, store: MemoryStor
         elsewhere.close_sync()
     assert not wrote(session, tmp_path, "a")
     assert session.mode.now == "plan"
+    session.close_sync()
+
+
+def test_a_stricter_mode_that_could_not_be_written_down_holds(
+    crib: Crib, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(*args: Any, **values: Any) -> None:
+        raise StoreFailed("the disk is full")
+
+    session = crib.open_session(mode="confirm-edits")
+    with monkeypatch.context() as patch:
+        patch.setattr(type(session.store.sessions), "update", full)
+        with pytest.raises(StoreFailed):
+            asyncio.run(session.mode.switch("plan"))
+    asyncio.run(session.look())
+    assert session.mode.now == "plan"
+    assert not wrote(session, tmp_path, "a")
+    asyncio.run(session.mode.switch("default"))
+    asyncio.run(session.look())
+    assert session.mode.now == "default"
     session.close_sync()
 
 

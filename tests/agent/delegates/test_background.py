@@ -9,8 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent.cli.delegating import used
-from agent.cli.view import news_of
+from agent.cli.view import news_of, went_on
+from agent.delegates.background import BackgroundDelegates
 from agent.models import ModelChoice
 from agent.run import Agent, assemble
 from tests.agent.delegates.conftest import configured
@@ -113,20 +116,58 @@ def test_closing_the_session_ends_it_and_that_is_told(tmp_path: Path, task_serve
     asyncio.run(main())
 
 
-def test_an_interrupt_ends_it_too(tmp_path: Path, task_server: Any) -> None:
+def test_an_interrupt_ends_the_run_and_leaves_it_at_work(tmp_path: Path, task_server: Any) -> None:
+    goes_on = threading.Event()
+
+    def answer(request: Any) -> Any:
+        goes_on.wait(10)
+        return ChatServer.text("Seven.")
+
     async def main() -> None:
+        front = ("delegate_task", {"task": "front"})
         scripts = {
-            "go": [ChatServer.calls(order("sleep")), ChatServer.text("late", delay=60), DONE],
-            "sleep": [ChatServer.text("late", delay=60)],
+            "go": [ChatServer.calls(order("count", name="counter")), ChatServer.calls(front), DONE],
+            "count": [answer],
+            "front": [ChatServer.text("late", delay=60)],
         }
         with task_server(scripts) as server:
             async with Agent(model="m", base_url=server.base_url, project_dir=tmp_path) as agent:
                 asking = asyncio.create_task(agent.aask("go"))
-                await until(lambda: server.talks["sleep"] and len(server.talks["go"]) == 2)
+                await until(lambda: server.talks["count"] and server.talks["front"])
                 agent.interrupt()
                 assert (await asking).stopped == "interrupted"
+                assert went_on(agent.session).startswith("; the delegate counter goes on: /delegates stop ")
+                assert [one.name for one in agent.session.delegates.at_work] == ["counter"]
+                goes_on.set()
                 await until(lambda: not agent.session.delegates.at_work)
-                assert "has ended (interrupted)" in (await messages(agent))[0]
+                assert went_on(agent.session) == ""
+                assert (await agent.aask("And?")).text == "done"
+                assert "has ended (done)" in str(server.said("go"))
+                assert "Seven." in str(server.said("go"))
+
+    asyncio.run(main())
+
+
+def test_plan_mode_that_another_process_sets_holds_for_it_at_once(tmp_path: Path, task_server: Any) -> None:
+    goes_on = threading.Event()
+
+    def write(request: Any) -> Any:
+        goes_on.wait(10)
+        return ChatServer.calls(("write_file", {"path": "b", "content": "x"}))
+
+    async def main() -> None:
+        scripts = {"go": [ChatServer.calls(order("write")), DONE], "write": [write, ChatServer.text("end")]}
+        with task_server(scripts) as server:
+            async with Agent(model="m", base_url=server.base_url, project_dir=tmp_path) as agent:
+                await agent.aask("go")
+                async with assemble(project_dir=tmp_path) as other:
+                    session = await other.open(platform="api", resume=agent.session.id)
+                    await session.mode.switch("plan")
+                    await session.close()
+                goes_on.set()
+                await until(lambda: not agent.session.delegates.at_work)
+                assert "plan mode" in server.results("write")[0]
+        assert not (tmp_path / "b").exists()
 
     asyncio.run(main())
 
@@ -206,11 +247,11 @@ def test_a_fork_does_not_take_over_delegates(tmp_path: Path, task_server: Any) -
     asyncio.run(main())
 
 
-def test_who_does_not_stay_waits_for_what_was_left(tmp_path: Path, task_server: Any) -> None:
+def test_who_does_not_stay_waits_for_what_was_left(tmp_path: Path, task_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As `toolcrib run --resume`: its run reads the end of a delegate that a killed process left at work."""
 
     async def main() -> None:
-        async def never(session_id: str, order: Any) -> None:
+        async def never(self: Any, session_id: str, order: Any) -> None:
             await asyncio.sleep(3600)
 
         scripts = {"go": [ChatServer.calls(order("count")), DONE, DONE], "count": [ChatServer.text("Seven.")]}
@@ -218,8 +259,9 @@ def test_who_does_not_stay_waits_for_what_was_left(tmp_path: Path, task_server: 
             choice = ModelChoice("m", server.base_url)
             async with assemble(project_dir=tmp_path) as crib:
                 session = await crib.open(platform="cli", choice=choice)
-                session.delegates._in_background = never  # type: ignore[method-assign]  # as in a process that is killed before it begins
-                await session.ask("go")
+                with monkeypatch.context() as killed:  # as in a process that is killed before it begins
+                    killed.setattr(BackgroundDelegates, "_in_background", never)
+                    await session.ask("go")
                 again = await crib.open(platform="cli", choice=choice, resume=session.id)
                 again.delegates.alone = True
                 await again.ask("And?")
@@ -227,7 +269,8 @@ def test_who_does_not_stay_waits_for_what_was_left(tmp_path: Path, task_server: 
                 await again.close()
                 for one in session.delegates.at_work:
                     one.work.cancel()
-                session.delegates._background.clear()
+                assert session.delegates._background is not None
+                session.delegates._background._at_work.clear()
                 await session.close()
 
     asyncio.run(main())

@@ -13,9 +13,10 @@ import pytest
 
 from agent.approvals import Approvals
 from agent.conversation import lineage
-from agent.conversation.answers import persons_session
+from agent.conversation.answers import persons_session, record_answer
+from agent.conversation.waiting import has_work
 from agent.run import Agent, RunResult
-from toolcrib import Denied, ToolcribError
+from toolcrib import Answer, Denied, ToolcribError
 from toolcrib.testing import ChatServer
 from tools.approval.prompt import prompt_of
 
@@ -153,6 +154,89 @@ def test_a_delegate_at_work_is_driven_by_its_parent_alone(tmp_path: Path, task_s
                 await talked.close()
         assert not (tmp_path / "a").exists()
         assert not (tmp_path / "b").exists()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("background", [False, True], ids=["in front", "background"])
+def test_an_answer_to_its_own_ticket_counts_for_both(tmp_path: Path, task_server: Any, background: bool) -> None:
+    """The question is one, by whichever of its two tickets it is answered: the run goes on, and a second answer is refused."""
+    (tmp_path / "build").mkdir()
+
+    async def main() -> None:
+        script = scripts("rm -rf build")
+        script["go"] = [
+            ChatServer.calls(("delegate_task", {"task": "tidy", "background": background})),
+            DONE,
+            DONE,
+        ]
+        with task_server(script) as server:
+            async with Agent(model="m", base_url=server.base_url, project_dir=tmp_path, parks=True) as agent:
+                await agent.aask("go")
+                store, session_id = agent.crib.store, agent.session.id
+                while not await store.tickets.pending(session_id):
+                    await asyncio.sleep(0.02)
+                (standing,) = await store.tickets.pending(session_id)
+                own = standing.ticket.relays
+                yes = Answer(own, decision_id="d", payload=YES, by="ann", at=1.0)
+                assert await record_answer(store, yes) == "settled"
+                assert background or await has_work(store, session_id)
+                with pytest.raises(Denied, match="settled before"):
+                    await agent.answer(standing.ticket.id, {"approved": False})
+                assert await record_answer(store, yes) == "repeated"
+                await agent.resume_run()
+                while agent.session.delegates.at_work:
+                    await asyncio.sleep(0.02)
+                await agent.resume_run()
+                assert "I did." in str(server.talks["go"][-1])
+                assert await store.tickets.pending() == []
+        assert not (tmp_path / "build").exists()
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_an_answer_that_came_before_the_ticket_above_it_is_not_lost(tmp_path: Path, task_server: Any) -> None:
+    """As where it is given at the moment in which the question is put under the parent's session."""
+    (tmp_path / "build").mkdir()
+
+    async def main() -> None:
+        with task_server(scripts("rm -rf build")) as server:
+            async with Agent(model="m", base_url=server.base_url, project_dir=tmp_path, parks=True) as agent:
+                result = await agent.aask("go")
+                store, session_id = agent.crib.store, agent.session.id
+                standing = await store.tickets.get(result.tickets[0])
+                assert standing is not None
+                assert not await has_work(store, session_id)
+                await store.tickets.settle(Answer(standing.ticket.relays, payload=YES, by="ann", at=1.0), "approved")
+                assert await has_work(store, session_id)
+                with pytest.raises(Denied, match="settled before"):
+                    await agent.answer(standing.ticket.id, {"approved": False})
+                resumed = await agent.resume_run()
+                assert resumed is not None
+                assert resumed.text == "done"
+                assert json.loads(server.results("go")[0])["answer"] == "I did."
+        assert not (tmp_path / "build").exists()
+
+    asyncio.run(main())
+
+
+def test_a_no_to_its_own_ticket_keeps_the_call_from_running(tmp_path: Path, task_server: Any) -> None:
+    (tmp_path / "build").mkdir()
+
+    async def main() -> None:
+        with task_server(scripts("rm -rf build")) as server:
+            async with Agent(model="m", base_url=server.base_url, project_dir=tmp_path, parks=True) as agent:
+                result = await agent.aask("go")
+                store = agent.crib.store
+                standing = await store.tickets.get(result.tickets[0])
+                assert standing is not None
+                no = Answer(standing.ticket.relays, payload={"approved": False, "reason": "not today"}, by="ann", at=1.0)
+                await record_answer(store, no)
+                with pytest.raises(Denied, match="settled before"):
+                    await agent.answer(standing.ticket.id, YES)
+                await agent.resume_run()
+                assert "not today" in server.results("tidy")[0]
+        assert (tmp_path / "build").exists()
 
     asyncio.run(main())
 

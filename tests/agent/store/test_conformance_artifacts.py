@@ -8,11 +8,13 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent.store.sqlite import SqliteStore
-from toolcrib import StoreFailed
+from toolcrib import Principal, StoreFailed
+from toolcrib._search import SearchFilter
 from toolcrib._store import Store
 
 ODD = "odd \udc80\0"
@@ -92,6 +94,49 @@ async def test_one_that_is_put_while_another_is_forgotten_stays(store: Store) ->
 
     _, digest = await asyncio.gather(forget(), put())
     assert await store.artifacts.get("stays", digest) == LARGE
+
+
+async def test_the_newest_are_listed_of_those_that_a_filter_lets_through(make_store: Callable[..., Store]) -> None:
+    now = [100.0]
+    store = make_store(clock=lambda: now[0])
+    people = {
+        "mine": ("cli", ""),
+        "also": ("api", ""),
+        "anns": ("telegram", "ann"),
+        "nobodys": ("telegram", ""),
+        ODD: ("cli", ""),
+    }
+    for session, (platform, user) in people.items():
+        await store.sessions.create(session, platform=platform, user=user, cwd=f"/{session[:3]}/src")
+        await store.sessions.append(session, {"role": "user", "text": f"hello {session}"})
+    await store.sessions.label("also", tags=["web"])
+    digests = {}
+    for session in people:
+        now[0] += 10
+        digests[session] = await store.artifacts.put(session, session[:3].encode())
+    await store.artifacts.put("mine", b"mor")
+    await store.artifacts.put("mine", b"min")
+
+    async def named(limit: int = 99, **where: Any) -> list[str]:
+        return [one.session_id for one in await store.artifacts.newest(SearchFilter(**where), limit)]
+
+    odd = "odd \udc80\0"
+    assert await named() == ["mine", odd, "nobodys", "anns", "also", "mine"]
+    assert await named(2) == ["mine", odd]
+    assert await named(principal=Principal()) == ["mine", odd, "also", "mine"]
+    assert await named(principal=Principal("telegram", "ann")) == ["anns"]
+    assert await named(principal=Principal("telegram")) == ["nobodys"]
+    assert await named(session_id=ODD) == [odd]
+    assert await named(platform="api") == await named(tags=["web"]) == await named(cwd="/als") == ["also"]
+    assert await named(since=120.0, until=140.0) == ["anns", "also"]
+    (found,) = await store.artifacts.newest(SearchFilter(session_id="anns"), 9)
+    assert (found.title, found.digest, found.size, found.name) == (
+        "hello anns",
+        digests["anns"],
+        3,
+        f"artifact:{digests['anns'][:16]}",
+    )
+    assert found.at == 130.0
 
 
 # -- a file beside the store -------------------------------------------------------------------------------------------

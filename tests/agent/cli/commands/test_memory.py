@@ -19,6 +19,7 @@ from agent.memory.document import MemoryNote, note_of
 from agent.memory.files import MemoryFolder, project_of
 from agent.run import assemble, open_store
 from toolcrib import Principal
+from toolcrib._state import StateWrite
 from toolcrib.testing import ChatServer
 
 NOTE = 'Likes "apricots" & pears'
@@ -219,6 +220,33 @@ def test_copies_are_found_wherever_they_stand(run: Any, tmp_path: Path, server: 
     assert f"  session {room[:12]}: " in done.out
     assert others[:12] not in done.out
     assert sorted(asyncio.run(_stored_ids())) == sorted([by_hand, long, others])
+
+
+def test_copies_are_found_in_what_is_kept_beside_messages(run: Any) -> None:
+    """Large results, what tools keep with a session, and the task of a delegate that never began; of others none."""
+    keep("Likes walnuts")
+    ids = asyncio.run(_kept_beside("likes  WALNUTS"))
+    done = run("memory", "forget", "walnuts", "--yes")
+    assert sorted(line.split()[1].rstrip(":") for line in done.out.splitlines() if line.startswith("  session ")) == sorted(
+        name[:12] for name in ids
+    )
+    keep("Likes walnuts")
+    assert f"deleted: {len(ids)} sessions, 0 files" in run("memory", "forget", "walnuts", "--yes", "--copies").out
+
+
+async def _kept_beside(words: str) -> list[str]:
+    store = open_store(load_config())
+    try:
+        for number, user in enumerate(("", "", "", "", "bob")):
+            await store.sessions.create(f"{number}" * 32, platform="telegram" if user else "cli", user=user)
+            await store.sessions.append(f"{number}" * 32, {"role": "user", "text": "Hello."})
+        await store.artifacts.put("0" * 32, f"x\n{words}\n".encode())
+        await store.state.write([StateWrite("session", "1" * 32, "notes", {"a": [words]}, was=0)])
+        await store.sessions.update("2" * 32, place={"order": json.dumps({"task": words})})
+        await store.state.write([StateWrite("session", "4" * 32, "notes", words, was=0)])
+    finally:
+        store.close()
+    return [f"{number}" * 32 for number in range(3)]
 
 
 async def _said(message: dict[str, str], *people: Principal) -> list[str]:

@@ -1,0 +1,144 @@
+"""Artifacts of stored sessions, for people and for searches: what there are, which call each comes from, and what is in them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from toolcrib import NotFound, StoreFailed
+from toolcrib._artifacts import DIGITS, PREFIX, KeptArtifact
+from toolcrib._dataclass import dataclass
+from toolcrib._search import SearchFilter
+
+if TYPE_CHECKING:
+    from agent.store.search.words import Query
+    from toolcrib._store import Store
+
+_ALL = 1 << 31
+_MOST_ARTIFACTS, _MOST_BYTES, _LARGEST, _SECONDS = 200, 64 * 1024 * 1024, 8 * 1024 * 1024, 1.0
+"""Artifacts that one search looks into, the newest first: so many, of so many bytes in all, none that is larger than the third,
+and none after that many seconds.
+"""
+_ASIDE = 20_000
+"""Characters beside the first place of what was found, in which a snippet is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionArtifact:
+    """An artifact of one session. ``tool`` is the tool whose result named it first, "" where none is known."""
+
+    kept: KeptArtifact
+    tool: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactHit:
+    """An artifact in which all that was searched for stands, the first of it in ``line``, from 1. ``snippet`` and ``marks`` are
+    as those of a SearchHit.
+    """
+
+    kept: KeptArtifact
+    line: int
+    snippet: str
+    marks: Sequence[tuple[int, int]]
+
+
+class ArtifactHits(NamedTuple):
+    """Hits, the newest first, and how many artifacts were not looked into: too large, damaged, or more than a search looks at."""
+
+    hits: Sequence[ArtifactHit]
+    unread: int = 0
+
+
+async def artifacts_of(store: Store, session_id: str) -> Sequence[SessionArtifact]:
+    """Return the artifacts of a session, the first that was kept first. Raises StoreFailed."""
+    kept = await store.artifacts.newest(SearchFilter(session_id=session_id), _ALL)
+    if not kept:
+        return []
+    tools = _tools(await store.sessions.messages(session_id), [one.name for one in kept])
+    if len(tools) < len(kept):
+        for record in await store.ledger.calls(session_id):  # those made by hand are in no conversation
+            said = "" if record.result is None else str(record.result.data)
+            tools |= {one.name: record.call.name for one in kept if one.name not in tools and one.name in said}
+    return [SessionArtifact(one, tools.get(one.name, "")) for one in reversed(kept)]
+
+
+def _tools(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for record in records:
+        for result in record.get("results") or ():
+            text = str(result.get("text", ""))
+            if PREFIX in text:
+                found |= {name: str(result.get("name", "")) for name in names if name not in found and name in text}
+    return found
+
+
+async def find_artifact(store: Store, name: str, where: SearchFilter) -> tuple[KeptArtifact, bytes]:
+    """Return the artifact of a name, or of the beginning of one, and its content. Raises NotFound for none and for several, and
+    StoreFailed, also where it is damaged.
+    """
+    digits = name.removeprefix(PREFIX)
+    found = [one for one in await store.artifacts.newest(where, _ALL) if digits and one.digest.startswith(digits)]
+    digests = list(dict.fromkeys(one.digest for one in found))
+    if not found:
+        raise NotFound(f"there is no artifact {name!r} here")
+    if len(digests) > 1:
+        names = ", ".join(digest[:DIGITS] for digest in digests[:8])
+        raise NotFound(f"{len(digests)} artifacts begin with {digits!r} ({names}); give more of the name")
+    data = await store.artifacts.get(found[0].session_id, found[0].digest)
+    if data is None:
+        raise NotFound(f"the content of {found[0].name} is gone; call the tool again that gave it")
+    return found[0], data
+
+
+def text_of(data: bytes) -> str:
+    """Return a content as text; bytes that are none are replaced."""
+    return data.decode("utf-8", "replace")
+
+
+async def search_artifacts(store: Store, query: str, where: SearchFilter, limit: int) -> ArtifactHits:
+    """Return the artifacts in which all of the query's words stand, each once: of the newest that there are, as many as can be
+    looked into at once. Raises SearchRefused and StoreFailed.
+    """
+    from agent.store.search.words import parse
+
+    wanted = parse(query)
+    listed = await store.artifacts.newest(where, _MOST_ARTIFACTS + 1)
+    newest: dict[str, KeptArtifact] = {}
+    for kept in listed[:_MOST_ARTIFACTS]:
+        newest.setdefault(kept.digest, kept)
+    hits: list[ArtifactHit] = []
+    unread, left, give_up = max(len(listed) - _MOST_ARTIFACTS, 0), _MOST_BYTES, time.monotonic() + _SECONDS
+    for number, kept in enumerate(newest.values()):
+        if len(hits) == limit:
+            break
+        if time.monotonic() > give_up:
+            unread += len(newest) - number
+            break
+        if kept.size > min(_LARGEST, left):
+            unread += 1
+            continue
+        left -= kept.size
+        try:
+            data = await store.artifacts.get(kept.session_id, kept.digest)
+        except StoreFailed:
+            data = None
+        if data is None:
+            unread += 1
+        elif (hit := await asyncio.to_thread(_hit, kept, data, wanted)) is not None:
+            hits.append(hit)
+    return ArtifactHits(hits, unread)
+
+
+def _hit(kept: KeptArtifact, data: bytes, wanted: Query) -> ArtifactHit | None:
+    from agent.store.search.texts import place_in
+    from agent.store.search.words import snippet
+
+    text = text_of(data)
+    place = place_in(text, wanted)
+    if place is None:
+        return None
+    shown = snippet(text[max(0, place - _ASIDE) : place + _ASIDE], wanted)
+    return ArtifactHit(kept, text.count("\n", 0, place) + 1, shown.text, shown.marks)

@@ -1,0 +1,146 @@
+"""``toolcrib sessions artifacts``: the large results that a session keeps, and one of them on the screen or in a file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from agent.cli.app import OK
+from toolcrib import ToolcribError
+from toolcrib._artifacts import PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from agent.artifacts import ArtifactHit, SessionArtifact
+    from agent.crib import Crib
+
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[22m"
+_SPARE = (3,)
+"""Column that a narrow terminal can do without: when it was kept."""
+
+
+async def artifacts(crib: Crib, args: argparse.Namespace) -> int:
+    """List the artifacts of a session, or show the one that is named. Raises ToolcribError."""
+    from agent.artifacts import artifacts_of
+
+    if not args.id:
+        raise ToolcribError("say which: toolcrib sessions artifacts ID, or toolcrib sessions artifacts ID artifact:NAME")
+    if len(args.words) > 1:
+        raise ToolcribError(f"one at a time: toolcrib sessions artifacts {args.id} {args.words[0]}")
+    info = await crib.find_session(args.id)
+    if args.words:
+        return await show(crib, args, args.words[0], info.id)
+    found = await artifacts_of(crib.store, info.id)
+    if args.json:
+        print(json.dumps([as_json(one) for one in found], ensure_ascii=False, indent=2))
+    elif found:
+        _table(found)
+        print(
+            f"\n`toolcrib sessions artifacts {info.id[:12]} {found[-1].kept.name}` shows one; -o FILE writes it", file=sys.stderr
+        )
+    else:
+        print("this session keeps no artifacts: results that are too long for a model")
+    return OK
+
+
+async def show(crib: Crib, args: argparse.Namespace, name: str, session_id: str | None = None) -> int:
+    """Show an artifact of a session, None for whichever has it; or write it into the file that is named. Raises ToolcribError."""
+    from agent.artifacts import find_artifact
+    from toolcrib._search import SearchFilter
+
+    if not name.removeprefix(PREFIX).isalnum():
+        raise ToolcribError(
+            f"{name!r} is no name of an artifact: it is {PREFIX} and digits, as `toolcrib sessions artifacts ID` lists them"
+        )
+    kept, data = await find_artifact(crib.store, name, SearchFilter(session_id=session_id))
+    if args.json:
+        raise ToolcribError(
+            f"an artifact is shown as it is; `toolcrib sessions artifacts {kept.session_id[:12]} --json` lists them as JSON"
+        )
+    if args.output is None:
+        _print(data)
+        return OK
+    _write(args.output, data, force=args.force)
+    return OK
+
+
+def as_json(one: SessionArtifact) -> dict[str, object]:
+    """Return what is known of an artifact as JSON."""
+    kept = one.kept
+    return {"name": kept.name, "digest": kept.digest, "size": kept.size, "tool": one.tool, "at": kept.at}
+
+
+# -- what a search found in them ---------------------------------------------------------------------------------------
+
+
+def hit_json(hit: ArtifactHit) -> dict[str, object]:
+    """Return an artifact that was found as JSON: the key ``artifact`` tells it from a message."""
+    return {**asdict(hit.kept), "artifact": hit.kept.name, "line": hit.line, "snippet": hit.snippet, "marks": hit.marks}
+
+
+def hit_lines(hits: Sequence[ArtifactHit], *, bold: bool) -> Iterator[str]:
+    """Yield two lines for each artifact: whose it is, and what was found there."""
+    from agent.cli.escape import one_line, tame
+    from agent.cli.stories import ID_CHARS, ago
+
+    now = time.time()
+    for hit in hits:
+        yield f"{tame(hit.kept.session_id[:ID_CHARS])}  {ago(hit.kept.at, now)}  {one_line(hit.kept.title, 80)}"
+        yield f"  {hit.kept.name}, line {hit.line}: {_marked(hit) if bold else tame(hit.snippet)}"
+
+
+def unread_words(count: int) -> str:
+    """Word how many artifacts a search did not look into."""
+    return f"{count} artifact{' was' if count == 1 else 's were'} not looked into: too old, or too large"
+
+
+def _marked(hit: ArtifactHit) -> str:
+    from agent.cli.escape import tame
+
+    parts, at = [], 0
+    for start, end in hit.marks:
+        parts += [tame(hit.snippet[at:start]), _BOLD, tame(hit.snippet[start:end]), _PLAIN]
+        at = end
+    return "".join([*parts, tame(hit.snippet[at:])])
+
+
+# -- on the screen -----------------------------------------------------------------------------------------------------
+
+
+def _table(found: Sequence[SessionArtifact]) -> None:
+    from agent.cli.escape import one_line
+    from agent.cli.render import table
+    from agent.cli.stories import ago
+
+    now = time.time()
+    rows = [(one.kept.name, f"{one.kept.size:,}", one_line(one.tool, 40) or "-", ago(one.kept.at, now)) for one in found]
+    table([("NAME", "BYTES", "TOOL", "KEPT"), *rows], spare=_SPARE, whole=(0,))
+
+
+def _print(data: bytes) -> None:
+    """Show a content without anything that acts on a terminal, in the pager where it is one."""
+    from agent.artifacts import text_of
+    from agent.cli.escape import tame
+    from agent.cli.screen.aside import paged, pager_of_person
+    from agent.cli.terminal import is_interactive
+
+    text = tame(text_of(data))
+    text = text if text.endswith("\n") or not text else f"{text}\n"
+    pager = pager_of_person() if is_interactive() else None
+    if pager is None:
+        print(text, end="")
+    else:
+        paged(pager, text)
+
+
+def _write(path: Path, data: bytes, *, force: bool) -> None:
+    from agent.exporting import write
+
+    write(path, data, force=force)
+    print(f"{path}: written", file=sys.stderr)

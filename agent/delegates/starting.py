@@ -1,0 +1,131 @@
+"""Sessions of delegates: opened with no more than their parent has, and set to work where there is room for it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from agent.conversation import lineage
+from agent.delegates.budget import Allowance, RunBudget, limits_of
+from agent.delegates.delegate import Delegate
+from agent.delegates.orders import PROMPT, allowed_tools
+from agent.delegates.places import Places
+
+if TYPE_CHECKING:
+    from agent.backends import Location
+    from agent.conversation.limits import RunLimits
+    from agent.conversation.session import Session
+    from agent.delegates.budget import Share
+    from agent.delegates.delegate import DelegateOutcome, Report
+    from agent.delegates.orders import Order
+    from agent.workspace import Workspace
+    from toolcrib._types import Handler
+
+
+class DelegateStarter:
+    """Starts the delegates of ``session``, which is ``depth`` delegates below one of a person. ``handlers`` are those that it was
+    given.
+    """
+
+    def __init__(
+        self, session: Session, here: Workspace, location: Location, depth: int, handlers: Mapping[str, Handler]
+    ) -> None:
+        self.session = session
+        self.here = here
+        self._location = location
+        self._depth = depth
+        self._handlers = handlers
+        self._places = Places(here.config.delegates.at_once)
+        self._budget = RunBudget()
+
+    def tools_for(self, order: Order) -> list[str]:
+        """Return the tools that the order's delegate has. Raises InvalidArguments for one that its parent does not have."""
+        deeper = self._depth + 1 < self.here.config.delegates.max_depth
+        return allowed_tools(order, self.session.names, asks=self.session.scope.asker is not None, delegates=deeper)
+
+    def new(self, session_id: str, order: Order, report: Report = lambda line, share: None) -> tuple[Delegate, Allowance]:
+        """Return a delegate that has not begun, and the seconds that it has."""
+        settings = self.here.config.delegates
+        seconds = settings.seconds if order.seconds is None else min(order.seconds, settings.seconds)
+        allowance = Allowance(seconds)
+        return Delegate(session_id, order, allowance, self.session, report), allowance
+
+    async def run(self, delegate: Delegate, allowance: Allowance) -> DelegateOutcome:
+        """Have it work as soon as there is a place for it. Raises as ``open``, and asyncio.CancelledError."""
+        session = self.session
+        async with self._places.taken(partial(_waiting, delegate, allowance)):
+            with self.share() as share:
+                child = await self.open(delegate, allowance)
+                outcome = await delegate.run(child, self.limits(delegate.order, share))
+                if session.run is not None:
+                    self._budget.used(delegate.id, session.run.turn_id, outcome.usage, outcome.cost)
+                return outcome
+
+    def share(self) -> AbstractContextManager[Share]:
+        """Set a part of what the session's run has left aside. Raises Denied."""
+        session = self.session
+        run = session.run if session.turnstile.is_taken else None
+        return self._budget.share(run, session.limits, self.here.config.delegates.at_once)
+
+    def limits(self, order: Order, share: Share) -> RunLimits:
+        """Return the limits of the delegate's run."""
+        run = self.session.run
+        return limits_of(order, self.here.config.delegates, self.session.limits if run is None else run.limits, share)
+
+    async def open(self, delegate: Delegate, allowance: Allowance) -> Session:
+        """Open the delegate's session: a new one, or the one that an ended process left. Raises as Crib.open."""
+        from agent.delegates.relaying import Relay
+        from agent.delegates.sharing import SharedFiles, SharedUndo, folder_of
+        from agent.models import ModelChoice
+        from tools.approval.policy import Policy
+
+        parent, order = self.session, delegate.order
+        scope, who = parent.scope, order.principal
+        about = order.about()
+        place = {
+            lineage.DEPTH: str(self._depth + 1),
+            lineage.ORDER: order.to_text(),
+        }
+        known = await parent.info()
+        child = await self.here.open(
+            platform=who.platform,
+            user=who.user,
+            roles=who.roles,
+            asker=None if scope.asker is None else Relay(parent, about, allowance, delegate.waiting, background=order.background),
+            suspends=scope.suspends,
+            named=delegate.id,
+            handlers=self._handlers,
+            once=not scope.suspends,
+            mode=parent.mode.now,
+            descent=lineage.Descent(
+                self.tools_for(order),
+                folder_of(self._location, parent.scope.opened, self.here.project_dir),
+                parent.id,
+                place,
+                {} if known is None else known.via,
+            ),
+        )
+        child.mode.follow(parent.mode)
+        child.link.choice = parent.link.choice or ModelChoice()
+        child.link.instructions = PROMPT
+        own, shared = child.scope.policy, scope.policy
+        if isinstance(own, Policy) and isinstance(shared, Policy):
+            told = {"name": str(about["name"]), "task": str(about["task"])}
+            child.scope.policy = replace(own, files=SharedFiles(shared.files, parent.id, own.files), delegate=told)
+        child.scope.undo = None if scope.undo is None else SharedUndo(scope.undo)
+        return child
+
+
+@contextlib.contextmanager
+def _waiting(delegate: Delegate, allowance: Allowance) -> Iterator[None]:
+    """Wait for a place: that is not the delegate's time."""
+    allowance.stop()
+    try:
+        with delegate.waiting("waits for its place"):
+            yield
+    finally:
+        allowance.go_on()
