@@ -11,6 +11,7 @@ from tools.judge.meaning.value import HOLE
 _MOST = 8
 """Links behind links that are followed."""
 
+_NO_FILES = ("/dev/", "/proc/")
 _PATTERN = ("*", "?", "[", "{", HOLE)
 
 
@@ -62,7 +63,7 @@ class Links:
 
     def real(self, path: str) -> Sequence[str]:
         """Return the paths that an absolute path or pattern may lead to besides itself."""
-        if path[:1] != "/" or path.startswith(("/dev/", "/proc/")):
+        if (self._look is None and not self._made and not self._moved) or path[:1] != "/" or path.startswith(_NO_FILES):
             return ()
         found: list[str] = []
         for one in (path, *self.moved(path)):

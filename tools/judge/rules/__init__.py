@@ -61,6 +61,12 @@ ALL = "*"
 ENVIRONMENT = "@environment"
 """Rows filed under this name are held against every command that has variables set for it."""
 
+REDIRECTED = "@redirected"
+"""Rows filed under this name are held against every command with a redirect."""
+
+BY_PATH = "@by-path"
+"""Rows filed under this name are held against every command that is called by a path or an address."""
+
 _VERSION = Regex(r"[-.]?\d[\d.]*$")
 
 
