@@ -64,16 +64,20 @@ def find(files: Files, path: str, hops: int = _MOST_LINKS) -> Value | None:
 def _by_folder(files: Files, path: str, hops: int) -> Value | None:
     if not files:
         return None
-    for folder in _above(path):
+    at = path.rfind("/")
+    while True:
+        folder = path[:at] if at > 0 else "/"
         above = files.get(folder)
-        if above is not None and above.shown in (LINK, DISK):
+        if above is not None and (above.shown == LINK or above.shown == DISK):
             there = above.text + path[len(folder) :]
             if above.shown == DISK:
                 return on_disk(there)
             return (find(files, there, hops - 1) if hops else None) or on_disk(there)
-        if (whole := files.get("/**" if folder == "/" else f"{folder}/**")) is not None:
+        if (whole := files.get(f"{folder}/**" if at > 0 else "/**")) is not None:
             return whole
-    return None
+        if at <= 0:
+            return None
+        at = path.rfind("/", 0, at)
 
 
 def _above(path: str) -> Iterator[str]:
@@ -118,12 +122,17 @@ def anywhere(files: Files, start: str) -> str:
 
 def without(files: Files, path: str) -> dict[str, Value]:
     """Return the journal without ``path`` and what lies below it."""
-    return {key: entry for key, entry in files.items() if key != path and not key.startswith(f"{path.rstrip('/')}/")}
+    below = f"{path.rstrip('/')}/"
+    return {key: entry for key, entry in files.items() if key != path and not key.startswith(below)}
 
 
 def holds(files: Files, folder: str) -> bool:
     """Return whether the line did something to what lies in ``folder``."""
-    return any(key.startswith(f"{folder}/") for key in files)
+    below = f"{folder}/"
+    for key in files:
+        if key.startswith(below):
+            return True
+    return False
 
 
 def placed(files: Files, source: str, target: str, taint: Taint) -> Files:

@@ -5,6 +5,7 @@ States are copied where ways part. What they hold is shared until written to, so
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -73,7 +74,7 @@ _CHANGING = frozenset("rilu")
 """Flags that decide what a variable is after an assignment."""
 _STEADY = frozenset({"IFS", "PATH", "HOME", "PWD"})
 """Variables that stay as they are known when a text is read that nobody knows: else nothing at all would be known."""
-_PARTS = (
+_parts = operator.attrgetter(
     "functions",
     "aliases",
     "positional",
@@ -273,7 +274,7 @@ class State:
             and self.frames == other.frames
             and self.stdin == other.stdin
             and _printed_alike(self.out, other.out)
-            and all(getattr(self, part) == getattr(other, part) for part in _PARTS)
+            and _parts(self) == _parts(other)
         )
 
 

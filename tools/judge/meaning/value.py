@@ -148,7 +148,7 @@ def tainted(value: Value, taint: Taint) -> Value:
     """``value`` with more taint."""
     if value.taint & taint == taint:
         return value
-    return value._replace(taint=value.taint | taint)
+    return type(value)(value.text, value.taint | taint, value.pattern, value.shown)
 
 
 def joined(values: Iterable[Value], between: str = "") -> Value:
