@@ -30,7 +30,7 @@ from tools.judge.paths import (
     spelled,
 )
 from tools.judge.reads import processes
-from tools.judge.rules import ALL, BY_PATH, ENVIRONMENT, REDIRECTED, family, file_rules, filed
+from tools.judge.rules import ALL, BY_PATH, ENVIRONMENT, REDIRECTED, family, file_rules, rows_for
 from tools.judge.rules.lines import across
 from tools.judge.rules.opaque import code_findings, unknown_command
 from tools.judge.table import ActView, Rule
@@ -147,21 +147,14 @@ def _untainted(act: Act, basis: Basis, before: Act | None) -> Iterator[Finding]:
 
 
 def _by_rules(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
-    table, extra = filed(), basis.extra
     dry: bool | None = None
-    words: frozenset[str] | None = None
     for name in (*names, *_kinds(act)):
-        rows = table.get(name, ())
-        if extra and (more := extra.get(name)):
-            rows = (*rows, *more)
+        rows = rows_for(name, view.words)
+        if basis.extra:
+            more = basis.extra.get(name, ())
+            rows = [*rows, *(row for row in more if row.test.needs is None or not row.test.needs.isdisjoint(view.words))]
         for row in rows:
-            test = row.test
-            if test.needs is not None:
-                if words is None:
-                    words = frozenset(view.words)
-                if test.needs.isdisjoint(words):
-                    continue
-            if not test.ask(view):
+            if not row.test.ask(view):
                 continue
             if row.dry:
                 if dry is None:

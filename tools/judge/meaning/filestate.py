@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from toolcrib._regex import Regex
+from tools.judge.folders import normal
 from tools.judge.meaning import journal, mounts
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.state import follows_links, knows_origins
@@ -66,8 +67,8 @@ def absolute(it: Walker, state: State, text: str, *, logical: bool = False) -> l
     if not logical and ".." in text and (behind := behind_links(it, state, text)):
         return behind
     if not state.cwds or text.startswith(("/", "~", HOLE)):
-        return [posixpath.normpath(text) if text else ""]
-    return [posixpath.normpath(f"{cwd}/{text}") for cwd in state.cwds]
+        return [normal(text) if text else ""]
+    return [normal(f"{cwd}/{text}") for cwd in state.cwds]
 
 
 _SAME = Regex(r"/(?:\./)*/*")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from toolcrib._regex import Regex
@@ -221,18 +222,31 @@ _FOREIGN_PATH = Regex(
 
 
 def assigned(view: ActView) -> list[tuple[str, Value]]:
-    """The variables that it sets: for itself (a prefix, ``env``), and with ``export`` and its like. Not to be changed."""
+    """The variables that it sets and that some row is about: for itself (a prefix, ``env``), and with ``export`` and its like. Not
+    to be changed.
+    """
     if view.assigned is not None:
         return view.assigned
-    found = view.assigned = list(view.act.environment.items())
+    found = view.assigned = [(name, given) for name, given in view.act.environment.items() if _concerns(name)]
     if view.name in _SETTERS:
         for given in view.act.argv[1:]:
             match = _ASSIGNS.match(given.text)
-            if match is not None:
+            if match is not None and _concerns(match[1]):
                 found.append((match[1], given._replace(text=match[2], shown="")))
     return found
 
 
+@functools.lru_cache(maxsize=1_024)
+def _concerns(name: str) -> bool:
+    """Return whether a row may be about a variable of this name. A long script exports a few to all that it runs."""
+    return name in _EDITORS or name in _LOADERS or name in _TLS or name in _OTHERS or name.startswith(_BEGINNINGS)
+
+
+_OTHERS = frozenset(
+    "NODE_OPTIONS PYTHONPATH PATH GIT_ALLOW_PROTOCOL PS4 PS1 PS0 XDG_CONFIG_HOME XDG_STATE_HOME HOME HISTFILE HISTSIZE"
+    " HISTFILESIZE BASH_CMDS".split()
+)
+_BEGINNINGS = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "BASH_FUNC_", "TOOLCRIB_")
 _SETTERS = frozenset({"export", "declare", "typeset", "readonly", "local", "env", "set", "setx", "setenv"})
 NAMES = "@environment export declare typeset readonly local env setx"
 """Whatever sets variables."""
