@@ -39,6 +39,7 @@ _SAFE_VARIABLES = (
 
 
 _GLOB = frozenset("*?[{")
+_NO_LINKS = Links()
 
 
 class WorkTree(NamedTuple):
@@ -110,7 +111,7 @@ class Looks:
         """Sessions of multiplexers that the line leaves unsure: see meaning.panes."""
         self.sets_remotes = False
         """True once the line may have changed a repository's settings, such as where a remote lies."""
-        self.links = Links()
+        self.links = _NO_LINKS
         self.moves_in = False
         """True where the line may move something into a folder for temporary files, or make it another's."""
 
