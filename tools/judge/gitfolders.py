@@ -98,8 +98,9 @@ class GitFolders:
         found = tuple(dict.fromkeys(self._of(path, mode, act)))
         if mode in ("write", "folder") and len(self._made) < _MOST_MADE:
             self._made.add(path)
-            self._there.update(path[:at] for at, char in enumerate(path) if char == "/")
-            self._there.add(path)
+            while path not in self._there:
+                self._there.add(path)
+                path = path.rpartition("/")[0]
         return found
 
     def entered(self, act: Act, unpacks: Callable[[], bool]) -> Sequence[str]:

@@ -10,6 +10,7 @@ from tools.judge.budget import Budget
 from tools.judge.meaning import assigning, expand, mounts
 from tools.judge.meaning.act import Act, Code, Fault, RedirectTarget
 from tools.judge.meaning.filestate import program_name, undotted
+from tools.judge.meaning.retold import Readings
 from tools.judge.meaning.shellstate import State, merged
 from tools.judge.meaning.state import ShellNow, Snapshot
 from tools.judge.meaning.value import Value
@@ -68,6 +69,7 @@ class Base(Walker):
         self.context = Context()
         self.span = (0, 0)
         self.keyless: Mapping[str, Value] = {}
+        self.readings: Readings = {}
         self._parsed: dict[str, Script] = {}
         self._constants: dict[int, tuple[Simple, list[Value] | None]] = {}
 

@@ -133,7 +133,8 @@ def _is_folder(it: Walker, state: State, path: str) -> bool:
 def _is_certain_folder(it: Walker, state: State, path: str) -> bool:
     if path[:1] != "/" or HOLE in path or path in state.files:
         return False
-    if any(path == gone or path.startswith(f"{gone}/") for gone in it.found.gone):
+    gone = it.found.gone
+    if gone and (path in gone or any(path.startswith(f"{one}/") for one in gone)):
         return False
     kind = it.snapshot.look(path).kind
     return kind == "dir" or (kind == "missing" and path in it.found.folders)

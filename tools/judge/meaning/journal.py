@@ -49,11 +49,34 @@ def inside(folder: str) -> str:
     return f"{folder.rstrip('/')}/**"
 
 
+class _Noted(dict[str, Value]):
+    """A journal that remembers, in ``free``, folders to which and above which nothing happened: a file in them is what it was."""
+
+    __slots__ = ("free",)
+
+    free: set[str]
+
+
+def written(files: Files, path: str, entry: Value) -> Files:
+    """Return the journal with one entry more."""
+    new = _Noted(files)
+    new[path] = entry
+    of_folder = entry.shown == LINK or entry.shown == DISK or path.endswith("/**")
+    new.free = set() if of_folder or not isinstance(files, _Noted) else files.free
+    return new
+
+
 def find(files: Files, path: str, hops: int = _MOST_LINKS) -> Value | None:
     """Return the entry that a read of ``path`` meets, links followed; None where the line did nothing to it."""
     found = files.get(path)
     if found is None:
-        return _by_folder(files, path, hops)
+        at = path.rfind("/")
+        if at < 0 or not isinstance(files, _Noted):
+            return _by_folder(files, path, hops)
+        folder = path[:at]
+        if folder not in files.free and (found := _by_folder(files, path, hops)) is None:
+            files.free.add(folder)
+        return found
     if found.shown != LINK:
         return found
     if not hops:  # a link that leads round
@@ -90,6 +113,10 @@ def _above(path: str) -> Iterator[str]:
 
 def through(files: Files, path: str) -> str:
     """Return the path that a write to ``path`` reaches by the links that the line made."""
+    if "/" in path and isinstance(files, _Noted) and path[: path.rfind("/")] in files.free:
+        here = files.get(path)
+        if here is None or here.shown != LINK:
+            return path
     for _ in range(_MOST_LINKS):
         for folder in (path, *_above(path)):
             known = files.get(folder)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tools.judge.folders import either_folders
+from tools.judge.meaning import journal
 from tools.judge.meaning.value import (
     EMPTY,
     HOLE,
@@ -75,19 +76,7 @@ _CHANGING = frozenset("rilu")
 _STEADY = frozenset({"IFS", "PATH", "HOME", "PWD"})
 """Variables that stay as they are known when a text is read that nobody knows: else nothing at all would be known."""
 _parts = operator.attrgetter(
-    "functions",
-    "aliases",
-    "positional",
-    "files",
-    "fds",
-    "env",
-    "options",
-    "traps",
-    "hashed",
-    "wild",
-    "unsteady",
-    "disturbed",
-    "roams",
+    *"functions aliases positional files fds env options traps hashed wild unsteady disturbed roams".split()
 )
 
 
@@ -246,7 +235,7 @@ class State:
     # files and output
 
     def write(self, path: str, content: Value) -> None:
-        self.files = {**self.files, path: content}
+        self.files = journal.written(self.files, path, content)
 
     def emit(self, value: Value) -> None:
         if self.capture:
