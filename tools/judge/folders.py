@@ -14,6 +14,12 @@ normal = functools.lru_cache(maxsize=4_096)(posixpath.normpath)
 """posixpath.normpath, which keeps what it found: the same few paths are asked about by command after command."""
 
 
+def above(path: str) -> str:
+    """Return the folder that a normalised path is in, as posixpath.dirname does for any path."""
+    at = path.rfind("/")
+    return path[:at] if at > 0 else path[: at + 1]
+
+
 def under(path: str, folder: str) -> bool:
     """Return whether the absolute ``path`` is ``folder`` or below it; both are compared by name, links unresolved."""
     path, folder = normal(path), normal(folder)

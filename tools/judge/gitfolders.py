@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from toolcrib._regex import Regex
 from tools.judge.findings import Level
+from tools.judge.folders import above
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.state import Seen
 from tools.judge.meaning.value import HOLE
@@ -132,7 +133,7 @@ class GitFolders:
 
     def is_git(self, folder: str) -> bool:
         """Return whether an absolute folder is git's own."""
-        if folder in self._folders or not self._filled.isdisjoint((folder, posixpath.dirname(folder))):
+        if folder in self._folders or (self._filled and not self._filled.isdisjoint((folder, posixpath.dirname(folder)))):
             return True  # of the latter it is not known what was moved there
         return self._is("HEAD", folder) and self._completes(folder, "HEAD")
 
@@ -155,8 +156,8 @@ class GitFolders:
         """Return where a path lay before the line moved or copied it."""
         for _ in range(_MOST_MOVES if self._moved else 0):
             at = path
-            while at not in self._moved and at != (above := posixpath.dirname(at)):
-                at = above
+            while at not in self._moved and at != (around := above(at)):
+                at = around
             source = self._moved.get(at)
             if source is None or source == at:
                 break

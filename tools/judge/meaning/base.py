@@ -70,6 +70,7 @@ class Base(Walker):
         self.span = (0, 0)
         self.keyless: Mapping[str, Value] = {}
         self.readings: Readings = {}
+        self._variables: tuple[Mapping[str, Value], tuple[tuple[str, Value], ...]] = ({}, ())
         self._parsed: dict[str, Script] = {}
         self._constants: dict[int, tuple[Simple, list[Value] | None]] = {}
 
@@ -188,7 +189,9 @@ class Base(Walker):
         key: tuple[object, ...]
         key = (name, words, files, cwds, state.stdin, context.fed, context.wrappers, context.place, codes, context.taint)
         if variables or context.background or context.language != "shell":
-            key = (*key, tuple(variables.items()), context.background, context.language)
+            if variables is not self._variables[0]:
+                self._variables = (variables, tuple(variables.items()))
+            key = (*key, self._variables[1], context.background, context.language)
         noted = self.found.acts.get(key)
         if noted is None:
             start, end = context.span if context.span is not None else self.span
