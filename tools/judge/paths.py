@@ -219,8 +219,6 @@ _PLACES = ("/home/", "/tmp/", "/Users/")  # noqa: S108 - compared, not used
 """Folders in which a path needs one of the other marks."""
 
 
-
-
 def judge_read(path: str, text: str, protected: Sequence[str] = ()) -> list[Finding]:
     """Judge a read of ``path``: toolcrib's keys and state stay closed, its documents and plugins' sources don't.
 

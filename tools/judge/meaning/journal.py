@@ -156,10 +156,7 @@ def without(files: Files, path: str) -> dict[str, Value]:
 def holds(files: Files, folder: str) -> bool:
     """Return whether the line did something to what lies in ``folder``."""
     below = f"{folder}/"
-    for key in files:
-        if key.startswith(below):
-            return True
-    return False
+    return any(key.startswith(below) for key in files)
 
 
 def placed(files: Files, source: str, target: str, taint: Taint) -> Files:

@@ -77,10 +77,7 @@ def lists_files(name: str, argv: Values) -> bool:
     """Return whether a program may print names of files that no word of it says."""
     if name in LISTERS:
         return name not in _LIST_IF or any(_LIST_IF[name].fullmatch(value.text) for value in argv[1:])
-    for value in argv[1:]:
-        if value.pattern:
-            return True
-    return False
+    return any(value.pattern for value in argv[1:])
 
 
 def _of_program(it: Walker, state: State, name: str, argv: Values) -> Value:

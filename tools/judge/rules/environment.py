@@ -215,6 +215,7 @@ _TLS = {
     "KUBECTL_INSECURE_SKIP_TLS_VERIFY": Regex(r"true"),
 }
 _NO_HISTORY = Regex(r"|0|/dev/null")
+_NODE_LOADS = Regex(r"(?:^|\s)(?:-r|--require|--import|--loader|--experimental-loader|--inspect=0\.0\.0\.0)\b")
 _ASSIGNS = Regex(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL)
 _FOREIGN_PATH = Regex(
     r"(?:/tmp|/var/tmp|/dev/shm)(?:/|:|$)|\.{1,2}(?:/(?!node_modules/\.bin|bin(?::|$)|\.?venv/bin|vendor/bin|scripts)|:|$)|:|$"
@@ -222,9 +223,7 @@ _FOREIGN_PATH = Regex(
 
 
 def assigned(view: ActView) -> list[tuple[str, Value]]:
-    """The variables that it sets and that some row is about: for itself (a prefix, ``env``), and with ``export`` and its like. Not
-    to be changed.
-    """
+    """The variables that it sets and that a row is about: for itself (a prefix, ``env``), and by ``export`` and its like."""
     if view.assigned is not None:
         return view.assigned
     found = view.assigned = [(name, given) for name, given in view.act.environment.items() if _concerns(name)]
@@ -263,10 +262,7 @@ def loads(name: str, given: Value) -> bool:
         harmless = _HARMLESS.get(name)
         return bool(text) and (harmless is None or harmless.fullmatch(text) is None)
     if name == "NODE_OPTIONS":
-        return (
-            re.search(r"(?:^|\s)(?:-r|--require|--import|--loader|--experimental-loader|--inspect=0\.0\.0\.0)\b", text)
-            is not None
-        )
+        return _NODE_LOADS.search(text) is not None
     if name == "PYTHONPATH":
         return re.match(r"(?:/tmp|/var/tmp|/dev/shm)(?:/|:|$)", text) is not None
     if name == "PATH":
@@ -304,10 +300,7 @@ def _elsewhere(view: ActView) -> bool:
 
 
 def _history(view: ActView) -> bool:
-    return any(
-        name in ("HISTFILE", "HISTSIZE", "HISTFILESIZE") and _NO_HISTORY.fullmatch(given.text) is not None
-        for name, given in assigned(view)
-    )
+    return any(name[:4] == "HIST" and _NO_HISTORY.fullmatch(given.text) is not None for name, given in assigned(view))
 
 
 RULES = (

@@ -10,7 +10,7 @@ from tools.judge.budget import Budget
 from tools.judge.shell.assignments import DECLARES
 from tools.judge.shell.compound import Parser
 from tools.judge.shell.errors import ShellSyntaxError, ShellTooComplex
-from tools.judge.shell.tree import Assignment, Plain, Script, ScriptItem, Simple, Word
+from tools.judge.shell.tree import Plain, Script, ScriptItem, Simple, Word
 
 __all__ = ["ShellSyntaxError", "ShellTooComplex", "parse"]
 
@@ -49,11 +49,11 @@ def parse(text: str, budget: Budget = _DEFAULT) -> Script:
 
 def _plain(text: str) -> Script | None:
     """Return the tree of a text of plain words; None where the first one makes more of it than a simple command."""
-    words: list[Word | Assignment] = []
+    words: list[Word] = []
     for match in _WORD.finditer(text):
         start, end = match.span()
         word = match.group()
         if not words and (word in DECLARES or word in Parser.compounds or word in Parser.no_compound):
             return None
         words.append(Word([Plain(word)], start, end))
-    return Script([ScriptItem(Simple([], words, [], words[0].start, words[-1].end))], [0])
+    return Script([ScriptItem(Simple([], [*words], [], words[0].start, words[-1].end))], [0])
