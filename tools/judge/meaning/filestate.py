@@ -140,6 +140,11 @@ def content(it: Walker, state: State, path: Value) -> Value | None:
     return found
 
 
+def at(it: Walker, state: State, path: str) -> Value | None:
+    """Return what ``content`` does for a path that is absolute and normalised."""
+    return content(it, state, Value(path)) if path.startswith("/dev/") else _one(it, state, path)
+
+
 def comes_later(it: Walker, state: State, name: str) -> bool:
     """Return whether commands after this line may write the file first: it is read by a trap, or by a job that waits."""
     context = it.context

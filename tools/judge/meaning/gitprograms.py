@@ -80,7 +80,7 @@ def _hooks(it: Walker, state: State, folder: str, sub: str, own: Sequence[str]) 
     if not any(file.startswith(below) for file in own):
         return
     for name in _HOOKS[sub].split():
-        text = filestate.content(it, state, Value(f"{folder}/.git/hooks/{name}"))
+        text = filestate.at(it, state, f"{folder}/.git/hooks/{name}")
         if text is None:
             continue
         inside = tuple(file[len(folder) :] for file in own if file.startswith(below))

@@ -50,11 +50,15 @@ def inside(folder: str) -> str:
 
 
 class _Noted(dict[str, Value]):
-    """A journal that remembers, in ``free``, folders to which and above which nothing happened: a file in them is what it was."""
+    """A journal that remembers, in ``free``, folders to which and above which nothing happened: a file in them is what it was.
 
-    __slots__ = ("free",)
+    ``names`` are its keys as one text, each behind a NUL, once somebody has asked for what lies below a folder.
+    """
+
+    __slots__ = ("free", "names")
 
     free: set[str]
+    names: str
 
 
 def written(files: Files, path: str, entry: Value) -> Files:
@@ -62,6 +66,7 @@ def written(files: Files, path: str, entry: Value) -> Files:
     new = _Noted(files)
     new[path] = entry
     of_folder = entry.shown == LINK or entry.shown == DISK or path.endswith("/**")
+    new.names = ""
     new.free = set() if of_folder or not isinstance(files, _Noted) else files.free
     return new
 
@@ -155,8 +160,11 @@ def without(files: Files, path: str) -> dict[str, Value]:
 
 def holds(files: Files, folder: str) -> bool:
     """Return whether the line did something to what lies in ``folder``."""
-    below = f"{folder}/"
-    return any(key.startswith(below) for key in files)
+    if not isinstance(files, _Noted):
+        below = f"{folder}/"
+        return any(key.startswith(below) for key in files)
+    files.names = files.names or "\0" + "\0".join(files)
+    return f"\0{folder}/" in files.names
 
 
 def placed(files: Files, source: str, target: str, taint: Taint) -> Files:
