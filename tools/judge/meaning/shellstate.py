@@ -257,9 +257,9 @@ class State:
     def same(self, other: State) -> bool:
         """Return whether both states go on alike, apart from their folders and status."""
         return (
-            (self.vars is other.vars or self.vars == other.vars)
-            and self.flow == other.flow
+            self.flow == other.flow
             and self.levels == other.levels
+            and (self.vars is other.vars or self.vars == other.vars)
             and self.frames == other.frames
             and self.stdin == other.stdin
             and _printed_alike(self.out, other.out)
@@ -321,10 +321,11 @@ def _blur(state: State, other: State) -> None:
     state.files = either_of_each(state.files, other.files)
     state.fds = either_of_each(state.fds, other.fds)
     state.env = either_of_each(state.env, other.env)
-    state.hashed = either_of_each(
-        {**{name: Value(name) for name in other.hashed}, **state.hashed},
-        {**{name: Value(name) for name in state.hashed}, **other.hashed},
-    )
+    if state.hashed or other.hashed:
+        state.hashed = either_of_each(
+            {**{name: Value(name) for name in other.hashed}, **state.hashed},
+            {**{name: Value(name) for name in state.hashed}, **other.hashed},
+        )
     state.options |= other.options
     if state.functions != other.functions:
         left, right = state.functions, other.functions
