@@ -34,23 +34,30 @@ class Principal:
         """``platform:user``, "" for the local person: what grants and memory are kept under."""
         return "" if self.is_local else f"{self.platform}:{self.user}"
 
+    @property
+    def person(self) -> str:
+        """The user whose rights count: who speaks."""
+        return self.speaker or self.user
+
     def to_json(self) -> dict[str, Json]:
         """Return the principal as JSON, for a store."""
-        return {"platform": self.platform, "user": self.user, "roles": list(self.roles)}
+        plain: dict[str, Json] = {"platform": self.platform, "user": self.user, "roles": list(self.roles)}
+        return {**plain, "speaker": self.speaker} if self.speaker else plain
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> Principal:
         """Read what ``to_json`` wrote; {} is the local person. Raises TypeError for anything else than text and a list of it."""
         platform, user, roles = data.get("platform", "cli"), data.get("user", ""), data.get("roles", ())
-        if not all(isinstance(one, str) for one in (platform, user, *roles)):
-            raise TypeError(f"a principal is {{platform, user, roles}} of text, not {data!r}")
-        return cls(platform, user, tuple(roles))
+        speaker = data.get("speaker", "")
+        if not all(isinstance(one, str) for one in (platform, user, speaker, *roles)):
+            raise TypeError(f"a principal is {{platform, user, roles, speaker}} of text, not {data!r}")
+        return cls(platform, user, tuple(roles), speaker)
 
 
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
     """Whose call this is. ``task_id`` groups calls that share a working folder, and is the session's id where it is "";
-    ``platform`` is where the chat happens: cli, api ...
+    ``platform`` is where the chat happens: cli, api ... For the others see Principal.
     """
 
     session_id: str
@@ -59,8 +66,9 @@ class RunIdentity:
     user: str = ""
     platform: str = "api"
     roles: tuple[str, ...] = ()
+    speaker: str = ""
 
     @property
     def principal(self) -> Principal:
         """The principal that the run acts for."""
-        return Principal(self.platform, self.user, self.roles)
+        return Principal(self.platform, self.user, self.roles, self.speaker)

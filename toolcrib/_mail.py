@@ -107,8 +107,8 @@ class MailStore(Protocol):
         ...
 
     async def unposted(self, platform: str, since: float) -> Sequence[str]:
-        """Return the ids of runs of this platform's sessions that ended at ``since`` (Unix seconds) or later and have no post
-        whose key is ``run:ID`` or begins with ``run:ID:``, in the order of their ends.
+        """Return the ids of runs that ended at ``since`` (Unix seconds) or later, in sessions that a chat of this platform has or
+        had, and have no post whose key is ``run:ID`` or begins with ``run:ID:``; in the order of their ends.
         """
         ...
 
@@ -117,11 +117,13 @@ class MailStore(Protocol):
         ...
 
     async def chat_of(self, session_id: str) -> ChatRecord | None:
-        """Return the chat that has this session now, or had it before."""
+        """Return the chat that has this session, or had it before."""
         ...
 
     async def enter(self, record: ChatRecord) -> None:
-        """Keep a chat, or replace what was known of it. ``created_at`` stays that of the first time."""
+        """Keep a chat, or replace what was known of it. ``created_at`` stays that of the first time; sessions that it had stay
+        known as its own.
+        """
         ...
 
     async def chats(self, platform: str = "", *, limit: int = 1_000, offset: int = 0) -> Sequence[ChatRecord]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agent.store._memory_artifacts import MemoryArtifacts
 from agent.store._memory_changes import MemoryChanges
 from agent.store._memory_ledger import MemoryAudit, MemoryLedger, MemoryTickets
+from agent.store._memory_mail import MemoryMail
 from agent.store._memory_room import MemoryLeases, MemoryMember, Room
 from agent.store._memory_sessions import MemoryInbox, MemoryOrigins, MemoryRuns, MemorySessions
 from agent.store._memory_usage import MemoryUsage
@@ -106,6 +107,7 @@ class MemoryStore:
         self._origins = MemoryOrigins(room)
         self._states = GuardedStates(MemoryStates(), room)
         self._artifacts = MemoryArtifacts(room)
+        self._mail = MemoryMail(self._runs, room)
         self._signals = MemorySignals()
 
     @property
@@ -165,6 +167,10 @@ class MemoryStore:
     @property
     def artifacts(self) -> MemoryArtifacts:
         return self._artifacts
+
+    @property
+    def mail(self) -> MemoryMail:
+        return self._mail
 
     @property
     def signals(self) -> MemorySignals:
