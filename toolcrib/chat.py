@@ -32,7 +32,8 @@
         def register_platform(self, add):
             add("bells", Bells)
 
-The platform says what arrives and shows what it is told. Who may speak, what is answered, approvals, order, retries and limits are
+The platform says what arrives and shows what it is told. Who may speak, what is answered, approvals, order, retries and limits
+are
 the gateway's. ``toolcrib.testing`` has a suite that every platform must pass.
 """
 
@@ -83,7 +84,8 @@ class Chat:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file that came with a message. ``ref`` is what the platform's ``fetch`` needs to get it, also after a restart; ``size`` is
+    """A file that came with a message. ``ref`` is what the platform's ``fetch`` needs to get it, also after a restart; ``size``
+    is
     in bytes as the platform says, None where it does not.
     """
 
@@ -134,7 +136,8 @@ class Press:
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """A choice below a message. ``choice`` comes back in the Press, at most 64 bytes; ``emoji`` is the reaction that means it where
+    """A choice below a message. ``choice`` comes back in the Press, at most 64 bytes; ``emoji`` is the reaction that means it
+    where
     there are no buttons.
     """
 
@@ -154,10 +157,12 @@ class OutFile:
 
 @dataclass(frozen=True, slots=True)
 class Outbound:
-    """Something to show. ``text`` is Markdown, at most ``Traits.max_chars`` long; the platform turns it into its own form, and pings
+    """Something to show. ``text`` is Markdown, at most ``Traits.max_chars`` long; the platform turns it into its own form, and
+    pings
     nobody by it.
 
-    ``key`` is the same each time that the same thing is sent: a platform that can sends it once. ``edits`` is the id of the message
+    ``key`` is the same each time that the same thing is sent: a platform that can sends it once. ``edits`` is the id of the
+    message
     of ours that it replaces, "" for a new one. ``buttons`` () on an edit removes those that were there.
     """
 
@@ -176,7 +181,8 @@ class Outbound:
 class Traits:
     """Abilities and limits of a platform; the gateway keeps to them.
 
-    ``edit_seconds`` is the least time between two edits in one chat, None where nothing can be edited; ``max_edits`` bounds those of
+    ``edit_seconds`` is the least time between two edits in one chat, None where nothing can be edited; ``max_edits`` bounds
+    those of
     one message. ``reactions``: our buttons are shown as reactions, which people give too. ``idempotent``: the same key is shown
     once, however often it is sent. ``max_file_bytes`` is 0 where files can't be sent. ``per_second`` bounds messages and edits of
     the whole account.
@@ -193,7 +199,8 @@ class Traits:
 
 
 class NotSent(ToolcribError):
-    """A message that the platform did not show. It is tried again after ``retry_after`` seconds (None: soon, and later each time).
+    """A message that the platform did not show. It is tried again after ``retry_after`` seconds (None: soon, and later each
+    time).
 
     ``for_good``: it never will (the chat is gone, the account was removed). ``perhaps_sent``: it may have been shown, as the
     connection ended before the platform said so; any other exception counts so too.
@@ -212,7 +219,8 @@ class Host(Protocol):
     """Access of a platform to the gateway. Its methods may be called at once, for any number of chats."""
 
     async def receive(self, message: Inbound) -> Literal["kept", "known", "refused"]:
-        """Take a message. Returns once it is kept for good, not when it is answered: then tell the platform's server that it came.
+        """Take a message. Returns once it is kept for good, not when it is answered: then tell the platform's server that it
+        came.
 
         ``known``: it came before. ``refused``: nobody here listens to this user; nothing is kept. Raises StoreFailed: it was not
         taken, and must be offered again.
