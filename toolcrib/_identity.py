@@ -18,11 +18,15 @@ class Principal:
 
     The local person, who owns this machine's configuration, has no name and comes by a local platform: the terminal, a program,
     a schedule, an editor. Somebody without a name on any other platform is nobody in particular, and never the local person.
+
+    A room in which several people speak is a principal of its own: ``user`` is the room then, whose memory, sessions and grants
+    these are, and ``speaker`` who says something in it, whose rights count. ``speaker`` is "" elsewhere.
     """
 
     platform: str = "cli"
     user: str = ""
     roles: tuple[str, ...] = ()
+    speaker: str = ""
 
     @property
     def is_local(self) -> bool:

@@ -15,8 +15,8 @@ PostState: TypeAlias = Literal["waiting", "sending", "shown", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A message that arrived. ``chat`` is ``Chat.key``; ``key`` is the platform's id of it. ``body`` is an Inbound as JSON. ``at``
-    is in Unix seconds, ``id`` the store's: it grows.
+    """A message that arrived. ``chat`` is ``Chat.key``; ``key`` is the platform's id of it. ``body`` is an Inbound as JSON.
+    ``at`` is in Unix seconds, ``id`` the store's: it grows.
     """
 
     platform: str

@@ -39,7 +39,7 @@ async def settled(store: Store) -> tuple[list[str], float]:
 
 
 async def take_over(store: Store, session_id: str, platform: str, host: str) -> bool:
-    """Return True if a session of the platform is hosted by ``host``: since before, or as its host has ended. Raises StoreFailed."""
+    """Return True if a session of the platform is hosted here: since before, or as its host has ended. Raises StoreFailed."""
     info = await store.sessions.get(session_id)
     if info is None or info.platform != platform or not info.host:
         return False
