@@ -193,6 +193,11 @@ class SessionManager:
         """Return the session of an id, opened. Raises as Crib.open."""
         return await self._opened(session_id)
 
+    def run_id(self, session_id: str) -> str:
+        """Return the id of the run that went last in an open session; "" where there was none."""
+        session = self._open.get(session_id)
+        return session.run.id if session is not None and session.run is not None else ""
+
     def at_work(self, session_id: str) -> bool:
         """Return whether a run of the session is under way here."""
         return session_id in self._driving
@@ -213,7 +218,6 @@ class SessionManager:
                 await made.close()
             else:
                 session.watch = lambda event: self._tell(self._watch, session_id, event)
-                session.link.choice, session.link.instructions = self._choice, self._instructions
                 self._prepare(session)
                 if self._host is not None:  # from here on the next host knows that this one had it
                     await self._store.sessions.update(session_id, host=self._host.name)
@@ -222,9 +226,10 @@ class SessionManager:
         return session
 
     async def _open_plain(self, session_id: str) -> Session:
-        return await self._crib.open(
-            platform=self._platform, named=session_id, suspends=True, choice=self._choice, **self._opening
-        )
+        given: dict[str, Any] = {"choice": self._choice, **self._opening}
+        session = await self._crib.open(platform=self._platform, named=session_id, suspends=True, **given)
+        session.link.choice, session.link.instructions = self._choice, self._instructions
+        return session
 
     def _touch(self, session_id: str) -> None:
         self._open.move_to_end(session_id)
