@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import math
 import time
 from collections.abc import Callable
@@ -48,3 +50,9 @@ async def take_over(store: Store, session_id: str, platform: str, host: str) -> 
             return False
         await store.sessions.update(session_id, host=host)
     return True
+
+
+def knock(loop: asyncio.AbstractEventLoop, heard: Callable[[str], None], topic: str) -> None:
+    """Tell ``heard`` of a signal's topic, in its loop, from any thread; nothing where that has closed."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(heard, topic)

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.answers import record_answer, topic_of
-from agent.conversation.hosting import remind, settled, take_over
+from agent.conversation.hosting import knock, remind, settled, take_over
 from agent.conversation.waiting import has_work, parked_runs
 from agent.events import Event
 from agent.store._owner import new_owner
@@ -107,7 +107,7 @@ class SessionManager:
         loop = asyncio.get_running_loop()
         owner = new_owner()
         self._host = await self._store.leases.take(f"host:{owner}", owner, _HOST_SECONDS)
-        self._stop_listening = self._store.signals.listen(lambda topic: _knock(loop, self._heard, topic))
+        self._stop_listening = self._store.signals.listen(lambda topic: knock(loop, self._heard, topic))
         self._spawn(self._renew())
         self._spawn(self._look_again())
 
@@ -162,7 +162,7 @@ class SessionManager:
         """Do as ``say`` does, in the session of an id; return False for a message that came before."""
         if self._closing:
             raise ToolcribError("this process is about to end, and takes no more messages: say it again to the next")
-        session = await self._opened(session_id)
+        session = await self.opened(session_id)
         item = await session.say(text, images, mode=mode, key=message_key, principal=principal or Principal(self._platform))
         if item is not None:
             await self._woken(session_id)
@@ -187,16 +187,17 @@ class SessionManager:
 
     async def session(self, key: str) -> Session:
         """Return the session of this key, opened. Raises as Crib.open."""
-        return await self._opened(session_id_of(self._platform, key))
-
-    async def opened(self, session_id: str) -> Session:
-        """Return the session of an id, opened. Raises as Crib.open."""
-        return await self._opened(session_id)
+        return await self.opened(session_id_of(self._platform, key))
 
     def run_id(self, session_id: str) -> str:
         """Return the id of the run that went last in an open session; "" where there was none."""
-        session = self._open.get(session_id)
-        return session.run.id if session is not None and session.run is not None else ""
+        run = None if (session := self._open.get(session_id)) is None else session.run
+        return "" if run is None else run.id
+
+    async def rest(self, seconds: float) -> None:
+        """Return once nothing is under way, or that time is over."""
+        if self._driving:
+            await asyncio.wait(list(self._driving.values()), timeout=seconds)
 
     def at_work(self, session_id: str) -> bool:
         """Return whether a run of the session is under way here."""
@@ -209,7 +210,8 @@ class SessionManager:
 
     # -- driving -------------------------------------------------------------------------------------------------
 
-    async def _opened(self, session_id: str) -> Session:
+    async def opened(self, session_id: str) -> Session:
+        """Return the session of an id, opened. Raises as Crib.open."""
         session = self._open.get(session_id)
         if session is None:
             made = await self._opens(session_id)
@@ -270,7 +272,7 @@ class SessionManager:
 
     async def _advance(self, session_id: str) -> bool:
         """Go on as far as there is something to do. Whether a run is parked then."""
-        session = await self._opened(session_id)
+        session = await self.opened(session_id)
         last: RunResult | Exception | None = None
 
         def done(outcome: RunResult | Exception) -> None:
@@ -395,10 +397,3 @@ class SessionManager:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _knock(loop: asyncio.AbstractEventLoop, heard: Callable[[str], None], topic: str) -> None:
-    try:
-        loop.call_soon_threadsafe(heard, topic)
-    except RuntimeError:  # the loop has closed
-        return

@@ -116,8 +116,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     _give_prompt(here, session, location)
     session.on_state = lambda state: todos.write(state.get(TODOS.name) or [])
     session.before = here.start_plugins
-    fixed = descent is not None or wanted.without
-    session.outfit = here.outfit(session, wanted.enabled, wanted.disabled, within=names if fixed else None)
+    session.outfit = here.outfit(session, wanted.enabled, wanted.disabled, within=names if descent or wanted.without else None)
     if old is None:
         await _create(here, wanted, session, location, place)
         return session

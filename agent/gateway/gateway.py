@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent.config import PlatformConfig
 from agent.conversation.answers import topic_of
+from agent.conversation.hosting import knock
 from agent.conversation.manager import SessionManager
 from agent.conversation.state import RunState
 from agent.gateway.admission import Admission
@@ -46,13 +48,18 @@ _LEASE_SECONDS = 30.0
 _LOOKS_EVERY = 10.0
 _ALIVE = "alive"
 """Name of when the gateway was last seen to work, in the store."""
+STATUS = "status"
+"""Name of what a platform's line does, in the store."""
+STOP, DRAIN = "gateway:stop", "gateway:drain"
+"""Topics of signals: end now, or once what is under way has ended."""
+_DRAIN_SECONDS = 300.0
 _OVERLAP = 120.0
 """Seconds before that within which runs may have ended whose answers were not kept to be shown."""
 _SWEEP_AFTER = 14 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class LineStatus:
+class ChatLineStatus:
     """State of one platform. ``problem`` is why it does not run, "" where it does."""
 
     name: str
@@ -78,7 +85,7 @@ class LineStatus:
         }
 
 
-class Line:
+class ChatLine:
     """One platform: its door, mailbox, rooms, sessions and outbox. Started and stopped once, in one event loop."""
 
     def __init__(
@@ -166,10 +173,17 @@ class Line:
         await self.questions.start(self.rooms.chat_of)
         await self.mailbox.start()
         loop = asyncio.get_running_loop()
-        forget = self._store.signals.listen(lambda topic: _knock(loop, self._heard, topic))
+        forget = self._store.signals.listen(lambda topic: knock(loop, self._heard, topic))
         self._started.append(forget)
         self._tasks.append(loop.create_task(self._look()))
         await platform.start()
+        await self._note_status()
+
+    async def drain(self) -> None:
+        """Receive nothing more, and return once what is under way has ended, after five minutes at most."""
+        if self._platform is not None and self._started:
+            await guarded(f"stop of the platform {self.name!r}", self._platform.stop, STOP_SECONDS)
+            await self.manager.rest(_DRAIN_SECONDS)
 
     async def stop(self) -> None:
         """Receive nothing more, let what is being shown be shown, and close. May be called twice."""
@@ -194,11 +208,11 @@ class Line:
             with contextlib.suppress(StoreFailed):  # it lapses by itself
                 await self._store.leases.release(self._lease)
 
-    def status(self) -> LineStatus:
+    def status(self) -> ChatLineStatus:
         """Return what the platform does now."""
         if self._platform is None or not self._started:
-            return LineStatus(self.name, self.account, self.problem or "not started", 0, 0, 0, 0, {})
-        return LineStatus(
+            return ChatLineStatus(self.name, self.account, self.problem or "not started", 0, 0, 0, 0, {})
+        return ChatLineStatus(
             self.name,
             self.account,
             self.problem,
@@ -240,6 +254,7 @@ class Line:
                         await self._platform.stop()
                     return
                 await self._note_alive()
+                await self._note_status()
                 await self.questions.expired()
                 if time.time() - swept > 86_400:
                     swept = time.time()
@@ -252,6 +267,12 @@ class Line:
     async def _note_alive(self) -> None:
         with contextlib.suppress(StoreFailed):
             await self._store.state.write([StateWrite("profile", self._owner, _ALIVE, time.time())])
+
+    async def _note_status(self) -> None:
+        """Keep for other processes what this one does."""
+        kept = {**self.status().to_json(), "pid": os.getpid(), "at": time.time()}
+        with contextlib.suppress(StoreFailed):
+            await self._store.state.write([StateWrite("profile", self._owner, STATUS, kept)])
 
     @property
     def _owner(self) -> str:
@@ -286,8 +307,10 @@ class Gateway:
     ) -> None:
         wanted = list(crib.platforms) if names is None else list(names)
         self._crib = crib
-        self.lines = [Line(crib, name, crib.platforms[name], choice, self._told, prepare) for name in wanted]
+        self.lines = [ChatLine(crib, name, crib.platforms[name], choice, self._told, prepare) for name in wanted]
         self._since = time.time()
+        self._ending = asyncio.Event()
+        self._drains = False
 
     async def __aenter__(self) -> Gateway:
         await self._crib.start()
@@ -297,8 +320,28 @@ class Gateway:
     async def __aexit__(self, *_: object) -> None:
         await asyncio.gather(*(line.stop() for line in self.lines))
 
+    def end(self, *, drains: bool = False) -> None:
+        """Have ``serve`` return; with ``drains`` once what is under way has ended."""
+        self._drains = self._drains or drains
+        self._ending.set()
+
+    async def serve(self) -> None:
+        """Return when ``end`` was called, or another process asked for the end."""
+        loop = asyncio.get_running_loop()
+        forget = self._crib.store.signals.listen(lambda topic: knock(loop, self._heard, topic))
+        try:
+            await self._ending.wait()
+            if self._drains:
+                await asyncio.gather(*(line.drain() for line in self.lines))
+        finally:
+            forget()
+
+    def _heard(self, topic: str) -> None:
+        if topic in (STOP, DRAIN):
+            self.end(drains=topic == DRAIN)
+
     @property
-    def running(self) -> list[Line]:
+    def running(self) -> list[ChatLine]:
         """The platforms that run."""
         return [line for line in self.lines if not line.problem]
 
@@ -311,8 +354,3 @@ class Gateway:
             )
             lines.append(f"{one.name}: {state}")
         return "\n".join(lines)
-
-
-def _knock(loop: asyncio.AbstractEventLoop, heard: Callable[[str], None], topic: str) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop has closed
-        loop.call_soon_threadsafe(heard, topic)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from toolcrib import Image, ToolcribError
 from toolcrib._image import IMAGE_BYTES, MEDIA_TYPES
+from toolcrib._regex import Regex
 from toolcrib.chat import Attachment, Inbound, Platform
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ FILE_BYTES = 20 * 1024 * 1024
 _MOST = 10
 """Files of one message that are taken."""
 _FOLDER = "received"
-_BAD = re.compile(r"[^A-Za-z0-9._-]+")
+_BAD = Regex(r"[^A-Za-z0-9._-]+")
 
 
 class Media:

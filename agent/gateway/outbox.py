@@ -51,7 +51,7 @@ class _Lane:
         self.edited_at = 0.0
 
 
-class Pace:
+class SendRate:
     """Keeps to ``per_second`` messages, with a second's worth at once."""
 
     def __init__(self, per_second: float) -> None:
@@ -74,7 +74,7 @@ class Outbox:
         self._mail = store.mail
         self._sent = sent
         self._lanes: dict[str, _Lane] = {}
-        self._pace: Pace | None = None
+        self._pace: SendRate | None = None
         self._closing = False
         self.failed = 0
         """Posts that were given up since the start."""
@@ -86,7 +86,7 @@ class Outbox:
 
     async def start(self) -> None:
         """Go on with what an ended process left. Raises StoreFailed."""
-        self._pace = Pace(self._platform.traits.per_second)
+        self._pace = SendRate(self._platform.traits.per_second)
         for post in await self._mail.pending(self._platform.name):
             self._queue(post.chat, post.key)
 

@@ -38,7 +38,7 @@ PROMPT_OF_GROUPS = " Several people write here; each message begins with its wri
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class ChatRoom:
     """A chat with the session that it has now."""
 
     chat: Chat
@@ -58,7 +58,7 @@ class Rooms:
         self._chats: dict[str, Chat] = {}
         """Chats by the sessions that were met here."""
 
-    async def enter(self, chat: Chat, who: Admitted) -> Room:
+    async def enter(self, chat: Chat, who: Admitted) -> ChatRoom:
         """Return the chat's room for somebody who may speak; made where there is none, or where it rested too long."""
         record, now = await self._mail.chat(self._platform, chat.key), time.time()
         if record is None:
@@ -70,9 +70,9 @@ class Rooms:
         body = self._body(chat, who, int(record.body["generation"]))
         if body != record.body or now - record.used_at > 60:
             await self._mail.enter(replace(record, body=body, used_at=now))
-        return Room(chat, record.session_id)
+        return ChatRoom(chat, record.session_id)
 
-    async def renew(self, chat: Chat, who: Admitted) -> Room:
+    async def renew(self, chat: Chat, who: Admitted) -> ChatRoom:
         """Begin a new session in a chat."""
         record = await self._mail.chat(self._platform, chat.key)
         return await self._begin(chat, who, 1 if record is None else int(record.body["generation"]) + 1)
@@ -136,12 +136,12 @@ class Rooms:
         owners = not record.body["chat"]["is_group"] and OWNER in record.body["roles"]
         return owners or kind in _SAFE or self._config.allow_local
 
-    async def _begin(self, chat: Chat, who: Admitted, generation: int) -> Room:
+    async def _begin(self, chat: Chat, who: Admitted, generation: int) -> ChatRoom:
         session_id = session_id_of(self._platform, f"{chat.key}\0{generation}")
         record = ChatRecord(self._platform, chat.key, session_id, self._body(chat, who, generation), used_at=time.time())
         await self._mail.enter(record)
         self._chats[session_id] = chat
-        return Room(chat, session_id, is_new=True)
+        return ChatRoom(chat, session_id, is_new=True)
 
     def _body(self, chat: Chat, who: Admitted, generation: int) -> dict[str, Json]:
         theirs = {"user": "", "roles": []} if chat.is_group else {"user": who.user, "roles": list(who.roles)}

@@ -12,7 +12,7 @@ import pytest
 from agent.config import Config, load_config
 from agent.conversation.session import Session
 from agent.crib import Crib
-from agent.gateway.gateway import Gateway, Line
+from agent.gateway.gateway import ChatLine, Gateway
 from agent.run import assemble
 from agent.store.memory import MemoryStore
 from toolcrib import ProviderTurn, ToolCall
@@ -96,7 +96,7 @@ class House:
         await self.platform.until(holds)
 
 
-def line_of(gateway: Gateway) -> Line:
+def line_of(gateway: Gateway) -> ChatLine:
     assert gateway.lines[0].problem == ""
     return gateway.lines[0]
 
