@@ -7,13 +7,14 @@ import asyncio
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent.cli.app import FAILED, OK, open_crib
 from toolcrib import ToolcribError
 
 if TYPE_CHECKING:
     from agent.crib import Crib
+    from agent.models import ModelChoice
 
 HELP = "Let people chat with it on other platforms: run, look at, pair and stop the gateway."
 _EPILOG = """\
@@ -63,31 +64,33 @@ def run(args: argparse.Namespace) -> int:
 
 def _serve(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.options import choice_of
-    from agent.cli.signals import Ended, interrupting
+    from agent.cli.signals import Ended
 
     names = _wanted(crib, args.names)
     if not crib.config.store.enabled:
         raise ToolcribError("a gateway needs the store: what people say must outlive the process (store.enabled)")
     with asyncio.Runner() as runner:
-        loop = runner.get_loop()
         try:
-            return runner.run(
-                _served(crib, names, choice_of(args), lambda end: interrupting(lambda: loop.call_soon_threadsafe(end)))
-            )
+            return runner.run(_served(crib, names, choice_of(args)))
         except Ended as error:
             return 128 + error.number
 
 
-async def _served(crib: Crib, names: list[str], choice: Any, interrupting: Any) -> int:
+async def _served(crib: Crib, names: list[str], choice: ModelChoice) -> int:
+    from agent.cli.signals import interrupting
     from agent.gateway.gateway import Gateway
 
-    gateway = Gateway(crib, names=names, choice=choice)
+    gateway, loop = Gateway(crib, names=names, choice=choice), asyncio.get_running_loop()
+
+    def end() -> None:
+        loop.call_soon_threadsafe(gateway.end)
+
     async with gateway:
         for line in gateway.lines:
             _say(f"{line.name}: {line.problem or f'listening as {line.account}'}")
         if not gateway.running:
             return FAILED
-        with interrupting(gateway.end):
+        with interrupting(end):
             await gateway.serve()
         _say("ending: nothing new is taken, and what was said is kept")
     return OK
