@@ -16,6 +16,7 @@ from toolcrib.chat import Chat
 OWNER = "owner"
 """The role of whom the gateway belongs to."""
 ANYBODY = "*"
+_ROLE = "role:"
 _TOLD_AGAIN = 86_400.0
 _REMEMBERED = 10_000
 """Strangers that are counted, so that a flood of them costs no memory."""
@@ -48,11 +49,13 @@ class Admission:
 
     async def admit(self, chat: Chat, user: str, roles: Sequence[str]) -> Admitted | Refusal:
         """Return who it is, or why nobody listens. ``roles`` are those that the platform vouches for. Raises StoreFailed."""
-        names = {user, *(f"role:{role}" for role in roles)} if user else set()
-        paired = await self._pairings.role_of(user) if user else None
+        if not user or user == ANYBODY or user.startswith(_ROLE):  # no id that could pass for more than one person
+            return "stranger"
+        names = {user, *(f"{_ROLE}{role}" for role in roles)}
+        paired = await self._pairings.role_of(user)
         has = {role for role, people in self.config.roles.items() if _among(names, people)} | ({paired} if paired else set())
         has.discard("")
-        if not names or not (has or paired is not None or _among(names, self.config.allowed_users)):
+        if not (has or paired is not None or _among(names, self.config.allowed_users)):
             return "stranger"
         if chat.is_group and not _among({chat.id}, self.config.allowed_chats):
             return "group"

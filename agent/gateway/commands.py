@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from agent.gateway.admission import OWNER, Admitted
 from agent.gateway.deciding import scopes_of
-from toolcrib import NotFound, ToolcribError
+from agent.gateway.questions import NoSuchQuestion
+from toolcrib import ToolcribError
 from toolcrib._dataclass import dataclass
 from toolcrib.chat import Chat, Inbound
 
@@ -50,7 +51,7 @@ class ChatCommands:
             return f"{name} is for {command.role}."
         try:
             return await command.run(self, message, who, rest.strip())
-        except NotFound as error:
+        except NoSuchQuestion as error:
             return str(error)
 
 

@@ -12,7 +12,7 @@ from agent.gateway.deciding import Deciding, scopes_of
 from agent.gateway.forms import body_of, chat_of
 from agent.gateway.outbox import Outbox
 from agent.gateway.splitting import split
-from toolcrib import Answer, Denied, InvalidArguments, NotFound, Principal
+from toolcrib import Answer, Denied, InvalidArguments, NotFound, Principal, ToolcribError
 from toolcrib._store import Settled, Store, TicketRecord
 from toolcrib._types import Json
 from toolcrib.chat import Button, Chat, Inbound
@@ -40,6 +40,10 @@ _WORDS = {
 Settle = Callable[[Answer], Awaitable[Settled]]
 
 
+class NoSuchQuestion(ToolcribError):
+    """No question is meant, or several are; its text is a line for people."""
+
+
 class Questions:
     """For one platform. ``settle`` records an answer and wakes the session that waits for it."""
 
@@ -50,8 +54,8 @@ class Questions:
         self._deciding = deciding
         self._settle = settle
         self._most = most
-        self._open: dict[str, set[str]] = {}
-        """Ids of the tickets that are shown as open, by their session."""
+        self._open: dict[str, dict[str, str]] = {}
+        """Tickets that are shown as open, by their session: the key of the chat that has each."""
 
     @property
     def open(self) -> int:
@@ -70,7 +74,7 @@ class Questions:
         if record is None or record.state != "pending":
             return
         await self._outbox_parts(chat, record, self._foot(record), self._buttons(record))
-        self._open.setdefault(record.session_id, set()).add(ticket_id)
+        self._open.setdefault(record.session_id, {})[ticket_id] = chat.key
 
     async def refresh(self, session_id: str) -> None:
         """Show as settled what was settled of a session's tickets, here or elsewhere. Raises StoreFailed."""
@@ -81,9 +85,10 @@ class Questions:
             post = await self._store.mail.get(self._platform, f"{_KEY}{ticket_id}")
             if post is not None and record is not None:
                 await self._outbox_parts(chat_of(post.body["chat"]), record, _outcome(record), ())
-            self._open[session_id].discard(ticket_id)
+            if (shown := self._open.get(session_id)) is not None:
+                shown.pop(ticket_id, None)
         if not self._open.get(session_id, True):
-            del self._open[session_id]
+            self._open.pop(session_id, None)
 
     async def expired(self) -> None:
         """Refresh the sessions with a ticket whose time is over. Raises StoreFailed."""
@@ -100,23 +105,21 @@ class Questions:
     async def waiting(self, chat: Chat) -> list[TicketRecord]:
         """Return the open tickets that are shown in a chat, the oldest first."""
         found: list[TicketRecord] = []
-        for ids in list(self._open.values()):
-            for ticket_id in ids:
-                post = await self._store.mail.get(self._platform, f"{_KEY}{ticket_id}")
-                record = await self._store.tickets.get(ticket_id)
-                if post is not None and post.chat == chat.key and record is not None and record.state == "pending":
-                    found.append(record)
+        for ticket_id in [one for shown in self._open.values() for one, key in shown.items() if key == chat.key]:
+            record = await self._store.tickets.get(ticket_id)
+            if record is not None and record.state == "pending":
+                found.append(record)
         return sorted(found, key=lambda record: record.at)
 
     async def find(self, chat: Chat, prefix: str) -> TicketRecord:
-        """Return the open ticket of a chat whose id begins so, the only one without. Raises NotFound, with a line for people."""
+        """Return the open ticket of a chat whose id begins so, the only one without. Raises NoSuchQuestion."""
         found = [record for record in await self.waiting(chat) if record.ticket.id.startswith(prefix)]
         if len(found) == 1:
             return found[0]
         if not found:
-            raise NotFound(_NO_SUCH if prefix else "No question waits here.")
+            raise NoSuchQuestion(_NO_SUCH if prefix else "No question waits here.")
         ids = ", ".join(record.ticket.id[:_SHOWN_ID] for record in found)
-        raise NotFound(f"{len(found)} questions wait here ({ids}): say which one is meant.")
+        raise NoSuchQuestion(f"{len(found)} questions wait here ({ids}): say which one is meant.")
 
     async def pressed(self, chat: Chat, message_id: str, choice: str, who: Admitted, name: str, press_id: str) -> str:
         """Act on a button, and return a line for who pressed. What the button says counts for nothing but its letter."""
