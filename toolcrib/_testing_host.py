@@ -152,7 +152,7 @@ class FakePlatform:
     async def says(self, text: str, *, user: str = "ann", chat: Chat = DIRECT, **more: object) -> str:
         """Have somebody write, and return the message's id; ``more`` are fields of Inbound."""
         message = Inbound(chat, user, f"u{next(self._numbers)}", text)
-        message = replace(message, **more)  # type: ignore[arg-type] - fields of it, by name
+        message = replace(message, **more)  # type: ignore[arg-type]  # fields of it, by name
         await self.host.receive(message)
         return message.message_id
 

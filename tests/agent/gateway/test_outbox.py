@@ -84,7 +84,7 @@ async def test_what_an_ended_process_was_sending_is_sent_again() -> None:
     platform, store = FakePlatform(traits=Traits(per_second=1000)), MemoryStore()
     for key, state in (("a", "sending"), ("b", "waiting"), ("c", "shown")):
         post = await store.mail.post(Post("fake", HERE.key, key, body_of(HERE, key)))
-        await store.mail.moved(post.id, state)  # type: ignore[arg-type] - one of its words
+        await store.mail.moved(post.id, state)  # type: ignore[arg-type]  # one of its words
     async with opened(platform, store):
         await platform.until(lambda: len(platform.texts(HERE)) == 2)
         assert platform.texts(HERE) == [f"a\n\n{SENT_AGAIN}", "b"]
@@ -114,7 +114,7 @@ async def test_a_store_that_fails_for_a_while_loses_nothing(monkeypatch: pytest.
         async def failing(*args: object, **more: object) -> bool:
             if failures:
                 raise failures.pop()
-            return await moved(*args, **more)  # type: ignore[arg-type] - as it was called
+            return await moved(*args, **more)  # type: ignore[arg-type]  # as it was called
 
         monkeypatch.setattr(store.mail, "moved", failing)
         await platform.until(lambda: outbox.waiting == 0)
