@@ -6,9 +6,9 @@
 Loading collects every fault of the file and raises them together: nothing in a broken file may loosen anything.
 
 ``_schema`` has every key, with ``_model``, ``_environments``, ``_platforms``, ``_chat_keys`` and ``_rules`` for its larger
-parts and ``_setting`` to declare one. ``_layers`` puts defaults, file, profile and project (``_project``) together, ``_read`` finds faults with their
-lines, ``_keys`` goes by dotted names, ``_write`` changes the file, ``_example`` writes config.example.yaml; ``_paths``,
-``_files`` and ``_secrets`` lie below.
+parts and ``_setting`` to declare one. ``_layers`` puts defaults, file, profile and project (``_project``) together, ``_read``
+finds faults with their lines, ``_keys`` goes by dotted names, ``_write`` changes the file, ``_example`` writes
+config.example.yaml; ``_paths``, ``_files`` and ``_secrets`` lie below.
 """
 
 from __future__ import annotations
