@@ -203,6 +203,7 @@ class ChatLine:
             await self.replies.settle()
             await self.outbox.close()
             await self._note_alive()
+            await self._note_status(problem="stopped")
         await guarded(f"stop of the platform {self.name!r}", platform.stop, STOP_SECONDS)
         if self._lease is not None:
             with contextlib.suppress(StoreFailed):  # it lapses by itself
@@ -268,9 +269,9 @@ class ChatLine:
         with contextlib.suppress(StoreFailed):
             await self._store.state.write([StateWrite("profile", self._owner, _ALIVE, time.time())])
 
-    async def _note_status(self) -> None:
+    async def _note_status(self, **more: Json) -> None:
         """Keep for other processes what this one does."""
-        kept = {**self.status().to_json(), "pid": os.getpid(), "at": time.time()}
+        kept = {**self.status().to_json(), "pid": os.getpid(), "at": time.time(), **more}
         with contextlib.suppress(StoreFailed):
             await self._store.state.write([StateWrite("profile", self._owner, STATUS, kept)])
 

@@ -64,21 +64,30 @@ class _Screen:
     def __init__(self) -> None:
         self.asked: tuple[str, list[list[str]]] = ("", [])
         self._texts: dict[str, str] = {}
+        self._last = ""
+        """The message whose line has not ended."""
 
     def message(self, number: str, text: str, buttons: list[list[str]], files: list[str]) -> None:
         """Print a message; of one that grows, what is new."""
-        before = self._texts.get(number, "")
-        if text != before:
-            grown = bool(before) and text.startswith(before)
-            _say(_tame(text[len(before) :] if grown else text), end="" if grown else "\n")
-        self._texts[number] = text
+        before, now = self._texts.get(number), text.rstrip()
+        if before is None or not now.startswith(before) or self._last != number:
+            self.line(_tame(now) if now != before else "", ends=False)
+        else:
+            _say(_tame(now[len(before) :]), end="")
+        self._texts[number], self._last = now, number
         for file in files:
-            _say(f"[file: {_tame(file)}]")
+            self.line(f"[file: {_tame(file)}]")
         if buttons:
             self.asked = number, buttons
-            _say("  ".join(f":{at} {_tame(label)}" for at, (_, label) in enumerate(buttons, 1)))
+            self.line("  ".join(f":{at} {_tame(label)}" for at, (_, label) in enumerate(buttons, 1)))
         elif self.asked[0] == number:
             self.asked = "", []
+
+    def line(self, text: str, *, ends: bool = True) -> None:
+        """Print something on a line of its own."""
+        if text:
+            _say(("\n" if self._last else "") + text, end="\n" if ends else "")
+            self._last = ""
 
 
 async def _show(reader: asyncio.StreamReader, screen: _Screen) -> None:
@@ -87,8 +96,8 @@ async def _show(reader: asyncio.StreamReader, screen: _Screen) -> None:
         if "text" in told:
             screen.message(str(told["id"]), str(told["text"]), told.get("buttons") or [], told.get("files") or [])
         elif said := told.get("notice") or told.get("problem"):
-            _say(f"({_tame(str(said))})")
-    _say("(the gateway has ended)")
+            screen.line(f"({_tame(str(said))})")
+    screen.line("(the gateway has ended)")
 
 
 async def _type(writer: asyncio.StreamWriter, screen: _Screen) -> None:
@@ -103,7 +112,7 @@ async def _type(writer: asyncio.StreamWriter, screen: _Screen) -> None:
         if text[:1] == ":" and text[1:].isdecimal():
             number = int(text[1:])
             if not 0 < number <= len(buttons):
-                _say("(there is no such button)")
+                screen.line("(there is no such button)")
                 continue
             writer.write(packed({"press": [message, buttons[number - 1][0]]}))
         elif text.startswith(":reply "):
