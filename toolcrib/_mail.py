@@ -10,13 +10,13 @@ from toolcrib._dataclass import dataclass
 from toolcrib._types import Json
 
 PostState: TypeAlias = Literal["waiting", "sending", "shown", "failed"]
-"""To be shown; handed to the platform, which has not said yet whether it was; shown; never can be."""
+"""To be shown; handed to the platform, so that nobody knows whether it was shown; shown; never can be."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A message that arrived. ``chat`` is ``Chat.key``; ``key`` is the platform's id of it. ``body`` is an Inbound as JSON. ``at`` is
-    in Unix seconds, ``id`` the store's: it grows.
+    """A message that arrived. ``chat`` is ``Chat.key``; ``key`` is the platform's id of it. ``body`` is an Inbound as JSON.
+    ``at`` is in Unix seconds, ``id`` the store's: it grows.
     """
 
     platform: str
@@ -33,7 +33,7 @@ class Post:
 
     ``body`` is what to show, as JSON. ``shown_as`` is the platform's id of it, "" until it is known. ``tries`` counts attempts,
     ``due_at`` is when to try (again). ``problem`` is why the last one failed. Times are Unix seconds; ``id`` is the store's: it
-    grows.
+    grows. The post is deleted with the session ``session_id``; "" stands for the one that the chat has when the post is kept.
     """
 
     platform: str
@@ -47,11 +47,14 @@ class Post:
     problem: str = ""
     at: float = 0.0
     id: int = 0
+    session_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRecord:
-    """A chat and the session that it has now. ``body`` is the Chat as JSON and what was set for it. Times are Unix seconds."""
+    """A chat and the session that it has now, "" where that was deleted. ``body`` is the Chat as JSON and what was set for it.
+    Times are Unix seconds.
+    """
 
     platform: str
     chat: str
@@ -62,10 +65,15 @@ class ChatRecord:
 
 
 class MailStore(Protocol):
-    """Mail, posts and chats of all platforms. Never fenced: one gateway at a time has an account. Raises StoreFailed."""
+    """Mail, posts and chats of all platforms. Never fenced: one gateway at a time has an account. Bodies are JSON objects: what
+    is none raises TypeError or ValueError, and is not kept. Raises StoreFailed.
+    """
 
     async def arrived(self, mail: Mail) -> Mail | None:
-        """Keep a message and return it with its id and time; None where this chat has had one of that key before."""
+        """Keep a message and return it with its id and time, ``at`` or now; None where this chat has had one of that key before.
+
+        One for which StoreFailed was raised, or whose caller was cancelled, may be kept all the same: then ``waiting`` has it.
+        """
         ...
 
     async def waiting(self, platform: str) -> Sequence[Mail]:
@@ -73,14 +81,16 @@ class MailStore(Protocol):
         ...
 
     async def done(self, mail_ids: Collection[int]) -> None:
-        """Note that they were worked on. Their keys stay known, their bodies are removed."""
+        """Note that they were worked on. Their keys stay known until ``sweep``, their bodies are removed."""
         ...
 
     async def post(self, post: Post) -> Post:
         """Keep something to show, in the state ``waiting``, due at ``due_at``, and return it as it is kept.
 
-        Where the platform has a post of that key its body is replaced and it is waiting again, with what is known of where it was
-        shown. One that has this very body and is shown, or failed, stays as it is.
+        Where the platform has a post of that key its body is replaced. That was shown, or failed, is waiting again, with what is
+        known of where it was shown; with this very body it stays as it is. One that was tried and is not shown yet goes on as
+        it was: ``sending`` stays, since the platform may show what it was handed, and so do tries, problem and the time of the
+        next try, where that is later. Chat, session and ``at`` are those of the first time.
         """
         ...
 
@@ -89,16 +99,18 @@ class MailStore(Protocol):
         ...
 
     async def shown(self, platform: str, chat: str, shown_as: str) -> Post | None:
-        """Return the post that the platform shows there under that id."""
+        """Return the post that the platform shows there under that id; of several the one made last. None for the id ""."""
         ...
 
     async def moved(
         self, post_id: int, state: PostState, *, shown_as: str = "", due_at: float = 0.0, problem: str = "", body: Json = None
-    ) -> bool:
-        """Set the state of a post. ``sending`` counts a try. ``shown_as`` "" leaves what is known.
+    ) -> Post | None:
+        """Set the state of a post, and return it as it is now; None for one that is not known. ``shown_as`` "" leaves what is
+        known.
 
-        ``shown`` with the ``body`` that was sent: where the post's body was replaced meanwhile it stays ``waiting`` and only
-        ``shown_as`` is noted. False for a post that is not known.
+        ``sending`` counts a try. With a ``problem`` it counts none, and says that nobody knows what came of the last one: it may
+        have been shown. ``shown`` or ``failed`` with the ``body`` that was sent: where the post's body was replaced meanwhile it
+        is ``waiting`` instead, with no tries.
         """
         ...
 
@@ -108,7 +120,9 @@ class MailStore(Protocol):
 
     async def unposted(self, platform: str, since: float) -> Sequence[str]:
         """Return the ids of runs that ended at ``since`` (Unix seconds) or later, in sessions that a chat of this platform has or
-        had, and have no post whose key is ``run:ID`` or begins with ``run:ID:``; in the order of their ends.
+        had, and have no post whose key is ``run:ID`` or begins with ``run:ID:``; in the order of their ends. The times are of the
+        store's clock, and a run is seen a moment after its end: ask from a little before the last time. Posts that ``sweep``
+        forgot count for none: ask for nothing that old.
         """
         ...
 
@@ -117,12 +131,12 @@ class MailStore(Protocol):
         ...
 
     async def chat_of(self, session_id: str) -> ChatRecord | None:
-        """Return the chat that has this session, or had it before."""
+        """Return the chat that has this session, or had it before; of several the one that was entered with it last."""
         ...
 
     async def enter(self, record: ChatRecord) -> None:
-        """Keep a chat, or replace what was known of it. ``created_at`` stays that of the first time; sessions that it had stay
-        known as its own.
+        """Keep a chat, or replace what was known of it. ``created_at`` stays that of the first time; both times are now where
+        they are 0. Sessions that it had stay known as its own.
         """
         ...
 
@@ -131,5 +145,7 @@ class MailStore(Protocol):
         ...
 
     async def sweep(self, before: float) -> int:
-        """Forget mail and posts that were done with before then (Unix seconds), and return how many."""
+        """Forget mail that was done, and posts that were shown or failed, before then (Unix seconds), and return how many. What
+        waits stays, however old. A message whose key was forgotten is new when it comes again.
+        """
         ...

@@ -18,9 +18,11 @@ TEXTS = (
     "SELECT session_id, answer FROM tickets WHERE answer IS NOT NULL",
     "SELECT session_id, detail FROM audit",
     "SELECT session_id, state FROM runs",
+    "SELECT session_id, body FROM posts WHERE session_id <> ''",
 )
 """Queries for (id of the session, text): of every store in SQL."""
 _WAITING = "SELECT session_id, body FROM inbox WHERE NOT taken"
+_MAIL = "SELECT session_id, mail.body FROM mail JOIN chats USING (chat, platform) WHERE done_at IS NULL AND session_id <> ''"
 
 
 def saying_of(rows: Iterable[tuple[str, str]], says: Callable[[str], bool], found: dict[str, None]) -> None:
@@ -36,7 +38,7 @@ async def saying(database: Database, says: Callable[[str], bool]) -> Sequence[st
     def look(connection: sqlite3.Connection) -> list[str]:
         found: dict[str, None] = {}
         saying_of(((plain(name), plain(unpacked(body))) for name, body in connection.execute(_PACKED)), says, found)
-        for sql in (*TEXTS, _WAITING):
+        for sql in (*TEXTS, _WAITING, _MAIL):
             saying_of(((plain(name), plain(text)) for name, text in connection.execute(sql)), says, found)
         return list(found)
 

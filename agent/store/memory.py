@@ -209,7 +209,8 @@ class MemoryStore:
         with self._room.lock:
             known = [name for name in dict.fromkeys(session_ids) if self._sessions.has(name)]
             deleted = [name for name in known if not self._is_at_work(name)]
-            for member in (self._ledger, self._tickets, self._audit, self._changes, self._runs, self._inbox, self._origins):
+            own = (self._ledger, self._tickets, self._audit, self._changes, self._runs, self._inbox, self._origins, self._mail)
+            for member in own:
                 member.forget_sessions(deleted)
             self._sessions.forget_sessions(deleted)
             self._states.forget_sessions(deleted)
@@ -220,7 +221,7 @@ class MemoryStore:
         return deleted
 
     def _is_at_work(self, session_id: str) -> bool:
-        waits = session_id in self._inbox.sessions()
+        waits = session_id in self._inbox.sessions() or session_id in self._mail.sessions()
         return waits or self._ledger.at_work(session_id) or self._runs.at_work(session_id)
 
     async def saying(self, says: Callable[[str], bool]) -> Sequence[str]:
@@ -229,7 +230,7 @@ class MemoryStore:
 
         found: dict[str, None] = {}
         with self._room.lock:
-            members = (self._sessions, self._ledger, self._tickets, self._audit, self._runs, self._inbox)
+            members = (self._sessions, self._ledger, self._tickets, self._audit, self._runs, self._inbox, self._mail)
             for member in members:
                 saying_of(member.texts(), says, found)
         return list(found)
