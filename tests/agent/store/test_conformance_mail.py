@@ -25,7 +25,7 @@ from agent.store.postgres import _mail as server
 from agent.store.postgres.store import PostgresStore
 from agent.store.sqlite import SqliteStore
 from toolcrib._mail import ChatRecord, Mail, Post
-from toolcrib._store import RunRecord, Store
+from toolcrib._store import Fence, RunRecord, Store
 
 MakeStore = Callable[..., Store]
 ODD = "odd \udc80\0"
@@ -321,6 +321,20 @@ async def test_runs_without_a_post_are_found(make_store: MakeStore) -> None:
     assert mine == ["s-2"]
 
 
+async def test_no_lease_is_asked_for(store: Store) -> None:
+    """Whoever took the session over, the gateway keeps what it has to."""
+    lease = await store.leases.take("s", "me", 0.0)
+    assert lease is not None
+    mine = store.fenced(Fence(lease))
+    assert await store.leases.take("s", "another", 0.0) is not None
+    kept = await mine.mail.arrived(mail_of())
+    post = await mine.mail.post(post_of())
+    await mine.mail.enter(ChatRecord("chat", "c", "s"))
+    assert list(await store.mail.waiting("chat")) == [kept]
+    assert list(await store.mail.pending("chat")) == [post]
+    assert await store.mail.chat_of("s") == await mine.mail.chat("chat", "c")
+
+
 # -- chats -----------------------------------------------------------------------------------------------------------
 
 
@@ -532,6 +546,18 @@ async def test_of_many_at_once_each_message_is_kept_once(store: Store) -> None:
     assert len(await store.mail.pending("chat")) == 1
 
 
+async def test_what_a_cancelled_caller_handed_over_is_there_once_or_comes_again(store: Store) -> None:
+    keys = [f"{number}" for number in range(10)]
+    callers = [asyncio.ensure_future(store.mail.arrived(mail_of(key))) for key in keys]
+    await asyncio.sleep(0)
+    for caller in callers:
+        caller.cancel()
+    await asyncio.wait(callers)
+    for key in keys:
+        await store.mail.arrived(mail_of(key))
+    assert sorted(mail.key for mail in await store.mail.waiting("chat")) == keys
+
+
 class Kind(NamedTuple):
     """A store that other processes can open."""
 
@@ -688,6 +714,25 @@ def test_any_text_comes_back(
 def _exactly(body: dict[str, Any]) -> str:
     """Two halves of a character are not the character."""
     return json.dumps(body, sort_keys=True, ensure_ascii=False)
+
+
+parts = st.text("a:;\0\udc80\u00e9", max_size=4)
+
+
+@given(runs=st.sets(parts, max_size=4), keys=st.lists(parts, max_size=4))
+def test_a_run_has_the_posts_that_its_id_begins(kept: Store, runs: set[str], keys: list[str]) -> None:
+    async def check() -> None:
+        name = f"u{next(NUMBER)}"
+        await kept.sessions.create(name, platform="chat", user="")
+        await kept.mail.enter(ChatRecord(name, "c", name))
+        for run in runs:
+            await kept.runs.commit(RunRecord(f"{name}{run}", name, "ended", 1, {}))
+        for key in keys:
+            await kept.mail.post(post_of(f"run:{name}{key}", platform=name))
+        posted = {run for run in runs for key in keys if key == run or key.startswith(f"{run}:")}
+        assert set(await kept.mail.unposted(name, 0.0)) == {f"{name}{run}" for run in runs - posted}
+
+    asyncio.run(check())
 
 
 # -- much that is over -----------------------------------------------------------------------------------------------
