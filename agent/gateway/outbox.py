@@ -7,12 +7,12 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from agent.gateway.forms import outbound_of
 from toolcrib import StoreFailed
 from toolcrib._dataclass import dataclass
-from toolcrib._mail import Post
+from toolcrib._mail import Post, PostState
 from toolcrib._store import Store
 from toolcrib._types import Json
 from toolcrib.chat import NotSent, Platform
@@ -67,12 +67,11 @@ class SendRate:
 
 
 class Outbox:
-    """For one platform and one event loop. ``sent`` is told of each post that was shown."""
+    """For one platform and one event loop."""
 
-    def __init__(self, platform: Platform, store: Store, sent: Callable[[Post], None] = lambda post: None) -> None:
+    def __init__(self, platform: Platform, store: Store) -> None:
         self._platform = platform
         self._mail = store.mail
-        self._sent = sent
         self._lanes: dict[str, _Lane] = {}
         self._pace: SendRate | None = None
         self._closing = False
@@ -114,6 +113,12 @@ class Outbox:
         if kept.state == "waiting":
             self._queue(chat, key)
         return kept
+
+    async def mark(self, chat: str, key: str) -> None:
+        """Keep a post without content, which stands for something that was kept to be shown. Raises StoreFailed."""
+        post = await self._mail.post(Post(self._platform.name, chat, key, {}))
+        if post.state != "shown":
+            await self._mail.moved(post.id, "shown")
 
     def show(self, chat: str, key: str, body: Mapping[str, Json]) -> None:
         """Show an answer as far as it has come; what was not shown in time is passed over. ``put`` with its key ends this."""
@@ -166,6 +171,8 @@ class Outbox:
         post = await self._mail.get(self._platform.name, key)
         if post is None or post.state in ("shown", "failed"):
             lane.posts.popleft()
+        elif not post.body:
+            await self._mail.moved(post.id, "shown")
         elif (wait := post.due_at - time.time()) > 0:
             await self._pause(lane, wait)
         elif await self._try(lane, post):
@@ -182,13 +189,13 @@ class Outbox:
             return
 
     async def _try(self, lane: _Lane, post: Post) -> bool:
+        """Send a post. Whether it is done with. One that was sent before and whose fate is unknown has the state ``sending``."""
         name, traits = self._platform.name, self._platform.traits
-        unknown = post.state == "sending" or post.problem == SENT_AGAIN
-        note = SENT_AGAIN if unknown and not traits.idempotent and not post.shown_as else ""
+        note = SENT_AGAIN if post.state == "sending" and not traits.idempotent and not post.shown_as else ""
         if post.shown_as and traits.edit_seconds is not None:
             await self._edit_pause(lane)
         await self._paced()
-        await self._mail.moved(post.id, "sending", problem=post.problem)
+        await self._mail.moved(post.id, "sending")
         out = outbound_of(post.body, post.key, post.shown_as if traits.edit_seconds is not None else "", note)
         try:
             async with asyncio.timeout(_SEND_SECONDS):
@@ -198,23 +205,21 @@ class Outbox:
         except Exception as error:  # noqa: BLE001 - somebody else's code: whether it was shown is not known
             _log.debug("%s: a message was not sent", name, exc_info=True)
             return await self._not_sent(post, NotSent(f"{type(error).__name__}: {error}", perhaps_sent=True))
-        await self._mail.moved(post.id, "shown", shown_as=shown_as, body=post.body)
-        self._sent(post)
-        known = await self._mail.get(name, post.key)
-        return known is None or known.state != "waiting"
+        now = await self._mail.moved(post.id, "shown", shown_as=shown_as, body=post.body)
+        return now is None or now.state != "waiting"
 
     async def _not_sent(self, post: Post, error: NotSent) -> bool:
         now, tries = time.time(), post.tries + 1
         if error.for_good or now - post.at > _GIVES_UP:
             self.failed += 1
             _log.error("a message for %s is given up: %s", self._platform.name, error)
-            await self._mail.moved(post.id, "failed", problem=str(error))
-            return True
+            given_up = await self._mail.moved(post.id, "failed", problem=str(error), body=post.body)
+            return given_up is None or given_up.state != "waiting"
         pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(tries - 1, 10)) * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
         pause = pause if error.retry_after is None else max(0.1, error.retry_after)
         _log.warning("a message for %s is tried again in %.0f s: %s", self._platform.name, pause, error)
-        problem = SENT_AGAIN if error.perhaps_sent or post.problem == SENT_AGAIN else str(error)
-        await self._mail.moved(post.id, "waiting", due_at=now + pause, problem=problem)
+        state: PostState = "sending" if error.perhaps_sent or post.state == "sending" else "waiting"
+        await self._mail.moved(post.id, state, due_at=now + pause, problem=str(error) or "not sent")
         return False
 
     # -- an answer while it comes --------------------------------------------------------------------------------

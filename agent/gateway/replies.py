@@ -93,7 +93,7 @@ class Replies:
                 running.text += text
                 self._show(session_id, running)
             case TurnFinished(number=number, text=text, calls=calls) if running is not None and calls and text.strip():
-                self._later(session_id, self._say(session_id, f"run:{running.run_id}:{number}", text))
+                self._later(session_id, self._say(session_id, f"said:{running.run_id}:{number}", text))
             case TicketOpened(ticket=ticket):
                 self._later(session_id, self._ask(session_id, ticket))
             case TicketReminder(ticket=ticket):
@@ -139,7 +139,7 @@ class Replies:
         parts = split(running.text, self._most - len(_MORE))
         if parts:
             text = parts[0] + _MORE * (len(parts) > 1)
-            self._outbox.show(chat.key, f"run:{running.run_id}:{running.turn}:0", body_of(chat, text))
+            self._outbox.show(chat.key, f"said:{running.run_id}:{running.turn}:0", body_of(chat, text))
 
     def _type(self, session_id: str) -> None:
         """Show that an answer is being written, until the run comes to something."""
@@ -229,7 +229,8 @@ class Replies:
         end = _ENDS.get(stopped, "")
         whole = "\n\n".join(filter(None, [text.strip(), end])) or "(no answer)"
         for number, part in enumerate(split(whole, self._most)):
-            await self._outbox.put(chat.key, f"run:{run_id}:{turn}:{number}", body_of(chat, part))
+            await self._outbox.put(chat.key, f"said:{run_id}:{turn}:{number}", body_of(chat, part))
+        await self._outbox.mark(chat.key, f"run:{run_id}")
 
 
 def _failure(error: Exception) -> str:

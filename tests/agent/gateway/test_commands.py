@@ -89,7 +89,8 @@ async def test_a_reply_answers_the_question_it_replies_to(house: House) -> None:
         question = await asked(house)
         assert "Answer with 1" in await said(house, "maybe", reply_to=question.id)
         await house.platform.says("1", reply_to=question.id)
-        await house.until(lambda: not (house.folder / "build").exists())
+        await house.until(lambda: house.platform.texts()[-1] == "ran it")
+        assert not (house.folder / "build").exists()
         assert await said(house, "3", reply_to=question.id) == "This was settled before."
 
 
