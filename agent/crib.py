@@ -24,7 +24,7 @@ from agent.providers.clients import shared_clients
 from agent.providers.factory import MANUAL, PROVIDERS
 from agent.undo import Undo
 from agent.workspace import Workspace, own_files
-from toolcrib import Environment, EventSink, Platform, PluginError, ToolRegistry, registry
+from toolcrib import Environment, EventSink, PluginError, ToolRegistry, registry
 from toolcrib._context import LOCAL_PLATFORMS
 from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Handler
@@ -40,6 +40,7 @@ from toolsets import ToolsetCatalog
 
 if TYPE_CHECKING:
     from agent.models import ModelChoice
+    from toolcrib.chat import Platform
 
 RESERVED_PLATFORMS = LOCAL_PLATFORMS | {"gateway"}
 """Platforms that no plugin may add: by most of them the local person speaks."""
