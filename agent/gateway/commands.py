@@ -14,7 +14,7 @@ from toolcrib.chat import Chat, Inbound
 
 if TYPE_CHECKING:
     from agent.conversation.manager import SessionManager
-    from agent.gateway.questions import Questions
+    from agent.gateway.questions import ChatQuestions
     from agent.gateway.rooms import Rooms
 
 _SHOWN_ID = 8
@@ -32,7 +32,7 @@ class ChatCommand:
 class ChatCommands:
     """The commands of one platform's chats. ``status`` tells of the whole gateway."""
 
-    def __init__(self, rooms: Rooms, questions: Questions, manager: SessionManager, status: Callable[[], Awaitable[str]]) -> None:
+    def __init__(self, rooms: Rooms, questions: ChatQuestions, manager: SessionManager, status: Callable[[], Awaitable[str]]) -> None:
         self.rooms = rooms
         self.questions = questions
         self.manager = manager

@@ -22,7 +22,7 @@ from toolcrib.chat import Inbound, Press
 if TYPE_CHECKING:
     from agent.gateway.limits import Quotas
     from agent.gateway.mailbox import Mailbox
-    from agent.gateway.questions import Questions
+    from agent.gateway.questions import ChatQuestions
 
 _STRANGER = "This bot is private. If it is yours, `toolcrib gateway pair` shows a code to say here."
 _PAIRED = "You are paired. Write what you want done; /help lists commands."
@@ -45,7 +45,7 @@ class Door:
         self._pairings = pairings
         self.outbox: Outbox
         self.mailbox: Mailbox
-        self.questions: Questions
+        self.questions: ChatQuestions
         self.quotas: Quotas
         self.counts: dict[str, int] = {"kept": 0, "known": 0, "refused": 0}
 

@@ -24,7 +24,7 @@ from agent.gateway.mailbox import Mailbox
 from agent.gateway.media import Media
 from agent.gateway.outbox import Outbox
 from agent.gateway.pairing import Pairings
-from agent.gateway.questions import Questions
+from agent.gateway.questions import ChatQuestions
 from agent.gateway.replies import Replies
 from agent.gateway.rooms import Rooms
 from agent.lifecycle import START_SECONDS, STOP_SECONDS, guarded
@@ -139,7 +139,7 @@ class ChatLine:
         )
         deciding = Deciding(self._crib.config.gateway.approvers)
         most = platform.traits.max_chars
-        self.questions = Questions(self.name, self._store, self.outbox, deciding, self.manager.answer, most)
+        self.questions = ChatQuestions(self.name, self._store, self.outbox, deciding, self.manager.answer, most)
         self.replies = Replies(
             self.outbox,
             self.questions,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent.conversation.manager import SessionManager
     from agent.gateway.limits import Quotas
     from agent.gateway.media import Media
-    from agent.gateway.questions import Questions
+    from agent.gateway.questions import ChatQuestions
     from agent.gateway.rooms import Rooms
 
 _log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class Mailbox:
         config: PlatformConfig,
         admission: Admission,
         rooms: Rooms,
-        questions: Questions,
+        questions: ChatQuestions,
         commands: ChatCommands,
         manager: SessionManager,
         outbox: Outbox,

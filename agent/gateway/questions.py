@@ -44,7 +44,7 @@ class NoSuchQuestion(ToolcribError):
     """No question is meant, or several are; its text is a line for people."""
 
 
-class Questions:
+class ChatQuestions:
     """For one platform. ``settle`` records an answer and wakes the session that waits for it."""
 
     def __init__(self, platform: str, store: Store, outbox: Outbox, deciding: Deciding, settle: Settle, most: int) -> None:

@@ -29,7 +29,7 @@ from toolcrib._dataclass import dataclass
 from toolcrib.chat import Chat
 
 if TYPE_CHECKING:
-    from agent.gateway.questions import Questions
+    from agent.gateway.questions import ChatQuestions
 
 _log = logging.getLogger(__name__)
 _MORE = " …"
@@ -58,7 +58,7 @@ class Replies:
     def __init__(
         self,
         outbox: Outbox,
-        questions: Questions,
+        questions: ChatQuestions,
         chat_of: Callable[[str], Awaitable[Chat | None]],
         run_of: Callable[[str], str],
         most: int,
