@@ -30,7 +30,7 @@ from tools.judge.paths import (
     spelled,
 )
 from tools.judge.reads import processes
-from tools.judge.rules import ALL, ENVIRONMENT, family, file_rules, filed
+from tools.judge.rules import ALL, BY_PATH, ENVIRONMENT, REDIRECTED, family, file_rules, rows_for
 from tools.judge.rules.lines import across
 from tools.judge.rules.opaque import code_findings, unknown_command
 from tools.judge.table import ActView, Rule
@@ -147,23 +147,34 @@ def _untainted(act: Act, basis: Basis, before: Act | None) -> Iterator[Finding]:
 
 
 def _by_rules(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
-    table = filed()
     dry: bool | None = None
-    words = frozenset(view.words)
-    for name in (*names, *((ENVIRONMENT,) if act.environment else ()), ALL):
-        for rows in (table.get(name), basis.extra.get(name)):
-            for row in rows or ():
-                test = row.test
-                if (test.needs is not None and test.needs.isdisjoint(words)) or not test.ask(view):
+    for name in (*names, *_kinds(act)):
+        rows = rows_for(name, view.words)
+        if basis.extra:
+            more = basis.extra.get(name, ())
+            rows = [*rows, *(row for row in more if row.test.needs is None or not row.test.needs.isdisjoint(view.words))]
+        for row in rows:
+            if not row.test.ask(view):
+                continue
+            if row.dry:
+                if dry is None:
+                    dry = only_says(view, names)
+                if dry:
                     continue
-                if row.dry:
-                    if dry is None:
-                        dry = only_says(view, names)
-                    if dry:
-                        continue
-                if row.seen is not None and not row.seen(view, basis.looks):
-                    continue
-                yield _of_rule(row, act, view, names, basis)
+            if row.seen is not None and not row.seen(view, basis.looks):
+                continue
+            yield _of_rule(row, act, view, names, basis)
+
+
+def _kinds(act: Act) -> Iterator[str]:
+    """Yield the names under which rows are filed that are not about one program."""
+    if act.environment:
+        yield ENVIRONMENT
+    if act.redirects:
+        yield REDIRECTED
+    if "/" in act.name or (act.argv and "/" in act.argv[0].text):
+        yield BY_PATH
+    yield ALL
 
 
 def _of_rule(row: Rule, act: Act, view: ActView, names: Sequence[str], basis: Basis) -> Finding:
@@ -215,7 +226,7 @@ def _by_paths(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> It
         if HOLE in touch.path.text or is_wild(act, touch.path):
             yield from _of_target(act, touch, view, names, basis)
     yield from _of_unlisted(act, view, names, basis)
-    for folder in basis.git.entered(act, EXTRACTS(view)):
+    for folder in basis.git.entered(act, lambda: EXTRACTS(view)):
         yield finding_of(
             act, "persist.git-hooks", "ask-once", "may change what git runs by itself", scope=folder, paths=(folder,)
         )
@@ -253,8 +264,9 @@ def _of_unlisted(act: Act, view: ActView, names: Sequence[str], basis: Basis) ->
     for given in unlisted.written(act, names):
         for named in spelled(given, act.cwds, basis.home) if len(given.text) < MOST_NAME else ():
             for path in (named, *basis.links.real(named)):
-                rows = [row for row in path_rules(path, "write", basis.home) if unlisted.is_highest(row, path)]
-                closed = is_protected(path, basis.protected)
+                rows = path_rules(path, "write", basis.home)
+                rows = [row for row in rows if unlisted.is_highest(row, path)] if rows else rows
+                closed = bool(basis.protected) and is_protected(path, basis.protected)
                 ours = basis.ours is not None and not path.endswith("/") and our_code.holds(basis.ours.installed, path)
                 if not (rows or closed or ours) or (given in act.argv and only_says(view, names)):
                     continue

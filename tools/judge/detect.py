@@ -6,6 +6,7 @@ cannot be read is a finding too. Nothing is ever run, and files are seen only th
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -55,7 +56,7 @@ def examine(command: str, cwd: str, shell: ShellState | None, files: Snapshot, s
         shown = f"it holds {hidden.encode('unicode_escape', 'surrogatepass').decode()}, which a screen does not show as it is"
         found.append(_opaque("characters", shown, command))
     found += _by_added_patterns(command, cwd)
-    meaning = interpret(command, now_of(cwd, shell, setting.home, files), files, Budget(chars=setting.max_chars), filed())
+    meaning = interpret(command, now_of(cwd, shell, setting.home, files), files, _budget(setting.max_chars), filed())
     real = getattr(files, "real", None)
     looks = Looks(files, () if shell is None else shell.variables)
     path = "" if shell is None else shell.variables.get("PATH", "")
@@ -78,7 +79,7 @@ def detect_dangerous_command(
 def now_of(cwd: str, shell: ShellState | None, home: str, files: Snapshot) -> ShellNow:
     """Return what the judge knows of the shell that would read a command."""
     if shell is None:
-        return ShellNow(cwd=cwd, home=home)
+        return _new_shell(cwd, home)
     return ShellNow(
         cwd=cwd,
         home=shell.variables.get("HOME", home),
@@ -94,9 +95,21 @@ def now_of(cwd: str, shell: ShellState | None, home: str, files: Snapshot) -> Sh
     )
 
 
+@functools.lru_cache(maxsize=64)
+def _new_shell(cwd: str, home: str) -> ShellNow:
+    return ShellNow(cwd=cwd, home=home)
+
+
+@functools.lru_cache(maxsize=8)
+def _budget(max_chars: int) -> Budget:
+    return Budget(chars=max_chars)
+
+
 def _words(act: Act) -> tuple[str, ...]:
-    words = [*act.wrappers, *(value.text for value in act.argv), *(f"{one.op} {one.path.text}" for one in act.redirects)]
-    return tuple(word.replace(HOLE, "…") for word in words)
+    words = [value.text for value in act.argv]
+    if act.wrappers or act.redirects:
+        words = [*act.wrappers, *words, *(f"{one.op} {one.path.text}" for one in act.redirects)]
+    return tuple([word.replace(HOLE, "…") for word in words])
 
 
 def _by_added_patterns(command: str, cwd: str) -> list[Finding]:

@@ -1,7 +1,8 @@
-"""Paths as names: what lies below what. Imports nothing, since it is needed at every start."""
+"""Paths as names: what lies below what. Imports next to nothing, since it is needed at every start."""
 
 from __future__ import annotations
 
+import functools
 import posixpath
 
 TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  # folders to judge by, no file is made
@@ -9,9 +10,19 @@ _LEAST_CHOSEN = 6
 """Letters that mktemp must have chosen, so that no other folder's name is met by chance."""
 
 
+normal = functools.lru_cache(maxsize=4_096)(posixpath.normpath)
+"""posixpath.normpath, which keeps what it found: the same few paths are asked about by command after command."""
+
+
+def above(path: str) -> str:
+    """Return the folder that a normalised path is in, as posixpath.dirname does for any path."""
+    at = path.rfind("/")
+    return path[:at] if at > 0 else path[: at + 1]
+
+
 def under(path: str, folder: str) -> bool:
     """Return whether the absolute ``path`` is ``folder`` or below it; both are compared by name, links unresolved."""
-    path, folder = posixpath.normpath(path), posixpath.normpath(folder)
+    path, folder = normal(path), normal(folder)
     return path == folder or path.startswith(folder if folder.endswith("/") else folder + "/")
 
 

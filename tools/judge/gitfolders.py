@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from toolcrib._regex import Regex
 from tools.judge.findings import Level
+from tools.judge.folders import above
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.state import Seen
 from tools.judge.meaning.value import HOLE
@@ -62,26 +63,28 @@ class GitFolders:
     def __init__(self, look: Callable[[str], Seen], home: str = "") -> None:
         self._look = look
         self._home = home
-        self._made: dict[str, Mode] = {}
+        self._made: set[str] = set()
+        self._there: set[str] = set()
+        """What was made, and all folders that it lies in."""
         self._moved: dict[str, str] = {}
         self._folders: set[str] = set()
         self._filled: set[str] = set()
 
     def note(self, act: Act) -> None:
         """Remember what an act moves, copies or makes a repository of."""
-        if act.place:
+        if act.place or (act.name != "git" and act.name not in _PLACERS):
             return
         given = [value for value in act.args if value.text[:1] != "-"]
         words = [value.text for value in given]
-        if act.name in _PLACERS and len(words) > 1:
-            for cwd in act.cwds:
+        if act.name != "git":
+            for cwd in act.cwds if len(words) > 1 else ():
                 if any(value.pattern or HOLE in value.text for value in given[:-1]):
                     self._filled.add(_joined(cwd, words[-1]))
                 for source in words[:-1]:
                     inside = f"{words[-1]}/{posixpath.basename(source.rstrip('/'))}"
                     for name in (words[-1], inside):
                         self._moved[_joined(cwd, name)] = _joined(cwd, source)
-        elif act.name == "git" and words[:1] in (["init"], ["clone"], ["init-db"]):
+        elif words[:1] in (["init"], ["clone"], ["init-db"]):
             self._folders |= {_joined(cwd, name) for cwd in act.cwds for name in (words[1:] or ["."])}
 
     def rules(self, path: str, mode: Mode, act: Act | None = None) -> Sequence[GitRule]:
@@ -95,15 +98,19 @@ class GitFolders:
             return (_RUNS,) if mode == "write" and _may_be_hook(path.split("/")) else ()
         found = tuple(dict.fromkeys(self._of(path, mode, act)))
         if mode in ("write", "folder") and len(self._made) < _MOST_MADE:
-            self._made[path] = mode
+            self._made.add(path)
+            while path not in self._there:
+                self._there.add(path)
+                path = path.rpartition("/")[0]
         return found
 
-    def entered(self, act: Act, unpacks: bool) -> Iterator[str]:
-        """Yield git's folders into which an act unpacks whatever an archive holds, because it runs there. ``unpacks``: tar
-        does so.
+    def entered(self, act: Act, unpacks: Callable[[], bool]) -> Sequence[str]:
+        """Return git's folders into which an act unpacks whatever an archive holds, because it runs there. ``unpacks``: whether
+        tar does so.
         """
-        if not act.place and (act.name in _UNPACKERS or (unpacks and act.name in _EXTRACTORS)):
-            yield from (cwd for cwd in act.cwds if self.is_git(cwd))
+        if act.name not in _EXTRACTORS or act.place or not (act.name in _UNPACKERS or unpacks()):
+            return ()
+        return [cwd for cwd in act.cwds if self.is_git(cwd)]
 
     def _of(self, path: str, mode: Mode, act: Act | None) -> Iterator[GitRule]:
         parts = path.split("/")
@@ -126,7 +133,7 @@ class GitFolders:
 
     def is_git(self, folder: str) -> bool:
         """Return whether an absolute folder is git's own."""
-        if folder in self._folders or not self._filled.isdisjoint((folder, posixpath.dirname(folder))):
+        if folder in self._folders or (self._filled and not self._filled.isdisjoint((folder, posixpath.dirname(folder)))):
             return True  # of the latter it is not known what was moved there
         return self._is("HEAD", folder) and self._completes(folder, "HEAD")
 
@@ -139,7 +146,7 @@ class GitFolders:
 
     def _is(self, name: str, folder: str) -> bool:
         path = posixpath.join(folder, name)
-        if any(made == path or made.startswith(f"{path}/") for made in self._made):
+        if path in self._there:
             return True
         kinds = {self._look(one).kind for one in dict.fromkeys((path, self._before(path)))} - {"missing"}
         wants_folder = name in ("objects", "refs")
@@ -149,8 +156,8 @@ class GitFolders:
         """Return where a path lay before the line moved or copied it."""
         for _ in range(_MOST_MOVES if self._moved else 0):
             at = path
-            while at not in self._moved and at != (above := posixpath.dirname(at)):
-                at = above
+            while at not in self._moved and at != (around := above(at)):
+                at = around
             source = self._moved.get(at)
             if source is None or source == at:
                 break

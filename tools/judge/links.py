@@ -5,12 +5,13 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from tools.judge.folders import under
+from tools.judge.folders import above, under
 from tools.judge.meaning.value import HOLE
 
 _MOST = 8
 """Links behind links that are followed."""
 
+_NO_FILES = ("/dev/", "/proc/")
 _PATTERN = ("*", "?", "[", "{", HOLE)
 
 
@@ -42,10 +43,12 @@ class Links:
 
     def are_sure(self, path: str) -> bool:
         """Return whether the folders that an absolute path goes through are the same when the command gets there."""
-        above = posixpath.dirname(path)
-        if (self._late is not None and self._late(path)) or (self._made and self._through(above) != [above]):
+        if not (self._late or self._made or self._unsure):
+            return True
+        around = above(path)
+        if (self._late is not None and self._late(path)) or (self._made and self._through(around) != [around]):
             return False
-        return not any(above != folder and under(above, folder) for folder in self._unsure)
+        return not any(around != folder and under(around, folder) for folder in self._unsure)
 
     def leads_to_itself(self, path: str) -> bool:
         """Return whether the command does nothing to what an absolute path is, but write there."""
@@ -62,7 +65,7 @@ class Links:
 
     def real(self, path: str) -> Sequence[str]:
         """Return the paths that an absolute path or pattern may lead to besides itself."""
-        if path[:1] != "/" or path.startswith(("/dev/", "/proc/")):
+        if (self._look is None and not self._made and not self._moved) or path[:1] != "/" or path.startswith(_NO_FILES):
             return ()
         found: list[str] = []
         for one in (path, *self.moved(path)):
@@ -76,8 +79,8 @@ class Links:
         found = [path]
         for one in found:
             at = one
-            while at not in self._made and at != (above := posixpath.dirname(at)):
-                at = above
+            while at not in self._made and at != (around := above(at)):
+                at = around
             targets = (_normal(target + one[len(at) :]) for target in self._made.get(at, ()))
             found += [there for there in targets if there not in found and len(found) <= _MOST]
         return found
@@ -86,8 +89,8 @@ class Links:
         """Return the name that a path had before the command moved or copied it."""
         for _ in range(_MOST):
             at = path
-            while at not in self._moved and at != (above := posixpath.dirname(at)):
-                at = above
+            while at not in self._moved and at != (around := above(at)):
+                at = around
             source = self._moved.get(at)
             if source is None or source == at:
                 break

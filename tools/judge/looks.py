@@ -39,6 +39,7 @@ _SAFE_VARIABLES = (
 
 
 _GLOB = frozenset("*?[{")
+_NO_LINKS = Links()
 
 
 class WorkTree(NamedTuple):
@@ -110,7 +111,7 @@ class Looks:
         """Sessions of multiplexers that the line leaves unsure: see meaning.panes."""
         self.sets_remotes = False
         """True once the line may have changed a repository's settings, such as where a remote lies."""
-        self.links = Links()
+        self.links = _NO_LINKS
         self.moves_in = False
         """True where the line may move something into a folder for temporary files, or make it another's."""
 
@@ -135,16 +136,19 @@ class Looks:
 
     def note(self, act: Act) -> None:
         """Remember what an act does to later looks: work that it brings into a tree is not in the snapshot."""
-        words = frozenset(act.words())
-        self._brought |= (
+        name = act.name
+        if name == "git":
+            words = frozenset(act.words())
+            self._brought |= any(one <= words for one in _BRING)
+            self._added |= not words.isdisjoint(("add", "stage"))
+            self.sets_remotes |= not words.isdisjoint(_SETS)
+        if (
             act.background
-            or act.name in _MOVERS
-            or (act.name == "git" and any(one <= words for one in _BRING))
-            or (act.name == "rsync" and "--remove-source-files" in words)
-            or _may_unignore(act)
-        )
-        self._added |= act.name == "git" and not words.isdisjoint(("add", "stage"))
-        self.sets_remotes |= act.name == "git" and not words.isdisjoint(_SETS)
+            or name in _MOVERS
+            or (name == "rsync" and "--remove-source-files" in act.words())
+            or ((act.redirects or name in _REMOVERS) and _may_unignore(act))
+        ):
+            self._brought = True
 
     def look(self, path: str) -> Seen:
         """Look at an absolute path."""

@@ -193,17 +193,30 @@ def judge_change(
 
 def path_rules(path: str, mode: Mode = "write", home: str | None = None) -> list[PathRule]:
     """The rules that ``path`` (absolute, or from ``~``) falls under; the general one only where no other does."""
-    if not _MAY_CONCERN.search(path):
+    if not _may_concern(path):
         return []
     named = _from_home(path, posixpath.expanduser("~") if home is None else home)
     found = [rule for rule in PATH_RULES if mode in rule.modes and rule.pattern.search(named)]
     return [rule for rule in found if rule.key != "system.file"] or found
 
 
-_MAY_CONCERN = Regex(
-    r"/\.|^[~.]|^/(?!home/|tmp/|Users/)|/toolcrib-|authorized_keys|LaunchAgents|ipython|history" + "|" + HOLE,
-)
-"""No rule matches a path without one of these: most paths are ruled out by this one look."""
+def _may_concern(path: str) -> bool:
+    """Return whether a rule may match the path: most are ruled out by this look."""
+    return (
+        "/." in path
+        or path[:1] in ("~", ".")
+        or (path[:1] == "/" and not path.startswith(_PLACES))
+        or "/toolcrib-" in path
+        or "history" in path
+        or "ipython" in path
+        or "authorized_keys" in path
+        or "LaunchAgents" in path
+        or HOLE in path
+    )
+
+
+_PLACES = ("/home/", "/tmp/", "/Users/")  # noqa: S108 - compared, not used
+"""Folders in which a path needs one of the other marks."""
 
 
 def judge_read(path: str, text: str, protected: Sequence[str] = ()) -> list[Finding]:

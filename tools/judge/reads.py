@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 from collections.abc import Iterator, Sequence
 
 from toolcrib._regex import Regex
@@ -37,12 +38,16 @@ def takes_folders(act: Act) -> bool:
 
 def processes(act: Act) -> Iterator[Value]:
     """Yield the words, and the code, by which the command reads what other processes keep."""
-    near = [there for cwd in act.cwds for there in near_processes(cwd)]
+    near = _near(tuple(act.cwds))
     looks = act.name in _SHOW_NAMES
-    for given in (*act.argv[1:], *(target.path for target in act.redirects if target.op == "<")):
+    lost = not act.cwds
+    words = act.argv[1:]
+    if act.redirects:
+        words = (*words, *(target.path for target in act.redirects if target.op == "<"))
+    for given in words:
         text = given.text
         wild = given.pattern or (HOLE in text and bool(given.taint & Taint.FOUND))
-        if looks and not wild:
+        if not wild and (looks or not (near or lost or "/proc" in text or text[:5] == "/dev/")):
             continue
         if "/proc" in text or text.startswith("/dev/fd/"):
             inside = near and _CWD.match(text)
@@ -64,6 +69,11 @@ def processes(act: Act) -> Iterator[Value]:
     for code in act.code:
         if code.language != "shell" and in_code(code.text.text):
             yield code.text._replace(text=code.path or "\N{HORIZONTAL ELLIPSIS}", shown="")
+
+
+@functools.lru_cache(maxsize=256)
+def _near(cwds: tuple[str, ...]) -> Sequence[str]:
+    return [there for cwd in cwds for there in near_processes(cwd)]
 
 
 _CWD = Regex(r"/proc/[^/]+/cwd/")

@@ -10,7 +10,6 @@ flagged by it and its ``no`` commands by no row at all; the tests hold the whole
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Sequence
 
@@ -30,7 +29,7 @@ _REALLY = Regex(r"none|false|server")
 class ActView:
     """An act's arguments, read once as its program reads them, and looked at by many rules."""
 
-    __slots__ = ("_joined", "_operands", "_readings", "_said", "act", "assigned", "name", "path", "words")
+    __slots__ = ("_below", "_joined", "_operands", "_readings", "_said", "act", "assigned", "name", "path", "words")
 
     def __init__(self, act: Act, path: str | None = None) -> None:
         self.act = act
@@ -43,6 +42,7 @@ class ActView:
         self._said: list[str] | None = None
         self._readings: dict[frozenset[str], Reading] = {}
         self._operands: dict[frozenset[str], list[Value]] = {}
+        self._below: dict[tuple[int, str], ActView] = {}
         self.words: list[str] = [value.text for value in act.argv[1:]]
         """argv[1:] as texts, abbreviated options spelled out."""
         if self.path:
@@ -101,7 +101,10 @@ class ActView:
 
     def below(self, at: int, path: str) -> ActView:
         """Return a view of what stands behind the subcommand at index ``at`` of argv; ``path`` is that subcommand's."""
-        return ActView(dataclasses.replace(self.act, argv=self.act.argv[at:]), path)
+        found = self._below.get((at, path))
+        if found is None:
+            found = self._below[at, path] = ActView(self.act.called(self.act.argv[at:]), path)
+        return found
 
     def dry(self) -> bool:
         """Return whether an option says that the program only prints what it would do, its help or its version."""

@@ -49,9 +49,12 @@ def written(act: Act, families: Sequence[str]) -> Iterator[Value]:
     if act.place or act.code or not act.name or HOLE in act.name or "/" in act.name or act.name[0] == "@":
         return
     given_words = act.argv[1:]
-    if _PYTHON.fullmatch(act.name):
+    if not given_words:
+        return
+    known = _is_known(act.name)
+    if known is None:
         given_words = _of_module(given_words)
-    elif _is_known(act.name) or is_listed(families):
+    elif known or is_listed(families):
         return
     for word in given_words:
         text = word.text
@@ -66,8 +69,10 @@ def written(act: Act, families: Sequence[str]) -> Iterator[Value]:
 
 
 @functools.lru_cache(maxsize=512)
-def _is_known(name: str) -> bool:
-    """Return whether a program only reads what it is given, or is followed: what it runs is an act of its own."""
+def _is_known(name: str) -> bool | None:
+    """Return whether a program only reads what it is given, or is followed: what it runs is an act of its own. None: Python."""
+    if _PYTHON.fullmatch(name):
+        return None
     if name in _WRITE:
         return False
     if name in SPARE or name in TALKS or name in _READ or name in tables.BUILTINS.rows:

@@ -95,6 +95,13 @@ class Act:
     def args(self) -> Sequence[Value]:
         return self.argv[1:]
 
+    def called(self, argv: Sequence[Value]) -> Act:
+        """Return this act with other words."""
+        return Act(
+            *(self.name, argv, self.redirects, self.cwds, self.environment, self.stdin, self.fed, self.wrappers, self.place),
+            *(self.code, self.language, self.background, self.taint, self.start, self.end, self.prints),
+        )
+
     def words(self) -> list[str]:
         """The texts of the arguments."""
         return [value.text for value in self.argv[1:]]

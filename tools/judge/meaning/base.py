@@ -10,6 +10,7 @@ from tools.judge.budget import Budget
 from tools.judge.meaning import assigning, expand, mounts
 from tools.judge.meaning.act import Act, Code, Fault, RedirectTarget
 from tools.judge.meaning.filestate import program_name, undotted
+from tools.judge.meaning.retold import Readings
 from tools.judge.meaning.shellstate import State, merged
 from tools.judge.meaning.state import ShellNow, Snapshot
 from tools.judge.meaning.value import Value
@@ -46,14 +47,6 @@ class _Inside:
         self.it.context = self.outer
 
 
-def _identity(act: Act) -> tuple[object, ...]:
-    """Return what tells an act from others: all but its place in the text."""
-    key = (act.name, act.argv, act.redirects, act.cwds, act.stdin, act.fed, act.wrappers, act.place, act.code, act.taint)
-    if act.environment or act.background or act.language != "shell":
-        return (*key, tuple(act.environment.items()), act.background, act.language)
-    return key
-
-
 def _constants(words: Iterable[Word | Assignment]) -> list[Value] | None:
     out: list[Value] = []
     for word in words:
@@ -76,6 +69,8 @@ class Base(Walker):
         self.context = Context()
         self.span = (0, 0)
         self.keyless: Mapping[str, Value] = {}
+        self.readings: Readings = {}
+        self._variables: tuple[Mapping[str, Value], tuple[tuple[str, Value], ...]] = ({}, ())
         self._parsed: dict[str, Script] = {}
         self._constants: dict[int, tuple[Simple, list[Value] | None]] = {}
 
@@ -94,8 +89,7 @@ class Base(Walker):
     def constants(self, cmd: Simple) -> list[Value] | None:
         known = self._constants.get(id(cmd))
         if known is None:
-            simple = not cmd.redirects and not cmd.assignments
-            known = self._constants[id(cmd)] = (cmd, _constants(cmd.words) if simple else None)
+            known = self._constants[id(cmd)] = (cmd, None if cmd.assignments else _constants(cmd.words))
         return known[1]
 
     def merge(self, states: Sequence[State], *, loose: bool = False) -> list[State]:
@@ -174,7 +168,6 @@ class Base(Walker):
         compound: bool = False,
     ) -> Act | None:
         context = self.context
-        start, end = context.span if context.span is not None else self.span
         name = program_name(state, argv) if name is None else name
         cwds = state.cwds
         for value in argv:
@@ -190,10 +183,21 @@ class Base(Walker):
             if outside is None:
                 return None
             argv, redirects, cwds = outside
-        set_for_it = state.env if environment is None else environment
-        given = (name, tuple(argv), tuple(redirects), cwds, set_for_it, state.stdin, context.fed, context.wrappers, context.place)
-        act = Act(*given, tuple(code), context.language, context.background, context.taint, start, end)
-        noted = self.found.acts.setdefault(_identity(act), act)
+        variables = state.env if environment is None else environment
+        words, files, codes = tuple(argv), tuple(redirects), tuple(code)
+        # What tells an act from others is all but its place in the text.
+        key: tuple[object, ...]
+        key = (name, words, files, cwds, state.stdin, context.fed, context.wrappers, context.place, codes, context.taint)
+        if variables or context.background or context.language != "shell":
+            if variables is not self._variables[0]:
+                self._variables = (variables, tuple(variables.items()))
+            key = (*key, self._variables[1], context.background, context.language)
+        noted = self.found.acts.get(key)
+        if noted is None:
+            start, end = context.span if context.span is not None else self.span
+            given = (name, words, files, cwds, variables, state.stdin, context.fed, context.wrappers, context.place)
+            noted = Act(*given, codes, context.language, context.background, context.taint, start, end)
+            self.found.acts[key] = noted
         if noted.prints and not compound:
             noted.prints = False
         return noted

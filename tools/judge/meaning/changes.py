@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable, Sequence
 
+from tools.judge.folders import above
 from tools.judge.meaning import filestate, journal
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, Taint, Value, names
@@ -114,10 +115,10 @@ def roots(it: Walker, state: State, folder: str) -> list[str]:
         for _ in range(_MOST_ABOVE):
             if at in ("", "/", it.now.home) or at[:1] != "/":
                 break
-            if it.snapshot.look(posixpath.join(at, ".git")).kind != "missing":
+            if it.snapshot.look(f"{at}/.git").kind != "missing":
                 root = at
                 break
-            at = posixpath.dirname(at)
+            at = above(at)
         found.append(root)
     return found
 

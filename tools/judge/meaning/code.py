@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from tools.judge.meaning import filestate, interpreters, owned, sources, strangers, tables
+from tools.judge.meaning import filestate, interpreters, owned, retold, sources, strangers, tables
 from tools.judge.meaning.act import Code, RedirectTarget
 from tools.judge.meaning.ending import finished
 from tools.judge.meaning.shellstate import State, Var
@@ -299,10 +299,6 @@ def _read(it: Walker, state: State, name: str, argv: Values, targets: Targets, p
 def _understood(it: Walker, piece: Code, args: Values, sink: CodeSink) -> bool:
     if not piece.text.text.replace(HOLE, "").strip():
         return not piece.text.text
-    try:
-        from tools.judge.languages import read
-    except ImportError:
-        return False
     if it.too_deep("code within code too deeply"):
         return False
     with it.inside() as inner:
@@ -312,7 +308,7 @@ def _understood(it: Walker, piece: Code, args: Values, sink: CodeSink) -> bool:
         inner.depth += 1
         it.limits.step()
         it.limits.spend(len(piece.text.text))
-        return read(piece, args, sink)
+        return retold.read(it.readings, piece, args, sink)
 
 
 class CodeSink:

@@ -133,8 +133,11 @@ def _is_folder(it: Walker, state: State, path: str) -> bool:
 def _is_certain_folder(it: Walker, state: State, path: str) -> bool:
     if path[:1] != "/" or HOLE in path or path in state.files:
         return False
-    if any(path == gone or path.startswith(f"{gone}/") for gone in it.found.gone):
-        return False
+    at = len(path) if it.found.gone else 0
+    while at > 0:
+        if path[:at] in it.found.gone:
+            return False
+        at = path.rfind("/", 0, at)
     kind = it.snapshot.look(path).kind
     return kind == "dir" or (kind == "missing" and path in it.found.folders)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
 
 from toolcrib._regex import Regex
+from tools.judge.folders import normal
 from tools.judge.meaning import journal, mounts
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.state import follows_links, knows_origins
@@ -49,6 +51,7 @@ def program_name(state: State, argv: Sequence[Value]) -> str:
     return found[1] if found is not None else text
 
 
+@functools.lru_cache(maxsize=2_048)
 def is_program(path: str) -> bool:
     """Return whether the file lies in a folder of programs."""
     return _PROGRAM.search(path) is not None
@@ -64,8 +67,8 @@ def absolute(it: Walker, state: State, text: str, *, logical: bool = False) -> l
     if not logical and ".." in text and (behind := behind_links(it, state, text)):
         return behind
     if not state.cwds or text.startswith(("/", "~", HOLE)):
-        return [posixpath.normpath(text) if text else ""]
-    return [posixpath.normpath(f"{cwd}/{text}") for cwd in state.cwds]
+        return [normal(text) if text else ""]
+    return [normal(f"{cwd}/{text}") for cwd in state.cwds]
 
 
 _SAME = Regex(r"/(?:\./)*/*")
@@ -107,7 +110,9 @@ def undotted(it: Walker, state: State, value: Value) -> Value:
     return value._replace(text=f"{head}{equals}{path}", shown=value.shown or value.text)
 
 
+@functools.lru_cache(maxsize=4_096)
 def is_secret(path: str) -> bool:
+    """Return whether a path is where keys and passwords are kept. Each is asked about by many commands."""
     return _SECRET.search(path if path.startswith("/") else f"/{path}") is not None
 
 
@@ -133,6 +138,11 @@ def content(it: Walker, state: State, path: Value) -> Value | None:
     if found is not None and path.pattern:
         return unknown(found.taint)
     return found
+
+
+def at(it: Walker, state: State, path: str) -> Value | None:
+    """Return what ``content`` does for a path that is absolute and normalised."""
+    return content(it, state, Value(path)) if path.startswith("/dev/") else _one(it, state, path)
 
 
 def comes_later(it: Walker, state: State, name: str) -> bool:
@@ -256,8 +266,10 @@ def _write(it: Walker, state: State, name: str, value: Value, *, append: bool) -
 
 def _sure_place(it: Walker, state: State, name: str) -> None:
     """Report text that is added to a file which was not there, and came from where nobody looked: it may be a link."""
+    if name in state.files:
+        return
     maker = journal.maker_of(journal.find(state.files, name))
-    if maker and name not in state.files and it.snapshot.look(name).kind == "missing":
+    if maker and it.snapshot.look(name).kind == "missing":
         it.fault("order", f"it adds to a file that {maker} may have brought along, as a link to another one")
 
 
@@ -292,16 +304,20 @@ _SENDERS = names("curl curlie wget http https xh xhs httpie aria2c scp rsync sft
 def _are_keyless(it: Walker, files: Mapping[str, Value]) -> bool:
     """Return whether none of the line's files holds a key. The same ones are asked about by one command after another."""
     if it.keyless is not files:
-        if any(map(_is_key, files.values())):
-            return False
+        for entry in files.values():
+            if entry.taint & Taint.SECRET or (entry.shown in _LEADS and is_secret(entry.text)):
+                return False
         it.keyless = files
     return True
+
+
+_LEADS = (journal.LINK, journal.DISK)
 
 
 def _is_key(entry: Value | None) -> bool:
     if entry is None:
         return False
-    return bool(entry.taint & Taint.SECRET) or (entry.shown in (journal.LINK, journal.DISK) and is_secret(entry.text))
+    return bool(entry.taint & Taint.SECRET) or (entry.shown in _LEADS and is_secret(entry.text))
 
 
 def _marked(it: Walker, state: State, value: Value, sends: bool) -> Value:

@@ -5,6 +5,7 @@ Only files of the session's own count: what was there before is the project's.
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -58,7 +59,7 @@ def run_by(it: Walker, state: State, argv: Values, at: int, tops: Callable[[], S
         found += [Inner(argv=[given[0], unknown()], own=True)] if given else []
     known: Sequence[str] = it.snapshot.own_below("/") if knows_origins(it.snapshot) else ()
     own = [*state.files, *known]
-    settings = any(_HOLDS_SETTINGS.search(posixpath.basename(file)) for file in own)
+    settings = any(map(_holds_settings, own))
     if it.context.place or not own or not (settings or sub in _HOOKS):
         return found
     for folder in tops():
@@ -75,11 +76,21 @@ def run_by(it: Walker, state: State, argv: Values, at: int, tops: Callable[[], S
 
 def _hooks(it: Walker, state: State, folder: str, sub: str, own: Sequence[str]) -> Iterator[str]:
     """Yield the hooks of the repository that name files of the session's own."""
-    inside = tuple(file[len(folder) :] for file in own if file.startswith(f"{folder}/"))
-    for name in _HOOKS[sub].split() if inside else ():
-        text = filestate.content(it, state, Value(f"{folder}/.git/hooks/{name}"))
-        if text is not None and any(f"/{word}".replace("/./", "/").endswith(inside) for word in _WORD.findall(text.text)):
+    below = f"{folder}/"
+    if not any(file.startswith(below) for file in own):
+        return
+    for name in _HOOKS[sub].split():
+        text = filestate.at(it, state, f"{folder}/.git/hooks/{name}")
+        if text is None:
+            continue
+        inside = tuple(file[len(folder) :] for file in own if file.startswith(below))
+        if any(f"/{word}".replace("/./", "/").endswith(inside) for word in _WORD.findall(text.text)):
             yield f"{folder}/.git/hooks/{name}"
+
+
+@functools.lru_cache(maxsize=2_048)
+def _holds_settings(file: str) -> bool:
+    return _HOLDS_SETTINGS.search(posixpath.basename(file)) is not None
 
 
 def _included(it: Walker, state: State, folder: str) -> Iterator[str]:

@@ -49,11 +49,39 @@ def inside(folder: str) -> str:
     return f"{folder.rstrip('/')}/**"
 
 
+class _Noted(dict[str, Value]):
+    """A journal that remembers, in ``free``, folders to which and above which nothing happened: a file in them is what it was.
+
+    ``names`` are its keys as one text, each behind a NUL, once somebody has asked for what lies below a folder.
+    """
+
+    __slots__ = ("free", "names")
+
+    free: set[str]
+    names: str
+
+
+def written(files: Files, path: str, entry: Value) -> Files:
+    """Return the journal with one entry more."""
+    new = _Noted(files)
+    new[path] = entry
+    of_folder = entry.shown == LINK or entry.shown == DISK or path.endswith("/**")
+    new.names = ""
+    new.free = set() if of_folder or not isinstance(files, _Noted) else files.free
+    return new
+
+
 def find(files: Files, path: str, hops: int = _MOST_LINKS) -> Value | None:
     """Return the entry that a read of ``path`` meets, links followed; None where the line did nothing to it."""
     found = files.get(path)
     if found is None:
-        return _by_folder(files, path, hops)
+        at = path.rfind("/")
+        if at < 0 or not isinstance(files, _Noted):
+            return _by_folder(files, path, hops)
+        folder = path[:at]
+        if folder not in files.free and (found := _by_folder(files, path, hops)) is None:
+            files.free.add(folder)
+        return found
     if found.shown != LINK:
         return found
     if not hops:  # a link that leads round
@@ -64,16 +92,20 @@ def find(files: Files, path: str, hops: int = _MOST_LINKS) -> Value | None:
 def _by_folder(files: Files, path: str, hops: int) -> Value | None:
     if not files:
         return None
-    for folder in _above(path):
+    at = path.rfind("/")
+    while True:
+        folder = path[:at] if at > 0 else "/"
         above = files.get(folder)
-        if above is not None and above.shown in (LINK, DISK):
+        if above is not None and (above.shown == LINK or above.shown == DISK):
             there = above.text + path[len(folder) :]
             if above.shown == DISK:
                 return on_disk(there)
             return (find(files, there, hops - 1) if hops else None) or on_disk(there)
-        if (whole := files.get("/**" if folder == "/" else f"{folder}/**")) is not None:
+        if (whole := files.get(f"{folder}/**" if at > 0 else "/**")) is not None:
             return whole
-    return None
+        if at <= 0:
+            return None
+        at = path.rfind("/", 0, at)
 
 
 def _above(path: str) -> Iterator[str]:
@@ -86,6 +118,10 @@ def _above(path: str) -> Iterator[str]:
 
 def through(files: Files, path: str) -> str:
     """Return the path that a write to ``path`` reaches by the links that the line made."""
+    if "/" in path and isinstance(files, _Noted) and path[: path.rfind("/")] in files.free:
+        here = files.get(path)
+        if here is None or here.shown != LINK:
+            return path
     for _ in range(_MOST_LINKS):
         for folder in (path, *_above(path)):
             known = files.get(folder)
@@ -118,12 +154,17 @@ def anywhere(files: Files, start: str) -> str:
 
 def without(files: Files, path: str) -> dict[str, Value]:
     """Return the journal without ``path`` and what lies below it."""
-    return {key: entry for key, entry in files.items() if key != path and not key.startswith(f"{path.rstrip('/')}/")}
+    below = f"{path.rstrip('/')}/"
+    return {key: entry for key, entry in files.items() if key != path and not key.startswith(below)}
 
 
 def holds(files: Files, folder: str) -> bool:
     """Return whether the line did something to what lies in ``folder``."""
-    return any(key.startswith(f"{folder}/") for key in files)
+    if not isinstance(files, _Noted):
+        below = f"{folder}/"
+        return any(key.startswith(below) for key in files)
+    files.names = files.names or "\0" + "\0".join(files)
+    return f"\0{folder}/" in files.names
 
 
 def placed(files: Files, source: str, target: str, taint: Taint) -> Files:

@@ -47,8 +47,9 @@ def below(it: Walker, state: State, folder: str, *endings: str, deep: bool = Tru
     for top in filestate.absolute(it, state, folder):
         start = f"{top.rstrip('/')}/"
         known: Sequence[str] = it.snapshot.own_below(top) if knows_origins(it.snapshot) else ()
-        for name in (*state.files, *known):
-            if name.startswith(start) and name.endswith(endings) and HOLE not in name and (deep or "/" not in name[len(start) :]):
+        named = [name for name in (*state.files, *known) if name.endswith(endings)]
+        for name in named:
+            if name.startswith(start) and HOLE not in name and (deep or "/" not in name[len(start) :]):
                 found[name] = None
     return sorted(found)[:_MOST]
 

@@ -37,6 +37,8 @@ def origin_of(it: Walker, state: State, argv: Values) -> Taint:
 
 def _is_of_system(it: Walker, path: str) -> bool:
     there = filestate.real(it, path) if path[:1] == "/" else path
+    if not path.startswith(_SYSTEM) and (there is path or not there.startswith(_SYSTEM)):
+        return False
     return any(one.startswith(_SYSTEM) and filestate.is_program(name) for one in (path, there) for name in (one, f"{one}/x"))
 
 

@@ -81,7 +81,9 @@ class Interpreter(Base):
                 self.context.line = script.lines[index]
                 for one in states:
                     one.flow = "" if one.flow == "abort" else one.flow
-            states = self.merge(self._item_of_each(item, states), loose=True)
+            only = len(states) == 1 and not states[0].flow
+            states = self.item(item, states[0]) if only else self._item_of_each(item, states)
+            states = self.merge(states, loose=True) if len(states) > 1 else states
         return states
 
     def _item_of_each(self, item: ScriptItem, states: Sequence[State]) -> list[State]:

@@ -5,10 +5,12 @@ States are copied where ways part. What they hold is shared until written to, so
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tools.judge.folders import either_folders
+from tools.judge.meaning import journal
 from tools.judge.meaning.value import (
     EMPTY,
     HOLE,
@@ -73,20 +75,8 @@ _CHANGING = frozenset("rilu")
 """Flags that decide what a variable is after an assignment."""
 _STEADY = frozenset({"IFS", "PATH", "HOME", "PWD"})
 """Variables that stay as they are known when a text is read that nobody knows: else nothing at all would be known."""
-_PARTS = (
-    "functions",
-    "aliases",
-    "positional",
-    "files",
-    "fds",
-    "env",
-    "options",
-    "traps",
-    "hashed",
-    "wild",
-    "unsteady",
-    "disturbed",
-    "roams",
+_parts = operator.attrgetter(
+    *"functions aliases positional files fds env options traps hashed wild unsteady disturbed roams".split()
 )
 
 
@@ -245,7 +235,7 @@ class State:
     # files and output
 
     def write(self, path: str, content: Value) -> None:
-        self.files = {**self.files, path: content}
+        self.files = journal.written(self.files, path, content)
 
     def emit(self, value: Value) -> None:
         if self.capture:
@@ -267,13 +257,13 @@ class State:
     def same(self, other: State) -> bool:
         """Return whether both states go on alike, apart from their folders and status."""
         return (
-            (self.vars is other.vars or self.vars == other.vars)
-            and self.flow == other.flow
+            self.flow == other.flow
             and self.levels == other.levels
+            and (self.vars is other.vars or self.vars == other.vars)
             and self.frames == other.frames
             and self.stdin == other.stdin
             and _printed_alike(self.out, other.out)
-            and all(getattr(self, part) == getattr(other, part) for part in _PARTS)
+            and _parts(self) == _parts(other)
         )
 
 
@@ -331,10 +321,11 @@ def _blur(state: State, other: State) -> None:
     state.files = either_of_each(state.files, other.files)
     state.fds = either_of_each(state.fds, other.fds)
     state.env = either_of_each(state.env, other.env)
-    state.hashed = either_of_each(
-        {**{name: Value(name) for name in other.hashed}, **state.hashed},
-        {**{name: Value(name) for name in state.hashed}, **other.hashed},
-    )
+    if state.hashed or other.hashed:
+        state.hashed = either_of_each(
+            {**{name: Value(name) for name in other.hashed}, **state.hashed},
+            {**{name: Value(name) for name in state.hashed}, **other.hashed},
+        )
     state.options |= other.options
     if state.functions != other.functions:
         left, right = state.functions, other.functions

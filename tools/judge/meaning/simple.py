@@ -50,32 +50,35 @@ def run(it: Walker, cmd: Simple, state: State) -> list[State]:
     context.doubts = doubts
     argv = it.constants(cmd)
     try:
-        if argv is not None:
-            return _last_noted(it, _execute(it, cmd, state, Prepared([*argv], streams.PLAIN)), argv)
+        if argv is not None and not cmd.redirects:
+            ended = _execute(it, cmd, state, Prepared([*argv], streams.PLAIN))
+            return _last_noted(ended, argv) if it.found.last else ended
         before = state.copy()
-        passes = [(state, _prepared(it, cmd, state))]
-        for number in _more_passes(doubts):
+        passes = [(state, _prepared(it, cmd, state, argv))]
+        for number in _more_passes(doubts) if doubts.names else ():
             doubts.choice, other = number, before.copy()
-            passes.append((other, _prepared(it, cmd, other)))
+            passes.append((other, _prepared(it, cmd, other, argv)))
         doubts.choice = 0
         results = mishaps.after(it, doubts) if doubts.failed else []
         several = bool(results) or len(passes) > 1
         for one, prepared in passes:
-            results += _last_noted(it, _assigned(it, cmd, one, prepared), prepared.argv)
+            ended = _assigned(it, cmd, one, prepared)
+            results += _last_noted(ended, prepared.argv) if it.found.last else ended
         return it.merge(results) if several else results
     finally:
         context.doubts = outer
 
 
-def _last_noted(it: Walker, ended: list[State], argv: Sequence[Value]) -> list[State]:
-    """Keep the last word of the command, where a text asks for it."""
-    for end in ended if it.found.last else ():
+def _last_noted(ended: list[State], argv: Sequence[Value]) -> list[State]:
+    """Keep the last word of the command: a text asks for it."""
+    for end in ended:
         end.put("_", Var(changed(settled(argv[-1:])[0]) if argv else unknown()))
     return ended
 
 
-def _prepared(it: Walker, cmd: Simple, state: State) -> Prepared:
-    return Prepared(expand.fields(it, state, cmd.words), streams.opened(it, state, cmd.redirects))
+def _prepared(it: Walker, cmd: Simple, state: State, constants: Sequence[Value] | None) -> Prepared:
+    argv = expand.fields(it, state, cmd.words) if constants is None else [*constants]
+    return Prepared(argv, streams.opened(it, state, cmd.redirects))
 
 
 def _more_passes(doubts: Doubts) -> Sequence[int]:
@@ -127,7 +130,7 @@ def _assignments_only(it: Walker, cmd: Simple, state: State, prepared: Prepared)
             before = current.copy()
             assigning.assign(it, current, one)
             after.append(current)
-            for number in _more_passes(doubts):
+            for number in _more_passes(doubts) if doubts.names else ():
                 doubts.choice, other = number, before.copy()
                 assigning.assign(it, other, one)
                 after.append(other)

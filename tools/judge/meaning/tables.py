@@ -65,6 +65,7 @@ CHANGES = Table[Callable[[Walker, State, _Values], None]]("CHANGES", "changes", 
 """Programs that change files in ways that nobody can follow: what they may have touched is unsure from then on."""
 
 
+@functools.lru_cache(maxsize=1_024)
 def interpreter(name: str) -> InterpreterOptions | None:
     """Return the row of an interpreter, whatever version stands in its name."""
     found = INTERPRETERS.rows.get(name)

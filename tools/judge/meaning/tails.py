@@ -7,6 +7,7 @@ finds in it is ever asked about.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 
 from toolcrib._regex import Regex
@@ -81,7 +82,8 @@ def follow(it: Walker, state: State, name: str, argv: Values) -> None:
         return
     if path_of(name) and name not in _LAUNCHERS:
         return
-    texts, tails = [*_texts(it, name, argv)], [*_tails(it, name, argv)]
+    unheard = name in _DIRECT or (name not in it.programs and not _runs_others(name))
+    texts, tails = [*_texts(it, name, argv, unheard)], [*_tails(it, name, argv, unheard)]
     if not (texts or tails) or it.too_deep("arguments within arguments too deeply"):
         return
     if len(texts) + len(tails) > _MOST:
@@ -110,14 +112,22 @@ def _aside(state: State) -> State:
 
 
 def _known(it: Walker, name: str) -> bool:
-    if name in it.programs or name in tables.WRAPPERS.rows or name in interpreters.SHELLS or name in tables.SPECIALS.rows:
+    return name in it.programs or _is_described(name)
+
+
+@functools.lru_cache(maxsize=2_048)
+def _is_described(name: str) -> bool:
+    if _runs_others(name) or name in interpreters.SHELLS:
         return True
     return bool(path_of(name)) or tables.interpreter(name) is not None or name.startswith(("mkfs.", "fsck."))
 
 
-def _tails(it: Walker, name: str, argv: Values) -> Iterator[list[Value]]:
+def _runs_others(name: str) -> bool:
+    return name in tables.WRAPPERS.rows or name in tables.SPECIALS.rows
+
+
+def _tails(it: Walker, name: str, argv: Values, unheard: bool) -> Iterator[list[Value]]:
     """The arguments from each program's name on; of a program that others know only behind a word that says so."""
-    unheard = _unheard(it, name)
     behind = _RUNS if unheard or name in _LAUNCHERS else _ENDS
     last = len(argv) - 1
     for at in range(1, last + 1):
@@ -131,15 +141,10 @@ def _tails(it: Walker, name: str, argv: Values) -> Iterator[list[Value]]:
             yield list(argv[at:])
 
 
-def _unheard(it: Walker, name: str) -> bool:
-    return name in _DIRECT or (name not in it.programs and name not in tables.WRAPPERS.rows and name not in tables.SPECIALS.rows)
-
-
-def _texts(it: Walker, name: str, argv: Values) -> Iterator[Value]:
+def _texts(it: Walker, name: str, argv: Values, unheard: bool) -> Iterator[Value]:
     """Whole commands that stand in one word, or behind its ``=``."""
-    if (name in tables.WRAPPERS.rows or name in tables.SPECIALS.rows) and name not in _LAUNCHERS:
+    if _runs_others(name) and name not in _LAUNCHERS:
         return
-    unheard = _unheard(it, name)
     for at, value in enumerate(argv[1:]):
         text = value.text
         if " " not in text or HOLE in text[:1]:

@@ -148,7 +148,7 @@ def tainted(value: Value, taint: Taint) -> Value:
     """``value`` with more taint."""
     if value.taint & taint == taint:
         return value
-    return value._replace(taint=value.taint | taint)
+    return type(value)(value.text, value.taint | taint, value.pattern, value.shown)
 
 
 def joined(values: Iterable[Value], between: str = "") -> Value:
@@ -220,7 +220,9 @@ def either_of_each(one: Mapping[str, Value], two: Mapping[str, Value]) -> Mappin
         return one
     out = dict(one)
     for key, value in two.items():
-        out[key] = either(out[key], value) if key in out else value
+        before = one.get(key)
+        if before is not value:
+            out[key] = value if before is None else either(before, value)
     return out
 
 

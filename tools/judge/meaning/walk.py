@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from toolcrib._dataclass import dataclass
 from tools.judge.budget import Budget
 from tools.judge.meaning.act import Act, Code, Fault, RedirectTarget
+from tools.judge.meaning.retold import Readings
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.state import ShellNow, Snapshot
 from tools.judge.meaning.value import Taint, Value
@@ -216,6 +217,7 @@ class Walker(Protocol):
     """Position in the outermost text of the command that was begun last there."""
     keyless: Mapping[str, Value]
     """Files of the line as they were last, none of which holds a key."""
+    readings: Readings
 
     # bookkeeping
 
@@ -244,7 +246,7 @@ class Walker(Protocol):
         ...
 
     def constants(self, cmd: Simple) -> list[Value] | None:
-        """Return the arguments of a command that sets and redirects nothing, where they are the same in any state; else None."""
+        """Return the arguments of a command that sets nothing, where they are the same in any state; else None."""
         ...
 
     def merge(self, states: Sequence[State], *, loose: bool = False) -> list[State]: ...

@@ -61,6 +61,12 @@ ALL = "*"
 ENVIRONMENT = "@environment"
 """Rows filed under this name are held against every command that has variables set for it."""
 
+REDIRECTED = "@redirected"
+"""Rows filed under this name are held against every command with a redirect."""
+
+BY_PATH = "@by-path"
+"""Rows filed under this name are held against every command that is called by a path or an address."""
+
 _VERSION = Regex(r"[-.]?\d[\d.]*$")
 
 
@@ -88,6 +94,35 @@ def file_rules(rules: Sequence[Rule]) -> Mapping[str, Sequence[Rule]]:
         for name in one.names:
             by_name.setdefault(name, []).append(one)
     return by_name
+
+
+Indexed = tuple[Sequence[Rule], Mapping[str, frozenset[int]], frozenset[int]]
+"""Rows; by a word that must be among those of a command, the places of those that need it; the places of those that need none."""
+
+
+@functools.cache
+def _indexed(name: str) -> Indexed:
+    """Return the table's rows under ``name``, where it has some, by the words that they need."""
+    rows = filed()[name]
+    by_word: dict[str, set[int]] = {}
+    free: set[int] = set()
+    for at, row in enumerate(rows):
+        if row.test.needs is None:
+            free.add(at)
+        for word in row.test.needs or ():
+            by_word.setdefault(word, set()).add(at)
+    return rows, {word: frozenset(places) for word, places in by_word.items()}, frozenset(free)
+
+
+def rows_for(name: str, words: Sequence[str]) -> Sequence[Rule]:
+    """Return the table's rows under ``name`` that commands with these words are held against, in their order."""
+    if name not in filed():
+        return ()
+    rows, by_word, free = _indexed(name)
+    if not by_word:
+        return rows
+    places = free.union(*[by_word[word] for word in words if word in by_word])
+    return [rows[at] for at in sorted(places)]
 
 
 @functools.lru_cache(maxsize=4096)

@@ -34,8 +34,7 @@ def _emptied(view: ActView) -> bool:
     """``> app.db``, ``: > app.db``: nothing is written, and what was there is gone."""
     act = view.act
     return (
-        bool(act.redirects)
-        and not act.prints
+        not act.prints
         and (view.name in ("", ":", "true") or view.words in _PRINTS_NOTHING.get(view.name, ()))
         and any(target.op in (">", ">|") and _loses(act, target.path) for target in act.redirects)
     )
@@ -70,7 +69,7 @@ RULES = (
     rule(
         "fs.truncate",
         "ask",
-        "*",
+        "@redirected",
         Test(_emptied),
         "empties a file",
         yes=(

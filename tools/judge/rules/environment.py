@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from toolcrib._regex import Regex
@@ -214,6 +215,7 @@ _TLS = {
     "KUBECTL_INSECURE_SKIP_TLS_VERIFY": Regex(r"true"),
 }
 _NO_HISTORY = Regex(r"|0|/dev/null")
+_NODE_LOADS = Regex(r"(?:^|\s)(?:-r|--require|--import|--loader|--experimental-loader|--inspect=0\.0\.0\.0)\b")
 _ASSIGNS = Regex(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL)
 _FOREIGN_PATH = Regex(
     r"(?:/tmp|/var/tmp|/dev/shm)(?:/|:|$)|\.{1,2}(?:/(?!node_modules/\.bin|bin(?::|$)|\.?venv/bin|vendor/bin|scripts)|:|$)|:|$"
@@ -221,18 +223,29 @@ _FOREIGN_PATH = Regex(
 
 
 def assigned(view: ActView) -> list[tuple[str, Value]]:
-    """The variables that it sets: for itself (a prefix, ``env``), and with ``export`` and its like. Not to be changed."""
+    """The variables that it sets and that a row is about: for itself (a prefix, ``env``), and by ``export`` and its like."""
     if view.assigned is not None:
         return view.assigned
-    found = view.assigned = list(view.act.environment.items())
+    found = view.assigned = [(name, given) for name, given in view.act.environment.items() if _concerns(name)]
     if view.name in _SETTERS:
         for given in view.act.argv[1:]:
             match = _ASSIGNS.match(given.text)
-            if match is not None:
+            if match is not None and _concerns(match[1]):
                 found.append((match[1], given._replace(text=match[2], shown="")))
     return found
 
 
+@functools.lru_cache(maxsize=1_024)
+def _concerns(name: str) -> bool:
+    """Return whether a row may be about a variable of this name. A long script exports a few to all that it runs."""
+    return name in _EDITORS or name in _LOADERS or name in _TLS or name in _OTHERS or name.startswith(_BEGINNINGS)
+
+
+_OTHERS = frozenset(
+    "NODE_OPTIONS PYTHONPATH PATH GIT_ALLOW_PROTOCOL PS4 PS1 PS0 XDG_CONFIG_HOME XDG_STATE_HOME HOME HISTFILE HISTSIZE"
+    " HISTFILESIZE BASH_CMDS".split()
+)
+_BEGINNINGS = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "BASH_FUNC_", "TOOLCRIB_")
 _SETTERS = frozenset({"export", "declare", "typeset", "readonly", "local", "env", "set", "setx", "setenv"})
 NAMES = "@environment export declare typeset readonly local env setx"
 """Whatever sets variables."""
@@ -249,10 +262,7 @@ def loads(name: str, given: Value) -> bool:
         harmless = _HARMLESS.get(name)
         return bool(text) and (harmless is None or harmless.fullmatch(text) is None)
     if name == "NODE_OPTIONS":
-        return (
-            re.search(r"(?:^|\s)(?:-r|--require|--import|--loader|--experimental-loader|--inspect=0\.0\.0\.0)\b", text)
-            is not None
-        )
+        return _NODE_LOADS.search(text) is not None
     if name == "PYTHONPATH":
         return re.match(r"(?:/tmp|/var/tmp|/dev/shm)(?:/|:|$)", text) is not None
     if name == "PATH":
@@ -290,10 +300,7 @@ def _elsewhere(view: ActView) -> bool:
 
 
 def _history(view: ActView) -> bool:
-    return any(
-        name in ("HISTFILE", "HISTSIZE", "HISTFILESIZE") and _NO_HISTORY.fullmatch(given.text) is not None
-        for name, given in assigned(view)
-    )
+    return any(name[:4] == "HIST" and _NO_HISTORY.fullmatch(given.text) is not None for name, given in assigned(view))
 
 
 RULES = (

@@ -138,6 +138,8 @@ def _taken_back(acts: Sequence[Act]) -> Iterator[Across]:
     """Yield what applies in reverse the difference that git just printed: the work is nowhere else then."""
     printed = False
     for act in acts:
+        if act.name not in ("git", "patch"):
+            continue
         words = act.words()
         commits = sum(word[:1] != "-" for word in words) - 1
         if act.name == "git" and "diff" in words:

@@ -46,7 +46,7 @@ RULES = (
     rule(
         "security.tls-off",
         "ask",
-        "*",
+        "@redirected tee sponge",
         Test(_writes_tls_off),
         "tells a program to trust any certificate",
         yes=(

@@ -21,7 +21,7 @@ RULES = (
     rule(
         "service.stop",
         "ask",
-        "*",
+        "@by-path",
         Test(_init_script),
         "stops a service",
         yes="/etc/init.d/nginx stop",

@@ -21,8 +21,9 @@ def _named(view: ActView) -> bool:
     for word in view.words:
         if "/dev/" in word and _TERMINAL.fullmatch(word):
             return view.name not in _NAMES
-    if any(one.pattern and any(map(_TERMINAL.fullmatch, dangerous(one.text))) for one in view.act.argv[1:]):
-        return view.name not in _NAMES
+    for one in view.act.argv[1:]:
+        if one.pattern and any(map(_TERMINAL.fullmatch, dangerous(one.text))):
+            return view.name not in _NAMES
     for target in view.act.redirects:
         path = target.path.text
         if target.path.pattern and "<" in target.op and any(map(_TERMINAL.fullmatch, dangerous(path))):

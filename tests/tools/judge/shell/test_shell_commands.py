@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.fuzz.shell_trees import our_form
 from tools.judge.shell import ShellSyntaxError, parse
+from tools.judge.shell.compound import Parser
 from tools.judge.shell.tree import (
     AndOr,
     ArithmeticFor,
@@ -252,3 +255,35 @@ def test_what_bash_refuses_is_refused(text):
     with pytest.raises(ShellSyntaxError) as caught:
         parse(text)
     assert 0 <= caught.value.offset <= len(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ls",
+        " git  push\t-f ",
+        "a b=c d#e",
+        "x [ ] {a,b} ~ *? !",
+        "if",
+        "time",
+        "! a",
+        "export a=b",
+        "[[",
+        "a=b c",
+        "a #b",
+        "{",
+        "f[1]",
+    ],
+)
+def test_a_command_of_plain_words_is_read_at_one_look(text):
+    """003-25: as the parser itself would read it, or refuse it."""
+    parser = Parser(text, 64)
+    try:
+        slowly = parser.script()
+        if parser.pos < len(text):
+            parser.unexpected()
+    except ShellSyntaxError as error:
+        with pytest.raises(ShellSyntaxError, match=re.escape(str(error))):
+            parse(text)
+    else:
+        assert parse(text) == slowly
