@@ -258,13 +258,28 @@ class Config:
     tools: ToolsConfig = field(default_factory=ToolsConfig)
     platforms: Mapping[str, PlatformConfig] = setting(
         dict,
-        "What differs on one platform (cli, gateway, telegram, api, cron, acp):\n"
+        "What differs on one platform (cli, gateway, telegram, api, cron, acp); from allowed_users on for the gateway's:\n"
         "  platforms:\n"
         "    telegram:\n"
         "      enabled_toolsets: [coding]\n"
         "      disabled_toolsets: []\n"
         "      disabled_tools: [terminal]\n"
-        "      smart_approval: false",
+        "      smart_approval: false\n"
+        "      allowed_users: ['12345', 'role:staff']  # besides those who paired; '*' is everybody\n"
+        "      allowed_chats: ['-100123']  # groups\n"
+        "      roles: {owner: ['12345']}\n"
+        "      strangers: silent  # or told\n"
+        "      groups: addressed  # or all messages\n"
+        "      busy: queue  # or steer, interrupt\n"
+        "      renew_hours: 0\n"
+        "      streams: true\n"
+        "      backend: docker\n"
+        "      allow_local: false\n"
+        "      folders: {'-100123': /srv/app}\n"
+        "      messages_per_hour: 0\n"
+        "      tokens_per_day: 0\n"
+        "      cost_per_day: 0\n"
+        "      settings: {}",
         expect="names of platforms, each with enabled_toolsets, disabled_tools, allowed_users, roles ...",
     )
     users: Mapping[str, UserConfig] = setting(

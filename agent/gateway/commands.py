@@ -32,7 +32,9 @@ class ChatCommand:
 class ChatCommands:
     """The commands of one platform's chats. ``status`` tells of the whole gateway."""
 
-    def __init__(self, rooms: Rooms, questions: ChatQuestions, manager: SessionManager, status: Callable[[], Awaitable[str]]) -> None:
+    def __init__(
+        self, rooms: Rooms, questions: ChatQuestions, manager: SessionManager, status: Callable[[], Awaitable[str]]
+    ) -> None:
         self.rooms = rooms
         self.questions = questions
         self.manager = manager
