@@ -15,7 +15,9 @@ import operator
 import reprlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from toolcrib._namedtuple import NamedTuple
 
 _making = threading.RLock()
 _FIELDS = "__dataclass_fields__"

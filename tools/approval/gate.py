@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from toolcrib import (
     Answer,
@@ -22,6 +22,7 @@ from toolcrib import (
     ToolEntry,
     hookimpl,
 )
+from toolcrib._namedtuple import NamedTuple
 from toolcrib._store import AuditEntry, AuditLog, Grant, GrantStore, OriginStore
 from toolcrib._types import Json
 from tools.approval.binding import command_of, cwd_of, digest, paths_of
