@@ -122,7 +122,18 @@ def own_paths() -> list[str]:
 
 def with_targets(paths: Iterable[Path]) -> list[str]:
     """Each path as it is named and as it really is: tools name the first, and open the second."""
-    return list(dict.fromkeys(name for path in paths for name in (os.path.abspath(path), os.path.realpath(path))))  # noqa: PTH100 - resolve() raises on a loop
+    folders: dict[str, str] = {}
+    return list(dict.fromkeys(name for path in paths for name in (os.path.abspath(path), _target(path, folders))))  # noqa: PTH100 - as a tool names it
+
+
+def _target(path: Path, folders: dict[str, str]) -> str:
+    """Return the real path; ``folders`` has those of the folders that were looked up: most of our files lie beside each other."""
+    folder, name = os.path.split(path)
+    if name in ("", ".", "..") or path.is_symlink():
+        return os.path.realpath(path)  # resolve() raises on a loop
+    if folder not in folders:
+        folders[folder] = os.path.realpath(folder)
+    return os.path.join(folders[folder], name)  # noqa: PTH118 - a Path would be made for each, to be text again
 
 
 dispatcher: Dispatcher

@@ -16,13 +16,7 @@ from agent.backends import BUILT_IN, Backends
 from agent.below import Hold
 from agent.config import Config, load_config
 from agent.confirming import require_confirmed
-from agent.conversation.session import Session
-from agent.granting import ToolLine
 from agent.lifecycle import Lifecycle
-from agent.plugins import PluginInfo, load_plugins
-from agent.providers.clients import shared_clients
-from agent.providers.factory import MANUAL, PROVIDERS
-from agent.undo import Undo
 from agent.workspace import Workspace, own_files
 from toolcrib import Environment, EventSink, Platform, PluginError, ToolRegistry, registry
 from toolcrib._context import LOCAL_PLATFORMS
@@ -38,8 +32,12 @@ from tools.environments import Factory, register_environment
 from tools.redact import Redactor
 from toolsets import ToolsetCatalog
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # all that only some uses need loads with them
+    from agent.conversation.session import Session
+    from agent.granting import ToolLine
     from agent.models import ModelChoice
+    from agent.plugins import PluginInfo
+    from agent.undo import Undo
 
 RESERVED_PLATFORMS = LOCAL_PLATFORMS | {"gateway"}
 """Platforms that no plugin may add: by most of them the local person speaks."""
@@ -64,7 +62,7 @@ class Crib:
         self.platforms: dict[str, Callable[..., Platform]] = {}
         self.toolsets: dict[str, Mapping[str, Any]] = {}
         """Toolsets of plugins, by name."""
-        self.protected: Sequence[str] = own_files(config)
+        self.protected: Sequence[str] = ()
         """Files of ours and of every workspace's configuration, which no tool may change in any of them."""
         self._factories: dict[str, Factory] = {}
         self._lock = threading.RLock()
@@ -76,18 +74,7 @@ class Crib:
         self.dispatcher: Dispatcher = model_tools.new_dispatcher(self._approval_gate(), self.registry)
         self.registry.attach(model_tools.face_of(self.dispatcher), check_schema)
         self._take_back = [self.registry.checkpoint()]
-        self._loaded: list[PluginInfo] = load_plugins(
-            config,
-            self.dispatcher.hooks,
-            self.registry,
-            add_toolset=self._add_toolset,
-            add_command=self._add_command,
-            add_slash=self._add_slash,
-            add_environment=self._add_environment,
-            add_provider=self._add_provider,
-            add_platform=self._add_platform,
-            project_dir=self.project_dir,
-        )
+        self._loaded = self._load_plugins()
         self.lifecycle = Lifecycle(self.dispatcher.hooks, lambda text: self.redactor().text(text))
         self._holds_clients = False
 
@@ -99,6 +86,8 @@ class Crib:
         Without it the first session in which something happens starts the plugins, in whichever loop that is, and connections are
         closed as their last user leaves. Plugins that fail are reported in ``plugins``.
         """
+        from agent.providers.clients import shared_clients
+
         with self._lock:
             if not self._holds_clients:
                 self._holds_clients = True
@@ -108,18 +97,22 @@ class Crib:
     async def aclose(self) -> None:
         """Stop the plugins and close everything. May be called twice."""
         await self.lifecycle.stop()
-        if self._holds_clients:
-            self._holds_clients = False
-            await shared_clients().release()
+        await self._release_clients()
         await asyncio.to_thread(self._free)
 
     def close(self) -> None:
         """Close the crib from sync code, as ``aclose`` does; plugins are stopped in the loop that they were started in."""
         self.lifecycle.stop_sync()
         if self._holds_clients:
-            self._holds_clients = False
-            run_async(shared_clients().release())
+            run_async(self._release_clients())
         self._free()
+
+    async def _release_clients(self) -> None:
+        if self._holds_clients:
+            from agent.providers.clients import shared_clients
+
+            self._holds_clients = False
+            await shared_clients().release()
 
     def _free(self) -> None:
         while self._take_back:
@@ -206,6 +199,24 @@ class Crib:
 
     # -- what plugins add ----------------------------------------------------------------------------------------
 
+    def _load_plugins(self) -> list[PluginInfo]:
+        if not self.config.plugins.enabled:
+            return []
+        from agent.plugins import load_plugins
+
+        return load_plugins(
+            self.config,
+            self.dispatcher.hooks,
+            self.registry,
+            add_toolset=self._add_toolset,
+            add_command=self._add_command,
+            add_slash=self._add_slash,
+            add_environment=self._add_environment,
+            add_provider=self._add_provider,
+            add_platform=self._add_platform,
+            project_dir=self.project_dir,
+        )
+
     def _add_toolset(self, name: str, definition: Mapping[str, Any]) -> None:
         if name in self.catalog.added:
             raise PluginError(f"the toolset {name!r} was added before, by {self.catalog.added[name]}; choose another name")
@@ -234,6 +245,8 @@ class Crib:
         self._take_back.append(register_environment(name, factory))
 
     def _add_provider(self, name: str, factory: Callable[..., Any]) -> None:
+        from agent.providers.factory import MANUAL, PROVIDERS
+
         if name in PROVIDERS or name == MANUAL:
             raise PluginError(f"the provider {name!r} is toolcrib's own; choose another name")
         _must_open("provider", name, factory)
@@ -345,7 +358,7 @@ class Crib:
 
     async def find_session(self, prefix: str) -> SessionInfo:
         """Return the stored session whose id begins so. Raises ToolcribError where there is none, or more than one."""
-        from agent.conversation.opening import find_session
+        from agent.conversation.locating import find_session
 
         return await find_session(self.default, prefix)
 

@@ -7,8 +7,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent.conversation.answers import record_answer, topic_of
-from agent.conversation.asking import Emit
 from agent.conversation.driving import Driver
 from agent.conversation.holding import Holding
 from agent.conversation.limits import RunLimits
@@ -16,10 +14,8 @@ from agent.conversation.link import ModelLink
 from agent.conversation.modes import SessionMode
 from agent.conversation.prompting import SessionPrompt
 from agent.conversation.remembered import read_state
-from agent.conversation.state import RunResult, RunState
 from agent.conversation.transcript import Record, Transcript
 from agent.conversation.turnstile import Turnstile
-from agent.events import SessionBusy
 from agent.observers import tell
 from toolcrib import (
     Answer,
@@ -33,14 +29,14 @@ from toolcrib import (
 )
 from toolcrib._store import Fence, InboxItem, InboxMode, SessionInfo, Settled, Store
 from tools.approval.policy import Policy
-from tools.dispatch.batch import run_calls
 from tools.dispatch.bridge import run_async
-from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import CallScope
 
 if TYPE_CHECKING:
     from agent.backends import Backend
     from agent.config import Config
+    from agent.conversation.asking import Emit
+    from agent.conversation.state import RunResult, RunState
     from agent.delegates.delegates import Delegates
     from agent.events import Event
     from agent.explaining import Explanation
@@ -48,6 +44,7 @@ if TYPE_CHECKING:
     from agent.providers.factory import Plugins
     from agent.reports import Reports
     from toolcrib import ProviderSession
+    from tools.dispatch.pipeline import Dispatcher
 
 
 def _quiet(event: Event) -> None:
@@ -139,6 +136,8 @@ class Session:
         if kept is not None:
             if mode == "interrupt":
                 self.heed(kept)
+            from agent.conversation.answers import topic_of
+
             await self.store.signals.send(topic_of(self.id))
         return kept
 
@@ -196,6 +195,8 @@ class Session:
 
     async def answer(self, answer: Answer, approver: Principal | None = None) -> Settled:
         """Record an answer to a ticket, from any process; ``advance`` acts on it. Raises as agent.conversation.answers."""
+        from agent.conversation.answers import record_answer
+
         return await record_answer(self.store, answer, approver)
 
     def heed(self, item: InboxItem) -> None:
@@ -230,6 +231,8 @@ class Session:
         on_done: Callable[[ExecutedCall], None] = lambda executed: None,
     ) -> list[ExecutedCall]:
         """Run calls that a person made by hand, as those of a turn are run; the model does not hear of them."""
+        from tools.dispatch.batch import run_calls
+
         await self.start()
         if self.scope.undo is not None:
             self.scope.undo.turn = 0
@@ -260,6 +263,8 @@ class Session:
 
     def busy(self) -> None:
         """Tell whoever watches that another process is at work on the session."""
+        from agent.events import SessionBusy
+
         self.watch(SessionBusy(self.id))
 
     # -- its model -----------------------------------------------------------------------------------------------
@@ -336,7 +341,7 @@ class Session:
         else:
             known = await self.store.runs.get(state.id)
             await self.transcript.look()
-            state = state if known is None else RunState.of(known)
+            state = state if known is None else type(state).of(known)
         self.run = state
         return state
 
