@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,6 @@ from toolcrib._types import Handler
 from tools.approval.gate import ApprovalGate
 from tools.arguments import check_schema
 from tools.dispatch.bridge import run_async
-from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import Asker
 from tools.dispatch.threads import ThreadPool, shared_pool
 from tools.environments import Factory, register_environment
@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # all that only some uses need loads with them
     from agent.models import ModelChoice
     from agent.plugins import PluginInfo
     from agent.undo import Undo
+    from tools.dispatch.pipeline import Dispatcher
 
 RESERVED_PLATFORMS = LOCAL_PLATFORMS | {"gateway"}
 """Platforms that no plugin may add: by most of them the local person speaks."""
@@ -71,11 +72,11 @@ class Crib:
         self._grants: dict[tuple[Path, Path], PermanentGrants] = {}
         self._workspaces: list[Workspace] = []
         self.default = self._new_workspace(config, self.project_dir)
-        self.dispatcher: Dispatcher = model_tools.new_dispatcher(self._approval_gate(), self.registry)
-        self.registry.attach(model_tools.face_of(self.dispatcher), check_schema)
+        self.hooks = model_tools.new_hooks(self._approval_gate())
+        self.registry.attach(model_tools.face_of(lambda: self.dispatcher), check_schema)
         self._take_back = [self.registry.checkpoint()]
-        self._loaded = self._load_plugins()
-        self.lifecycle = Lifecycle(self.dispatcher.hooks, lambda text: self.redactor().text(text))
+        self._loaded = self._load_plugins() if config.plugins.enabled else []
+        self.lifecycle = Lifecycle(self.hooks, lambda text: self.redactor().text(text))
         self._holds_clients = False
 
     # -- its life ------------------------------------------------------------------------------------------------
@@ -143,6 +144,13 @@ class Crib:
             for info in self._loaded
         ]
 
+    @cached_property
+    def dispatcher(self) -> Dispatcher:
+        """What runs the calls of all sessions; made with the first of them."""
+        from tools.dispatch.pipeline import Dispatcher
+
+        return Dispatcher(self.registry, self.hooks)
+
     @property
     def threads(self) -> ThreadPool:
         """Return the process's threads for sync handlers."""
@@ -200,13 +208,11 @@ class Crib:
     # -- what plugins add ----------------------------------------------------------------------------------------
 
     def _load_plugins(self) -> list[PluginInfo]:
-        if not self.config.plugins.enabled:
-            return []
         from agent.plugins import load_plugins
 
         return load_plugins(
             self.config,
-            self.dispatcher.hooks,
+            self.hooks,
             self.registry,
             add_toolset=self._add_toolset,
             add_command=self._add_command,

@@ -89,7 +89,8 @@ def total(sums: Sequence[UsageSum]) -> UsageTotal:
 
 async def delegates_of(store: Store, session_id: str) -> list[str]:
     """Return the ids of the sessions of a session's delegates, and of theirs, as far as they are stored. Raises StoreFailed."""
-    from agent.delegates.orders import TOOL, delegate_id
+    from agent.delegates.of_session import TOOL
+    from agent.delegates.orders import delegate_id
 
     found: list[str] = []
     for record in await store.sessions.messages(session_id):

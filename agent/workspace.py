@@ -36,8 +36,10 @@ if TYPE_CHECKING:  # all that only some uses need loads with them
     from agent.crib import Crib
     from agent.events import Event
     from agent.undo import Undo
-    from toolcrib import ToolCallContext
+    from toolcrib import ExecutedCall, ToolCall, ToolCallContext
     from toolcrib._undo import Keeping, UndoLog
+    from tools.dispatch.hooks import HookManager
+    from tools.dispatch.pipeline import Dispatcher
     from tools.judge.table import Rule
     from tools.undo.keeper import UndoStore
 
@@ -113,8 +115,13 @@ class Workspace:
         return self._opened_undo[0]
 
     @property
-    def dispatcher(self) -> Any:
-        """The process's dispatcher."""
+    def hooks(self) -> HookManager:
+        """The hooks of the process's plugins, and its approval gate."""
+        return self._crib.hooks
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """The process's dispatcher, made with the first call."""
         return self._crib.dispatcher
 
     async def start_plugins(self) -> None:
@@ -206,7 +213,7 @@ class Workspace:
             redactor=redactor,
             undo=_LateUndo(lambda: self._log(store, identity.session_id)) if self.config.undo.enabled else None,
             policy=self.policy_for(store, redactor),
-            dispatcher=self.dispatcher,
+            dispatcher=_LateRunner(self._crib),
             settings={"terminal.timeout": self.config.terminal.timeout},
             limits=self.limits,
         )
@@ -285,6 +292,17 @@ class Workspace:
         from agent.conversation.locating import location_of
 
         return self.backends.open(location_of(self, info, backend), info.id)
+
+
+class _LateRunner:
+    """The process's dispatcher, which is made with the first call."""
+
+    def __init__(self, crib: Crib) -> None:
+        self._crib = crib
+
+    def call_sync(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any], /) -> ExecutedCall:
+        """Run one call from sync code."""
+        return self._crib.dispatcher.call_sync(call, scope, extra)
 
 
 class _LateUndo:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from agent.conversation.lineage import PARENT, is_delegate
 from toolcrib import Answer, Denied, NotFound, Principal
 from toolcrib._store import Settled, Store, TicketRecord
-from tools.dispatch.answers import settle_answer
 
 
 def topic_of(session_id: str) -> str:
@@ -34,6 +33,8 @@ async def record_answer(store: Store, answer: Answer, approver: Principal | None
     ``approver`` must be who the ticket's run is for, or the local person; None leaves that to the caller. Raises as
     tools.dispatch.answers.settle_answer, and Denied for an approver whom the ticket was not put to.
     """
+    from tools.dispatch.answers import settle_answer
+
     if approver is not None:
         await _check_approver(store, answer.ticket_id, approver)
     record, settled = await settle_answer(store.tickets, answer)

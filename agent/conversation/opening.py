@@ -13,7 +13,7 @@ from agent.conversation import modes
 from agent.conversation.lineage import Descent, depth_of, is_delegate, kept_lineage, peoples_sessions
 from agent.conversation.locating import PROJECT, find_session, location_for, start_of, workspace_of
 from agent.conversation.session import Session
-from agent.delegates.delegates import Delegates
+from agent.delegates.of_session import SessionDelegates
 from agent.handlers import TODOS, TodoStore, loop_handlers
 from agent.reports import Reports
 from agent.store._owner import new_owner
@@ -80,7 +80,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     if asker is not None or not wanted.suspends:  # a model's silence would be a no, and nothing would be parked
         asker = here.behind_model(asker, wanted.platform, lambda event: session.watch(event))
     reports = Reports(lambda event: session.watch(event), wanted.sink)
-    delegates = Delegates(here, location, depth_of(place), alone=wanted.once, handlers=wanted.handlers)
+    delegates = SessionDelegates(here, location, depth_of(place), alone=wanted.once, handlers=wanted.handlers)
     scope = here.scope(
         identity,
         names,
@@ -93,17 +93,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         | _recalling(here, session_id, location, store, lambda: session)
         | {**delegates.handlers, **wanted.handlers},
     )
-    session = Session(
-        scope,
-        names,
-        location.backend,
-        store=store,
-        fence=fence,
-        owner=new_owner(),
-        dispatcher=here.dispatcher,
-        config=here.config,
-        providers=here.providers,
-    )
+    session = Session(scope, names, location.backend, store=store, fence=fence, owner=new_owner(), here=here)
     session.delegates, delegates.session, session.reports = delegates, session, reports
     session.link.learned = here.windows_learned
     session.mode.apply(mode)

@@ -17,16 +17,7 @@ from agent.conversation.remembered import read_state
 from agent.conversation.transcript import Record, Transcript
 from agent.conversation.turnstile import Turnstile
 from agent.observers import tell
-from toolcrib import (
-    Answer,
-    ExecutedCall,
-    Image,
-    Principal,
-    ProviderTurn,
-    Restable,
-    RunIdentity,
-    ToolCall,
-)
+from toolcrib import Answer, ExecutedCall, Image, Principal, ProviderTurn, Restable, RunIdentity, ToolCall
 from toolcrib._store import Fence, InboxItem, InboxMode, SessionInfo, Settled, Store
 from tools.approval.policy import Policy
 from tools.dispatch.bridge import run_async
@@ -34,15 +25,14 @@ from tools.dispatch.scope import CallScope
 
 if TYPE_CHECKING:
     from agent.backends import Backend
-    from agent.config import Config
     from agent.conversation.asking import Emit
     from agent.conversation.state import RunResult, RunState
-    from agent.delegates.delegates import Delegates
+    from agent.delegates.of_session import SessionDelegates
     from agent.events import Event
     from agent.explaining import Explanation
     from agent.models import ModelChoice
-    from agent.providers.factory import Plugins
     from agent.reports import Reports
+    from agent.workspace import Workspace
     from toolcrib import ProviderSession
     from tools.dispatch.pipeline import Dispatcher
 
@@ -52,9 +42,9 @@ def _quiet(event: Event) -> None:
 
 
 class Session:
-    """Recorded in ``store``, its calls run by ``dispatcher``. ``names`` are the tools that it is granted.
+    """Recorded in ``store``. ``names`` are the tools that it is granted.
 
-    ``config`` and ``providers`` (those of plugins) are what its model is chosen by; see agent.models. ``store`` is fenced by
+    ``here`` is its workspace, by whose configuration and providers its model is chosen (see agent.models). ``store`` is fenced by
     ``fence``: what this process writes counts only as long as no other has taken the session over. ``owner`` names this process.
     """
 
@@ -67,19 +57,17 @@ class Session:
         store: Store,
         fence: Fence,
         owner: str,
-        dispatcher: Dispatcher,
-        config: Config,
-        providers: Plugins,
+        here: Workspace,
         limits: RunLimits | None = None,
     ) -> None:
         self.scope = scope
         self.names = list(names)
         self.backend = backend
         self.store = store
-        self.config = config
-        self.providers = providers
-        self.dispatcher = dispatcher
-        self.limits = limits or RunLimits.of(config)
+        self.config = here.config
+        self.providers = here.providers
+        self._here = here
+        self.limits = limits or RunLimits.of(here.config)
         self.transcript = Transcript(store, scope.identity.session_id)
         self.link = ModelLink(self)
         self.prompt = SessionPrompt(self)
@@ -97,7 +85,7 @@ class Session:
         """Told of the session's state where it was read anew: this process begins with it, or another one changed it."""
         self.before: Callable[[], Awaitable[None]] | None = None
         """Awaited before anything happens in the session: the process's plugins are started."""
-        self.delegates: Delegates
+        self.delegates: SessionDelegates
         self.reports: Reports
         """Takes what calls report of their work, and tells ``watch``."""
         self.run: RunState | None = None
@@ -251,6 +239,11 @@ class Session:
                 await self.mode.look()
             return await run_calls(self.dispatcher, calls, self.scope, on_start=began, on_done=ended)
 
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """What runs the session's calls; it is made with the first of the process."""
+        return self._here.dispatcher
+
     def call(self, name: str, args: Any) -> ExecutedCall:
         """Run one call by hand, from sync code."""
         return run_async(self.acall(ToolCall(ToolCall.new_id(), name, args)))
@@ -350,11 +343,11 @@ class Session:
     @property
     def definitions(self) -> list[Any]:
         """The schemas that a model is shown; shared and read-only."""
-        return self.dispatcher.registry.get_definitions(self.names)
+        return self._here.registry.get_definitions(self.names)
 
     def emoji(self, name: str) -> str:
         """Return the tool's emoji, "" where it has none."""
-        entry = self.dispatcher.registry.get(name)
+        entry = self._here.registry.get(name)
         return entry.emoji if entry is not None else ""
 
     # -- its life ------------------------------------------------------------------------------------------------
@@ -369,7 +362,7 @@ class Session:
 
     async def tell(self, hook: str, **values: Any) -> None:
         """Tell the plugins of the run; see agent.observers."""
-        await tell(self.dispatcher.hooks, hook, self.scope, identity=self.identity, **values)
+        await tell(self._here.hooks, hook, self.scope, identity=self.identity, **values)
 
     async def rest(self) -> None:
         """Give back the connection to the model, and shells in which nothing runs. The next call continues as before."""

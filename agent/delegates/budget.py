@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.limits import RunLimits
-from agent.delegates.orders import TOOL
+from agent.delegates.of_session import TOOL
 from toolcrib import Denied
 from toolcrib._namedtuple import NamedTuple
 

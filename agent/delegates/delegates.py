@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from agent.conversation import lineage
 from agent.delegates.atwork import BackgroundDelegate
-from agent.delegates.orders import PROMPT, SEARCH, TOOL, Order, allowed_tools, delegate_id, delivered
+from agent.delegates.of_session import TOOL
+from agent.delegates.orders import PROMPT, SEARCH, Order, allowed_tools, delegate_id, delivered
 from agent.delegates.places import Places
 from agent.delegates.waiting import BACKGROUND, note
 from toolcrib import (
@@ -47,39 +48,22 @@ _log = logging.getLogger(__name__)
 
 
 class Delegates:
-    """``depth`` is how many delegates the session is below one of a person. ``handlers`` are those that the session was
-    given.
-    """
+    """Made by SessionDelegates, whose arguments these are."""
 
     def __init__(
-        self,
-        here: Workspace,
-        location: Location,
-        depth: int,
-        *,
-        alone: bool = False,
-        handlers: Mapping[str, Handler] | None = None,
+        self, session: Session, here: Workspace, location: Location, depth: int, handlers: Mapping[str, Handler]
     ) -> None:
+        self.session = session
         self._here = here
         self._location = location
         self._depth = depth
-        self.alone = alone
-        """True where nobody will read a message that comes after the run: then no delegate works in the background."""
-        self.asks_at_once = False
-        """True where a person can be asked between runs too; else a background delegate's questions wait for the next one."""
-        self._given = handlers or {}
+        self._given = handlers
         self._places = Places(here.config.delegates.at_once)
         self._budget: RunBudget | None = None
         self._background: dict[str, BackgroundDelegate] = {}
         self._told: set[str] = set()
         """Delegates in the background whose end this process knows to be delivered."""
         self._closing = False
-        self.session: Session
-
-    @property
-    def handlers(self) -> Mapping[str, Handler]:
-        """The handler by the tool's name."""
-        return {TOOL: self.handle}
 
     @property
     def at_work(self) -> Sequence[BackgroundDelegate]:
@@ -100,7 +84,7 @@ class Delegates:
         self._tools_for(order)
         turn = "" if session.run is None else session.run.turn_id
         session_id = delegate_id(session.id, turn or ctx.run_identity.run_id, ctx.call_id)
-        if order.background and not self.alone:
+        if order.background and not self.session.delegates.alone:
             await self._begin(session_id, order)
             note = "it works in the background; its answer comes as a message when it has ended"
             data = {"delegate": session_id[:12], "name": order.name, "ended": "works on", "note": note}
@@ -351,7 +335,7 @@ class Delegates:
                 self._told.add(session_id)
                 continue
             self._send_off(session_id, order)
-        if self.alone and not self.session.scope.suspends:
+        if self.session.delegates.alone and not self.session.scope.suspends:
             await asyncio.gather(*(one.work for one in self.at_work), return_exceptions=True)
 
     async def settled(self, turn_id: str, calls: Iterable[CallState]) -> None:

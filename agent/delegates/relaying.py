@@ -31,7 +31,7 @@ class Relay:
     """An asker (see CallScope) that has the parent's asker ask, with the delegate's name and task. Nobody there means no.
 
     A delegate in the background asks while its parent is at work; between its runs too where a person sits at the prompt
-    (``Delegates.asks_at_once``), else nobody expects a question then.
+    (``SessionDelegates.asks_at_once``), else nobody expects a question then.
     """
 
     def __init__(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from agent.delegates.of_session import WAITED_FOR
 from toolcrib import StateKey
 from toolcrib._state import StateStore, StateValue, StateWrite
 from tools.dispatch.scope import CallScope
 
-BACKGROUND = StateKey("delegates", list)
+BACKGROUND = StateKey(WAITED_FOR, list)
 """Ids of the sessions of delegates in the background whose end was not delivered yet."""
 
 

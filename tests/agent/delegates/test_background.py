@@ -218,7 +218,7 @@ def test_who_does_not_stay_waits_for_what_was_left(tmp_path: Path, task_server: 
             choice = ModelChoice("m", server.base_url)
             async with assemble(project_dir=tmp_path) as crib:
                 session = await crib.open(platform="cli", choice=choice)
-                session.delegates._in_background = never  # type: ignore[method-assign]  # as in a process that is killed before it begins
+                session.delegates.keeper._in_background = never  # type: ignore[method-assign]  # as in a process that is killed before it begins
                 await session.ask("go")
                 again = await crib.open(platform="cli", choice=choice, resume=session.id)
                 again.delegates.alone = True
@@ -227,7 +227,7 @@ def test_who_does_not_stay_waits_for_what_was_left(tmp_path: Path, task_server: 
                 await again.close()
                 for one in session.delegates.at_work:
                     one.work.cancel()
-                session.delegates._background.clear()
+                session.delegates.keeper._background.clear()
                 await session.close()
 
     asyncio.run(main())
