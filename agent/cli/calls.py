@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -52,10 +51,11 @@ _SUBJECTS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(slots=True)
 class ShownItem:
-    """Something that was shown in short, and its whole: ``/show`` prints that."""
+    """Something that was shown in short, and its whole: ``/show`` prints that, and the diff below it in colours."""
 
     title: str
     whole: str
+    diff: str = ""
 
 
 def about(call: ToolCall) -> str:
@@ -137,20 +137,6 @@ def _where(executed: ExecutedCall) -> list[tuple[str, str]]:
     if isinstance(data, Mapping) and (where := data.get("where", "local")) != "local":
         return [(f"  {one_line(str(where), 60)}", "dim")]
     return []
-
-
-def whole_of(executed: ExecutedCall) -> str:
-    """Return a call's arguments and its whole result."""
-    args = executed.call.args
-    given = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, indent=2, default=str)
-    if isinstance(args, Mapping):
-        given = "\n".join(f"{name}: {_shown(value)}" for name, value in args.items())
-    return tame(f"{executed.call.name}\n{given}\n\n{result_text(executed)}\n")
-
-
-def _shown(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return f"\n  {text}".replace("\n", "\n  ") if "\n" in text else text
 
 
 def _what_matters(executed: ExecutedCall, number: int, columns: int, differs: str | None) -> list[Row]:

@@ -86,12 +86,22 @@ def _bracketed(one: Choice) -> str:
 def key_row(offers: Sequence[Choice], chosen: int | None, columns: int, count: str = "") -> str:
     """Return the row in which a key chooses: the letters, their words as far as there is room, and what the arrows reached."""
     begins = f"  {count}  " if count else "  "
-    full = [_marked(f"{one.letter} {one.word}" if one.letter != "?" else "? help", at == chosen) for at, one in enumerate(offers)]
-    row = begins + "  ".join(full)
-    if len(row) < columns:
-        return row
-    short = [_marked(f"{one.letter} {one.word}" if at == chosen else one.letter, at == chosen) for at, one in enumerate(offers)]
-    return (begins + " ".join(short))[: max(columns - 1, 1)]
+    losing = sorted((at for at in range(len(offers)) if at != chosen), key=lambda at: _FIRST_WORDLESS.index(offers[at].letter))
+    for lost in range(len(losing) + 1):
+        gap = "  " if lost < len(losing) else " "
+        row = begins + gap.join(_in_row(one, at == chosen, at not in losing[:lost]) for at, one in enumerate(offers))
+        if len(row) < columns:
+            break
+    return row[: max(columns - 1, 1)]
+
+
+_FIRST_WORDLESS = "vamutpsod?"
+"""Letters in the order in which they lose their words where a row has no room for all."""
+
+
+def _in_row(one: Choice, is_chosen: bool, is_worded: bool) -> str:
+    word = "help" if one.letter == "?" else one.word
+    return _marked(f"{one.letter} {word}" if is_worded else one.letter, is_chosen)
 
 
 def letters_of(offers: Sequence[Choice], *, permit: bool = True) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.drafts import BETWEEN, KeptDraft
-from agent.cli.escape import one_line
+from agent.cli.escape import one_line, tame
 from agent.cli.footer import footer
 from agent.cli.liveview import LiveView
 from agent.cli.presses import Presses
@@ -264,8 +264,11 @@ class InteractiveChat:
         rows = self.view.rows(columns)
         for text in self._queue if self.is_working else ():
             rows.append((("  queued: ", "dim"), (shortened(one_line(text, 400), columns - 10), "dim")))
-        if self.questions.settles:
-            rows.append((("  a question waits: stop typing to answer it", "warn"),))
+        hint = self.keyboard.hint
+        if self.questions.settles and self.keyboard.is_typing:
+            hint = "a question waits: stop typing to answer it"
+        if hint and self.questions.stands:
+            rows.append(((shortened(f"  {hint}", columns), "warn"),))
         return rows
 
     def typed(self, columns: int) -> DraftRows:
@@ -301,17 +304,21 @@ class InteractiveChat:
         if number not in items:
             known = f"there are items from {min(items)} to {max(items)}" if items else "none was shown yet"
             raise ToolcribError(f"there is no item {number}; {known}")
-        await self.read(items[number].whole)
+        await self.read(items[number].whole, items[number].diff)
 
     def number_of(self, call_id: str) -> int | None:
         """Return the number of the newest call of that id; None where it was not shown."""
         return self.view.numbers.get(call_id)
 
-    async def read(self, whole: str) -> None:
-        """Show a text, a long one in the pager."""
-        if whole.count("\n") < _LONG or (pager := pager_of_person()) is None:
+    async def read(self, whole: str, diff: str = "") -> None:
+        """Show a text and a diff, long ones in the pager."""
+        lines = whole.count("\n") + diff.count("\n")
+        if lines < _LONG or (pager := pager_of_person()) is None:
             self.view.screen.text(whole.rstrip("\n"))
+            if diff:
+                self.view.screen.diff(diff)
             return
+        whole = f"{whole}{tame(diff)}"
         async with self.keyboard.aside():
             await asyncio.get_running_loop().run_in_executor(None, paged, pager, whole)
 

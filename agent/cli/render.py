@@ -80,12 +80,14 @@ def about_in_short(call: ToolCall) -> str:
     return one_line(about(call), 60)
 
 
-def brief_line(executed: ExecutedCall, emoji: str) -> str:
-    """Return a line about a model's call: ``💻 terminal  ls -la  0.1 s  ok``, and the reason where it went wrong."""
+def brief_line(executed: ExecutedCall, emoji: str, words: str = "") -> str:
+    """Return a line about a model's call: ``💻 terminal  ls -la  0.1 s  ok``, and the reason where it went wrong. ``words`` are
+    those that it begins with, as ``💻 terminal runs ls -la``.
+    """
     call, result = executed.call, executed.result
     parts = [
-        f"{emoji or '🔧'} {tame(call.name) or '?'}",
-        about_in_short(call),
+        words or f"{emoji or '🔧'} {tame(call.name) or '?'}",
+        "" if words else about_in_short(call),
         seconds_of(executed.duration),
         outcome(executed)[0],
     ]
@@ -138,6 +140,9 @@ class Screen:
         """Tell of a model's call that begins."""
         if self.interactive:
             self.line(f"{self._sign(emoji, 'begins:')} {one_line(call.name)}  {about_in_short(call)} ...")
+
+    def differs(self, call_id: str, diff: str) -> None:
+        """Take the diff of a file that a call at work has replaced; only a chat shows it."""
 
     def closed(self, executed: ExecutedCall, emoji: str) -> None:
         """Print the line about a model's call."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from agent.cli.escape import one_line, tame
 from agent.cli.render import Screen
 from agent.cli.terminal import is_terminal
-from agent.cli.working import Spoken
+from agent.cli.working import DIFFERENCE, Spoken
 from agent.events import (
     CompressionFailed,
     ContextCompressed,
@@ -23,6 +23,7 @@ from agent.events import (
     SessionBusy,
     TextDelta,
     ThinkingDelta,
+    ToolActivity,
     ToolFinished,
     ToolProgressed,
     ToolStarted,
@@ -116,6 +117,8 @@ class View:
             case ContextCompressed() | CompressionFailed():
                 self.end()
                 self.screen.note(compression_said(event))
+            case ToolActivity(call_id=of, activity=activity, content={"text": str(diff)}) if activity == DIFFERENCE:
+                self.screen.differs(of, diff)
             case ToolProgressed() if line := self._spoken.line(event):
                 self.end()
                 self.screen.note(line)

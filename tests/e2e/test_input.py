@@ -404,7 +404,7 @@ def test_a_screen_reader_gets_what_matters_of_a_call_and_the_whole_by_its_number
     screen = person.sees(r"^All is done\.\n(.*\n)*>$")
     assert "begins: todo plans 3 tasks ...\n" in screen
     assert "  done: look\n  at work: mend\n  to do: test\n" in screen
-    assert "\n  -two\n  +three\n" in screen
+    assert "\n  removed: two\n  added: three\n" in screen
     assert "  left out: 14 more lines: /show 4\n  15\n" in screen
     person.types("/show 4")
     person.sees(r"^1\n2\n3\n")

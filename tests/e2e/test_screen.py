@@ -13,7 +13,7 @@ import pytest
 from toolcrib.testing import ChatServer
 
 pytestmark = pytest.mark.e2e
-CHOICES_SHORT = r"^  v o .*d \?$"
+CHOICES_SHORT = r"^  v  o .*  d deny  \? help$"
 CHOICES = r"^  o once .*  d deny  \? help$"
 SLOW = {"command": "touch started; until [ -e go ]; do sleep 0.05; done; echo went"}
 
@@ -104,6 +104,33 @@ def test_what_is_typed_ahead_answers_no_question_and_stays(talking: Any, server:
     talking.sees(r"^Kept\.$")
     assert talking.scrolled.count("not now") == 1, "the call's line has it"
     assert re.search(r"^> o{10,}$", talking.sees(r"/help\Z"), re.MULTILINE)
+
+
+def test_questions_in_a_row_take_a_key_each(talking: Any, server: ChatServer, project: Path) -> None:
+    for name in ("one", "two", "three"):
+        (project / name).mkdir()
+    calls = [("terminal", {"command": f"rm -rf {name}"}) for name in ("one", "two", "three")]
+    server.responses += [ChatServer.calls(*calls), ChatServer.text("Done.")]
+    talking.types("tidy up")
+    talking.chooses("o", r"  call 1 of 3  o once .*  \? help")
+    talking.sees("│ rm -rf two")
+    talking.process.send("o")  # before it can have been read
+    talking.sees(r"^  'o' came before this question could be read: press it again$")
+    screen = talking.sees(r"^  call 2 of 3  o once .*  \? help$")
+    assert "> o" not in screen
+    assert (project / "two").exists()
+    talking.process.send("o")
+    talking.sees("│ rm -rf three")
+    talking.process.send("do keep it")  # no single letter: text
+    talking.sees(r"^> do keep it$")
+    talking.sees(r"^  call 3 of 3  o once .*  \? help$")
+    assert not (project / "two").exists()
+    talking.process.send("d")
+    talking.sees("why not")
+    talking.types("")
+    talking.sees(r"^Done\.$")
+    assert re.search(r"^> do keep it$", talking.sees(r"/help\Z"), re.MULTILINE)
+    assert (project / "three").exists()
 
 
 def test_a_key_switches_the_mode(talking: Any, server: ChatServer, project: Path) -> None:
