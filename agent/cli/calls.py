@@ -110,16 +110,17 @@ def running_row(call: ToolCall, emoji: str, seconds: float, columns: int, *, end
 
 
 def finished_rows(
-    executed: ExecutedCall, emoji: str, number: int, columns: int, *, whole: bool, differs: str | None = None
+    executed: ExecutedCall, emoji: str, number: int, columns: int, *, whole: bool, differs: str | None = None, timed: bool = True
 ) -> list[Row]:
     """Return the rows that stay of a call. ``whole``: all of its result, as for a call that a person typed. ``differs`` is the
-    diff of a file that it replaced.
+    diff of a file that it replaced. Without ``timed`` nobody knows how long it took.
     """
     word, colour = outcome(executed)
     style = _STYLES.get(colour, "")
     if (code := _exit_code(executed)) and word == "ok":
         word, style = f"exit {code}", "warn"
-    tail = [(f"  {seconds_of(executed.duration)}", "dim"), (f"  {word}", style), *_where(executed), (f"  #{number}", "dim")]
+    took = [(f"  {seconds_of(executed.duration)}", "dim")] if timed else []
+    tail = [*took, (f"  {word}", style), *_where(executed), (f"  #{number}", "dim")]
     first = call_row(executed.call, emoji, tail, columns)
     if whole:
         return [first, *_lines(result_text(executed), columns), *([] if differs is None else diff_rows(differs, columns))]

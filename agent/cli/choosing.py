@@ -31,7 +31,8 @@ _LEGEND = {
     "?": "this list",
 }
 
-_SESSION_ENDS, _DELEGATE_ENDS = "until this session ends", "for this delegate alone, until it ends"
+_OF_SESSION = "in this session, also when it is resumed, until you revoke it"
+_OF_DELEGATE = "for this delegate alone, until it ends"
 
 Move: TypeAlias = Literal["left", "right"]
 
@@ -56,7 +57,7 @@ def covers_of(ticket: SuspendTicket) -> Mapping[str, Any]:
     covers = ticket.parameters.get("covers") or {}
     if "delegate" not in ticket.parameters:
         return covers
-    return {scope: str(words).replace(_SESSION_ENDS, _DELEGATE_ENDS) for scope, words in covers.items()}
+    return {scope: str(words).replace(_OF_SESSION, _OF_DELEGATE) for scope, words in covers.items()}
 
 
 def covered(ticket: SuspendTicket, scope: str) -> str:

@@ -13,7 +13,7 @@ from agent.cli.trace import Tracer
 from agent.cli.view import View
 from agent.conversation.state import RunResult
 from agent.conversation.transcript import source_of
-from agent.events import SessionBusy, ToolFinished, ToolStarted
+from agent.events import SessionBusy, TextDelta, ToolFinished, ToolStarted
 from agent.instructions import told
 from agent.models import ModelChoice, find_endpoint, own_choice
 from agent.protocols.command import parse_command
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from agent.cli.render import Screen
     from agent.conversation.session import Session
     from agent.events import Event
+    from toolcrib import ExecutedCall
 
 Written = TypeVar("Written")
 KEPT = "The session is kept: type on, or /help."
@@ -183,6 +184,17 @@ class Conversation:
         """Show an event of what the person does, whole."""
         self._view.brief = False
         self._view(event)
+
+    def show_again(self, executed: ExecutedCall) -> None:
+        """Show a call of a resumed session, as it ended."""
+        self._view.brief = True
+        self._view.show_again(executed, self.session.emoji(executed.call.name))
+
+    def show_reply(self, text: str) -> None:
+        """Show a reply of a resumed session, laid out as it was."""
+        self._view.brief = True
+        self._view(TextDelta(text))
+        self._view.end()
 
     async def _with_files(self, line: str, typed: str) -> str:
         """Return the message with what goes beside it; pictures among the files that it names go with it."""

@@ -352,6 +352,12 @@ class LiveView:
         for image in images_of(executed):
             self.screen.draw(image)
 
+    def show_again(self, executed: ExecutedCall, emoji: str) -> None:
+        """Show a call of a resumed session; it gets a number here. How long it took is not known."""
+        number = self.add_item(executed.call.name, whole_of(executed), diff_of(executed))
+        self.numbers[executed.call.id] = number
+        self._board.add(finished_rows(executed, emoji, number, self._board.columns, whole=False, timed=False))
+
     def _think(self, text: str) -> None:
         if not self._thought_length:
             self.end()

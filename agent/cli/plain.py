@@ -36,14 +36,14 @@ class PlainScreen(Screen):
     def differs(self, call_id: str, diff: str) -> None:
         self._differs[call_id] = diff
 
-    def closed(self, executed: ExecutedCall, emoji: str) -> None:
+    def closed(self, executed: ExecutedCall, emoji: str, *, timed: bool = True) -> None:
         self._number += 1
         differs = self._differs.pop(executed.call.id, None)
         diff = diff_of(executed, differs)
         self._wholes[self._number] = f"{whole_of(executed)}\n{diff}".rstrip()
         self._wholes.pop(self._number - _KEPT, None)
         sign = self._sign(emoji, "ended:")
-        self.line(f"{brief_line(executed, sign, call_words(executed.call, sign, self.width))}  #{self._number}")
+        self.line(f"{brief_line(executed, sign, call_words(executed.call, sign, self.width), timed=timed)}  #{self._number}")
         if executed.result.is_success:
             columns = max(self.width - 1, 20)
             rows = finished_rows(executed, emoji, self._number, columns, whole=False, differs=differs)[1:]

@@ -33,6 +33,7 @@ from agent.events import (
 
 if TYPE_CHECKING:
     from agent.cli.images import ImageFolder
+    from toolcrib import ExecutedCall
 
 COMPRESSING = "compressing the context"
 CUT_SHORT: Mapping[str, str] = {
@@ -108,6 +109,10 @@ class View:
                 self.screen.note("the model is at work")
             case _:
                 self._rare(event)
+
+    def show_again(self, executed: ExecutedCall, emoji: str) -> None:
+        """Show a call of a resumed session."""
+        self.screen.closed(executed, emoji, timed=False)
 
     def _rare(self, event: Event) -> None:
         match event:

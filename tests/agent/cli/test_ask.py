@@ -78,8 +78,14 @@ def test_the_question_shows_what_where_and_why(delete: Delete, tmp_path: Path) -
     assert f"  in {tmp_path}" in script.screen
     assert "fs.recursive-delete" in script.screen
     assert script.prompts == 2 * ["  [o]nce  [p]ath  [s]ession  [u]ses  [m]inutes  [a]lways  [d]eny  ? > "]
-    assert f"  s    fs.recursive-delete, anywhere below {tmp_path}, until this session ends" in script.screen
-    assert f"  p    fs.recursive-delete, of {tmp_path}/build only, until this session ends" in script.screen
+    assert (
+        f"  s    fs.recursive-delete, anywhere below {tmp_path}, in this session, also when it is resumed, until you revoke it"
+        in script.screen
+    )
+    assert (
+        f"  p    fs.recursive-delete, of {tmp_path}/build only, in this session, also when it is resumed, until you revoke it"
+        in script.screen
+    )
     assert f"  a    `rm -rf build` in {tmp_path}, from now on, in every session" in script.screen
 
 
@@ -212,7 +218,10 @@ def test_an_enter_that_confirms_nothing_says_so_once(delete: Delete) -> None:
 
 
 def test_a_session_s_yes_to_a_delegate_is_the_delegate_s_alone() -> None:
-    covers = {"session": "deletions below /p, until this session ends", "once": "this call only"}
+    covers = {
+        "session": "deletions below /p, in this session, also when it is resumed, until you revoke it",
+        "once": "this call only",
+    }
     of_delegate = SuspendTicket("approve", "?", parameters={"covers": dict(covers), "delegate": {"name": "g", "task": "x"}})
     assert covers_of(of_delegate)["session"] == "deletions below /p, for this delegate alone, until it ends"
     assert covers_of(SuspendTicket("approve", "?", parameters={"covers": dict(covers)})) == covers
