@@ -372,7 +372,9 @@ def test_a_screen_reader_gets_lines_in_words_that_stay(
     person.sees(r"^>$")
     person.types("tidy up")
     screen = person.sees(r"o once .*>$|\[o\]nce.*>$")
-    assert re.search(r"^begins: terminal runs echo hi \.\.\.\nended: terminal  echo hi  .*  ok  #1\n  hi$", screen, re.MULTILINE)
+    assert re.search(
+        r"^begins: terminal runs echo hi \.\.\.\nended: terminal runs echo hi  .*  ok  #1\n  hi$", screen, re.MULTILINE
+    )
     assert "d alone denies at once; a reason goes on the same line: d because ..." in screen
     person.types("o")
     screen = person.sees(r"^And the last one\.\n(.*\n)*>$")

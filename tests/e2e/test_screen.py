@@ -378,7 +378,7 @@ def test_a_dumb_terminal_gets_plain_lines(sit_down: Any, server: ChatServer) -> 
     person.sees(r"^> ?$")
     person.types("run it")
     screen = person.sees(r"^It says \*\*hi\*\*\.$")
-    assert re.search(r"^💻 terminal  echo hi  .*  ok  #1\n  hi$", screen, re.MULTILINE)
+    assert re.search(r"^💻 terminal runs echo hi  .*  ok  #1\n  hi$", screen, re.MULTILINE)
 
 
 # -- approvals -----------------------------------------------------------------------------------------------------------
