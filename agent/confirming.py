@@ -108,6 +108,26 @@ def require_confirmed(config: Config) -> Config:
     return config
 
 
+def last_confirmed(config: Config, *, profile: str | None, project_dir: Path) -> Config:
+    """Return the configuration with all that nobody agreed to as it was agreed to last: what looks only can go by that.
+
+    Raises UnconfirmedConfig where that can't be told for certain, and ConfigError as ``require_confirmed`` does.
+    """
+    from agent.config import UNSET, find_key, text_with
+
+    if not (changes := unconfirmed(config)):
+        return config
+    agreed = _read(state_dir() / STATE_FILE).get(_name(config))
+    try:
+        values = [(find_key(one.key)[0], UNSET if one.before is None else one.before) for one in changes]
+        text = text_with(config.path, values)
+        if _changes({} if agreed is None else agreed["values"], _watched(parse_config(text, config.path), config.path)):
+            raise UnconfirmedConfig(config, changes)
+        return load_config(config.path, profile=profile, project_dir=project_dir, instead=text)
+    except (ConfigError, KeyError, TypeError) as error:
+        raise UnconfirmedConfig(config, changes) from error
+
+
 def unconfirmed(config: Config, *, keep: bool = True) -> tuple[ConfigChange, ...]:
     """Return what in the configuration's file loosens or redirects, and nobody agreed to. Raises ConfigError.
 
@@ -168,7 +188,12 @@ def _said(config: Config) -> Watched:
         return {}
     if hashlib.sha256(data).hexdigest() != config.digest:
         raise ConfigError(f"{config.path} was changed at this moment; start again")
-    whole, usual = parse_config(data, config.path), Config(path=config.path)
+    return _watched(parse_config(data, config.path), config.path)
+
+
+def _watched(whole: Config, path: Path) -> Watched:
+    """Return what a file's configuration says of what is watched."""
+    usual = Config(path=path)
     said: dict[str, Any] = {}
     for key in WATCHED:
         parts = key.split(".")

@@ -3,7 +3,7 @@
     from toolcrib import registry, tool, hookimpl, Block
 
 And ``Agent`` for programs that want a model with tools. It is the one name here that stands on everything else: it is imported
-when it is first asked for, so that a tool's author pays nothing for it.
+when it is first asked for, so that a tool's author pays nothing for it. ``__version__`` is the distribution's.
 
 Tools: ``_registry``, ``_entry``, ``_derive``, ``_declared``, ``_effects``. Calls: ``_types``, ``_context``, ``_decision``,
 ``_after``, ``_state``, ``_errors``, ``_image``. Plugins: ``_hooks``. What others implement: ``_environment``, ``_session``
@@ -210,13 +210,19 @@ __all__ = [
 if not TYPE_CHECKING:  # a type checker that saw __getattr__ would take any name for one of ours
 
     def __getattr__(name: str) -> object:
-        if name != "Agent":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from agent.run import Agent
+        if name == "Agent":
+            from agent.run import Agent
 
-        globals()[name] = Agent  # from now on it is found without this function
-        return Agent
+            found: object = Agent
+        elif name == "__version__":
+            from agent._version import __version__
+
+            found = __version__
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found  # from now on it is found without this function
+        return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), "Agent"})
+    return sorted({*globals(), "Agent", "__version__"})

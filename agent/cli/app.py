@@ -281,15 +281,16 @@ def _early_options() -> argparse.ArgumentParser:
     return parser
 
 
-def open_crib(options: argparse.Namespace, *, looks: bool = False) -> Crib:
+def open_crib(options: argparse.Namespace, *, looks: bool = False, as_confirmed: bool = False) -> Crib:
     """Assemble a crib from these options; it is a context manager. Raises ConfigError.
 
     The store is opened at first use, which raises StoreFailed: most commands that only look need nothing of it. One that
     ``looks``, or changes what is stored already, makes none: what it left behind would end what counts as the first start.
+    ``as_confirmed``: it shows what the configuration said when it was confirmed last, where somebody changed it since.
     """
     from pathlib import Path
 
-    from agent.cli.confirming import confirmed_config
+    from agent.cli.confirming import confirmed_config, looking_config
     from agent.config import load_config
     from agent.confirming import require_confirmed
     from agent.run import assemble, open_store
@@ -302,7 +303,9 @@ def open_crib(options: argparse.Namespace, *, looks: bool = False) -> Crib:
     if file is not None and not file.exists():
         raise ToolcribError(f"--config: {file} does not exist; `toolcrib config set KEY VALUE --config {file}` begins it")
     config = load_config(file, profile=options.profile, project_dir=folder)
-    if getattr(options, "asks", True):
+    if as_confirmed:
+        config = looking_config(config, options.profile, folder)
+    elif getattr(options, "asks", True):
         confirmed_config(config)
     else:
         require_confirmed(config)
@@ -324,11 +327,13 @@ def open_crib(options: argparse.Namespace, *, looks: bool = False) -> Crib:
 
 
 @contextmanager
-def running_crib(options: argparse.Namespace, *, looks: bool = False) -> Iterator[tuple[Crib, asyncio.Runner]]:
+def running_crib(
+    options: argparse.Namespace, *, looks: bool = False, as_confirmed: bool = False
+) -> Iterator[tuple[Crib, asyncio.Runner]]:
     """Give what ``open_crib`` does, with a runner in whose loop sessions are opened and everything is closed."""
     import asyncio
 
-    with open_crib(options, looks=looks) as crib, asyncio.Runner() as runner:
+    with open_crib(options, looks=looks, as_confirmed=as_confirmed) as crib, asyncio.Runner() as runner:
         try:
             yield crib, runner
         finally:

@@ -64,29 +64,29 @@ def names_of(kind: str, args: argparse.Namespace) -> list[str]:
 
 
 def _tools(args: argparse.Namespace) -> Iterable[str]:
-    with open_crib(args, looks=True) as crib:
+    with open_crib(args, looks=True, as_confirmed=True) as crib:
         return crib.granted()
 
 
 def _toolsets(args: argparse.Namespace) -> Iterable[str]:
-    with open_crib(args, looks=True) as crib:
+    with open_crib(args, looks=True, as_confirmed=True) as crib:
         return crib.catalog.names()
 
 
 def _backends(args: argparse.Namespace) -> Iterable[str]:
-    with open_crib(args, looks=True) as crib:
+    with open_crib(args, looks=True, as_confirmed=True) as crib:
         return [backend.name for backend in crib.backends.all()]
 
 
 def _platforms(args: argparse.Namespace) -> Iterable[str]:
     from agent.granting import PREFIX
 
-    with open_crib(args, looks=True) as crib:
+    with open_crib(args, looks=True, as_confirmed=True) as crib:
         return [name.removeprefix(PREFIX) for name in crib.catalog.names() if name.startswith(PREFIX)]
 
 
 def _sessions(args: argparse.Namespace) -> Iterable[str]:
-    with open_crib(args, looks=True) as crib:
+    with open_crib(args, looks=True, as_confirmed=True) as crib:
         return [info.id[:12] for info in run_async(crib.store.sessions.list(_MOST))]
 
 

@@ -92,7 +92,8 @@ def key_row(offers: Sequence[Choice], chosen: int | None, columns: int, count: s
         gap = "  " if lost < len(losing) else " "
         row = begins + gap.join(_in_row(one, at == chosen, at not in losing[:lost]) for at, one in enumerate(offers))
         if len(row) < columns:
-            break
+            return row
+    row = f"  {row.removeprefix(begins)}"  # a letter is worth more than the count
     return row[: max(columns - 1, 1)]
 
 

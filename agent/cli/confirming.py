@@ -26,6 +26,22 @@ def confirmed_config(config: Config) -> Config:
     return config
 
 
+def looking_config(config: Config, profile: str | None, project_dir: Path) -> Config:
+    """Return the configuration as it was confirmed last, for a command that only looks; says so where it differs. Nobody is
+    asked. Raises UnconfirmedConfig where that can't be told, and ConfigError.
+    """
+    from agent.confirming import last_confirmed
+
+    counts = last_confirmed(config, profile=profile, project_dir=project_dir)
+    if counts is not config:
+        print(
+            f"toolcrib: {config.path} was changed, and nobody confirmed it; this shows what was confirmed last."
+            " To confirm it, at a terminal: toolcrib config confirm",
+            file=sys.stderr,
+        )
+    return counts
+
+
 def _agrees(config: Config, changes: Sequence[Any]) -> bool:
     """Ask; False where the answer is no, or nobody is there."""
     from agent.below import folders_of

@@ -56,7 +56,13 @@ def add_session_options(parser: argparse.ArgumentParser) -> None:
     add_mode_option(group)
     add_develop_option(group)
     which = group.add_mutually_exclusive_group()
-    which.add_argument("-c", "--continue", dest="latest", action="store_true", help="continue the last session of this folder")
+    which.add_argument(
+        "-c",
+        "--continue",
+        dest="latest",
+        action="store_true",
+        help="continue the last session of this folder, or of its project",
+    )
     which.add_argument("--resume", metavar="ID", default="", help="continue this session; `toolcrib sessions` lists them")
 
 

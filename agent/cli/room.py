@@ -135,9 +135,11 @@ def _forked(made: Forked, parent: str) -> Sequence[str]:
     """Say what a fork took over, and what it left behind."""
     said = f"your last {made.messages} messages" if made.messages != 1 else "your last message"
     lines = [
-        f"a new session with {said} and what followed; the old one is kept: /resume {parent[:ID_CHARS]}",
+        f"a new session, {made.id[:ID_CHARS]}, with {said} and what followed; the old one is kept: /resume {parent[:ID_CHARS]}",
         "grants and what /undo knows stay with the old one",
     ]
+    if made.dropped:
+        lines.append(f"{made.dropped} replies, results or calls of it did not fit or never ended, and are in the old one alone")
     if made.unanswered:
         lines.append(f"not answered, and left out; say it again: {one_line(made.unanswered, 300)}")
     return lines

@@ -141,7 +141,8 @@ async def _mode(chat: Conversation, rest: str) -> None:
 
     if rest:
         await chat.set_mode(rest)
-    table([("→" if mode == chat.session.mode.now else "", mode, words) for mode, words in MODES.items()], width=chat.screen.width)
+    rows = [("→" if mode == chat.session.mode.now else "", mode, words) for mode, words in MODES.items()]
+    table(rows, width=chat.screen.width, wrap=True)
 
 
 async def _show(chat: Conversation, rest: str) -> None:

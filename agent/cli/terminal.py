@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from agent.cli.escape import one_line
+from agent.cli.screen.tty import typed_so_far
 from toolcrib import ToolcribError
 from toolcrib._dataclass import dataclass
 
@@ -29,6 +30,8 @@ class Terminal:
     input: TextIO | None = None
     lines_only: bool = False
     """True where nothing may be written anew in its place, as for a screen reader."""
+    kept: Callable[[str], None] | None = None
+    """Called with what was typed before a question appeared, which answers nothing; without it that is discarded."""
     _session: Any = None
     _keyboard: Any = None
     _row: bool = False
@@ -61,7 +64,7 @@ class Terminal:
             self._keyboard = SingleKeys(self.input or sys.stdin)
         is_new = not self._row
         if is_new:
-            _forget_what_was_typed(self.input or sys.stdin)
+            self._set_aside()
         print(f"{self._over()}{row(self.size[0])}", end="", file=self.output, flush=True)
         self._row = True
         try:
@@ -77,10 +80,10 @@ class Terminal:
         """Read a line, edited in place; it stays, whatever ``stays`` says. Raises EOFError for Ctrl-D and KeyboardInterrupt for
         Ctrl-C.
 
-        Text typed before the prompt was shown is discarded: it was no answer to it.
+        Text typed before the prompt was shown is no answer to it: see ``kept``.
         """
         print(self._over(), end="", file=self.output, flush=True)
-        _forget_what_was_typed(self.input or sys.stdin)
+        self._set_aside()
         if self._session is None:
             from prompt_toolkit import PromptSession
             from prompt_toolkit.input import create_input
@@ -90,6 +93,13 @@ class Terminal:
             self._session = PromptSession(input=own[0], output=own[1], enable_suspend=True)
         answer: str = await self._session.prompt_async(prompt, handle_sigint=False)
         return answer
+
+    def _set_aside(self) -> None:
+        """Take what was typed before a question was shown."""
+        keys = self.input or sys.stdin
+        if self.kept is not None and (typed := typed_so_far(keys.fileno())):
+            self.kept(typed)
+        _forget_what_was_typed(keys)
 
 
 def columns_of(output: TextIO) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 from agent.cli.escape import one_line, tame
 from agent.cli.render import result_text
 from toolcrib import ExecutedCall
+from tools.dispatch.faces import images_of
 
 _IN_RESULT: Mapping[str, frozenset[str]] = {"todo": frozenset({"todos"}), "patch": frozenset({"diff"})}
 """Arguments that the result shows too, in a better way."""
@@ -52,12 +53,34 @@ def _laid_out(value: Any) -> str:
 
 
 def result_of(executed: ExecutedCall) -> str:
-    """Return the whole result of a call for a person, but for its diff."""
-    data = executed.result.data
-    if not executed.result.is_success or not isinstance(data, Mapping):
+    """Return the whole result of a call for a person, but for its diff. Of another tool than ours it is what the model read,
+    where that was text, or its fields with their lines as lines.
+    """
+    result, data = executed.result, executed.result.data
+    if not result.is_success or not isinstance(data, Mapping):
         return result_text(executed)
     text = data_text(executed.call.name, data)
-    return result_text(executed) if text is None else "\n".join([text, *map(str, executed.result.images)])
+    if text is None and "person" in result.views:
+        return result_text(executed)
+    if text is None and isinstance(read := result.views.get("model"), str):
+        text = read
+    lines = [text] if text is not None else [*([] if result.message is None else [result.message]), *_fields(data, "")]
+    return "\n".join([*lines, *map(str, images_of(executed))])
+
+
+def _fields(value: Any, margin: str) -> Iterator[str]:
+    """Yield the lines of what a tool answered."""
+    named = value.items() if isinstance(value, Mapping) else (("-", one) for one in value)
+    for name, one in named:
+        head = name if name == "-" else f"{name}:"
+        if isinstance(one, Mapping | list | tuple) and one:
+            yield f"{margin}{head}"
+            yield from _fields(one, f"{margin}  ")
+        elif isinstance(one, str) and "\n" in one:
+            yield f"{margin}{head}"
+            yield from (f"{margin}  {line}" for line in one.split("\n"))
+        else:
+            yield f"{margin}{head} {one if isinstance(one, str) else json.dumps(one, ensure_ascii=False, default=str)}"
 
 
 def data_text(name: str, data: Mapping[str, Any]) -> str | None:

@@ -37,9 +37,20 @@ from agent.config._schema import (
 )
 from agent.config._secrets import Secrets, read_secrets, secret, secrets_path
 from agent.config._sound import sound_part
-from agent.config._write import append_allowlist, edit_config, parse_value, preview, remove_allowlist, set_value, unset_value
+from agent.config._write import (
+    UNSET,
+    append_allowlist,
+    edit_config,
+    parse_value,
+    preview,
+    remove_allowlist,
+    set_value,
+    text_with,
+    unset_value,
+)
 
 __all__ = [
+    "UNSET",
     "AllowlistEntry",
     "ApprovalConfig",
     "BrokenConfig",
@@ -87,6 +98,7 @@ __all__ = [
     "set_value",
     "sound_part",
     "state_dir",
+    "text_with",
     "unset_value",
     "value_at",
     "write_private",

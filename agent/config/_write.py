@@ -24,6 +24,8 @@ from toolcrib._dataclass import dataclass
 _INNER = r"(?m)^[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*( +)[^\s#-]"
 """The first key inside a section, whose indentation the whole file gets."""
 
+UNSET = object()
+"""Stands for the value of a key that is to be taken out."""
 Change = Callable[[Any], None]
 """Gets the whole document as ruamel's CommentedMap, which behaves as a dict, and changes it in place."""
 
@@ -52,14 +54,28 @@ def preview(
     project_dir: str | Path | None = None,
 ) -> Config:
     """Return the configuration as it would be with these keys set in the file, which stays as it is. Raises as load_config."""
+    try:
+        return load_config(path, profile=profile, project_dir=project_dir, instead=text_with(path, values))
+    except BrokenConfig as error:
+        raise _unwritten(error, config_path(path)) from None
+
+
+def text_with(path: str | Path | None, values: Sequence[tuple[Sequence[str], Any]]) -> bytes:
+    """Return what the file would say with these keys set, or taken out where the value is UNSET. Raises ConfigError."""
     data = read_bytes(config_path(path).resolve())
     text = "" if data is None else data.decode("utf-8-sig")
     for parts, value in values:
-        text = _changed(text, _setter(list(parts), value))
-    try:
-        return load_config(path, profile=profile, project_dir=project_dir, instead=text.encode("utf-8"))
-    except BrokenConfig as error:
-        raise _unwritten(error, config_path(path)) from None
+        text = _changed(text, _remover(list(parts)) if value is UNSET else _setter(list(parts), value))
+    return text.encode("utf-8")
+
+
+def _remover(parts: Sequence[str]) -> Change:
+    def change(document: Any) -> None:
+        for part in parts[:-1]:
+            document = document[part]
+        del document[parts[-1]]
+
+    return change
 
 
 def _unwritten(error: BrokenConfig, path: Path) -> BrokenConfig:

@@ -25,12 +25,14 @@ class Forked:
     """``id`` is that of the new session, which has ``messages`` of the person's in ``records`` of its transcript.
 
     ``unanswered`` is the message that the old one ended with, which was left out: it is to be said again. "" for none.
+    ``dropped`` counts replies and results in what it took over that did not fit, and calls that never ended.
     """
 
     id: str
     messages: int
     records: int
     unanswered: str = ""
+    dropped: int = 0
 
 
 async def fork(
@@ -61,7 +63,9 @@ async def fork(
     await store.artifacts.share(info.id, session_id)
     await give_state(store, session_id, next((record["state"] for record in reversed(records) if "state" in record), {}))
     said = [record for record in taken if is_persons(record)]
-    return Forked(session_id, len(said), len(taken), unanswered)
+    begin = next(place for place, record in enumerate(records) if record is taken[0])
+    unfinished = sum(len(record.get("calls") or ()) for record in whole[len(records) :])
+    return Forked(session_id, len(said), len(taken), unanswered, len(records) - begin - len(taken) + unfinished)
 
 
 def _up_to(records: Sequence[Mapping[str, Any]], at: int | None) -> Sequence[Mapping[str, Any]]:

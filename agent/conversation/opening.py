@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -239,7 +239,9 @@ async def _stored(here: Workspace, wanted: Opening) -> SessionInfo | None:
     cwd = wanted.cwd if wanted.cwd is not None and not here.backends.get(wanted.backend).is_remote else _start(here)
     found = await _latest(here, wanted, cwd)
     if found is None:
-        raise NothingToContinue(f"there is no session of this folder ({cwd}) to continue; `toolcrib sessions` lists all")
+        raise NothingToContinue(
+            f"there is no session of this folder ({cwd}) or of its project above to continue; `toolcrib sessions` lists all"
+        )
     return found
 
 
@@ -259,9 +261,24 @@ async def _resumable(here: Workspace, info: SessionInfo) -> SessionInfo:
 
 
 async def _latest(here: Workspace, wanted: Opening, cwd: str | None) -> SessionInfo | None:
-    """Return the session of a person's that was used last: nobody means that of a delegate."""
-    found = await peoples_sessions(here.store.sessions, 1, platform=wanted.platform, user=wanted.user, cwd=cwd)
-    return next(iter(found), None)
+    """Return the session of a person's that was used last in the folder, else in the nearest one above of the same project:
+    nobody means that of a delegate.
+    """
+    for folder in (cwd, *_above(cwd)):
+        found = await peoples_sessions(here.store.sessions, 1, platform=wanted.platform, user=wanted.user, cwd=folder)
+        if found:
+            return found[0]
+    return None
+
+
+def _above(cwd: str | None) -> Iterator[str]:
+    """Return the folders above one, the nearest first, up to the root of its project."""
+    from agent.instructions import project_root
+
+    if cwd is not None and Path(cwd).is_dir():
+        folder = Path(cwd).resolve()
+        root = project_root(folder, folder)
+        yield from (str(above) for above in folder.parents if above.is_relative_to(root))
 
 
 def _is_within(folder: str, project: Path) -> bool:

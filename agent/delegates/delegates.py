@@ -117,8 +117,7 @@ class Delegates:
         try:
             outcome = await self._run(delegate, allowance)
         except asyncio.CancelledError as error:
-            turns = 0 if delegate.outcome is None else delegate.outcome.turns
-            what = f"; it ended after {turns} turn{'' if turns == 1 else 's'}" if turns else ""
+            what = "" if delegate.outcome is None else f"; turns that it had: {delegate.outcome.turns}"
             error.add_note(f"the delegate {order.name} ({session_id[:12]}) was ended with it{what}")
             raise
         except (StoreFailed, Denied):

@@ -544,3 +544,38 @@ def test_a_killed_process_takes_no_draft_along(talking: Any, server: ChatServer,
     again.types("/quit")
     assert again.waits_for_the_end() == 0
     assert list(drafts.iterdir()) == []
+
+
+def test_lines_that_are_typed_before_the_chat_is_ready_are_messages_of_their_own(sit_down: Any, server: ChatServer) -> None:
+    server.responses += [ChatServer.text("First."), ChatServer.text("Second.")]
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m")
+    person.process.send("one\rtwo\rhalf a li")
+    person.sees(r"^Second\.$")
+    assert [said(server, number) for number in range(2)] == ["one", "two"]
+    person.process.send("ne")
+    person.sees(r"^> half a line\n[^\n]*/help\Z")
+
+
+def test_what_is_typed_before_a_question_goes_on_behind_it_for_a_screen_reader(
+    sit_down: Any, server: ChatServer, project: Path
+) -> None:
+    """It answers nothing, and nothing of it is lost: lines wait for their turn, the last is in the next prompt."""
+    (project / "build").mkdir()
+    server.responses += [
+        ChatServer.calls(("terminal", {"command": "rm -rf build"}), delay=1.5),
+        ChatServer.text("It stays."),
+        ChatServer.text("Noted."),
+        ChatServer.text("Told."),
+    ]
+    person = sit_down("chat", "--base-url", server.base_url, "--model", "m", "--screen-reader")
+    person.sees(r"^>$")
+    person.types("tidy up")
+    person.sees(r"the model is at work")
+    person.process.send("o\rand then tell me\rhalf a li")
+    person.sees(r"\[o\]nce.*>$")
+    assert (project / "build").exists()
+    person.types("d")
+    person.sees(r"^It stays\.$")
+    person.sees(r"^Told\.$")
+    assert [said(server, number) for number in (2, 3)] == ["o", "and then tell me"]
+    person.sees(r"^> half a li$")

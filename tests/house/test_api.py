@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -57,6 +58,18 @@ def test_the_contract_imports_alone() -> None:
     code = "import sys, toolcrib; print([n for n in ('tools','toolsets','model_tools','agent','plugins') if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_version_is_told_and_loads_no_agent_before() -> None:
+    code = """
+import sys, toolcrib
+assert "__version__" in dir(toolcrib) and "agent" not in sys.modules
+print(toolcrib.__version__)
+import agent._version
+assert agent._version.__version__ == toolcrib.__version__ and "agent.run" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert re.fullmatch(r"\d+\.\d+\.\d+\S*\n", done.stdout)
 
 
 def test_the_agent_is_loaded_when_it_is_asked_for() -> None:

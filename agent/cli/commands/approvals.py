@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         with running_crib(args, looks=True) as (crib, runner):
             refuse_below(folders_of(crib.config), "answering a ticket")
             return answer_ticket(crib, runner, args)
-    with open_crib(args, looks=True) as crib:
+    with open_crib(args, looks=True, as_confirmed=args.action not in _CHANGES) as crib:
         if args.action in _CHANGES:
             refuse_below(folders_of(crib.config), "changing what was agreed")
         if crib.grants.problem is not None:

@@ -7,6 +7,7 @@ import asyncio
 import io
 import os
 import sys
+from collections import deque
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,7 +89,8 @@ def run(args: argparse.Namespace) -> int:
         paints = interactive and not _reads_aloud(args, crib) and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
         drafts = _drafts(crib)
         live = _live_chat(crib, drafts) if paints else None
-        conversation = _conversation(args, crib, live, interactive=interactive)
+        ahead: list[str] = []
+        conversation = _conversation(args, crib, live, ahead, interactive=interactive)
         try:
             left = runner.run(_open(args, conversation, drafts if live is not None else None))
             if live is not None:
@@ -101,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
                 runner.run(show_last(conversation))
                 if interactive:
                     _go_on(conversation, runner)
-            return (_type if interactive else _pipe)(conversation, runner, args.message)
+            return _type(conversation, runner, args.message, ahead) if interactive else _pipe(conversation, runner, args.message)
         finally:
             with interrupting(lambda: None):
                 runner.run(conversation.close())
@@ -172,7 +174,10 @@ def _live(args: argparse.Namespace, conversation: Conversation, live: Interactiv
     return OK
 
 
-def _conversation(args: argparse.Namespace, crib: Crib, live: InteractiveChat | None, *, interactive: bool) -> Conversation:
+def _conversation(
+    args: argparse.Namespace, crib: Crib, live: InteractiveChat | None, ahead: list[str], *, interactive: bool
+) -> Conversation:
+    """Make the conversation; ``ahead`` gets what is typed before a question where there is no screen of its own."""
     from agent.cli.ask import asker_for
     from agent.cli.conversation import Conversation
     from agent.cli.opening import ChatOpening
@@ -182,7 +187,7 @@ def _conversation(args: argparse.Namespace, crib: Crib, live: InteractiveChat | 
 
     aloud = interactive and _reads_aloud(args, crib)
     screen = PlainScreen(words=aloud) if interactive else Screen(interactive=False)
-    below = _Below(screen, Terminal(sys.stdout, lines_only=aloud)) if interactive else None
+    below = _Below(screen, Terminal(sys.stdout, lines_only=aloud, kept=ahead.append)) if interactive else None
     opening = ChatOpening(
         crib,
         live.questions.ask if live is not None else asker_for(below or find_terminal(), lambda: conversation.interrupt()),
@@ -258,7 +263,8 @@ def _pipe(conversation: Conversation, runner: asyncio.Runner, first: str) -> int
     return code
 
 
-def _type(conversation: Conversation, runner: asyncio.Runner, first: str) -> int:
+def _type(conversation: Conversation, runner: asyncio.Runner, first: str, ahead: list[str]) -> int:
+    """Read a line at a time. What was typed before a question of a run, in ``ahead``, goes on behind that run."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.shortcuts import CompleteStyle
 
@@ -274,18 +280,31 @@ def _type(conversation: Conversation, runner: asyncio.Runner, first: str) -> int
         with terminal_restored(), interrupting(conversation.interrupt):
             if not runner.run(conversation.say(first)):
                 return OK
+    queued: deque[str] = deque()
+    draft = ""
     while True:
+        lines, _, draft = "".join([draft, *ahead]).rpartition("\n")
+        ahead.clear()
+        queued += (line for line in lines.split("\n") if line.strip())
         try:
-            line = runner.run(prompt.prompt_async("> "))
+            if queued:
+                line = queued.popleft()
+                print(f"> {tame(line)}")
+            else:
+                line, draft = runner.run(prompt.prompt_async("> ", default=draft)), ""
         except Ended:
             raise
         except KeyboardInterrupt:
+            draft = ""
             continue
         except EOFError:
             return OK
-        with terminal_restored(), interrupting(conversation.interrupt):
+        with terminal_restored(), interrupting(conversation.interrupt) as came:
             if not runner.run(conversation.say(line)):
                 return OK
+        if came:  # what waited is the person's to send
+            draft = " ".join([*queued, draft]).strip()
+            queued.clear()
 
 
 def _completer(conversation: Conversation) -> LineCompleter:

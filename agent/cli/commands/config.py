@@ -233,6 +233,8 @@ def _edit(args: argparse.Namespace) -> int:
     refuse_below(folders, "editing the configuration")
     with controlling_terminal(folders):
         pass  # there is one
+    if why := _unwritable(file.resolve()):
+        raise ToolcribError(f"{file} can't be written: {why}; no editor was opened. `--config FILE` names another file")
     editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     before = file.read_bytes() if file.exists() else None
@@ -251,6 +253,18 @@ def _edit(args: argparse.Namespace) -> int:
     if code != OK:
         print("toolcrib: to mend it: toolcrib config edit", file=sys.stderr)
     return code
+
+
+def _unwritable(file: Path) -> str:
+    """Return why an editor could not save a file, "" where it can."""
+    import os
+
+    there = next(path for path in (file, *file.parents) if path.exists())
+    if os.access(there, os.W_OK):
+        return ""
+    if os.statvfs(there).f_flag & os.ST_RDONLY:
+        return "its file system is read-only"
+    return f"{there} is not writable for you"
 
 
 _NOT_KEPT = "nothing is confirmed"

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     from agent.cli.escape import tame
 
     act = {"test": _test, "shell": _shell, "stop": _stop, "prune": _prune}.get(args.action, _list)
-    with open_crib(args) as crib:
+    with open_crib(args, as_confirmed=act is _list) as crib:
         if args.action in ("shell", "stop", "prune"):
             refuse_below(folders_of(crib.config), "what concerns other sessions' containers")
         try:

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         raise ToolcribError("give one of: a COMMAND, --jsonl, --replay; `toolcrib explain --help` shows examples")
     if args.command == "-":
         args.command = _piped()
-    with running_crib(args, looks=True) as (crib, runner):
+    with running_crib(args, looks=True, as_confirmed=True) as (crib, runner):
         if args.replay:
             return runner.run(_replay(crib, args))
         if crib.grants.problem is not None:

@@ -67,7 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from tools.dispatch.bridge import run_async
 
-    with open_crib(args) as crib:
+    with open_crib(args, as_confirmed=args.action == "show") as crib:
         folder = _folder(crib, args.of)
         if args.text and args.action in ("show", "export"):
             raise ToolcribError(f"{args.action} takes no TEXT; `toolcrib memory forget TEXT` forgets the notes that have it")

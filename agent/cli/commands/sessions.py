@@ -118,7 +118,8 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "list" and args.id:
         raise ToolcribError(f"list takes no id; `toolcrib sessions show {args.id}` shows that session")
     changes = args.action in ("fork", "rename", "tag", "import", "delete", "prune")
-    with open_crib(args, looks=args.action != "import") as crib:
+    looks = args.action in ("list", "search", "show")
+    with open_crib(args, looks=args.action != "import", as_confirmed=looks) as crib:
         what = "changing" if changes else "looking into"
         refuse_below(folders_of(crib.config), f"{what} stored sessions (toolcrib sessions {args.action})")
         if args.action != "resume":
@@ -223,6 +224,10 @@ async def _fork(crib: Crib, args: argparse.Namespace) -> int:
         return OK
     print(made.id)
     print(f"{made.records} of {info.messages} records; `toolcrib chat --resume {made.id[:12]}` continues it", file=sys.stderr)
+    if made.dropped:
+        print(
+            f"{made.dropped} replies, results or calls did not fit or never ended: they are in the old one alone", file=sys.stderr
+        )
     if made.unanswered:
         print(f"not answered, and left out: {one_line(made.unanswered, 300)}", file=sys.stderr)
     return OK

@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from agent.cli.render import first_sentence, table
 
-    with open_crib(args) as crib:
+    with open_crib(args, as_confirmed=args.action not in ("enable", "disable")) as crib:
         if args.action in ("enable", "disable"):
             return _switch(crib, args)
         if args.action == "show" or args.wanted:

@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
         from agent.cli.toolset_edit import edit
 
         return edit(args)
-    with open_crib(args) as crib:
+    with open_crib(args, as_confirmed=True) as crib:
         if args.action == "resolve":
             _resolve(crib, args)
         elif args.action == "diff":

@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from tools.dispatch.bridge import run_async
 
-    with open_crib(args, looks=True) as crib:
+    with open_crib(args, looks=True, as_confirmed=True) as crib:
         refuse_below(folders_of(crib.config), "looking into stored sessions")
         redactor = crib.redactor()
         for line in run_async(_story(crib, args.session)):

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     from agent.undo import NothingToUndoError
     from tools.dispatch.bridge import run_async
 
-    with open_crib(args, looks=True) as crib:
+    with open_crib(args, looks=True, as_confirmed=args.list) as crib:
         if args.list:
             return run_async(_list(crib, args))
         if not args.dry_run:

@@ -56,7 +56,7 @@ def _when(text: str) -> float:
 def run(args: argparse.Namespace) -> int:
     from tools.dispatch.bridge import run_async
 
-    with open_crib(args, looks=True) as crib:
+    with open_crib(args, looks=True, as_confirmed=True) as crib:
         return run_async(_show(crib, args))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.cli.screen.bindings import bindings
 from agent.cli.screen.onekey import onekey_bindings
+from agent.cli.screen.tty import typed_before
 
 if TYPE_CHECKING:
     from prompt_toolkit.application import Application
@@ -65,3 +66,22 @@ def application(
     keyboard.draft.on_completions_changed += lambda _: hands.changed(whole=False)
     keyboard.draft.on_text_changed += lambda _: app.invalidate()  # a completion that comes later than its key
     return app, windows
+
+
+def type_ahead(source: Input) -> None:
+    """Have the application read first what was typed before it: what ended a line there was the key Enter."""
+    from prompt_toolkit.input.typeahead import store_typeahead
+    from prompt_toolkit.input.vt100_parser import Vt100Parser
+    from prompt_toolkit.key_binding import KeyPress
+
+    try:
+        typed = typed_before(source.fileno())
+    except NotImplementedError:  # keys that come from elsewhere
+        return
+    if not typed:
+        return
+    pressed: list[KeyPress] = []
+    parser = Vt100Parser(pressed.append)
+    parser.feed(typed.replace("\n", "\r"))
+    parser.flush()
+    store_typeahead(source, pressed)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from agent.cli.screen.application import application
+from agent.cli.screen.application import application, type_ahead
 from agent.cli.screen.aside import deaf_to_interrupts, edited_by_person
 from agent.cli.screen.cells import Row
 from agent.cli.screen.draft import DraftRows, Pastes, draft_rows, offered_rows
@@ -81,6 +81,7 @@ class Keyboard:
         def ready() -> None:
             self._write(_PASTE_ON)
             self.draft.load_history_if_not_yet_loaded()
+            type_ahead(self._app.input)
             begun()
 
         try:

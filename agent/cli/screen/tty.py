@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 
 _USUAL_SIZE = (80, 24)
+_MOST_LINES = 1_000
 
 
 @contextlib.contextmanager
@@ -43,3 +44,42 @@ def size() -> tuple[int, int]:
     except OSError:
         return _USUAL_SIZE
     return (columns, rows) if columns > 0 and rows > 0 else _USUAL_SIZE
+
+
+def typed_before(descriptor: int) -> str:
+    """Take the lines that were typed while the terminal was not yet ours, and gave whole lines; the last may not be ended.
+
+    An end of input among them is a Ctrl-D. Return "" for what is no such terminal.
+    """
+    import select
+    import termios
+
+    lines: list[bytes] = []
+    try:
+        if not termios.tcgetattr(descriptor)[3] & termios.ICANON:
+            return ""
+        while select.select([descriptor], [], [], 0)[0] and len(lines) < _MOST_LINES:
+            lines.append(os.read(descriptor, 4096) or b"\x04")
+            if lines[-1] == b"\x04":
+                break
+    except (termios.error, OSError, ValueError):
+        pass  # it went away, or is none: whoever reads it next is told
+    return b"".join(lines).decode("utf-8", "replace")
+
+
+def typed_so_far(descriptor: int) -> str:
+    """Take what was typed while the terminal gave whole lines, the line that is not ended too."""
+    import termios
+
+    lines = typed_before(descriptor)
+    with contextlib.suppress(termios.error, OSError):
+        before = termios.tcgetattr(descriptor)
+        if before[3] & termios.ICANON:
+            now = [*before[:3], before[3] & ~termios.ICANON, *before[4:6], [*before[6]]]
+            now[6][termios.VMIN] = now[6][termios.VTIME] = 0
+            termios.tcsetattr(descriptor, termios.TCSANOW, now)
+            try:
+                lines += os.read(descriptor, 4096).decode("utf-8", "replace")
+            finally:
+                termios.tcsetattr(descriptor, termios.TCSANOW, before)
+    return lines

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli.ask import TerminalAsker, asker_for
-from agent.cli.choosing import covers_of
+from agent.cli.choosing import choices, covers_of, key_row
 from agent.run import Crib, Session, assemble
 from toolcrib import Answer, ExecutedCall, SuspendTicket, ToolCall, ToolResult
 
@@ -242,6 +242,17 @@ def test_the_row_of_keys_fits_the_screen(delete: Delete, columns: int) -> None:
     delete(script)
     assert all(len(row) < columns for row in script.rows)
     assert "o once" in script.rows[1]
+
+
+def test_a_row_of_keys_loses_words_before_letters() -> None:
+    offers = choices(["once", "path", "session", "uses", "until", "always"], is_long=False)
+    assert key_row(offers, None, 80, "call 1 of 2").endswith("  s session  u uses  m  a  d deny  ? help")
+    assert (
+        key_row(choices(["once", "session", "always"], is_long=False), None, 60)
+        == "  o once  s session  a always  d deny  ? help"
+    )
+    assert key_row(offers, None, 40, "call 1 of 2") == "  call 1 of 2  o p s u m a d ?"
+    assert key_row(offers, 1, 40, "call 1 of 2") == "  o [p this path] s u m a d ?"
 
 
 def test_a_denial_by_key_asks_for_a_reason(delete: Delete) -> None:

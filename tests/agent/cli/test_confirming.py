@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from agent.config import load_config, state_dir
 from agent.confirming import unconfirmed
+from tests.fuzz.small_disk import NoDiskError, mounted
 
 COMMAND = Path(sys.executable).with_name("toolcrib")
 RULE = "# mine\napproval:\n  tools:\n    - {tool: terminal, decision: allow, why: '\x1b[2Jquick'}\n"
@@ -64,12 +66,11 @@ def test_a_start_shows_what_changed_and_asks_once(file: Path, person: Any) -> No
     asked.sendline("no")
     asked.expect("nothing runs until you confirm it, at a terminal: toolcrib config confirm")
     assert _ends(asked) == 2
-    again = person("tools")
+    again = person("call", "terminal", '{"command": "true"}')
     again.expect("Type yes or no:")
     again.sendline("yes")
-    again.expect("terminal")
     assert _ends(again) == 0
-    assert _ends(person("tools")) == 0
+    assert _ends(person("call", "terminal", '{"command": "true"}')) == 0
 
 
 def test_without_a_terminal_it_is_not_obeyed_and_the_fix_is_named(file: Path, person: Any, tmp_path: Path) -> None:
@@ -107,10 +108,58 @@ def test_what_is_set_at_a_terminal_counts_at_once(file: Path, person: Any, tmp_p
     assert unconfirmed(load_config()) == ()
     code, _out, err = _alone("config", "set", "terminal.pass_env", "[PAGER]", cwd=tmp_path)
     assert (code, "nothing runs until a person confirms it, at a terminal: toolcrib config confirm" in err) == (4, True)
-    assert _alone("tools", cwd=tmp_path)[0] == 2
+    called = ("call", "terminal", '{"command": "true"}')
+    assert _alone(*called, cwd=tmp_path)[0] == 2
     assert _ends(person("config", "set", "tools.disabled", "[patch]")) == 0
-    assert _alone("tools", cwd=tmp_path)[0] == 2
+    assert _alone(*called, cwd=tmp_path)[0] == 2
     assert "confirms it" not in _alone("config", "set", "display.thinking", "true", cwd=tmp_path)[2]
+
+
+def test_what_only_looks_shows_what_was_confirmed_last(file: Path, person: Any, tmp_path: Path) -> None:
+    """Nobody is asked, nothing of the change counts, and a line says so."""
+    assert _ends(person("config", "set", "tools.disabled", "[patch]")) == 0
+    assert _ends(person("config", "set", "terminal.timeout", "77")) == 0
+    file.write_text(
+        "tools: {disabled: []}  # all of them\nterminal: {timeout: 77}\n"
+        "approval: {tools: [{tool: terminal, decision: allow, why: quick}]}\nplugins: {enabled: [mine]}\n"
+    )
+    (file.parent / "plugins").mkdir()
+    (file.parent / "plugins" / "mine.py").write_text("from pathlib import Path\nPath('ran').touch()\n")
+    code, out, err = _alone("tools", "--json", cwd=tmp_path)
+    assert code == 0
+    assert not next(one for one in json.loads(out) if one["name"] == "patch")["granted"]
+    assert err == (
+        f"toolcrib: {file} was changed, and nobody confirmed it; this shows what was confirmed last."
+        " To confirm it, at a terminal: toolcrib config confirm\n"
+    )
+    for look in (["explain", "ls"], ["sessions"], ["approvals"], ["usage"], ["toolsets"], ["env"], ["memory"]):
+        code, out, err = _alone(*look, cwd=tmp_path)
+        assert (code, "this shows what was confirmed last" in err) == (0, True), look
+        assert "quick" not in out
+    for words in (("tools", "disable", "terminal"), ("sessions", "prune", "--older-than", "9d", "--yes"), ("undo", "--yes")):
+        code, _, err = _alone(*words, cwd=tmp_path)
+        assert (code, "nothing runs until you confirm it" in err) == (2, True), words
+    looked = person("tools")
+    looked.expect("patch")
+    assert _ends(looked) == 0
+    assert not (tmp_path / "ran").exists()
+    assert "  # all of them" in file.read_text()
+
+
+@pytest.mark.full
+def test_no_editor_is_opened_on_what_it_could_not_save(person: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        with mounted(tmp_path / "disk", 1024) as disk:
+            monkeypatch.setenv("XDG_CONFIG_HOME", str(disk.folder))
+            monkeypatch.setenv("EDITOR", f"touch {tmp_path}/opened")
+            disk.refuse_writes(refuse=True)
+            edited = person("config", "edit")
+            edited.expect("config.yaml can't be written: its file system is read-only; no editor was opened")
+            assert _ends(edited) == 2
+            disk.refuse_writes(refuse=False)
+    except NoDiskError as error:
+        pytest.skip(str(error))
+    assert not (tmp_path / "opened").exists()
 
 
 def test_an_edit_is_confirmed_and_checked(file: Path, person: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

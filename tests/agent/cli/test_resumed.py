@@ -65,6 +65,23 @@ def test_a_session_of_another_folder_names_it(run: Any, tmp_path: Path) -> None:
     assert shown.count("it works in") == 1
 
 
+def test_a_subfolder_continues_its_project_s_session(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within one repository, and the folder's own before it. It works where it did, and says so."""
+    project, below = tmp_path / "p", tmp_path / "p" / "a" / "b"
+    below.mkdir(parents=True)
+    stored(tmp_path, exchange(9))
+    monkeypatch.chdir(below)
+    nothing = run("chat", "--continue", "--provider", "manual")
+    assert (nothing.code, "there is no session of this folder" in nothing.err) == (2, True), "what is outside is another's"
+    (project / ".git").mkdir()
+    stored(project, exchange(1))
+    shown = run("chat", "--continue", "--provider", "manual").err
+    assert "> make part 1\n" in shown
+    assert f"it works in {project}, not in {below}\n" in shown
+    stored(below, exchange(2))
+    assert "> make part 2\n" in run("chat", "--continue", "--provider", "manual").err
+
+
 def test_a_short_session_is_shown_whole(run: Any, tmp_path: Path) -> None:
     stored(tmp_path, exchange(0))
     assert "above" not in run("chat", "--continue", "--provider", "manual").err

@@ -39,7 +39,11 @@ def test_a_refusal_for_length_is_no_dead_end(chat: Any, run: Any) -> None:
     assert done.err.count("/fork [N]") == 1
     for way in ("/fork [N]", "/new", "/export", "/model"):
         assert way in done.err
-    assert "a new session with your last 2 messages and what followed; the old one is kept: /resume " in done.err
+    assert re.search(
+        r"a new session, [0-9a-f]{12}, with your last 2 messages and what followed; the old one is kept: /resume [0-9a-f]{12}\n",
+        done.err,
+    )
+    assert "did not fit" not in done.err
     assert "not answered, and left out; say it again: four\n" in done.err
     assert said(server.requests[-1]) == ["two", "answer 1", "three", "answer 2", "four again"]
     listed = run("sessions").out

@@ -85,6 +85,7 @@ async def test_what_was_not_answered_is_left_out(tmp_path: Path, talk: list[Any]
     async with assemble(project_dir=tmp_path) as crib:
         made = await fork(crib.store, await stored(crib, *talk, *end), 1)
         assert made.unanswered == unanswered
+        assert made.dropped == sum(len(record.get("calls", ())) for record in end if unanswered)
         assert await taken(crib, made) == (["three", "3"] if unanswered else ["four", "", "results"])
 
 
@@ -106,6 +107,7 @@ async def test_of_one_message_that_fills_all_the_last_turns_are_taken(tmp_path: 
         texts = await taken(crib, made)
         assert texts[0] == "go"
         assert texts[1:] == ["", "results"] * 4 + ["done"]
+        assert made.dropped == 32
 
 
 async def test_nothing_to_take_over(tmp_path: Path) -> None:

@@ -124,8 +124,8 @@ def test_a_configuration_that_nobody_confirmed_asks_nothing_there(run: Any, shel
     file.parent.mkdir(parents=True)
     state_dir().mkdir(parents=True)
     (state_dir() / "models.json").write_text("{}")
-    file.write_text("terminal: {pass_env: [EDITOR]}\n")
-    assert types("toolcrib call termin") == "toolcrib call termin"
+    file.write_text("toolsets: {enabled: [file]}\n")
+    assert types("toolcrib call termin") == "toolcrib call terminal"
     assert types("toolcrib doct") == "toolcrib doctor"
     assert "nobody confirmed" in run("completion", "--names", "tools").err
 
