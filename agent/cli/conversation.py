@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from agent.cli.escape import one_line, tame
 from agent.cli.faults import explained
 from agent.cli.oneshot import Fan
+from agent.cli.opening import BrokenOffMessage, ChatOpening
 from agent.cli.trace import Tracer
 from agent.cli.view import View
 from agent.conversation.state import RunResult
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from agent.cli.beside import Beside
     from agent.cli.itemreader import ItemReader
     from agent.cli.liveview import LiveScreen, LiveView
-    from agent.cli.opening import ChatOpening
     from agent.cli.render import Screen
     from agent.conversation.session import Session
     from agent.events import Event
@@ -169,8 +169,20 @@ class Conversation:
         if call is not None and call.name in self.session.names:
             await self.call(call)
         elif line:
-            await self._run(line if not self.model else await self._with_files(line, line if typed is None else typed))
+            await self._message(line, line if typed is None else typed)
         return True
+
+    async def _message(self, line: str, typed: str) -> None:
+        """Send a message with what it names; one that the person breaks off is theirs again."""
+        if self.model:
+            try:
+                line = await self._with_files(line, typed)
+            except BrokenOffMessage as error:
+                self.screen.note(str(error))
+                if self.reader is not None:
+                    self.reader.put_back(typed)
+                return
+        await self._run(line)
 
     async def _own_command(self, line: str) -> None:
         from agent.cli.own_command import run_line

@@ -116,6 +116,9 @@ class InteractiveChat:
         """Return what was typed and not sent: the messages that wait for their turn, and the draft."""
         return "\n".join(self.keyboard.pastes.expand(text) for text in (*self._queue, self.keyboard.draft.text) if text)
 
+    def put_back(self, typed: str) -> None:
+        self.keyboard.put_back(typed)
+
     def restore_draft(self) -> None:
         """Lay back into the draft what a process of this session left unsent."""
         if text := self._kept.read(self.conversation.session.id):

@@ -53,15 +53,17 @@ class Questions:
             self._reader.begin()
             yield
 
-    async def confirm(self, question: str) -> bool:
-        """Return True only for a typed ``yes`` or ``y``."""
+    async def confirm(self, question: str) -> bool | None:
+        """Return True only for a typed ``yes`` or ``y``, None for a Ctrl-C or Escape."""
         try:
             async with self._asking:
                 return (await self._reader.read_line(f"{question} Type yes or no: ")).strip().lower() in ("yes", "y")
         except Ended:
             raise
-        except (EOFError, KeyboardInterrupt):
+        except EOFError:
             return False
+        except KeyboardInterrupt:
+            return None
 
     def _place(self, ticket: SuspendTicket) -> str:
         """Return which call of the model's reply is asked about."""

@@ -53,6 +53,13 @@ def test_secrets_are_attached_only_where_the_person_says_so(talking: Any, server
     assert "@.env is not attached" in talking.sees(r"^One\.$")
     assert "hidden-value" not in str(server.requests)
     talking.at_prompt()
+    talking.types("read @.env or not")
+    talking.sees(r"Type yes or no:$")
+    talking.presses("c")
+    talking.sees(r"^not sent\n> read @\.env or not$")
+    assert len(server.requests) == 1
+    talking.presses("u")
+    talking.at_prompt()
     talking.types("read @.env again")
     talking.sees(r"Type yes or no:$")
     talking.types("yes")
