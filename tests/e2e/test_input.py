@@ -226,6 +226,16 @@ def test_what_nobody_may_run_is_refused_to_the_person_too(talking: Any, server: 
     talking.sees(r"^it is mine$")
 
 
+def test_a_program_that_draws_is_not_begun(talking: Any, server: ChatServer) -> None:
+    talking.types("!vi a.py")
+    screen = " ".join(talking.sees(r"^✗ vi needs a terminal of its own(.*\n)+>$").split())
+    assert "use Ctrl-Z, then run it and fg, or another terminal" in screen
+    talking.types("!printf 'one\\rtwo\\r\\n'; sleep 300")
+    talking.sees(r"^    two$")
+    talking.presses("c")
+    assert "^M" not in talking.sees(r"^two$")
+
+
 def test_secrets_of_ones_own_commands_stay_out(sit_down: Any, server: ChatServer) -> None:
     server.responses.append(ChatServer.text("Seen."))
     person = sit_down("chat", "--base-url", server.base_url, "--model", "m")
