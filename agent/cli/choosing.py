@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 from agent.cli.escape import exact
 from toolcrib import SuspendTicket
 from toolcrib._dataclass import dataclass
+from toolcrib._regex import Regex
 
 KEYS: Mapping[str, str] = {
     "once": "o",
@@ -33,6 +34,8 @@ _LEGEND = {
 
 _OF_SESSION = "in this session, also when it is resumed, until you revoke it"
 _OF_DELEGATE = "for this delegate alone, until it ends"
+
+_DEFAULT = Regex(r"for \d+ (calls|minutes) \(or as many as you say\)")
 
 Move: TypeAlias = Literal["left", "right"]
 
@@ -132,6 +135,7 @@ def legend(offers: Sequence[Choice], covers: Mapping[str, str], *, by_key: bool)
             does = does.replace("v all,", "V,").replace(
                 "what you write after it, on the same line, is the reason", "then say why"
             )
+            does = _DEFAULT.sub(r"for as many \1 as you say then", does)
         lines.append(f"  {one.letter}{number:<2}  {does}")
     return lines
 

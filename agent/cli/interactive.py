@@ -305,8 +305,11 @@ class InteractiveChat:
         if number is None:
             number = max(items, default=0)
         if number not in items:
-            known = f"there are items from {min(items)} to {max(items)}" if items else "none was shown yet"
-            raise ToolcribError(f"there is no item {number}; {known}")
+            if not items:
+                raise ToolcribError(
+                    "nothing to show yet: what was shown in short gets a #N at the end of its line, a call once it has ended"
+                )
+            raise ToolcribError(f"there is no item {number}; there are items from {min(items)} to {max(items)}")
         await self.read(items[number].whole, items[number].diff)
 
     def number_of(self, call_id: str) -> int | None:

@@ -119,10 +119,16 @@ def test_questions_in_a_row_take_a_key_each(talking: Any, server: ChatServer, pr
     screen = talking.sees(r"^  call 2 of 3  o once .*  \? help$")
     assert "> o" not in screen
     assert (project / "two").exists()
+    talking.process.send("x")
+    talking.sees(r"^  a question waits: what you type is kept for later, a letter alone answers\n> x$")
+    talking.process.send("\x7f")
+    talking.sees(r"^  call 2 of 3  o once .*  \? help$")
+    time.sleep(1)  # the x was typing
     talking.process.send("o")
     talking.sees("│ rm -rf three")
     talking.process.send("do keep it")  # no single letter: text
     talking.sees(r"^> do keep it$")
+    talking.sees(r"^  a question waits: stop typing to answer it$")
     talking.sees(r"^  call 3 of 3  o once .*  \? help$")
     assert not (project / "two").exists()
     talking.process.send("d")

@@ -24,7 +24,8 @@ _NAMED = ("enter", "left", "right", "up", "down")
 
 class OneKey:
     """``letters`` choose, those of ``at_once`` without waiting for what follows. ``answered`` is called with the key that chose,
-    a letter as it was pressed, or ``enter``, ``left``, ``right``, ``up``, ``down``; ``typed`` with text that is no choice.
+    a letter as it was pressed, or ``enter``, ``left``, ``right``, ``up``, ``down``; ``typed`` with text that is no choice,
+    "" for a key that does nothing meanwhile.
     """
 
     def __init__(self, letters: str, at_once: str, answered: Callable[[str], None], typed: Callable[[str], None]) -> None:
@@ -47,6 +48,8 @@ class OneKey:
         if key in _NAMED:
             if (held := self._release()) or not self.is_typing:
                 self._answer(held or key)
+            else:
+                self._typed("")
         elif self._has_answered or self.is_typing or self._held or key.lower() not in self.letters.lower():
             self.text(key)
         elif key.lower() in self._at_once:

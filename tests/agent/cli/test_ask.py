@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli.ask import TerminalAsker, asker_for
-from agent.cli.choosing import choices, covers_of, key_row
+from agent.cli.choosing import choices, covers_of, key_row, legend
 from agent.run import Crib, Session, assemble
 from toolcrib import Answer, ExecutedCall, SuspendTicket, ToolCall, ToolResult
 
@@ -242,6 +242,13 @@ def test_the_row_of_keys_fits_the_screen(delete: Delete, columns: int) -> None:
     delete(script)
     assert all(len(row) < columns for row in script.rows)
     assert "o once" in script.rows[1]
+
+
+def test_the_legend_of_keys_promises_no_number_that_enter_would_take() -> None:
+    covers = {"uses": "deletions below /p, for 5 calls (or as many as you say)"}
+    offers = choices(["once", "uses"], is_long=False)
+    assert "  u    deletions below /p, for as many calls as you say then" in legend(offers, covers, by_key=True)
+    assert "  u N  deletions below /p, for 5 calls (or as many as you say)" in legend(offers, covers, by_key=False)
 
 
 def test_a_row_of_keys_loses_words_before_letters() -> None:
