@@ -150,4 +150,5 @@ def test_a_full_context_goes_on_in_a_fork(sit_down: Any, server: ChatServer, col
     person.types("/sessions")
     listed = person.sees(r"^type /resume ID to continue one$").split("\nID ")[-1].splitlines()
     assert all(len(line) < columns for line in listed)
-    assert all(re.match(r"[0-9a-f]{12}  ", line) for line in listed[1:3])
+    named = [line for line in listed if re.match(r"[0-9a-f]{12}  ", line)]
+    assert len(named) == 2
