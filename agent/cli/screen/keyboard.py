@@ -151,10 +151,10 @@ class Keyboard:
         return self._early is None or self._early.is_typing
 
     def _typed(self, text: str) -> None:
+        if self._asked is not None:  # before the text, which is painted at once
+            self.hint = "a question waits: what you type is kept for later, a letter alone answers"
         if text:
             self.draft.insert_text(text)
-        if self._asked is not None:
-            self.hint = "a question waits: what you type is kept for later, a letter alone answers"
         self._hands.changed(whole=False)
 
     def rub_out(self) -> None:
