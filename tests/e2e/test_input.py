@@ -337,7 +337,7 @@ def test_sessions_and_files_are_offered_behind_commands(talking: Any, server: Ch
     again.process.send("/resume \t")
     again.sees(r"^> /resume [0-9a-f]{12}$")
     again.process.send("\r")
-    assert "> a first question" in again.sees(r"^  Hello\.$")
+    assert "> a first question" in again.sees(r"^Hello\.$")
     again.at_prompt()
     again.process.send("/export no\t")
     again.sees(r"^> /export notes/?$")
