@@ -302,14 +302,12 @@ class InteractiveChat:
     async def show(self, number: int | None) -> None:
         """Show the whole of an item, the last one by default; a long one in the pager. Raises ToolcribError."""
         items = self.view.items
-        if number is None:
-            number = max(items, default=0)
+        if number is None and not items:
+            raise ToolcribError("nothing to show yet: a call gets its #N once it has ended")
+        number = max(items) if number is None else number
         if number not in items:
-            if not items:
-                raise ToolcribError(
-                    "nothing to show yet: what was shown in short gets a #N at the end of its line, a call once it has ended"
-                )
-            raise ToolcribError(f"there is no item {number}; there are items from {min(items)} to {max(items)}")
+            known = f"there are items from {min(items)} to {max(items)}" if items else "none was shown yet"
+            raise ToolcribError(f"there is no item {number}; {known}")
         await self.read(items[number].whole, items[number].diff)
 
     def number_of(self, call_id: str) -> int | None:

@@ -263,6 +263,8 @@ def test_secrets_stay_out_of_live_output(sit_down: Any, server: ChatServer, proj
 def test_items_are_shown_whole(talking: Any, server: ChatServer) -> None:
     talking.types("/show 1")
     talking.sees(r"there is no item 1; none was shown yet$")
+    talking.types("/show")
+    talking.sees(r"nothing to show yet: a call gets its #N once it has ended$")
     server.responses += [ChatServer.calls(("terminal", {"command": "seq 20"})), ChatServer.text("Done.")]
     talking.types("count")
     screen = talking.sees(r"^Done\.$")
