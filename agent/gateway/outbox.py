@@ -111,7 +111,7 @@ class Outbox:
         lane = self._lanes.get(chat)
         if lane is not None and lane.live is not None and lane.live.key == key:
             lane.live = None
-        if kept.state == "waiting":
+        if kept.state not in ("shown", "failed"):  # also where its beginning is on its way
             self._queue(chat, key)
         return kept
 

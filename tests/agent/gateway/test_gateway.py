@@ -92,6 +92,18 @@ async def test_a_message_that_grew_before_it_was_known_to_be_shown_is_shown_whol
         await house.until(lambda: not outbox.waiting)
 
 
+@pytest.mark.parametrize("failing", [[], [NotSent("cut", retry_after=0.1, perhaps_sent=True)]])
+async def test_an_answer_that_ends_while_its_beginning_is_on_its_way_is_shown_whole(house: House, failing: list[NotSent]) -> None:
+    house.platform.traits = Traits(edit_seconds=0.0, idempotent=True, per_second=1000)
+    house.platform.seconds, house.platform.failing = 0.2, list(failing)
+    async with house.gateway() as gateway:
+        outbox, chat = line_of(gateway).outbox, Chat("direct")
+        outbox.show(chat.key, "k", body_of(chat, "the first"))
+        await asyncio.sleep(0.1)
+        await outbox.put(chat.key, "k", body_of(chat, "the first and the rest"))
+        await house.platform.until(lambda: house.platform.texts() == ["the first and the rest"], 5)
+
+
 async def test_as_many_messages_as_a_platform_takes_at_once_go_at_once() -> None:
     started, pace = time.monotonic(), SendRate(0.5, 10)
     for _ in range(10):
