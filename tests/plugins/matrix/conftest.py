@@ -21,7 +21,7 @@ import pytest
 from agent.config import load_config
 from agent.conversation.session import Session
 from agent.crib import Crib
-from agent.gateway.gateway import Gateway, Line
+from agent.gateway.gateway import ChatLine, Gateway
 from agent.run import assemble
 from agent.store.memory import MemoryStore
 from plugins.matrix.platform import MatrixPlatform
@@ -246,7 +246,7 @@ class MatrixHouse:
         return Person(self.synapse, name)
 
 
-def line_of(gateway: Gateway) -> Line:
+def line_of(gateway: Gateway) -> ChatLine:
     assert gateway.lines[0].problem == ""
     return gateway.lines[0]
 
