@@ -14,8 +14,8 @@ from .server import MatrixRefused, MatrixServer
 from .writing import choices_in, emoji_of, transaction
 
 _REMEMBERED = 5_000
-_AT_ONCE = 2.0
-"""Seconds that a message waits for its reactions; where the server is slow with them, they come later."""
+_LAST_SECONDS = 2.0
+"""Seconds that reactions may still take when it is stopped."""
 
 
 class MatrixButtons:
@@ -26,27 +26,31 @@ class MatrixButtons:
         self._given: dict[str, dict[str, str]] = {}
         """Our reactions by message: their ids by emoji. A message that is not in it is asked for."""
         self._choices: dict[str, dict[str, str]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    async def show(self, room: str, message: str, buttons: Sequence[Button], *, is_new: bool) -> None:
-        """Give the reactions of these buttons, and take back those of others."""
+    def show(self, room: str, message: str, buttons: Sequence[Button], *, is_new: bool) -> None:
+        """Begin to give the reactions of these buttons, and to take back those of others. The message does not wait for them:
+        nobody must be able to press what the gateway does not know yet.
+        """
         wanted = {bare(emoji := emoji_of(one, number)): (emoji, one.choice) for number, one in enumerate(buttons)}
-        if is_new and not wanted:
+        if is_new:
             _remember(self._given, message, {})
         if wanted:
             known = self._choices.get(message, {})
             _remember(self._choices, message, known | {emoji: choice for emoji, (_, choice) in wanted.items()})
-        if wanted or self._given.get(message) != {}:
-            task = asyncio.get_running_loop().create_task(self._give(room, message, {key: one[0] for key, one in wanted.items()}))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-            await asyncio.wait([task], timeout=_AT_ONCE)
+        before = self._tasks.get(message)
+        if wanted or before is not None or self._given.get(message) != {}:
+            work = self._give(room, message, {key: one[0] for key, one in wanted.items()}, before)
+            task = self._tasks[message] = asyncio.get_running_loop().create_task(work)
+            task.add_done_callback(lambda done: self._tasks.pop(message) if self._tasks.get(message) is done else None)
 
     async def close(self) -> None:
-        """Give no more."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        """Give what can be given at once."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks.values(), timeout=_LAST_SECONDS)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
     async def choice(self, room: str, message: str, emoji: str) -> str:
         """Return what a reaction to a message means, "" for nothing. Raises as MatrixServer.call."""
@@ -60,8 +64,10 @@ class MatrixButtons:
             _remember(self._choices, message, choices_in(contents))
         return self._choices[message].get(emoji, "")
 
-    async def _give(self, room: str, message: str, wanted: Mapping[str, str]) -> None:
-        """Do it, however long the server's limits hold it up; what it refuses for another reason is left."""
+    async def _give(self, room: str, message: str, wanted: Mapping[str, str], before: asyncio.Task[None] | None) -> None:
+        """Do it after what was begun before, however long limits hold it up; what is refused for another reason is left."""
+        if before is not None:
+            await asyncio.wait([before])
         while True:
             try:
                 given = self._given.get(message)

@@ -181,7 +181,7 @@ class MatrixPlatform:
         except MatrixRefused as error:
             raise error.not_sent() from error
         except (OSError, TimeoutError) as error:
-            raise NotSent(f"the homeserver did not answer: {error or 'in time'}", perhaps_sent=True) from error
+            raise NotSent(f"the homeserver did not answer: {str(error) or 'in time'}", perhaps_sent=True) from error
 
     async def _send(self, out: Outbound) -> str:
         shown = ""
@@ -194,7 +194,7 @@ class MatrixPlatform:
             content = text_content(again, self._kind)
             await self._put(out.chat.id, content, transaction(out.key, shown, str(content)))
         if shown:
-            await self.buttons.show(out.chat.id, out.edits or shown, out.buttons, is_new=not (out.edits or out.is_again))
+            self.buttons.show(out.chat.id, out.edits or shown, out.buttons, is_new=not (out.edits or out.is_again))
         for number, file in enumerate(out.files):
             url, size = await self._upload(file)
             where = transaction(out.key, out.edits, "file", str(number))

@@ -68,7 +68,9 @@ class MatrixSync:
                         pause = 300.0
                         _log.error("the homeserver no longer takes the token of %s: make a new one", self._server.account)
                 expected = isinstance(error, CONNECTION)
-                _log.warning("receiving from Matrix goes on in %.1f s: %s", pause, error or "no answer", exc_info=not expected)
+                _log.warning(
+                    "receiving from Matrix goes on in %.1f s: %s", pause, str(error) or "no answer", exc_info=not expected
+                )
                 await asyncio.sleep(pause)
 
     async def _once(self, since: str | None) -> str:

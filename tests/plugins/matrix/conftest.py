@@ -296,10 +296,14 @@ async def platform_of(host: FakeHost, synapse: Synapse, **settings: str) -> Asyn
         await platform.stop()
 
 
+class BotHost(FakeHost):
+    """A host in memory whose platform has an account of its own."""
+
+    def __init__(self, synapse: Synapse) -> None:
+        self.account, token = synapse.register("bot")
+        super().__init__(secrets={"MATRIX_TOKEN": token})
+
+
 @pytest.fixture
-def host(synapse: Synapse) -> FakeHost:
-    """A host whose account is ``host.account``."""
-    account, token = synapse.register("bot")
-    made = FakeHost(secrets={"MATRIX_TOKEN": token})
-    made.account = account
-    return made
+def host(synapse: Synapse) -> BotHost:
+    return BotHost(synapse)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from plugins.matrix.platform import MatrixPlatform
-from tests.plugins.matrix.conftest import Person, Synapse, platform_of
+from tests.plugins.matrix.conftest import BotHost, Person, Synapse, platform_of
 from toolcrib import ConfigError, StoreFailed
 from toolcrib.chat import Button, Chat, NotSent, Outbound
 from toolcrib.testing import FakeHost
@@ -30,23 +30,29 @@ ODD: list[dict[str, Any]] = [
     {"msgtype": "m.text", "body": "odd mentions", "m.mentions": {"user_ids": "@bot:localhost"}},
     {"msgtype": "m.text", "body": "edit of nothing", "m.relates_to": {"rel_type": "m.replace", "event_id": "$none"}},
 ]
+ODD_EVENTS: list[dict[str, Any]] = [
+    {},
+    {"type": "m.room.message", "sender": 5, "event_id": "$x"},
+    {"type": "m.reaction", "sender": "@a:localhost"},
+]
+ODD_REACTIONS: list[Any] = [
+    [],
+    {},
+    {"m.relates_to": []},
+    {"m.relates_to": {"rel_type": "m.annotation", "event_id": "$x", "key": "👍"}},
+]
 
 
-async def test_messages_that_nobody_s_client_writes_do_no_harm(host: FakeHost, synapse: Synapse) -> None:
+async def test_messages_that_nobody_s_client_writes_do_no_harm(host: BotHost, synapse: Synapse) -> None:
     """Some of them Synapse itself would refuse; other servers may bring them."""
     async with Person(synapse, "alice") as alice, platform_of(host, synapse) as platform:
         room = await alice.room(host.account)
         for number, content in enumerate(ODD):
             event = {"type": "m.room.message", "sender": alice.id, "event_id": f"$odd{number}", "content": content}
             await platform.take(room, event)
-        for event in ({}, {"type": "m.room.message", "sender": 5, "event_id": "$x"}, {"type": "m.reaction", "sender": alice.id}):
-            await platform.take(room, event)
-        for content in (
-            [],
-            {},
-            {"m.relates_to": []},
-            {"m.relates_to": {"rel_type": "m.annotation", "event_id": "$x", "key": "👍"}},
-        ):
+        for odd in ODD_EVENTS:
+            await platform.take(room, odd)
+        for content in ODD_REACTIONS:
             await platform.take(room, {"type": "m.reaction", "sender": alice.id, "event_id": "$r", "content": content})
         removed = await alice.says(room, "removed")
         await alice.ask("PUT", f"v3/rooms/{room}/redact/{removed}/r1", {})
@@ -64,7 +70,7 @@ async def test_messages_that_nobody_s_client_writes_do_no_harm(host: FakeHost, s
         assert host.presses == []
 
 
-async def test_everything_that_came_while_nobody_received_is_taken_in_order(host: FakeHost, synapse: Synapse) -> None:
+async def test_everything_that_came_while_nobody_received_is_taken_in_order(host: BotHost, synapse: Synapse) -> None:
     async with Person(synapse, "alice") as alice:
         async with platform_of(host, synapse):
             room = await alice.room(host.account)
@@ -81,7 +87,7 @@ async def test_everything_that_came_while_nobody_received_is_taken_in_order(host
         assert [one.text for one in host.received] == ["before", *map(str, range(250))]
 
 
-async def test_the_place_is_kept_after_what_came_was_taken(host: FakeHost, synapse: Synapse) -> None:
+async def test_the_place_is_kept_after_what_came_was_taken(host: BotHost, synapse: Synapse) -> None:
     async with Person(synapse, "alice") as alice, platform_of(host, synapse):
         room = await alice.room(host.account)
         await asyncio.sleep(0.5)
@@ -96,7 +102,7 @@ async def test_the_place_is_kept_after_what_came_was_taken(host: FakeHost, synap
         await alice.until(lambda: host.kept != kept)
 
 
-async def test_nothing_is_taken_of_what_was_said_before_it_was_invited(host: FakeHost, synapse: Synapse) -> None:
+async def test_nothing_is_taken_of_what_was_said_before_it_was_invited(host: BotHost, synapse: Synapse) -> None:
     async with Person(synapse, "alice") as alice, platform_of(host, synapse):
         room = await alice.room(is_direct=False)
         await alice.says(room, f"{host.account} knows nothing of this")
@@ -108,7 +114,7 @@ async def test_nothing_is_taken_of_what_was_said_before_it_was_invited(host: Fak
         assert [one.text.partition(" ")[2] for one in host.received] == ["hello", "more"]
 
 
-async def test_a_message_is_shown_once_whatever_is_lost(host: FakeHost, synapse: Synapse) -> None:
+async def test_a_message_is_shown_once_whatever_is_lost(host: BotHost, synapse: Synapse) -> None:
     async with Person(synapse, "alice") as alice:
         async with platform_of(host, synapse) as platform:
             room = await alice.room(host.account)
@@ -124,7 +130,7 @@ async def test_a_message_is_shown_once_whatever_is_lost(host: FakeHost, synapse:
         assert alice.messages(room)[0]["forms"] == ["a *start*", "a start and its end", "a start, its end"]
 
 
-async def test_buttons_are_reactions_that_mean_something_after_a_restart(host: FakeHost, synapse: Synapse) -> None:
+async def test_buttons_are_reactions_that_mean_something_after_a_restart(host: BotHost, synapse: Synapse) -> None:
     buttons = [Button("y", "Yes", "👍"), Button("c0", "The first", "1\ufe0f\u20e3"), Button("z", "No emoji")]
     async with Person(synapse, "alice") as alice:
         async with platform_of(host, synapse) as platform:
@@ -149,7 +155,7 @@ async def test_buttons_are_reactions_that_mean_something_after_a_restart(host: F
         assert alice.texts(room)[1] == f"{alice.name}: Too late."
 
 
-async def test_nobody_s_own_message_has_buttons(host: FakeHost, synapse: Synapse) -> None:
+async def test_nobody_s_own_message_has_buttons(host: BotHost, synapse: Synapse) -> None:
     async with Person(synapse, "alice") as alice, platform_of(host, synapse):
         room = await alice.room(host.account)
         forged = await alice.says(room, "Agree?", **{"toolcrib.buttons": {"👍": "y"}})
@@ -159,7 +165,7 @@ async def test_nobody_s_own_message_has_buttons(host: FakeHost, synapse: Synapse
         assert host.presses == []
 
 
-async def test_a_room_that_it_was_removed_from_is_given_up(host: FakeHost, synapse: Synapse) -> None:
+async def test_a_room_that_it_was_removed_from_is_given_up(host: BotHost, synapse: Synapse) -> None:
     async with Person(synapse, "alice") as alice, platform_of(host, synapse) as platform:
         room = await alice.room(host.account)
         await alice.ask("POST", f"v3/rooms/{room}/kick", {"user_id": host.account})
@@ -168,7 +174,7 @@ async def test_a_room_that_it_was_removed_from_is_given_up(host: FakeHost, synap
         assert caught.value.for_good
 
 
-async def test_what_a_server_that_is_gone_took_is_not_known(host: FakeHost, synapse: Synapse) -> None:
+async def test_what_a_server_that_is_gone_took_is_not_known(host: BotHost, synapse: Synapse) -> None:
     async with platform_of(host, synapse) as platform:
         synapse.tell("stop")
         try:
@@ -181,7 +187,7 @@ async def test_what_a_server_that_is_gone_took_is_not_known(host: FakeHost, syna
 
 
 async def test_the_token_is_never_logged(
-    host: FakeHost, synapse: Synapse, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    host: BotHost, synapse: Synapse, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     async with Person(synapse, "alice") as alice, platform_of(host, synapse) as platform:
@@ -193,7 +199,7 @@ async def test_the_token_is_never_logged(
     assert host.secret("MATRIX_TOKEN") not in caplog.text
 
 
-async def test_a_login_that_fails_says_what_to_change(host: FakeHost, synapse: Synapse) -> None:
+async def test_a_login_that_fails_says_what_to_change(host: BotHost, synapse: Synapse) -> None:
     wrong = FakeHost(settings={"homeserver": synapse.url}, secrets={"MATRIX_TOKEN": "nonsense"})
     with pytest.raises(ConfigError, match="does not take MATRIX_TOKEN"):
         await MatrixPlatform("matrix", wrong).connect()
