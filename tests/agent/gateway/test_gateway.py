@@ -69,6 +69,17 @@ async def test_a_group_is_answered_where_it_is_addressed_and_speakers_keep_their
         assert (info.platform, info.user) == ("fake", "room:room")
 
 
+async def test_a_chat_that_others_come_into_begins_anew(house: House) -> None:
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await house.platform.says("between us", chat=Chat("room"))
+        await house.until(lambda: house.platform.texts(GROUP) == ["re between us"])
+        await house.platform.says("hi", chat=GROUP, is_addressed=True)
+        await house.until(lambda: len(house.platform.texts(GROUP)) == 2)
+        users = {info.user for info in await house.store.sessions.list(10)}
+        assert users == {"ann", "room:room"}
+
+
 async def test_an_answer_survives_a_platform_that_fails(house: House) -> None:
     async with house.gateway() as gateway:
         line_of(gateway)

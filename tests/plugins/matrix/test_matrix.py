@@ -214,6 +214,7 @@ async def test_a_direct_chat_is_closed_to_others_or_a_group(house: MatrixHouse) 
             await alice.says(room, "now", **{"m.mentions": {"user_ids": [house.bot]}})
             await alice.until(lambda: alice.texts(room)[1:])
             assert house.asked == ["alone", f"{alice.name}: now"]
+            assert len(house.models) == 2  # a session each
 
 
 @pytest.mark.parametrize("encryption", ["m.megolm.v1.aes-sha2"])
