@@ -22,16 +22,6 @@ _MOST = 5_000
 """Events of one room that are fetched after a long absence."""
 _STATE = ["m.room.member", "m.room.encryption", "m.room.name", "m.room.join_rules", "m.room.history_visibility"]
 _NOTHING = {"not_types": ["*"]}
-_FILTER: Mapping[str, Any] = {
-    "presence": _NOTHING,
-    "account_data": {"types": ["m.direct"]},
-    "room": {
-        "ephemeral": _NOTHING,
-        "account_data": _NOTHING,
-        "timeline": {"limit": _PAGE, "lazy_load_members": True},
-        "state": {"lazy_load_members": True, "types": _STATE},
-    },
-}
 CONNECTION = (MatrixRefused, StoreFailed, OSError, TimeoutError)
 """Failures that are no fault of a message: all of it is asked for again."""
 
@@ -49,6 +39,11 @@ class MatrixSync:
         self._host = host
         self._take = take
         self._slots = asyncio.Semaphore(_AT_ONCE)
+        # Without what we say ourselves: each edit of an answer would be told back, and end a wait.
+        timeline = {"limit": _PAGE, "lazy_load_members": True, "not_senders": [server.account]}
+        state = {"lazy_load_members": True, "types": _STATE}
+        room = {"ephemeral": _NOTHING, "account_data": _NOTHING, "timeline": timeline, "state": state}
+        self._filter = {"presence": _NOTHING, "account_data": {"types": ["m.direct"]}, "room": room}
 
     async def run(self) -> None:
         """Receive until cancelled."""
@@ -78,7 +73,7 @@ class MatrixSync:
         wait = _WAIT_MS if since else 0
         client = self._server.client
         client.next_batch = since or ""  # it would go on from there, also where what came before was not taken
-        found = await self._server.taken(client.sync(wait, dict(_FILTER), since))
+        found = await self._server.taken(client.sync(wait, self._filter, since))
         for event in found.account_data_events:
             if getattr(event, "type", "") == "m.direct":
                 self._rooms.learn(event.content)
@@ -95,7 +90,7 @@ class MatrixSync:
         async with self._slots:
             events = [_source(event) for event in info.timeline.events]
             self._rooms.changed(room, [*map(_source, info.state), *events])
-            is_new = room in self._rooms.entered or any(self._says_of_us(event, "join") for event in events)
+            is_new = room in self._rooms.entered or any(self._says_of_us(event, "invite") for event in events)
             if info.timeline.limited:
                 events = await self._missed(room, info.timeline.prev_batch, events, "" if is_new else since)
             for event in self._since_invited(events) if is_new else events:

@@ -155,6 +155,19 @@ async def test_buttons_are_reactions_that_mean_something_after_a_restart(host: B
         assert alice.texts(room)[1] == f"{alice.name}: Too late."
 
 
+async def test_a_button_in_a_thread_is_pressed_there(host: BotHost, synapse: Synapse) -> None:
+    async with Person(synapse, "alice") as alice, platform_of(host, synapse) as platform:
+        room = await alice.room(host.account)
+        root = await alice.says(room, "a thread begins")
+        chat = Chat(room, thread=root)
+        shown = await platform.send(Outbound(chat, "Which?", "k", buttons=[Button("y", "Yes", "👍")]))
+        await platform.send(Outbound(chat, "Which one?", "k", edits=shown, buttons=[Button("n", "No", "👎")]))
+        await alice.until(lambda: alice.reactions(shown) == ["👎"])
+        await alice.reacts(room, shown, "👎")
+        await alice.until(lambda: host.presses)
+    assert (host.presses[0].chat.thread, host.presses[0].choice) == (root, "n")
+
+
 async def test_nobody_s_own_message_has_buttons(host: BotHost, synapse: Synapse) -> None:
     async with Person(synapse, "alice") as alice, platform_of(host, synapse):
         room = await alice.room(host.account)
