@@ -118,6 +118,10 @@ class MailStore(Protocol):
         """Return the posts that are waiting or sending, in the order of their making."""
         ...
 
+    async def questions(self, platform: str) -> Sequence[Post]:
+        """Return the posts whose key begins with ``ticket:``, in whatever state, in the order of their making."""
+        ...
+
     async def unposted(self, platform: str, since: float) -> Sequence[str]:
         """Return the ids of runs that ended at ``since`` (Unix seconds) or later, in sessions that a chat of this platform has or
         had, and have no post whose key is ``run:ID`` or begins with ``run:ID:``; in the order of their ends. The times are of the

@@ -67,6 +67,12 @@ class Questions:
         for record in await self._store.tickets.pending():
             if (chat := await is_ours(record.session_id)) is not None:
                 await self.show(chat, record.ticket.id)
+        for post in await self._store.mail.questions(self._platform):
+            ticket_id = post.key.removeprefix(_KEY)
+            settled = await self._store.tickets.get(ticket_id) if post.body.get("buttons") else None
+            if settled is not None and settled.state != "pending":
+                self._open.setdefault(settled.session_id, {})[ticket_id] = post.chat
+                await self.refresh(settled.session_id)
 
     async def show(self, chat: Chat, ticket_id: str) -> None:
         """Show a ticket in its chat, unless that was done. A long one takes several messages; the last one has the buttons."""

@@ -49,6 +49,7 @@ class _Running:
     run_id: str = ""
     turn: int = 0
     text: str = ""
+    is_cut: bool = False
 
 
 class Replies:
@@ -136,9 +137,13 @@ class Replies:
         chat = self._chats.get(session_id)
         if chat is None or not self._streams or not running.run_id:
             return
-        parts = split(running.text, self._most - len(_MORE))
-        if parts:
-            text = parts[0] + _MORE * (len(parts) > 1)
+        text = running.text
+        if len(text) > self._most - len(_MORE):
+            if running.is_cut:  # the first message is full: the rest comes with the whole answer
+                return
+            running.is_cut = True
+            text = split(text, self._most - len(_MORE))[0] + _MORE
+        if text := text.strip():
             self._outbox.show(chat.key, f"said:{running.run_id}:{running.turn}:0", body_of(chat, text))
 
     def _type(self, session_id: str) -> None:

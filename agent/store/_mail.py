@@ -54,6 +54,10 @@ UNPOSTED = (
 """A key is a BLOB where it has lone surrogates, whether its run's id has some or only what is behind that."""
 WAITING = f"{_MAIL} WHERE platform = ? AND done_at IS NULL ORDER BY row"
 PENDING = f"{_POST} WHERE platform = ? AND state IN ('waiting', 'sending') ORDER BY row"
+QUESTIONS = (
+    f"{_POST} WHERE platform = ? AND ((key >= 'ticket:' AND key < 'ticket;')"
+    " OR (key >= CAST('ticket:' AS BLOB) AND key < CAST('ticket;' AS BLOB))) ORDER BY row"
+)
 _CHAT = "SELECT platform, chat, chats.session_id, body, created_at, used_at FROM chats"
 _ENTER = (
     "INSERT INTO chats (created_at, used_at, platform, chat, session_id, body) VALUES (?, ?, ?, ?, ?, ?)"
@@ -142,6 +146,9 @@ class SqliteMail:
 
     async def pending(self, platform: str) -> Sequence[Post]:
         return await self._access.records(_post, PENDING, (text(platform),))
+
+    async def questions(self, platform: str) -> Sequence[Post]:
+        return await self._access.records(_post, QUESTIONS, (text(platform),))
 
     async def unposted(self, platform: str, since: float) -> Sequence[str]:
         def look(connection: sqlite3.Connection) -> list[str]:

@@ -108,6 +108,10 @@ class MemoryMail(MemoryMember):
         with self._reading:
             return [post for post in self._posts.values() if post.platform == platform and post.state in ("waiting", "sending")]
 
+    async def questions(self, platform: str) -> Sequence[Post]:
+        with self._reading:
+            return [post for post in self._posts.values() if post.platform == platform and post.key.startswith("ticket:")]
+
     async def unposted(self, platform: str, since: float) -> Sequence[str]:
         with self._reading:
             ended = [run for run in self._runs.ended(since) if self._had.get(run.session_id, (None,))[0] == platform]

@@ -211,6 +211,7 @@ class People:
         self._folder = folder
         self._chance = random.Random(seed)  # noqa: S311 - a test's dice
         self.ending = threading.Event()
+        self._ended_at = 0.0
         self.said: list[str] = []
         """Marks of the messages that were acknowledged."""
         self.commands: dict[str, bool] = {}
@@ -223,9 +224,14 @@ class People:
             one.start()
 
     def join(self) -> None:
+        """Have them end what they began; nobody gives up before it is killed no more."""
+        self._ended_at = time.monotonic()
         self.ending.set()
         for one in self._users:
-            one.join(_MOST_SECONDS)
+            one.join(_MOST_SECONDS * 2)
+
+    def _gives_up(self) -> bool:
+        return self.ending.is_set() and time.monotonic() - self._ended_at > _MOST_SECONDS
 
     def _live(self, user: str) -> None:
         chance, number = random.Random(f"{user} {self._chance.random()}"), 0  # noqa: S311 - a test's dice
@@ -246,9 +252,8 @@ class People:
         self._post("messages", {"chat": user, "user": user, "message_id": mark, "text": text})
         self.said.append(mark)
         self.commands[mark] = agrees
-        ends = time.monotonic() + _MOST_SECONDS
         while (found := self._town.question(f"/{mark} ")) is None:
-            if time.monotonic() > ends:
+            if self._gives_up():
                 self.faults.append(f"{mark}: it was never asked about")
                 return
             time.sleep(0.05)
@@ -262,8 +267,7 @@ class People:
     def _post(self, what: str, data: Any) -> Any:
         """Say it until it is acknowledged."""
         body = json.dumps(data).encode()
-        ends = time.monotonic() + _MOST_SECONDS
-        while time.monotonic() < ends:
+        while not self._gives_up():
             try:
                 url = f"http://127.0.0.1:{self._port}/v1/{what}"
                 answer = httpx.post(url, content=body, headers={HEADER: signature(SECRET, body)}, timeout=20)

@@ -69,6 +69,7 @@ UNPOSTED = (
 """Written so that the planner has no choice that is slow where it has no statistics yet."""
 WAITING = "SELECT platform, chat, key, body, at, row FROM mail WHERE platform = %(platform)s AND done_at IS NULL ORDER BY row"
 PENDING = f"{_POST} WHERE platform = %(platform)s AND state IN ('waiting', 'sending') ORDER BY row"
+QUESTIONS = f"{_POST} WHERE platform = %(platform)s AND starts_with(key, 'ticket:') ORDER BY row"
 _CHAT = "SELECT chats.platform, chat, chats.session_id, body, created_at, used_at FROM chats"
 _ENTER = f"""
 INSERT INTO chats (place, platform, chat, session_id, body, created_at, used_at)
@@ -156,6 +157,9 @@ class PostgresMail:
 
     async def pending(self, platform: str) -> Sequence[Post]:
         return await self._database.records(_post, PENDING, {"platform": to_text(platform)})
+
+    async def questions(self, platform: str) -> Sequence[Post]:
+        return await self._database.records(_post, QUESTIONS, {"platform": to_text(platform)})
 
     async def unposted(self, platform: str, since: float) -> Sequence[str]:
         return await self._database.records(from_text, UNPOSTED, {"platform": to_text(platform), "since": since})

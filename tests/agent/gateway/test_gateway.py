@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from agent.conversation.answers import record_answer
 from tests.agent.gateway.conftest import House, line_of
+from toolcrib import Answer
 from toolcrib.chat import Chat, NotSent, Traits
 
 GROUP = Chat("room", is_group=True)
@@ -88,3 +90,18 @@ async def test_a_parked_question_outlives_the_gateway(house: House) -> None:
         await house.until(lambda: house.platform.texts()[-1].startswith("ran"))
         assert not (house.folder / "build").exists()
         assert len(house.platform.shown) == 2
+
+
+async def test_a_question_that_was_settled_while_nobody_showed_it_is_shown_as_settled(house: House) -> None:
+    (house.folder / "build").mkdir()
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await house.platform.says(f"rm -rf {house.folder}/build")
+        await house.until(lambda: house.platform.shown and house.platform.shown[-1].out.buttons)
+    question = house.platform.shown[-1]
+    [record] = await house.store.tickets.pending()
+    await record_answer(house.store, Answer(record.ticket.id, payload={"approved": False, "reason": "no"}, by="the terminal"))
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await house.until(lambda: question.out.text.endswith("✗ refused by the terminal: no"))
+        assert question.out.buttons == ()

@@ -321,6 +321,16 @@ async def test_runs_without_a_post_are_found(make_store: MakeStore) -> None:
     assert mine == ["s-2"]
 
 
+async def test_questions_are_found_by_their_keys(store: Store) -> None:
+    keys = ["ticket:a", "ticket:a:0", "ticket", "ticket;", "tickets:", "Ticket:b", f"ticket:{ODD}", "run:ticket:"]
+    for key in keys:
+        await store.mail.post(post_of(key))
+    await store.mail.post(post_of("ticket:c", platform="other"))
+    await sent(store, post_of("ticket:d"))
+    found = await store.mail.questions("chat")
+    assert [post.key for post in found] == ["ticket:a", "ticket:a:0", f"ticket:{ODD}", "ticket:d"]
+
+
 async def test_no_lease_is_asked_for(store: Store) -> None:
     """Whoever took the session over, the gateway keeps what it has to."""
     lease = await store.leases.take("s", "me", 0.0)

@@ -39,6 +39,7 @@ CREATE INDEX posts_over ON toolcrib.posts (moved_at) WHERE state IN ('shown', 'f
 CREATE INDEX posts_by_session ON toolcrib.posts (session_id);
 -- by what stands between the first two colons: the run's id, or its beginning
 CREATE INDEX posts_of_runs ON toolcrib.posts (left(split_part(key, ':', 2), 200)) WHERE starts_with(key, 'run:');
+CREATE INDEX posts_of_questions ON toolcrib.posts (platform, row) WHERE starts_with(key, 'ticket:');
 
 CREATE TABLE toolcrib.chats (
   row bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
