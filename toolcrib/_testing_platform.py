@@ -25,7 +25,7 @@ def _scene(play: Callable[[Any, Stage], Awaitable[None]]) -> Callable[[PlatformS
     def test(self: PlatformSuite) -> None:
         asyncio.run(self._play(play))
 
-    test.__name__, test.__qualname__, test.__doc__ = play.__name__, play.__qualname__, play.__doc__  # type: ignore[attr-defined]  # a function
+    test.__name__, test.__qualname__, test.__doc__ = play.__name__, play.__qualname__, play.__doc__
     return test
 
 
