@@ -167,7 +167,7 @@ class PlatformSuite:
     @_scene
     async def test_a_file_comes_in(self, stage: Stage) -> None:
         await stage.open()
-        await stage.say("see", file=("notes.bin", _FILE))
+        await stage.desk.write_file(stage.desk.direct, "notes.bin", _FILE, user=stage.desk.user)
         [message] = await stage.received(1)
         assert [one.name for one in message.attachments] == ["notes.bin"]
         assert message.attachments[0].size in (None, len(_FILE))

@@ -30,24 +30,16 @@ class TelegramDesk(PlatformDesk):
         fake.chat(ROOM)
         fake.person(ROBOT, is_bot=True)
 
-    async def write(
-        self,
-        chat: Chat,
-        text: str,
-        *,
-        user: str,
-        reply_to: str = "",
-        is_addressed: bool = False,
-        file: tuple[str, bytes] | None = None,
-    ) -> str:
+    async def write(self, chat: Chat, text: str, *, user: str, reply_to: str = "", is_addressed: bool = False) -> str:
         more: dict[str, Any] = _topic(chat)
         if reply_to:
             more["reply_to_message"] = self.fake.messages[int(chat.id), int(reply_to)]
-        if file:
-            file_id = self.fake.keep(*file)
-            told = {"file_id": file_id, "file_unique_id": file_id, "file_name": file[0], "file_size": len(file[1])}
-            return str(self.fake.write(int(chat.id), int(user), document=told, caption=text))
         return str(self.fake.write(int(chat.id), int(user), f"@crib_bot {text}" if is_addressed else text, **more))
+
+    async def write_file(self, chat: Chat, name: str, data: bytes, *, user: str) -> str:
+        file_id = self.fake.keep(name, data)
+        told = {"file_id": file_id, "file_unique_id": file_id, "file_name": name, "file_size": len(data)}
+        return str(self.fake.write(int(chat.id), int(user), document=told))
 
     async def edit(self, chat: Chat, message_id: str, text: str, *, user: str) -> None:
         self.fake.edit(int(chat.id), int(message_id), text)

@@ -88,20 +88,12 @@ class WebhookDesk(PlatformDesk):
     async def shown(self, chat: Chat) -> Sequence[SeenMessage]:
         return [one.seen for one in self._posts if one.chat == chat.id]
 
-    async def write(
-        self,
-        chat: Chat,
-        text: str,
-        *,
-        user: str,
-        reply_to: str = "",
-        is_addressed: bool = False,
-        file: tuple[str, bytes] | None = None,
-    ) -> str:
+    async def write(self, chat: Chat, text: str, *, user: str, reply_to: str = "", is_addressed: bool = False) -> str:
         ours = reply_to in [one.seen.id for one in self._posts]
-        files = [{"name": file[0], "data": base64.b64encode(file[1]).decode()}] if file else []
-        more = {"reply_to": reply_to, "is_addressed": is_addressed or ours, "attachments": files}
-        return self._say(chat, text, user=user, **more)
+        return self._say(chat, text, user=user, reply_to=reply_to, is_addressed=is_addressed or ours)
+
+    async def write_file(self, chat: Chat, name: str, data: bytes, *, user: str) -> str:
+        return self._say(chat, "", user=user, attachments=[{"name": name, "data": base64.b64encode(data).decode()}])
 
     async def edit(self, chat: Chat, message_id: str, text: str, *, user: str) -> None:
         self._say(chat, text, user=user, edits=message_id)
