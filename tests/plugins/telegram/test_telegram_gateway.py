@@ -14,6 +14,7 @@ import pytest
 
 from agent.config import load_config
 from agent.conversation.session import Session
+from agent.gateway.forms import body_of
 from agent.gateway.gateway import Gateway
 from agent.run import assemble
 from agent.store.memory import MemoryStore
@@ -21,6 +22,7 @@ from tests.agent.gateway.conftest import House, Parrot, line_of
 from tests.plugins.telegram.fake import ME, TOKEN, FakeTelegram, Fault
 from toolcrib import ProviderTurn
 from toolcrib._session import OnEvent, StreamEvent
+from toolcrib.chat import Chat, OutFile
 
 ANN, BOB, EVE, ROOM = 11, 12, 66, -1001
 OWNED = """
@@ -60,23 +62,23 @@ class TelegramHouse(House):
         return Gateway(crib, names=["telegram"], prepare=self.prepare)
 
     @asynccontextmanager
-    async def running(self, edits: float = 0.0) -> AsyncIterator[None]:
+    async def running(self, edits: float = 0.0) -> AsyncIterator[Gateway]:
         """Open the fake and a gateway before it."""
         self.fake = FakeTelegram()
         await self.fake.revive()
         self.configure(OWNED.format(ann=ANN, bob=BOB, url=self.fake.url, edits=edits))
         for chat in (ANN, BOB, EVE, ROOM):
             self.fake.chat(chat)
-        async with self.again():
-            yield
+        async with self.again() as gateway:
+            yield gateway
 
     @asynccontextmanager
-    async def again(self) -> AsyncIterator[None]:
+    async def again(self) -> AsyncIterator[Gateway]:
         """Open a gateway before the fake as it is."""
         try:
             async with self.gateway() as gateway:
                 line_of(gateway)
-                yield
+                yield gateway
         finally:
             await self.fake.kill()
 
@@ -261,3 +263,39 @@ async def test_the_token_is_in_no_log(house: TelegramHouse, caplog: pytest.LogCa
     assert "api" in caplog.text or "/bothidden/" in caplog.text
     assert secret not in caplog.text
     assert [record for record in caplog.records if secret in str(record.__dict__)] == []
+
+
+async def test_a_run_that_was_under_way_goes_on_after_a_restart(house: TelegramHouse) -> None:
+    async with house.running():
+        house.fake.write(ANN, ANN, "wait for it")
+        await holds(lambda: house.asked)
+    assert house.said() == []
+    house.may.set()
+    await house.fake.revive()
+    async with house.again():
+        await holds(lambda: house.said() == ["re wait for it"])
+        await asyncio.sleep(0.3)
+        assert house.said() == ["re wait for it"]
+
+
+async def test_it_goes_on_when_telegram_is_back(house: TelegramHouse) -> None:
+    async with house.running():
+        house.fake.write(ANN, ANN, "wait for it")
+        await holds(lambda: house.asked)
+        await house.fake.kill()
+        house.may.set()
+        await asyncio.sleep(0.5)
+        await house.fake.revive()
+        house.fake.write(ANN, ANN, "are you there?")
+        await holds(lambda: house.said()[-1:] == ["re are you there?"])
+        assert house.said() == ["re wait for it", "re are you there?"]
+
+
+async def test_files_go_out_once_they_are_posted(house: TelegramHouse, tmp_path: Path) -> None:
+    (tmp_path / "report").write_bytes(b"42")
+    async with house.running() as gateway:
+        body = body_of(Chat(str(ANN)), "the report", files=[OutFile(tmp_path / "report", "report.txt", "text/plain")])
+        await line_of(gateway).outbox.put(str(ANN), "report", body)
+        await holds(lambda: len(house.ours()) == 2)
+        words, file = house.ours()
+        assert (words["text"], house.fake.files[file["document"]["file_id"]]) == ("the report", ("report.txt", b"42"))
