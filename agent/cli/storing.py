@@ -94,11 +94,12 @@ def _parts(config: Config) -> Iterator[tuple[Path, Callable[[], int | None], par
 
     The sessions come first: which artifacts are in use stands there.
     """
+    from agent.config import contents_path
+    from agent.run import evidence_of
     from agent.store._artifact_repair import examine_artifacts
     from agent.store._artifacts import path_of
     from agent.store._placing import index_of, real
     from agent.store.repair import examine
-    from agent.undo import contents_path, evidence_of
 
     store, evidence, contents = config.store_path, evidence_of(config), contents_path()
     try:

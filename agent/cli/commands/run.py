@@ -107,7 +107,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from agent.cli.faults import exit_code
     from agent.cli.oneshot import Tally, TaskOutcome
 
     lines = _json_lines() if args.json else None
@@ -115,6 +114,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         outcome = _run(args, tally, lines)
     except ToolcribError as error:
+        from agent.cli.faults import exit_code
+
         outcome = TaskOutcome("error", "", exit_code(error))
         tell(error, lines)
     except Ended as end:
@@ -168,8 +169,6 @@ def _pictures(args: argparse.Namespace) -> tuple[Sequence[Image], ImageFolder | 
 
 async def _open(crib: Crib, args: argparse.Namespace) -> Session:
     """Raises ToolcribError kinds, among them that there is no model for it."""
-    from agent.cli.offer import no_model
-    from agent.cli.parked import leave_open
     from agent.cli.refusing import Refuser
     from agent.models import find_endpoint, own_choice
     from agent.providers.clients import load_early
@@ -178,7 +177,7 @@ async def _open(crib: Crib, args: argparse.Namespace) -> Session:
     if choice.provider == "manual":
         raise ToolcribError("--provider manual has no model to give a task to; `toolcrib chat` takes it")
     if not goes_on and find_endpoint(crib.config, choice) is None:
-        raise no_model("run TASK")
+        raise _no_model()
     load_early()
     session = await crib.open(
         platform="cli",
@@ -196,12 +195,21 @@ async def _open(crib: Crib, args: argparse.Namespace) -> Session:
     session.delegates.alone = True
     try:
         if goes_on and find_endpoint(crib.config, await own_choice(session, choice)) is None:
-            raise no_model("run TASK")
-        await leave_open(session)
+            raise _no_model()
+        if goes_on:
+            from agent.cli.parked import leave_open
+
+            await leave_open(session)
     except BaseException:
         await session.close()
         raise
     return session
+
+
+def _no_model() -> ToolcribError:
+    from agent.cli.offer import no_model
+
+    return no_model("run TASK")
 
 
 @contextmanager
