@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from agent.cli.jsonl import JsonLines
     from agent.cli.oneshot import Tally, TaskOutcome, Watch
     from agent.cli.trace import Tracer
+    from agent.cli.waitline import WaitLine
     from agent.conversation.session import Session
     from agent.crib import Crib
     from agent.events import Event
@@ -151,11 +152,25 @@ def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Tas
         with closing(session, runner), interrupting(shot.interrupt):
             view = View(Screen(interactive=False), thinking=crib.config.display.thinking, images=folder, only_answer=True)
             tracer = _tracer(session) if wants_trace(args) else None
-            watches: list[Watch] = [tally, *([view] if lines is None else [lines, _warn])]
+            waits = _wait_line(session) if lines is None else None
+            watches: list[Watch] = [*([waits] if waits else []), tally, *([view] if lines is None else [lines, _warn])]
             try:
                 return runner.run(shot.run(task, watches, lambda model: _started(lines, session, model, args), tracer))
             finally:
+                if waits is not None:
+                    waits.end()
                 view.end()
+
+
+def _wait_line(session: Session) -> WaitLine | None:
+    """Return what tells a person at a terminal that the run waits; None where nobody looks."""
+    from agent.cli.terminal import is_terminal
+
+    if not is_terminal(sys.stderr):
+        return None
+    from agent.cli.waitline import WaitLine
+
+    return WaitLine(lambda: session.model, thinking=session.config.display.thinking)
 
 
 def _pictures(args: argparse.Namespace) -> tuple[Sequence[Image], ImageFolder | None]:
