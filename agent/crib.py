@@ -19,7 +19,7 @@ from agent.config import Config, load_config
 from agent.confirming import require_confirmed
 from agent.lifecycle import Lifecycle
 from agent.workspace import Workspace, own_files
-from toolcrib import Environment, EventSink, Platform, PluginError, ToolRegistry, registry
+from toolcrib import Environment, EventSink, PluginError, ToolRegistry, registry
 from toolcrib._context import LOCAL_PLATFORMS
 from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Handler
@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # all that only some uses need loads with them
     from agent.models import ModelChoice
     from agent.plugins import PluginInfo
     from agent.undo import Undo
+    from toolcrib.chat import Platform
     from tools.dispatch.pipeline import Dispatcher
 
 RESERVED_PLATFORMS = LOCAL_PLATFORMS | {"gateway"}

@@ -241,10 +241,14 @@ class Workspace:
         def fit(principal: Principal) -> None:
             nonlocal now
             if principal != now:  # else the tools stay as they are: servers cache by them
-                names = self.granted(principal.platform, enabled, disabled, principal.user)
+                names = self.granted(principal.platform, enabled, disabled, principal.person)
                 names = names if within is None else [name for name in names if name in within]
-                session.names, scope.granted, now = names, frozenset(names), principal
-                session.link.renew()
+                if principal.speaker:  # in a room the model sees the same tools, whoever speaks
+                    names = [name for name in session.names if name in names]
+                else:
+                    session.names = names
+                    session.link.renew()
+                scope.granted, now = frozenset(names), principal
             if isinstance(scope.policy, Policy) and scope.policy.setting is not self.setting:
                 scope.policy = replace(scope.policy, setting=self.setting, harmless=self._harmless)
 

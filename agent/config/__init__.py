@@ -5,10 +5,10 @@
 
 Loading collects every fault of the file and raises them together: nothing in a broken file may loosen anything.
 
-``_schema`` has every key, with ``_model``, ``_environments``, ``_chat_keys`` and ``_rules`` for its larger parts and ``_setting``
-to declare one. ``_layers`` puts defaults, file, profile and project (``_project``) together, ``_read`` finds faults with their
-lines, ``_keys`` goes by dotted names, ``_write`` changes the file, ``_example`` writes config.example.yaml; ``_paths``,
-``_files`` and ``_secrets`` lie below.
+``_schema`` has every key, with ``_model``, ``_environments``, ``_platforms``, ``_chat_keys`` and ``_rules`` for its larger
+parts and ``_setting`` to declare one. ``_layers`` puts defaults, file, profile and project (``_project``) together, ``_read``
+finds faults with their lines, ``_keys`` goes by dotted names, ``_write`` changes the file, ``_example`` writes
+config.example.yaml; ``_paths``, ``_files`` and ``_secrets`` lie below.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from agent.config._keys import NotSet, all_keys, find_key, leaves, plain, value_
 from agent.config._layers import load_config
 from agent.config._model import DisplayConfig, ModelConfig, RetryConfig, RunConfig, SmartConfig, StoreConfig, UndoConfig
 from agent.config._paths import config_path, contents_path, state_dir
+from agent.config._platforms import GatewayConfig, PlatformConfig
 from agent.config._read import BrokenConfig, ConfigFault, parse_config
 from agent.config._rules import OperatorRule, OperatorToolRule
 from agent.config._schema import (
@@ -28,7 +29,6 @@ from agent.config._schema import (
     ApprovalConfig,
     Config,
     CustomToolset,
-    PlatformConfig,
     PluginsConfig,
     Profile,
     TerminalConfig,
@@ -73,6 +73,7 @@ __all__ = [
     "ConfigFault",
     "CustomToolset",
     "DisplayConfig",
+    "GatewayConfig",
     "KeysConfig",
     "ModelConfig",
     "NotSet",

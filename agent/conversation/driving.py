@@ -312,6 +312,7 @@ class Driver:
             platform=state.principal.platform,
             user=state.principal.user,
             roles=state.principal.roles,
+            speaker=state.principal.speaker,
         )
         session.scope.begin_run(text)
         if session.outfit is not None:

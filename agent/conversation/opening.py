@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +50,8 @@ class Opening:
     once: bool = False
     choice: ModelChoice | None = None
     mode: str = ""
+    without: Collection[str] = ()
+    """Tools that the session never has, whoever speaks in it."""
     descent: Descent | None = None
     """Inheritance of a delegate's session from its parent's; None for a session of a person's."""
 
@@ -101,7 +103,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     _give_prompt(here, session, location)
     session.on_state = lambda state: todos.write(state.get(TODOS.name) or [])
     session.before = here.start_plugins
-    session.outfit = here.outfit(session, wanted.enabled, wanted.disabled, within=None if descent is None else descent.names)
+    session.outfit = here.outfit(session, wanted.enabled, wanted.disabled, within=names if descent or wanted.without else None)
     if old is None:
         await _create(here, wanted, session, location, place)
         return session
@@ -149,6 +151,7 @@ def _names(here: Workspace, wanted: Opening, place: Mapping[str, str]) -> list[s
     if wanted.descent is not None:
         return list(wanted.descent.names)
     names = here.granted(wanted.platform, wanted.enabled, wanted.disabled, wanted.user)
+    names = [name for name in names if name not in wanted.without]
     return names if depth_of(place) < here.config.delegates.max_depth else [name for name in names if name != "delegate_task"]
 
 

@@ -33,6 +33,7 @@ from toolcrib._types import Json
 
 if TYPE_CHECKING:
     from agent.store._artifacts import ArtifactContents, SqliteArtifacts
+    from agent.store._mail import SqliteMail
     from agent.store.search.sqlite import SqliteSearch
     from toolcrib._store import Store
 
@@ -141,6 +142,12 @@ class SqliteView:
         from agent.store._artifacts import SqliteArtifacts
 
         return SqliteArtifacts(self._access, self._later.artifacts, self._clock)
+
+    @cached_property
+    def mail(self) -> SqliteMail:
+        from agent.store._mail import SqliteMail
+
+        return SqliteMail(self._database, self._clock)
 
     @property
     def signals(self) -> SocketSignals:
