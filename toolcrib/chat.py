@@ -34,7 +34,7 @@
 
 The platform says what arrives and shows what it is told. Who may speak, what is answered, approvals, order, retries and limits
 are
-the gateway's. ``toolcrib.testing`` has a suite that every platform must pass.
+the gateway's. ``toolcrib.testing.PlatformSuite`` has the tests that every platform must pass.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from toolcrib._dataclass import dataclass
 from toolcrib._errors import ToolcribError
+from toolcrib._regex import Regex
 from toolcrib._types import Json
 
 __all__ = [
@@ -61,7 +62,15 @@ __all__ = [
     "Press",
     "ShowsTyping",
     "Traits",
+    "without_controls",
 ]
+
+_CONTROLS = Regex("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def without_controls(text: str) -> str:
+    """Return the text as it may be shown: what would move a cursor, or turn the direction of what is read, is U+FFFD instead."""
+    return _CONTROLS.sub("\ufffd", text.replace("\r\n", "\n"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,9 @@ from toolcrib._image import Image
 from toolcrib._registry import ToolRegistry
 from toolcrib._session import ExecutedCall, OnEvent, ProviderTurn, StreamEvent
 from toolcrib._state import StateKey, StateWrite
+from toolcrib._testing_desk import PlatformDesk, SeenMessage
 from toolcrib._testing_host import FakeHost, FakePlatform, Shown
+from toolcrib._testing_platform import PlatformSuite
 from toolcrib._testing_server import ChatServer, Response
 from toolcrib._types import Answer, Handler, Json, SuspendTicket, Tool, ToolCall
 
@@ -39,8 +41,11 @@ __all__ = [
     "FakeEnvironment",
     "FakeHost",
     "FakePlatform",
+    "PlatformDesk",
+    "PlatformSuite",
     "Response",
     "ScriptedSession",
+    "SeenMessage",
     "Shown",
     "call_tool",
 ]

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.chat import Attachment, Chat, Inbound, Outbound, Press
+from toolcrib.chat import Attachment, Chat, Inbound, Outbound, Press, without_controls
 
 MOST_ATTACHMENTS = 10
 _LENGTHS = {"chat": 500, "thread": 500, "user": 200, "name": 200, "message_id": 200, "press_id": 200, "title": 200, "choice": 64}
@@ -59,7 +59,7 @@ def outbound_json(out: Outbound) -> dict[str, Any]:
         "key": out.key,
         "edits": out.edits,
         "reply_to": out.reply_to,
-        "text": out.text,
+        "text": without_controls(out.text),
         "is_plain": out.is_plain,
         "buttons": [{"choice": one.choice, "label": one.label} for one in out.buttons],
         "files": [

@@ -93,6 +93,8 @@ class WebhookPlatform:
         import httpx
 
         assert self._client is not None, "connected"  # noqa: S101 - for the type checker
+        if len(out.text) > self.traits.max_chars:
+            raise NotSent(f"{len(out.text)} characters are more than {self.traits.max_chars}", for_good=True)
         body = json.dumps(outbound_json(out)).encode()
         headers = {"content-type": "application/json", HEADER: signature(self._secret, body), "idempotency-key": out.key}
         try:
