@@ -135,6 +135,8 @@ class FakePlatform:
             found.forms.append(out.text)
             return found.id
         if self.traits.idempotent and out.key in self._keys:
+            if out.is_again:
+                self._show(replace(out, edits=self._keys[out.key]))
             return self._keys[out.key]
         number = f"m{next(self._numbers)}"
         self._keys[out.key] = number

@@ -184,6 +184,9 @@ class Outbound:
     files: Sequence[OutFile] = ()
     is_plain: bool = False
     """Show the text as it stands, without reading it as Markdown: commands that somebody is asked about."""
+    is_again: bool = False
+    """It was sent before with this key, perhaps with another text, and nobody knows whether it was shown. A platform that shows a
+    key once sees to it that this text is what is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +197,7 @@ class Traits:
     those of
     one message. ``reactions``: our buttons are shown as reactions, which people give too. ``idempotent``: the same key is shown
     once, however often it is sent. ``max_file_bytes`` is 0 where files can't be sent. ``per_second`` bounds messages and edits of
-    the whole account.
+    the whole account; ``burst`` of them may go at once after a pause (0: those of a second).
     """
 
     max_chars: int = 4_000
@@ -205,6 +208,7 @@ class Traits:
     idempotent: bool = False
     max_file_bytes: int = 0
     per_second: float = 20.0
+    burst: int = 0
 
 
 class NotSent(ToolcribError):

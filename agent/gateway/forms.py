@@ -66,7 +66,7 @@ def body_of(
     }
 
 
-def outbound_of(body: Mapping[str, Json], key: str, edits: str, note: str = "") -> Outbound:
+def outbound_of(body: Mapping[str, Json], key: str, edits: str, note: str = "", *, is_again: bool = False) -> Outbound:
     """Return the message that a post's body is. ``note`` is put below its text."""
     return Outbound(
         chat_of(body["chat"]),
@@ -77,4 +77,5 @@ def outbound_of(body: Mapping[str, Json], key: str, edits: str, note: str = "") 
         buttons=tuple(Button(*one) for one in body["buttons"]),
         files=() if edits else tuple(OutFile(Path(path), name, kind) for path, name, kind in body["files"]),
         is_plain=body["is_plain"],
+        is_again=is_again,
     )

@@ -52,16 +52,17 @@ class _Lane:
 
 
 class SendRate:
-    """Keeps to ``per_second`` messages, with a second's worth at once."""
+    """Keeps to ``per_second`` messages, with ``burst`` of them at once, a second's worth where that is more."""
 
-    def __init__(self, per_second: float) -> None:
+    def __init__(self, per_second: float, burst: int = 0) -> None:
         self._rate = max(per_second, 0.01)
+        self._saved = max(1.0, burst / self._rate)
         self._next = 0.0
 
     async def wait(self) -> None:
         """Return when the next message may go."""
         now = time.monotonic()
-        self._next = max(self._next, now - 1.0) + 1.0 / self._rate
+        self._next = max(self._next, now - self._saved) + 1.0 / self._rate
         if self._next > now:
             await asyncio.sleep(self._next - now)
 
@@ -85,7 +86,7 @@ class Outbox:
 
     async def start(self) -> None:
         """Go on with what an ended process left. Raises StoreFailed."""
-        self._pace = SendRate(self._platform.traits.per_second)
+        self._pace = SendRate(self._platform.traits.per_second, self._platform.traits.burst)
         for post in await self._mail.pending(self._platform.name):
             self._queue(post.chat, post.key)
 
@@ -110,7 +111,7 @@ class Outbox:
         lane = self._lanes.get(chat)
         if lane is not None and lane.live is not None and lane.live.key == key:
             lane.live = None
-        if kept.state == "waiting":
+        if kept.state not in ("shown", "failed"):  # also where its beginning is on its way
             self._queue(chat, key)
         return kept
 
@@ -191,12 +192,14 @@ class Outbox:
     async def _try(self, lane: _Lane, post: Post) -> bool:
         """Send a post. Whether it is done with. One that was sent before and whose fate is unknown has the state ``sending``."""
         name, traits = self._platform.name, self._platform.traits
-        note = SENT_AGAIN if post.state == "sending" and not traits.idempotent and not post.shown_as else ""
+        is_again = post.state == "sending" and not post.shown_as
+        note = SENT_AGAIN if is_again and not traits.idempotent else ""
         if post.shown_as and traits.edit_seconds is not None:
             await self._edit_pause(lane)
         await self._paced()
         await self._mail.moved(post.id, "sending")
-        out = outbound_of(post.body, post.key, post.shown_as if traits.edit_seconds is not None else "", note)
+        edits = post.shown_as if traits.edit_seconds is not None else ""
+        out = outbound_of(post.body, post.key, edits, note, is_again=is_again)
         try:
             async with asyncio.timeout(_SEND_SECONDS):
                 shown_as = await self._platform.send(out)

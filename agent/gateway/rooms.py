@@ -64,7 +64,9 @@ class Rooms:
         if record is None:
             return await self._begin(chat, who, 1)
         idle = self._config.renew_hours * 3600
-        if idle and now - record.used_at > idle:
+        was_group = record.body["chat"]["is_group"]
+        # What somebody said alone is not for those who came later, nor a room's words for one of them.
+        if was_group != chat.is_group or (idle and now - record.used_at > idle):
             return await self._begin(chat, who, int(record.body["generation"]) + 1)
         self._chats[record.session_id] = chat
         body = self._body(chat, who, int(record.body["generation"]))

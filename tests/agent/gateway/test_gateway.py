@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
+
+import pytest
 
 from agent.conversation.answers import record_answer
+from agent.gateway.forms import body_of
+from agent.gateway.outbox import SendRate
 from tests.agent.gateway.conftest import House, line_of
 from toolcrib import Answer
 from toolcrib.chat import Chat, NotSent, Traits
@@ -66,6 +71,17 @@ async def test_a_group_is_answered_where_it_is_addressed_and_speakers_keep_their
         assert (info.platform, info.user) == ("fake", "room:room")
 
 
+async def test_a_chat_that_others_come_into_begins_anew(house: House) -> None:
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await house.platform.says("between us", chat=Chat("room"))
+        await house.until(lambda: house.platform.texts(GROUP) == ["re between us"])
+        await house.platform.says("hi", chat=GROUP, is_addressed=True)
+        await house.until(lambda: len(house.platform.texts(GROUP)) == 2)
+        users = {info.user for info in await house.store.sessions.list(10)}
+        assert users == {"ann", "room:room"}
+
+
 async def test_an_answer_survives_a_platform_that_fails(house: House) -> None:
     async with house.gateway() as gateway:
         line_of(gateway)
@@ -75,6 +91,40 @@ async def test_an_answer_survives_a_platform_that_fails(house: House) -> None:
         await house.until(lambda: not house.platform.failing and house.platform.texts() == ["re hello"])
         await asyncio.sleep(0.3)
         assert house.platform.texts() == ["re hello"]
+
+
+async def test_a_message_that_grew_before_it_was_known_to_be_shown_is_shown_whole(house: House) -> None:
+    house.platform.traits = Traits(edit_seconds=0.0, idempotent=True, per_second=1000)
+    house.platform.failing = [NotSent("cut", retry_after=0.1, perhaps_sent=True)]
+    async with house.gateway() as gateway:
+        outbox, chat = line_of(gateway).outbox, Chat("direct")
+        await outbox.put(chat.key, "k", body_of(chat, "the first"))
+        await house.until(lambda: house.platform.texts() == ["the first"])
+        await outbox.put(chat.key, "k", body_of(chat, "the first and the rest"))
+        await house.until(lambda: house.platform.texts() == ["the first and the rest"])
+        await house.until(lambda: not outbox.waiting)
+
+
+@pytest.mark.parametrize("failing", [[], [NotSent("cut", retry_after=0.1, perhaps_sent=True)]])
+async def test_an_answer_that_ends_while_its_beginning_is_on_its_way_is_shown_whole(house: House, failing: list[NotSent]) -> None:
+    house.platform.traits = Traits(edit_seconds=0.0, idempotent=True, per_second=1000)
+    house.platform.seconds, house.platform.failing = 0.2, list(failing)
+    async with house.gateway() as gateway:
+        outbox, chat = line_of(gateway).outbox, Chat("direct")
+        outbox.show(chat.key, "k", body_of(chat, "the first"))
+        await asyncio.sleep(0.1)
+        await outbox.put(chat.key, "k", body_of(chat, "the first and the rest"))
+        await house.platform.until(lambda: house.platform.texts() == ["the first and the rest"], 5)
+
+
+async def test_as_many_messages_as_a_platform_takes_at_once_go_at_once() -> None:
+    started, pace = time.monotonic(), SendRate(0.5, 10)
+    for _ in range(10):
+        await pace.wait()
+    assert time.monotonic() - started < 1
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await pace.wait()
 
 
 async def test_a_parked_question_outlives_the_gateway(house: House) -> None:
