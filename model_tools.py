@@ -12,7 +12,7 @@ import importlib
 import logging
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from agent.plugins import PluginInfo
     from agent.process import ProcessPlugins
     from tools.approval.gate import ApprovalGate
+    from tools.dispatch.hooks import HookManager
     from tools.dispatch.pipeline import Dispatcher
     from tools.dispatch.scope import CallScope
     from tools.judge.setting import Setting
@@ -122,7 +123,18 @@ def own_paths() -> list[str]:
 
 def with_targets(paths: Iterable[Path]) -> list[str]:
     """Each path as it is named and as it really is: tools name the first, and open the second."""
-    return list(dict.fromkeys(name for path in paths for name in (os.path.abspath(path), os.path.realpath(path))))  # noqa: PTH100 - resolve() raises on a loop
+    folders: dict[str, str] = {}
+    return list(dict.fromkeys(name for path in paths for name in (os.path.abspath(path), _target(path, folders))))  # noqa: PTH100 - as a tool names it
+
+
+def _target(path: Path, folders: dict[str, str]) -> str:
+    """Return the real path; ``folders`` has those of the folders that were looked up: most of our files lie beside each other."""
+    folder, name = os.path.split(path)
+    if name in ("", ".", "..") or path.is_symlink():
+        return os.path.realpath(path)  # resolve() raises on a loop
+    if folder not in folders:
+        folders[folder] = os.path.realpath(folder)
+    return os.path.join(folders[folder], name)  # noqa: PTH118 - a Path would be made for each, to be text again
 
 
 dispatcher: Dispatcher
@@ -143,8 +155,8 @@ def _process_dispatcher() -> Dispatcher:
     global _dispatcher
     with _dispatcher_lock:
         if _dispatcher is None:
-            _dispatcher = new_dispatcher()
-            registry.attach(face_of(_dispatcher), check_schema)
+            made = _dispatcher = new_dispatcher()
+            registry.attach(face_of(lambda: made), check_schema)
         return _dispatcher
 
 
@@ -156,12 +168,18 @@ def _first_call(name: str, args: Any, **extra: Any) -> str:
 
 def new_dispatcher(gate: ApprovalGate | None = None, tools: ToolRegistry = registry) -> Dispatcher:
     """A dispatcher over ``tools``, with its approval gate (by default one that remembers in memory only)."""
-    from tools.dispatch.hooks import APPROVAL, new_manager
     from tools.dispatch.pipeline import Dispatcher
 
+    return Dispatcher(tools, new_hooks(gate or _new_gate(own_paths())))
+
+
+def new_hooks(gate: ApprovalGate) -> HookManager:
+    """Return a hook manager with this approval gate and no plugin."""
+    from tools.dispatch.hooks import APPROVAL, new_manager
+
     hooks = new_manager()
-    hooks.register(gate or _new_gate(own_paths()), APPROVAL)
-    return Dispatcher(tools, hooks)
+    hooks.register(gate, APPROVAL)
+    return hooks
 
 
 def _new_gate(protected: Sequence[str]) -> ApprovalGate:
@@ -178,18 +196,18 @@ def _setting(protected: Sequence[str]) -> Setting:
     return Setting(protected=protected, home=person_home(), installed=installed())
 
 
-def face_of(runs: Dispatcher) -> Dispatch:
-    """The synchronous face of ``runs``, for its registry: calls with a session's scope run as that session's do."""
+def face_of(runs: Callable[[], Dispatcher]) -> Dispatch:
+    """The synchronous face of what ``runs`` returns, for its registry: calls with a session's scope run as that session's do."""
     from tools.dispatch.faces import as_json
 
     def dispatch(name: str, args: Any, *, call_id: str | None = None, scope: CallScope | None = None, **extra: Any) -> str:
         call = ToolCall(call_id or ToolCall.new_id(), name if type(name) is str else str(name), args)
         if scope is not None:
             given = {key: value for key, value in extra.items() if value is not None or key not in scope.extra}
-            return as_json((scope.dispatcher or runs).call_sync(call, scope, given))
+            return as_json((scope.dispatcher or runs()).call_sync(call, scope, given))
         scope = _begin(extra.setdefault("task_id", None) or "")
         try:
-            return as_json(runs.call_sync(call, scope, extra))
+            return as_json(runs().call_sync(call, scope, extra))
         finally:
             scope.calls.pop()
 

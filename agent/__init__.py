@@ -10,7 +10,7 @@ Tools: ``granting`` says which a session has, ``handlers`` run those that need t
 Approvals: ``allowlist``, ``grants``, ``approvals``, ``smart``, ``explaining`` (what the gate would say), ``permissions`` (what it
 goes by for whom), ``allowing``; ``confirming`` says what of the configuration a person agreed to, and ``below`` keeps what a
 session runs from changing any of it.
-Backends: ``backends``, ``backend_check``. Plugins: ``plugins`` loads them, ``lifecycle`` starts them and their platforms,
+Backends: ``backends``, ``backend_check``. Plugins: ``plugins`` loads them, ``lifecycle`` starts them,
 ``observers`` tells them of runs, ``process`` serves callers without a Crib. ``events`` are what happens in a run; ``filepair`` is
 a file that a model writes, previewed.
 """

@@ -21,11 +21,9 @@ from agent.below import refuse_below
 from agent.config import (
     AllowlistEntry,
     Config,
-    append_allowlist,
     config_path,
     load_config,
     locked,
-    remove_allowlist,
     state_dir,
     write_private,
 )
@@ -185,10 +183,14 @@ class PermanentGrants:
         return True
 
     def _write(self, entry: AllowlistEntry) -> None:
+        from agent.config import append_allowlist
+
         append_allowlist(self._path, entry)
         self._known.add([_digest(entry)])
 
     def _erase(self, entry: AllowlistEntry) -> None:
+        from agent.config import remove_allowlist
+
         self._known.discard(_digest(entry))
         remove_allowlist(self._path, _bound(entry, ""))
 

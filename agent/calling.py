@@ -14,13 +14,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from agent.providers.endpoint import ModelInfo
 from agent.providers.factory import DEFAULT, PROVIDERS, ModelTarget
 from toolcrib import BadRequest, ConfigError, ProviderError
 from toolcrib._dataclass import dataclass
 
 if TYPE_CHECKING:
     from agent.providers.endpoint import Endpoint
-    from agent.providers.listing import ModelInfo
 
 SECONDS = 2.0
 """Seconds that a server may take for each of two questions."""
@@ -90,8 +90,6 @@ def is_hosted(endpoint: Endpoint) -> bool:
 async def _ask(target: ModelTarget, endpoint: Endpoint, environ: Mapping[str, str]) -> ModelInfo | None:
     """Ask the server about the model; the key goes to it alone. None where it does not answer."""
     from agent.catalog import Cache
-    from agent.providers.http import HttpClient, HttpLimits
-    from agent.providers.listing import ModelInfo, describe_model
 
     if is_hosted(endpoint):
         return None
@@ -99,6 +97,9 @@ async def _ask(target: ModelTarget, endpoint: Endpoint, environ: Mapping[str, st
     known = cache.model(target)
     if known is not None:
         return known
+    from agent.providers.http import HttpClient, HttpLimits
+    from agent.providers.listing import describe_model
+
     client = HttpClient(endpoint, environ, HttpLimits(SECONDS, SECONDS, SECONDS))
     try:
         found = await describe_model(client, environ, SECONDS)

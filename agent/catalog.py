@@ -9,16 +9,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.config import Config, state_dir, write_private
-from agent.providers.endpoint import Endpoint, same_server
+from agent.providers.endpoint import Endpoint, ModelInfo, same_server
 from agent.providers.factory import DEFAULT, MANUAL, PROVIDERS, ModelRequest, ModelTarget, Plugins, check_name, find_target
 from toolcrib import ConfigError, ProviderError
 from toolcrib._dataclass import dataclass
-
-if TYPE_CHECKING:
-    from agent.providers.listing import ModelInfo
 
 FOUND = "found, not used unasked"
 FRESH = 3600.0
@@ -72,8 +69,6 @@ class Cache:
         return self._read(self._entries().get(_key(target)))
 
     def _read(self, entry: Any) -> tuple[tuple[ModelInfo, ...], float] | None:
-        from agent.providers.listing import ModelInfo
-
         try:
             age = time.time() - entry["at"]
             if not 0 <= age < FRESH:

@@ -30,6 +30,7 @@ WATCHED = (
     "tools.disabled",
     "toolsets",
     "platforms",
+    "gateway.approvers",
     "users",
     "terminal.backend",
     "terminal.pass_env",

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -16,30 +17,29 @@ from agent.backends import BUILT_IN, Backends
 from agent.below import Hold
 from agent.config import Config, load_config
 from agent.confirming import require_confirmed
-from agent.conversation.session import Session
-from agent.granting import ToolLine
 from agent.lifecycle import Lifecycle
-from agent.plugins import PluginInfo, load_plugins
-from agent.providers.clients import shared_clients
-from agent.providers.factory import MANUAL, PROVIDERS
-from agent.undo import Undo
 from agent.workspace import Workspace, own_files
-from toolcrib import Environment, EventSink, Platform, PluginError, ToolRegistry, registry
+from toolcrib import Environment, EventSink, PluginError, ToolRegistry, registry
 from toolcrib._context import LOCAL_PLATFORMS
 from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Handler
 from tools.approval.gate import ApprovalGate
 from tools.arguments import check_schema
 from tools.dispatch.bridge import run_async
-from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import Asker
 from tools.dispatch.threads import ThreadPool, shared_pool
 from tools.environments import Factory, register_environment
 from tools.redact import Redactor
 from toolsets import ToolsetCatalog
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # all that only some uses need loads with them
+    from agent.conversation.session import Session
+    from agent.granting import ToolLine
     from agent.models import ModelChoice
+    from agent.plugins import PluginInfo
+    from agent.undo import Undo
+    from toolcrib.chat import Platform
+    from tools.dispatch.pipeline import Dispatcher
 
 RESERVED_PLATFORMS = LOCAL_PLATFORMS | {"gateway"}
 """Platforms that no plugin may add: by most of them the local person speaks."""
@@ -64,7 +64,7 @@ class Crib:
         self.platforms: dict[str, Callable[..., Platform]] = {}
         self.toolsets: dict[str, Mapping[str, Any]] = {}
         """Toolsets of plugins, by name."""
-        self.protected: Sequence[str] = own_files(config)
+        self.protected: Sequence[str] = ()
         """Files of ours and of every workspace's configuration, which no tool may change in any of them."""
         self._factories: dict[str, Factory] = {}
         self._lock = threading.RLock()
@@ -73,22 +73,11 @@ class Crib:
         self._grants: dict[tuple[Path, Path], PermanentGrants] = {}
         self._workspaces: list[Workspace] = []
         self.default = self._new_workspace(config, self.project_dir)
-        self.dispatcher: Dispatcher = model_tools.new_dispatcher(self._approval_gate(), self.registry)
-        self.registry.attach(model_tools.face_of(self.dispatcher), check_schema)
+        self.hooks = model_tools.new_hooks(self._approval_gate())
+        self.registry.attach(model_tools.face_of(lambda: self.dispatcher), check_schema)
         self._take_back = [self.registry.checkpoint()]
-        self._loaded: list[PluginInfo] = load_plugins(
-            config,
-            self.dispatcher.hooks,
-            self.registry,
-            add_toolset=self._add_toolset,
-            add_command=self._add_command,
-            add_slash=self._add_slash,
-            add_environment=self._add_environment,
-            add_provider=self._add_provider,
-            add_platform=self._add_platform,
-            project_dir=self.project_dir,
-        )
-        self.lifecycle = Lifecycle(self.dispatcher.hooks, lambda text: self.redactor().text(text))
+        self._loaded = self._load_plugins() if config.plugins.enabled else []
+        self.lifecycle = Lifecycle(self.hooks, lambda text: self.redactor().text(text))
         self._holds_clients = False
 
     # -- its life ------------------------------------------------------------------------------------------------
@@ -99,6 +88,8 @@ class Crib:
         Without it the first session in which something happens starts the plugins, in whichever loop that is, and connections are
         closed as their last user leaves. Plugins that fail are reported in ``plugins``.
         """
+        from agent.providers.clients import shared_clients
+
         with self._lock:
             if not self._holds_clients:
                 self._holds_clients = True
@@ -108,18 +99,22 @@ class Crib:
     async def aclose(self) -> None:
         """Stop the plugins and close everything. May be called twice."""
         await self.lifecycle.stop()
-        if self._holds_clients:
-            self._holds_clients = False
-            await shared_clients().release()
+        await self._release_clients()
         await asyncio.to_thread(self._free)
 
     def close(self) -> None:
         """Close the crib from sync code, as ``aclose`` does; plugins are stopped in the loop that they were started in."""
         self.lifecycle.stop_sync()
         if self._holds_clients:
-            self._holds_clients = False
-            run_async(shared_clients().release())
+            run_async(self._release_clients())
         self._free()
+
+    async def _release_clients(self) -> None:
+        if self._holds_clients:
+            from agent.providers.clients import shared_clients
+
+            self._holds_clients = False
+            await shared_clients().release()
 
     def _free(self) -> None:
         while self._take_back:
@@ -149,6 +144,13 @@ class Crib:
             replace(info, error=f"it could not be started: {failed[info.name]}") if info.loaded and info.name in failed else info
             for info in self._loaded
         ]
+
+    @cached_property
+    def dispatcher(self) -> Dispatcher:
+        """What runs the calls of all sessions; made with the first of them."""
+        from tools.dispatch.pipeline import Dispatcher
+
+        return Dispatcher(self.registry, self.hooks)
 
     @property
     def threads(self) -> ThreadPool:
@@ -206,6 +208,22 @@ class Crib:
 
     # -- what plugins add ----------------------------------------------------------------------------------------
 
+    def _load_plugins(self) -> list[PluginInfo]:
+        from agent.plugins import load_plugins
+
+        return load_plugins(
+            self.config,
+            self.hooks,
+            self.registry,
+            add_toolset=self._add_toolset,
+            add_command=self._add_command,
+            add_slash=self._add_slash,
+            add_environment=self._add_environment,
+            add_provider=self._add_provider,
+            add_platform=self._add_platform,
+            project_dir=self.project_dir,
+        )
+
     def _add_toolset(self, name: str, definition: Mapping[str, Any]) -> None:
         if name in self.catalog.added:
             raise PluginError(f"the toolset {name!r} was added before, by {self.catalog.added[name]}; choose another name")
@@ -234,6 +252,8 @@ class Crib:
         self._take_back.append(register_environment(name, factory))
 
     def _add_provider(self, name: str, factory: Callable[..., Any]) -> None:
+        from agent.providers.factory import MANUAL, PROVIDERS
+
         if name in PROVIDERS or name == MANUAL:
             raise PluginError(f"the provider {name!r} is toolcrib's own; choose another name")
         _must_open("provider", name, factory)
@@ -345,7 +365,7 @@ class Crib:
 
     async def find_session(self, prefix: str) -> SessionInfo:
         """Return the stored session whose id begins so. Raises ToolcribError where there is none, or more than one."""
-        from agent.conversation.opening import find_session
+        from agent.conversation.locating import find_session
 
         return await find_session(self.default, prefix)
 

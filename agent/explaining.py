@@ -159,7 +159,7 @@ class Explainer:
 
         Raises ConfigError for an unknown backend, and InvalidArguments for an unknown mode.
         """
-        from agent.conversation.opening import first_location
+        from agent.conversation.locating import first_location
 
         identity = RunIdentity(secrets.token_hex(16), platform="cli")
         first = modes.first_mode(here.config.approval.mode, {}, mode)
@@ -172,7 +172,7 @@ class Explainer:
         What only the process that has the session knows is not there: functions, aliases and variables of a living shell.
         Raises ToolcribError where there is no such session or its backend is another now.
         """
-        from agent.conversation.opening import find_session, location_of, workspace_of
+        from agent.conversation.locating import find_session, location_of, workspace_of
 
         info = await find_session(here, prefix)
         here = workspace_of(here, info)

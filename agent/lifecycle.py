@@ -1,4 +1,4 @@
-"""Plugins and platforms that are started and stopped: one after another, each isolated from the others."""
+"""Plugins that are started and stopped: one after another, each isolated from the others."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import inspect
 import logging
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from toolcrib import Host, Platform
 from tools.dispatch.bridge import run_async
 from tools.dispatch.hooks import Hook, HookManager, life_hooks
 
@@ -92,57 +91,6 @@ class Lifecycle:
 
     async def _guarded(self, what: str, hook: Hook, seconds: float) -> str:
         return await guarded(f"{what} of the plugin {hook.plugin!r}", hook.call, seconds, self._redact)
-
-
-class Platforms:
-    """The platforms of plugins, by name as they were registered; ``host_of`` gives each the host that it speaks to.
-
-    For one event loop. ``failed`` has why a platform could not be started.
-    """
-
-    def __init__(
-        self,
-        factories: Mapping[str, Callable[..., Platform]],
-        host_of: Callable[[str], Host],
-        redact: Callable[[str], str] = str,
-    ) -> None:
-        self._factories = factories
-        self._host_of = host_of
-        self._redact = redact
-        self._running: dict[str, Platform] = {}
-        self.failed: dict[str, str] = {}
-
-    @property
-    def running(self) -> Sequence[str]:
-        """Names of the platforms that run."""
-        return list(self._running)
-
-    async def start(self) -> None:
-        """Open and start every platform, all at once. Raises nothing that they raise."""
-        await asyncio.gather(*(self._start(name) for name in self._factories))
-
-    async def _start(self, name: str) -> None:
-        opened: list[Platform] = []
-
-        async def begin() -> None:
-            opened.append(self._factories[name](name=name))
-            await opened[0].start(self._host_of(name))
-
-        why = await guarded(f"start of the platform {name!r}", begin, START_SECONDS, self._redact)
-        if not why:
-            self._running[name] = opened[0]
-            return
-        self.failed[name] = why
-        for platform in opened:
-            await self._stop(name, platform)
-
-    async def stop(self) -> None:
-        """Stop those that run, all at once. May be called twice."""
-        running, self._running = self._running, {}
-        await asyncio.gather(*(self._stop(name, platform) for name, platform in running.items()))
-
-    async def _stop(self, name: str, platform: Platform) -> None:
-        await guarded(f"stop of the platform {name!r}", platform.stop, STOP_SECONDS, self._redact)
 
 
 async def guarded(what: str, call: Callable[[], Any], seconds: float, redact: Callable[[str], str] = str) -> str:

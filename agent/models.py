@@ -32,6 +32,7 @@ from tools.dispatch.threads import in_daemon_thread
 if TYPE_CHECKING:
     from agent.conversation.session import Session
     from agent.providers.factory import Plugins
+    from agent.providers.http import HttpClient
     from toolcrib import ProviderSession
 
 
@@ -195,7 +196,6 @@ class _Opener:
         in text.
         """
         from agent.calling import Calling, choose_calling
-        from agent.providers.discover import choose_model
         from agent.providers.http import HttpClient, HttpLimits
 
         model = self.session.config.model
@@ -204,7 +204,7 @@ class _Opener:
         try:
             if not endpoint.model and not PROVIDERS[target.provider].lists:
                 raise ConfigError(f"{endpoint.server} has many models; choose one with --model NAME, or set model.name")
-            name = endpoint.model or await choose_model(client)
+            name = endpoint.model or await _only_model(client)
             target = ModelTarget(target.provider, Endpoint(endpoint.base_url, name, endpoint.key_env))
             chosen = Calling(target, model.protocol, "")
             if self.session.definitions:
@@ -235,6 +235,12 @@ class _Opener:
         where = target.endpoint.server if target.endpoint is not None else ""
         shown = " at ".join(part for part in (entry.name or "the model", where or target.provider) if part)
         return Fallback(shown, lambda: self.open(target, fallback=True), prices)
+
+
+async def _only_model(client: HttpClient) -> str:
+    from agent.providers.discover import choose_model
+
+    return await choose_model(client)
 
 
 def environment(config: Config, environ: Mapping[str, str] | None = None) -> Mapping[str, str]:

@@ -32,21 +32,33 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from agent.config import Config, load_config
+from agent.config import Config, contents_path, load_config, state_dir
 from agent.confirming import require_confirmed
-from agent.conversation.limits import RunLimits
-from agent.conversation.session import Session
-from agent.conversation.state import RunResult
 from agent.crib import Crib
-from agent.events import Event
-from agent.granting import ToolLine
-from agent.models import ModelChoice
 from toolcrib import Answer, ConfigError, Image, ToolcribError
+from toolcrib._late import late
 from toolcrib._store import Settled, Store
 from tools.dispatch.bridge import run_async
 from tools.dispatch.scope import Asker
+
+if TYPE_CHECKING:
+    from agent.conversation.limits import RunLimits
+    from agent.conversation.session import Session
+    from agent.conversation.state import RunResult
+    from agent.events import Event
+    from agent.granting import ToolLine
+else:  # most who put a crib together open no session
+    __getattr__ = late(
+        __name__,
+        {
+            "RunLimits": "agent.conversation.limits",
+            "RunResult": "agent.conversation.state",
+            "Session": "agent.conversation.session",
+            "ToolLine": "agent.granting",
+        },
+    )
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -88,17 +100,19 @@ def open_store(config: Config, *, late: bool = False, looks: bool = False) -> St
 
         return PostgresStore(config.store_url, late=late)
     from agent.store.sqlite import SqliteStore
-    from agent.undo import evidence_of
 
     return SqliteStore(
         config.store_path, synchronous=config.store.synchronous, late=late, backups=True, evidence=evidence_of(config)
     )
 
 
+def evidence_of(config: Config) -> Sequence[Path]:
+    """Return files that are there only where the store was used before."""
+    return [contents_path()] if config.store_path.parent == state_dir() else []
+
+
 def _never_stored(config: Config) -> bool:
     """Return whether there is neither the store's file nor anything that is there only beside one, or instead of a lost one."""
-    from agent.undo import evidence_of
-
     path = config.store_path
     try:
         nearest = next(one for one in path.parents if os.path.lexists(one))
@@ -143,6 +157,8 @@ class Agent:
         provider: str = "",
     ) -> None:
         _check_asker(asker)
+        from agent.models import ModelChoice
+
         folder = None if project_dir is None else Path(project_dir).expanduser().resolve()
         choice = ModelChoice(model, base_url, api_key_env, provider)
         self.crib = assemble(config=config, project_dir=folder)

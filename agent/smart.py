@@ -16,7 +16,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from agent.events import Event, ModelAnswered
 from agent.models import environment
@@ -25,6 +25,7 @@ from agent.providers.factory import MANUAL, ModelRequest, ModelTarget, ProviderO
 from toolcrib import Answer, ConfigError, SuspendTicket, ToolCallContext
 from toolcrib._dataclass import dataclass
 from toolcrib._entry import is_async_callable
+from toolcrib._namedtuple import NamedTuple
 from toolcrib._regex import Regex
 from tools.approval.gate import ACTION
 from tools.dispatch.threads import in_own_thread

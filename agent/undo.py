@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from agent.config import Config, state_dir
+from agent.config import Config, contents_path
 from toolcrib import Environment, RunsCommand, ToolcribError, ToolRegistry
 from toolcrib._dataclass import dataclass
 from toolcrib._store import Store
@@ -47,16 +46,6 @@ def open_undo(config: Config, store: Store) -> UndoStore | None:
     contents = SqliteContents(path, max_bytes=most, seconds=seconds, synchronous=config.store.synchronous)
     locks = FileSlots(path.with_name("locks"))
     return UndoStore(store.changes, contents, locks, min(undo.max_file_mb * _MIB, most), undo.required, seconds)
-
-
-def contents_path() -> Path:
-    """Return the file that keeps old contents; it need not exist."""
-    return state_dir() / "undo" / "contents.db"
-
-
-def evidence_of(config: Config) -> Sequence[Path]:
-    """Return files that are there only where the store was used before."""
-    return [contents_path()] if config.store_path.parent == state_dir() else []
 
 
 class NothingToUndoError(ToolcribError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,8 @@ from agent.allowlist import PermanentGrants
 from agent.backends import Backends, Location
 from agent.below import folders_of
 from agent.config import Config, read_secrets, secrets_path, state_dir
-from agent.conversation.session import Session
-from agent.events import Event
 from agent.granting import Granting, ToolLine
 from agent.grants import SessionGrants
-from agent.undo import Undo, open_undo
 from toolcrib import ConfigError, Environment, EventSink, Principal, RunIdentity
 from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Handler
@@ -33,9 +31,17 @@ from tools.judge.setting import Setting, person_home
 from tools.redact import RedactingSink, Redactor
 from toolsets import ToolsetCatalog
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # all that only some uses need loads with them
+    from agent.conversation.session import Session
     from agent.crib import Crib
+    from agent.events import Event
+    from agent.undo import Undo
+    from toolcrib import ExecutedCall, ToolCall, ToolCallContext
+    from toolcrib._undo import Keeping, UndoLog
+    from tools.dispatch.hooks import HookManager
+    from tools.dispatch.pipeline import Dispatcher
     from tools.judge.table import Rule
+    from tools.undo.keeper import UndoStore
 
 _log = logging.getLogger(__name__)
 
@@ -76,7 +82,7 @@ class Workspace:
             self.add_toolset(name, added)
         self._granting = Granting(config, crib.registry, self.catalog)
         self._rules, self._tool_rules = _operators(config)
-        self._keeps = open_undo(config, crib.store)
+        self._opened_undo: list[UndoStore | None] = []
         self.protect(crib.protected)
 
     def protect(self, paths: Sequence[str]) -> None:
@@ -95,12 +101,27 @@ class Workspace:
 
     def close(self) -> None:
         """Close the store of undo's contents."""
-        if self._keeps is not None:
-            self._keeps.close()
+        for keeps in self._opened_undo:
+            if keeps is not None:
+                keeps.close()
 
     @property
-    def dispatcher(self) -> Any:
-        """The process's dispatcher."""
+    def _keeps(self) -> UndoStore | None:
+        """The store of undo's contents, opened at its first use; None where the configuration disables it."""
+        if not self._opened_undo:
+            from agent.undo import open_undo
+
+            self._opened_undo.append(open_undo(self.config, self.store))
+        return self._opened_undo[0]
+
+    @property
+    def hooks(self) -> HookManager:
+        """The hooks of the process's plugins, and its approval gate."""
+        return self._crib.hooks
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """The process's dispatcher, made with the first call."""
         return self._crib.dispatcher
 
     async def start_plugins(self) -> None:
@@ -174,7 +195,6 @@ class Workspace:
         handlers: Mapping[str, Handler],
     ) -> CallScope:
         """Return a session's side of the dispatcher. ``store`` is the session's fenced view."""
-        keeps = None if self._keeps is None else replace(self._keeps, journal=store.changes)
         redactor = self.redactor()
         return CallScope(
             identity=identity,
@@ -191,12 +211,17 @@ class Workspace:
             profile=self.config.profile,
             artifacts=store.artifacts,
             redactor=redactor,
-            undo=None if keeps is None else keeps.log(identity.session_id),
+            undo=_LateUndo(lambda: self._log(store, identity.session_id)) if self.config.undo.enabled else None,
             policy=self.policy_for(store, redactor),
-            dispatcher=self.dispatcher,
+            dispatcher=_LateRunner(self._crib),
             settings={"terminal.timeout": self.config.terminal.timeout},
             limits=self.limits,
         )
+
+    def _log(self, store: Store, session_id: str) -> UndoLog:
+        keeps = self._keeps
+        assert keeps is not None, "nobody asks where undo is disabled"  # noqa: S101 - for the type checker
+        return replace(keeps, journal=store.changes).log(session_id)
 
     def outfit(
         self,
@@ -216,10 +241,14 @@ class Workspace:
         def fit(principal: Principal) -> None:
             nonlocal now
             if principal != now:  # else the tools stay as they are: servers cache by them
-                names = self.granted(principal.platform, enabled, disabled, principal.user)
+                names = self.granted(principal.platform, enabled, disabled, principal.person)
                 names = names if within is None else [name for name in names if name in within]
-                session.names, scope.granted, now = names, frozenset(names), principal
-                session.link.renew()
+                if principal.speaker:  # in a room the model sees the same tools, whoever speaks
+                    names = [name for name in session.names if name in names]
+                else:
+                    session.names = names
+                    session.link.renew()
+                scope.granted, now = frozenset(names), principal
             if isinstance(scope.policy, Policy) and scope.policy.setting is not self.setting:
                 scope.policy = replace(scope.policy, setting=self.setting, harmless=self._harmless)
 
@@ -249,6 +278,8 @@ class Workspace:
 
     def undo(self, session_id: str) -> Undo:
         """Return what takes back changes of a session's tools in files. Raises ToolcribError where nothing is kept."""
+        from agent.undo import Undo
+
         return Undo(self._keeps, self.store, self.registry, session_id)
 
     async def delete_sessions(self, session_ids: Collection[str]) -> Sequence[str]:
@@ -262,16 +293,43 @@ class Workspace:
 
         Raises EnvironmentFailed, ConfigError, and ToolcribError as ``open``.
         """
-        from agent.conversation.opening import location_of
+        from agent.conversation.locating import location_of
 
         return self.backends.open(location_of(self, info, backend), info.id)
+
+
+class _LateRunner:
+    """The process's dispatcher, which is made with the first call."""
+
+    def __init__(self, crib: Crib) -> None:
+        self._crib = crib
+
+    def call_sync(self, call: ToolCall, scope: CallScope, extra: Mapping[str, Any], /) -> ExecutedCall:
+        """Run one call from sync code."""
+        return self._crib.dispatcher.call_sync(call, scope, extra)
+
+
+class _LateUndo:
+    """A session's UndoLog, which opens the store of old contents with the first change of a file."""
+
+    def __init__(self, log: Callable[[], UndoLog]) -> None:
+        self.turn = 0
+        self._open = log
+        self._log: UndoLog | None = None
+
+    def changing(self, ctx: ToolCallContext, paths: Sequence[str]) -> AbstractAsyncContextManager[Keeping]:
+        """Keep these files as UndoLog.changing does."""
+        self._log = self._log or self._open()
+        self._log.turn = self.turn
+        return self._log.changing(ctx, paths)
 
 
 def own_files(config: Config) -> list[str]:
     """Return our own files and those of this configuration, which no tool may change and no container see."""
     beside = config.path.parent
     ends = [*_STORE_ENDS, *(f"-artifacts{end}" for end in _ARTIFACTS)]
-    store = [config.store_path.with_name(f"{config.store_path.name}{end}") for end in ends]
+    path = config.store_path
+    store = [path.with_name(f"{path.name}{end}") for end in ends]
     own = [config.path, beside / "plugins", secrets_path(beside), state_dir(), *store]
     return [*model_tools.own_paths(), *model_tools.with_targets(own)]
 

@@ -22,7 +22,7 @@ from benchmarks.core import CannotMeasureError, Figure, as_lines, as_table
 
 GROUPS = (
     *("start", "dispatch", "definitions", "terminal", "loop", "wire", "text", "preview"),
-    *("delegate", "judge", "places", "park", "many", "store", "context", "face", "size"),
+    *("delegate", "judge", "places", "park", "many", "store", "context", "face", "size", "gateway"),
 )
 """A group is a module here, and the part of its figures' names before the dot."""
 

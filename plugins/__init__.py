@@ -1,1 +1,1 @@
-"""Bundled plugins, loaded exactly like anyone else's and only where they are enabled. There are none yet."""
+"""Bundled plugins, loaded exactly like anyone else's and only where they are enabled: a folder each."""

@@ -34,7 +34,7 @@ FULL_RUN_FOLDERS = ("e2e", "sdk", "benchmarks", "tools/environments/docker", "to
 FULL_RUN_GROUPS = {"docker", "ssh", "bubblewrap"}
 """Groups of tests (xdist_group) that it leaves out: each opens a container, another host or a sandbox."""
 
-FULL_RUN_FIXTURES = {"engine", "sshd", "root_sshd", "start_sshd", "postgres", "own_postgres", "toolcrib"}
+FULL_RUN_FIXTURES = {"engine", "sshd", "root_sshd", "start_sshd", "postgres", "own_postgres", "synapse", "toolcrib"}
 """Fixtures that start a service, or the program on a terminal: it leaves out the tests that use them."""
 
 _KEPT = {"TOOLCRIB_CORPORA"}

@@ -7,7 +7,7 @@ when it is first asked for, so that a tool's author pays nothing for it. ``__ver
 
 Tools: ``_registry``, ``_entry``, ``_derive``, ``_declared``, ``_effects``. Calls: ``_types``, ``_context``, ``_decision``,
 ``_after``, ``_state``, ``_errors``, ``_image``. Plugins: ``_hooks``. What others implement: ``_environment``, ``_session``
-(models), ``_platform``, ``_store`` with ``_records`` and ``_undo``. ``testing`` has doubles for the tests of all of these.
+(models), ``chat`` (platforms), ``_store`` with ``_records`` and ``_undo``. ``testing`` has doubles for the tests of all of these.
 """
 
 from __future__ import annotations
@@ -77,7 +77,6 @@ from toolcrib._errors import (
 )
 from toolcrib._hooks import hookimpl
 from toolcrib._image import Image
-from toolcrib._platform import Host, Platform, PlatformEvent
 from toolcrib._registry import ToolRegistry, registry
 from toolcrib._session import (
     ExecutedCall,
@@ -140,7 +139,6 @@ __all__ = [
     "GivesFiles",
     "Health",
     "HoldsFiles",
-    "Host",
     "Image",
     "Internal",
     "InvalidArguments",
@@ -150,8 +148,6 @@ __all__ = [
     "Named",
     "NotFound",
     "Overloaded",
-    "Platform",
-    "PlatformEvent",
     "PluginError",
     "Portable",
     "PortableState",

@@ -1,8 +1,8 @@
 """Dataclasses that are made when they are first used.
 
 ``dataclasses.dataclass`` writes and compiles up to seven functions for every class. That was most of what importing a module
-cost, and a process uses few of the classes that it imports. Here a class has its slots at once, with its first instance an
-``__init__`` that is compiled for it, and the standard library's fields when somebody asks for them; comparing, hashing and
+cost, and a process uses few of the classes that it imports. Here a class has its slots at once, once it has several instances
+an ``__init__`` that is compiled for it, and the standard library's fields when somebody asks for them; comparing, hashing and
 printing need no code of their own.
 docs/adr/0013-made-at-first-use.md has the figures, and tests/toolcrib/test_dataclass.py compares with the standard library.
 """
@@ -14,12 +14,16 @@ import functools
 import operator
 import reprlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from toolcrib._namedtuple import NamedTuple
 
 _making = threading.RLock()
 _FIELDS = "__dataclass_fields__"
 _NO_FIELDS = frozenset({"ClassVar", "InitVar", "KW_ONLY"})
+_BY_HAND = 5
+"""Instances of a class that are made without an ``__init__`` of its own."""
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -44,12 +48,12 @@ def _with_slots(plain: Any, options: _Options) -> Any:
     members = {name: value for name, value in vars(plain).items() if name not in ("__dict__", "__weakref__", *names)}
     inherited = {slot for base in plain.__mro__[1:] for slot in getattr(base, "__slots__", ())}
     members["__slots__"] = tuple(name for name in names if name not in inherited)
-    made = type(plain)(plain.__name__, plain.__bases__, members)
-    made.__qualname__ = plain.__qualname__
-    late = _Late(made, plain, options)
+    late = _Late(plain, options)
     for name, member in {_FIELDS: late, "__init__": late.first_init(), **_methods(late, options)}.items():
         if members.get(name) is None:  # a class with an __eq__ of its own has None as __hash__
-            setattr(made, name, member)
+            members[name] = member  # given afterwards, each would have Python look through the class and all its bases
+    late.made = made = type(plain)(plain.__name__, plain.__bases__, members)
+    made.__qualname__ = plain.__qualname__
     return made
 
 
@@ -61,47 +65,92 @@ def _is_field(kind: object) -> bool:
 class _Late:
     """Stands in for a class's fields until they are made; ``dataclasses.fields`` and ``replace`` look for them."""
 
-    def __init__(self, made: Any, plain: Any, options: _Options) -> None:
-        self._made = made
+    made: Any
+    """The class with slots."""
+
+    def __init__(self, plain: Any, options: _Options) -> None:
         self._plain = plain
         self._options = options
         self._has_init = False
+        self._filled = 0
+        self._is_looked_into = False
+        self._found: Sequence[_Parameter] | None = None
 
     def __get__(self, instance: object, owner: object) -> Any:
         self.complete()
-        return vars(self._made)[_FIELDS]
+        return vars(self.made)[_FIELDS]
 
     def first_init(self) -> Callable[..., None]:
-        """Return an ``__init__`` that gives way to the one that it compiles for the class."""
+        """Return an ``__init__`` that gives way to the one that it compiles for the class. That takes as long as twenty of the
+        first instances that are filled here, and of most classes a process makes one or two.
+        """
 
         def first(this: object, *args: Any, **kwargs: Any) -> None:
-            self.compile_init()
-            self._made.__init__(this, *args, **kwargs)
+            self._filled += 1
+            if self._filled > _BY_HAND or not self._fill(this, args, kwargs):
+                self.compile_init()
+                self.made.__init__(this, *args, **kwargs)
 
         return first
+
+    def _fill(self, this: object, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Set the fields of an instance as ``__init__`` would; False, and nothing is done, where only that can tell how."""
+        parameters = self._parameters()
+        names = [one.name for one in parameters or () if one.init and not one.kw_only]
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        if parameters is None or len(given) != len(args) + len(kwargs):
+            return False
+        values: dict[str, Any] = {}
+        for one in parameters:
+            if one.init and one.name in given:
+                values[one.name] = given.pop(one.name)
+            elif one.factory is not dataclasses.MISSING:
+                values[one.name] = one.factory()
+            elif one.default is not dataclasses.MISSING:
+                values[one.name] = one.default
+            elif one.init:
+                return False
+        if given:
+            return False
+        put = object.__setattr__ if self._options.frozen else setattr
+        for name, value in values.items():
+            put(this, name, value)
+        if hasattr(self.made, "__post_init__"):
+            self.made.__post_init__(this)
+        return True
+
+    def _parameters(self) -> Sequence[_Parameter] | None:
+        """Return the parameters of the ``__init__`` that can be made here, and let ``match`` go by them; None where the standard
+        library makes them, or has made them.
+        """
+        with _making:
+            if not self._is_looked_into:
+                self._is_looked_into = True
+                self._found = None if self._plain is None else _own_parameters(self._plain, self._options)
+                if self._found is not None:
+                    positional = tuple(one.name for one in self._found if one.init and not one.kw_only)
+                    setattr(self.made, "__match_args__", positional)  # noqa: B010 - mypy refuses the plain assignment
+            return self._found
 
     def compile_init(self) -> None:
         """Make ``__init__``, unless another thread did meanwhile. Making the standard library's fields takes as long, and few
         ask for them: they are made here only where the class alone does not say it all.
         """
-        made = self._made
+        made = self.made
         with _making:
             if self._has_init or vars(made)[_FIELDS] is not self:
                 return
-            parameters = _own_parameters(self._plain, self._options)
+            parameters = self._parameters()
             if parameters is None:
                 self.complete()
                 return
-            given: dict[str, Any] = {"__match_args__": tuple(one.name for one in parameters if one.init and not one.kw_only)}
             if "__init__" not in vars(self._plain):
-                given["__init__"] = _compiled_init(made, self._plain, parameters, frozen=self._options.frozen)
-            for name, value in given.items():
-                setattr(made, name, value)
+                made.__init__ = _compiled_init(made, self._plain, parameters, frozen=self._options.frozen)
             self._has_init = True
 
     def complete(self) -> None:
         """Make the fields and ``__init__``, unless another thread did meanwhile."""
-        made, (frozen, eq, kw_only) = self._made, self._options
+        made, (frozen, eq, kw_only) = self.made, self._options
         with _making:
             if vars(made)[_FIELDS] is not self:
                 return
@@ -122,12 +171,12 @@ class _Late:
     @functools.cached_property
     def compared(self) -> Callable[[object], object]:
         """Return what gives the values that are compared."""
-        return _getter(one.name for one in dataclasses.fields(self._made) if one.compare)
+        return _getter(one.name for one in dataclasses.fields(self.made) if one.compare)
 
     @functools.cached_property
     def hashed(self) -> Callable[[object], object]:
         """Return what gives the values that are hashed."""
-        return _getter(one.name for one in dataclasses.fields(self._made) if (one.compare if one.hash is None else one.hash))
+        return _getter(one.name for one in dataclasses.fields(self.made) if (one.compare if one.hash is None else one.hash))
 
 
 def _getter(names: Iterable[str]) -> Callable[[object], object]:

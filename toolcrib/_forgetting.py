@@ -17,20 +17,21 @@ class Forgetting(Protocol):
 
     async def prune(self, before: float) -> int:
         """Forget the sessions that were last used before that time (Unix seconds) and have no call under way and no run that has
-        not ended, with their messages, calls, audit and grants but permanent ones. How many they were.
+        not ended, with their messages, calls, audit, grants but permanent ones, and what chats were shown of them. How many they
+        were. Chats that have no session left and were not used since then are forgotten too.
         """
         ...
 
     async def delete(self, session_ids: Collection[str]) -> Sequence[str]:
         """Forget these sessions as ``prune`` does, and return the ids of those that were. One that is at work or that something
-        waits for stays as it is, and one that is not there is none.
+        waits for, mail of its chat too, stays as it is, and one that is not there is none. Their chats stay, without a session.
         """
         ...
 
     async def saying(self, says: Callable[[str], bool]) -> Sequence[str]:
         """Return the ids of the sessions of which a kept text, as it was said or as JSON, is one that ``says`` finds: messages
-        whole, with what they hold of a provider's, calls with their results, questions, and what waits. Prompts and artifacts
-        apart. It reads all of the store.
+        whole, with what they hold of a provider's, calls with their results, questions, what chats were shown, and what waits,
+        mail of the session's chat too. Prompts and artifacts apart. It reads all of the store.
         """
         ...
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from toolcrib._dataclass import dataclass
 from toolcrib._errors import ProviderError
 from toolcrib._image import Image
+from toolcrib._namedtuple import NamedTuple
 from toolcrib._types import Json, ToolCall, ToolCallStatus, ToolResult
 
 

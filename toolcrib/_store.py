@@ -37,6 +37,7 @@ from toolcrib._usage import UsageLog, UsageSum
 
 if TYPE_CHECKING:
     from toolcrib._artifacts import ArtifactStore
+    from toolcrib._mail import MailStore
     from toolcrib._search import MessageSearch
 
 __all__ = [
@@ -309,6 +310,11 @@ class Store(Forgetting, Protocol):
     @property
     def artifacts(self) -> ArtifactStore:
         """Large results of sessions."""
+        ...
+
+    @property
+    def mail(self) -> MailStore:
+        """Mail, posts and chats of a gateway."""
         ...
 
     @property

@@ -1,107 +1,179 @@
-"""A host in memory, for the tests of a platform."""
+"""A host and a platform in memory, for the tests of platforms and of what hosts them."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from toolcrib._context import Principal
-from toolcrib._image import Image
-from toolcrib._platform import Heard, PlatformEvent
-from toolcrib._store import InboxMode, Settled
+from toolcrib._errors import ConfigError
 from toolcrib._types import Json
+from toolcrib.chat import Attachment, Chat, Host, Inbound, NotSent, Outbound, Press, Traits
 
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A message that a platform brought."""
-
-    key: str
-    text: str
-    principal: Principal
-    mode: InboxMode = "queue"
-    message_key: str = ""
-    images: Sequence[Image] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """An answer that a platform brought."""
-
-    ticket_id: str
-    payload: Json
-    principal: Principal
-    action: Literal["resume", "cancel"] = "resume"
-    reason: str = ""
-    decision_id: str = ""
+DIRECT = Chat("direct")
 
 
 class FakeHost:
-    """A ``toolcrib.Host`` for one platform: keeps what is said in ``said`` and answered in ``answered``.
+    """A ``toolcrib.chat.Host`` in memory: ``received`` and ``presses`` keep what a platform brought.
 
-    ``tell(key, event)`` plays the part of a session. Messages and presses are known by their keys, as by the real host.
+    ``allowed`` are the users that it listens to, None for all. Messages are known by chat and id, as by the real host.
     """
 
-    def __init__(self, platform: str) -> None:
-        self.platform = platform
-        self.said: list[Said] = []
-        self.answered: list[Answered] = []
-        self._listeners: list[Heard] = []
-
-    async def say(
+    def __init__(
         self,
-        key: str,
-        text: str,
         *,
-        principal: Principal,
-        mode: InboxMode = "queue",
-        message_key: str = "",
-        images: Sequence[Image] = (),
-    ) -> bool:
-        """Record a message. Return False for one whose ``message_key`` was seen before."""
-        self._check(principal)
-        if message_key and any((one.key, one.message_key) == (key, message_key) for one in self.said):
-            return False
-        self.said.append(Said(key, text, principal, mode, message_key, tuple(images)))
-        return True
+        settings: Mapping[str, Json] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        allowed: frozenset[str] | None = None,
+    ) -> None:
+        self.settings: Mapping[str, Json] = settings or {}
+        self.received: list[Inbound] = []
+        self.presses: list[Press] = []
+        self.kept: dict[str, Json] = {}
+        self.answer_to_press = ""
+        self.failing: Exception | None = None
+        """Raised by ``receive`` while it is set: the store is full."""
+        self._secrets = dict(secrets or {})
+        self._allowed = allowed
 
-    async def answer(
-        self,
-        ticket_id: str,
-        payload: Json,
-        *,
-        principal: Principal,
-        action: Literal["resume", "cancel"] = "resume",
-        reason: str = "",
-        decision_id: str = "",
-    ) -> Settled:
-        """Record an answer, and settle its ticket as the host would."""
-        self._check(principal)
-        earlier = next((one for one in self.answered if one.ticket_id == ticket_id), None)
-        if earlier is not None:
-            return "repeated" if decision_id and earlier.decision_id == decision_id else "refused"
-        self.answered.append(Answered(ticket_id, payload, principal, action, reason, decision_id))
-        return "settled"
+    async def receive(self, message: Inbound) -> Literal["kept", "known", "refused"]:
+        """Record a message of somebody who is listened to, once."""
+        await asyncio.sleep(0)
+        if self.failing is not None:
+            raise self.failing
+        if self._allowed is not None and message.user not in self._allowed:
+            return "refused"
+        if any((one.chat.key, one.message_id) == (message.chat.key, message.message_id) for one in self.received):
+            return "known"
+        self.received.append(message)
+        return "kept"
 
-    def listen(self, heard: Heard) -> Callable[[], None]:
-        """Call ``heard`` with each event, until the returned function is called."""
-        self._listeners.append(heard)
-        return lambda: self._listeners.remove(heard)
+    async def press(self, press: Press) -> str:
+        """Record a press, once."""
+        if all(one.press_id != press.press_id for one in self.presses):
+            self.presses.append(press)
+        return self.answer_to_press
 
-    @property
-    def is_heard(self) -> bool:
-        """Return whether the platform listens."""
-        return bool(self._listeners)
+    def secret(self, name: str) -> str:
+        """Return a secret. Raises ConfigError where there is none."""
+        if name not in self._secrets:
+            raise ConfigError(f"{name} is not set")
+        return self._secrets[name]
 
-    async def tell(self, key: str, event: PlatformEvent) -> None:
-        """Let an event happen in the session of ``key``, and return when the platform has taken it."""
-        for heard in list(self._listeners):
-            taken = heard(key, event)
-            if inspect.isawaitable(taken):
-                await taken
+    async def recall(self, name: str) -> Json:
+        """Return what was kept under a name."""
+        return self.kept.get(name)
 
-    def _check(self, principal: Principal) -> None:
-        if principal.platform != self.platform or not principal.user:
-            raise ValueError(f"the platform {self.platform!r} can't speak for {principal}: give its own platform, and a user")
+    async def keep(self, name: str, value: Json) -> None:
+        """Keep a value."""
+        self.kept[name] = value
+
+
+@dataclass(slots=True)
+class Shown:
+    """A message as people see it: ``out`` is its newest form, ``forms`` how often it was sent or changed."""
+
+    id: str
+    out: Outbound
+    forms: list[str] = field(default_factory=list)
+
+
+class FakePlatform:
+    """A ``toolcrib.chat.Platform`` in memory. ``shown`` is what people see, in order; ``says`` and ``presses`` play the people.
+
+    ``failing`` has what the next sends raise, in order; a NotSent that is ``perhaps_sent`` is raised after the message was shown.
+    """
+
+    def __init__(self, name: str = "fake", host: Host | None = None, *, traits: Traits | None = None, **more: object) -> None:
+        self.name = name
+        self.host: Host = host if host is not None else FakeHost()
+        self.traits = traits or Traits(edit_seconds=0.0, buttons=True, idempotent=True, per_second=10_000)
+        self.shown: list[Shown] = []
+        self.failing: list[Exception] = []
+        self.files: dict[str, bytes] = {}
+        self.running = False
+        self.seconds = 0.0
+        """Time that a send takes."""
+        self._keys: dict[str, str] = {}
+        self._numbers = itertools.count(1)
+        self.changed = asyncio.Event()
+
+    async def connect(self) -> str:
+        """Log in."""
+        return f"{self.name}-bot"
+
+    async def start(self) -> None:
+        """Begin to receive."""
+        self.running = True
+
+    async def stop(self) -> None:
+        """Receive nothing more."""
+        self.running = False
+
+    async def send(self, out: Outbound) -> str:
+        """Show a message or change one."""
+        await asyncio.sleep(self.seconds)
+        failure = self.failing.pop(0) if self.failing else None
+        if failure is not None and not (isinstance(failure, NotSent) and failure.perhaps_sent):
+            raise failure
+        shown_as = self._show(out)
+        self.changed.set()
+        if failure is not None:
+            raise failure
+        return shown_as
+
+    def _show(self, out: Outbound) -> str:
+        if len(out.text) > self.traits.max_chars:
+            raise NotSent(f"{len(out.text)} characters are too many", for_good=True)
+        if out.edits:
+            found = next((one for one in self.shown if one.id == out.edits), None)
+            if found is None:
+                raise NotSent("there is no such message", for_good=True)
+            found.out = out
+            found.forms.append(out.text)
+            return found.id
+        if self.traits.idempotent and out.key in self._keys:
+            if out.is_again:
+                self._show(replace(out, edits=self._keys[out.key]))
+            return self._keys[out.key]
+        number = f"m{next(self._numbers)}"
+        self._keys[out.key] = number
+        self.shown.append(Shown(number, out, [out.text]))
+        return number
+
+    async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
+        """Yield a file of ``files``."""
+        data = self.files[str(attachment.ref["id"])]
+        for at in range(0, len(data), 65_536):
+            yield data[at : at + 65_536]
+
+    # -- what people do ------------------------------------------------------------------------------------------
+
+    async def says(self, text: str, *, user: str = "ann", chat: Chat = DIRECT, **more: object) -> str:
+        """Have somebody write, and return the message's id; ``more`` are fields of Inbound."""
+        message = Inbound(chat, user, f"u{next(self._numbers)}", text)
+        message = replace(message, **more)  # type: ignore[arg-type]  # fields of it, by name
+        await self.host.receive(message)
+        return message.message_id
+
+    async def presses(self, shown: Shown, choice: str, *, user: str = "ann", press_id: str = "") -> str:
+        """Have somebody press a button, and return the line that they get."""
+        press = Press(shown.out.chat, user, shown.id, choice, press_id or f"p{next(self._numbers)}", name=user)
+        return await self.host.press(press)
+
+    def texts(self, chat: Chat = DIRECT) -> list[str]:
+        """Return what is shown in a chat, as it is now."""
+        return [one.out.text for one in self.shown if one.out.chat.key == chat.key]
+
+    async def until(self, holds: Callable[[], object], seconds: float = 30.0) -> None:
+        """Return once it holds. Raises TimeoutError."""
+        async with asyncio.timeout(seconds):
+            while not holds():
+                self.changed.clear()
+                try:
+                    async with asyncio.timeout(0.05):
+                        await self.changed.wait()
+                except TimeoutError:
+                    continue

@@ -27,14 +27,28 @@ from toolcrib._image import Image
 from toolcrib._registry import ToolRegistry
 from toolcrib._session import ExecutedCall, OnEvent, ProviderTurn, StreamEvent
 from toolcrib._state import StateKey, StateWrite
-from toolcrib._testing_host import Answered, FakeHost, Said
+from toolcrib._testing_desk import PlatformDesk, SeenMessage
+from toolcrib._testing_host import FakeHost, FakePlatform, Shown
+from toolcrib._testing_platform import PlatformSuite
 from toolcrib._testing_server import ChatServer, Response
 from toolcrib._types import Answer, Handler, Json, SuspendTicket, Tool, ToolCall
 
 if TYPE_CHECKING:
     from tools.dispatch.scope import CallScope
 
-__all__ = ["Answered", "ChatServer", "FakeEnvironment", "FakeHost", "Response", "Said", "ScriptedSession", "call_tool"]
+__all__ = [
+    "ChatServer",
+    "FakeEnvironment",
+    "FakeHost",
+    "FakePlatform",
+    "PlatformDesk",
+    "PlatformSuite",
+    "Response",
+    "ScriptedSession",
+    "SeenMessage",
+    "Shown",
+    "call_tool",
+]
 
 
 class FakeEnvironment:

@@ -173,7 +173,7 @@ class LastOutput:
             self._timer.cancel()
 
     def __str__(self) -> str:
-        return readable(Captured(tail=bytes(self._tail[-_LAST:]), total=self._total)).strip("\n")
+        return re.sub("\r+\n?", "\n", readable(Captured(tail=bytes(self._tail[-_LAST:]), total=self._total))).strip("\n")
 
     def _report(self) -> None:
         self._timer, self._reported = None, time.monotonic()

@@ -49,7 +49,7 @@ def covers(grant: Grant) -> str:
 
 def _until(grant: Grant) -> str:
     match grant.scope:
-        case "always":
+        case "always" | "session":  # a resumed session is the same one
             return "you revoke it"
         case "uses":
             return f"{grant.uses_left} more calls"

@@ -19,10 +19,9 @@ from agent._version import __version__
 from agent.cli import commands
 from agent.cli.hidden import OPTION
 from agent.cli.logs import logging_to_stderr
-from agent.cli.parsing import CommandParser
+from agent.cli.parsing import CommandParser, meant_by
 from agent.cli.signals import Ended, ending_in_order, interrupting
 from toolcrib import ConfigError, ProviderError, ToolcribError
-from toolcrib._near import near
 
 if TYPE_CHECKING:
     import asyncio
@@ -272,9 +271,7 @@ def _of_plugins(name: str, options: argparse.Namespace, after: Sequence[str], st
         added = dict(stack.enter_context(open_crib(options)).commands)
     if name in added:
         return added[name]
-    alike = near(name, [*known, *added])
-    hint = f"did you mean {alike[0]!r}?" if alike else "`toolcrib --help` lists them"
-    raise ToolcribError(f"there is no command {name!r}; {hint}")
+    raise ToolcribError(f"there is no command {name!r}; {meant_by(name, [*known, *added])}")
 
 
 def _early_options() -> argparse.ArgumentParser:

@@ -97,8 +97,12 @@ class TerminalAsker:
         terminal: LineReader,
         interrupt: Callable[[], None] | None = None,
         turn: Callable[[], AbstractAsyncContextManager[None]] | None = None,
+        place: Callable[[SuspendTicket], str] | None = None,
     ) -> None:
-        """``interrupt`` is called for a Ctrl-C, to end the run that asks too. ``turn`` is entered for each question."""
+        """``interrupt`` is called for a Ctrl-C, to end the run that asks too. ``turn`` is entered for each question. ``place``
+        says which call of how many a ticket is about, "" where it is the only one.
+        """
+        self._place_of = place
         self._own_turn = turn or contextlib.nullcontext
         self._terminal = terminal
         self._interrupt = interrupt
@@ -113,7 +117,7 @@ class TerminalAsker:
             await _let_others_come()
             async with self._turn, self._own_turn():
                 self._begun += 1
-                return answer_of(ticket, await self.put(ticket, partial(self._place, self._begun)))
+                return answer_of(ticket, await self.put(ticket, partial(self._place, ticket, self._begun)))
         except EOFError:
             return answer_of(ticket, {"approved": False, "reason": "the person closed the input instead of answering"})
         except Ended:
@@ -125,9 +129,11 @@ class TerminalAsker:
         finally:
             self._open -= 1
 
-    def _place(self, number: int) -> str:
-        """Say which of how many questions it is: more may come while it stands."""
-        return f"{number} of {self._all}" if self._all > 1 else ""
+    def _place(self, ticket: SuspendTicket, number: int) -> str:
+        """Say which of how many questions it is, more may come while it stands; or which of the calls that run in turn."""
+        if self._all > 1:
+            return f"{number} of {self._all}"
+        return "" if self._place_of is None else self._place_of(ticket)
 
     async def put(self, ticket: SuspendTicket, count: Callable[[], str] = str) -> Any:
         """Return the payload of the person's answer. ``count`` says which of how many it is.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from agent.cli.beside import Beside
 from agent.cli.escape import exact, one_line
+from agent.cli.opening import BrokenOffMessage
 from toolcrib import Block, EnvironmentFailed, FileInfo, Image, Suspend, ToolCall, ToolcribError
 from toolcrib._dataclass import dataclass
 from toolcrib._image import IMAGE_BYTES
@@ -69,8 +70,11 @@ def mentions(text: str) -> Iterator[list[str]]:
         yield list(dict.fromkeys(one for one in (path, path.rstrip(_BEHIND)) if one))
 
 
-async def attach(session: Session, text: str, confirm: Callable[[str], Awaitable[bool]] | None) -> Attached:
-    """Read the files that a message names. What does not exist stays words. ``confirm`` asks the person, None where nobody is."""
+async def attach(session: Session, text: str, confirm: Callable[[str], Awaitable[bool | None]] | None) -> Attached:
+    """Read the files that a message names. What does not exist stays words. ``confirm`` asks the person, None where nobody is.
+
+    Raises BrokenOffMessage where they break off instead of answering.
+    """
     done, seen = Attached(), set[str]()
     for paths in mentions(text):
         if len(seen) == _MOST:
@@ -78,6 +82,8 @@ async def attach(session: Session, text: str, confirm: Callable[[str], Awaitable
             break
         try:
             await _attach(session, paths, confirm, done, seen)
+        except BrokenOffMessage:
+            raise
         except (ToolcribError, EnvironmentFailed, OSError) as error:
             why = getattr(error, "strerror", None) or str(error)
             done.faults.append(f"@{one_line(paths[0])} is not attached: {one_line(why, 400)}")
@@ -87,7 +93,7 @@ async def attach(session: Session, text: str, confirm: Callable[[str], Awaitable
 async def _attach(
     session: Session,
     paths: list[str],
-    confirm: Callable[[str], Awaitable[bool]] | None,
+    confirm: Callable[[str], Awaitable[bool | None]] | None,
     done: Attached,
     seen: set[str],
 ) -> None:
@@ -125,7 +131,9 @@ def _dropped(paths: Sequence[str]) -> Image | None:
     return None
 
 
-async def _may(session: Session, named: str, path: str, confirm: Callable[[str], Awaitable[bool]] | None, done: Attached) -> bool:
+async def _may(
+    session: Session, named: str, path: str, confirm: Callable[[str], Awaitable[bool | None]] | None, done: Attached
+) -> bool:
     """Return whether the file may be read for the model: what the gate says of read_file, and the person of secrets."""
     from dataclasses import replace
 
@@ -147,7 +155,10 @@ async def _may(session: Session, named: str, path: str, confirm: Callable[[str],
         why = "it looks like a file that keeps secrets"
     if not why:
         return True
-    if confirm is not None and await confirm(f"@{shown}: {exact(one_line(why))}. Show it to the model?"):
+    agreed = False if confirm is None else await confirm(f"@{shown}: {exact(one_line(why))}. Show it to the model?")
+    if agreed is None:
+        raise BrokenOffMessage("not sent")
+    if agreed:
         return True
     done.faults.append(f"@{shown} is not attached: {one_line(why)}")
     return False

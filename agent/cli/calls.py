@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.cli.escape import one_line, tame
@@ -11,7 +10,6 @@ from agent.cli.render import outcome, result_text, seconds_of, short_args
 from agent.cli.screen.cells import Row, chunks, folded, row_width, shortened, width, words_of
 from toolcrib import ExecutedCall, ToolCall
 from toolcrib._dataclass import dataclass
-from tools.dispatch.faces import images_of
 
 MOST_OUTPUT, MOST_DIFF, MOST_REASON = 6, 40, 6
 """Rows that are shown of an output, a diff and a reason; the rest by /show."""
@@ -53,10 +51,11 @@ _SUBJECTS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(slots=True)
 class ShownItem:
-    """Something that was shown in short, and its whole: ``/show`` prints that."""
+    """Something that was shown in short, and its whole: ``/show`` prints that, and the diff below it in colours."""
 
     title: str
     whole: str
+    diff: str = ""
 
 
 def about(call: ToolCall) -> str:
@@ -111,16 +110,17 @@ def running_row(call: ToolCall, emoji: str, seconds: float, columns: int, *, end
 
 
 def finished_rows(
-    executed: ExecutedCall, emoji: str, number: int, columns: int, *, whole: bool, differs: str | None = None
+    executed: ExecutedCall, emoji: str, number: int, columns: int, *, whole: bool, differs: str | None = None, timed: bool = True
 ) -> list[Row]:
     """Return the rows that stay of a call. ``whole``: all of its result, as for a call that a person typed. ``differs`` is the
-    diff of a file that it replaced.
+    diff of a file that it replaced. Without ``timed`` nobody knows how long it took.
     """
     word, colour = outcome(executed)
     style = _STYLES.get(colour, "")
     if (code := _exit_code(executed)) and word == "ok":
         word, style = f"exit {code}", "warn"
-    tail = [(f"  {seconds_of(executed.duration)}", "dim"), (f"  {word}", style), *_where(executed), (f"  #{number}", "dim")]
+    took = [(f"  {seconds_of(executed.duration)}", "dim")] if timed else []
+    tail = [*took, (f"  {word}", style), *_where(executed), (f"  #{number}", "dim")]
     first = call_row(executed.call, emoji, tail, columns)
     if whole:
         return [first, *_lines(result_text(executed), columns), *([] if differs is None else diff_rows(differs, columns))]
@@ -138,47 +138,6 @@ def _where(executed: ExecutedCall) -> list[tuple[str, str]]:
     if isinstance(data, Mapping) and (where := data.get("where", "local")) != "local":
         return [(f"  {one_line(str(where), 60)}", "dim")]
     return []
-
-
-def whole_of(executed: ExecutedCall) -> str:
-    """Return a call's arguments and its whole result."""
-    args = executed.call.args
-    given = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, indent=2, default=str)
-    if isinstance(args, Mapping):
-        given = "\n".join(f"{name}: {_shown(value)}" for name, value in args.items())
-    return tame(f"{executed.call.name}\n{given}\n\n{_whole_result(executed)}\n")
-
-
-def _whole_result(executed: ExecutedCall) -> str:
-    """Return a result for reading: as the model read it where that was text, else its fields with their lines as lines."""
-    result = executed.result
-    if not result.is_success or "person" in result.views or not isinstance(result.data, Mapping):
-        return result_text(executed)
-    read = result.views.get("model")
-    lines = (
-        [read] if isinstance(read, str) else [*([] if result.message is None else [result.message]), *_fields(result.data, "")]
-    )
-    return "\n".join([*lines, *map(str, images_of(executed))])
-
-
-def _fields(value: Any, margin: str) -> Iterator[str]:
-    """Yield the lines of what a tool answered."""
-    named = value.items() if isinstance(value, Mapping) else (("-", one) for one in value)
-    for name, one in named:
-        head = name if name == "-" else f"{name}:"
-        if isinstance(one, Mapping | list | tuple) and one:
-            yield f"{margin}{head}"
-            yield from _fields(one, f"{margin}  ")
-        elif isinstance(one, str) and "\n" in one:
-            yield f"{margin}{head}"
-            yield from (f"{margin}  {line}" for line in one.split("\n"))
-        else:
-            yield f"{margin}{head} {one if isinstance(one, str) else json.dumps(one, ensure_ascii=False, default=str)}"
-
-
-def _shown(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return f"\n  {text}".replace("\n", "\n  ") if "\n" in text else text
 
 
 def _what_matters(executed: ExecutedCall, number: int, columns: int, differs: str | None) -> list[Row]:

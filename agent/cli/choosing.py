@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 from agent.cli.escape import exact
 from toolcrib import SuspendTicket
 from toolcrib._dataclass import dataclass
+from toolcrib._regex import Regex
 
 KEYS: Mapping[str, str] = {
     "once": "o",
@@ -31,7 +32,10 @@ _LEGEND = {
     "?": "this list",
 }
 
-_SESSION_ENDS, _DELEGATE_ENDS = "until this session ends", "for this delegate alone, until it ends"
+_OF_SESSION = "in this session, also when it is resumed, until you revoke it"
+_OF_DELEGATE = "for this delegate alone, until it ends"
+
+_DEFAULT = Regex(r"for \d+ (calls|minutes) \(or as many as you say\)")
 
 Move: TypeAlias = Literal["left", "right"]
 
@@ -56,7 +60,7 @@ def covers_of(ticket: SuspendTicket) -> Mapping[str, Any]:
     covers = ticket.parameters.get("covers") or {}
     if "delegate" not in ticket.parameters:
         return covers
-    return {scope: str(words).replace(_SESSION_ENDS, _DELEGATE_ENDS) for scope, words in covers.items()}
+    return {scope: str(words).replace(_OF_SESSION, _OF_DELEGATE) for scope, words in covers.items()}
 
 
 def covered(ticket: SuspendTicket, scope: str) -> str:
@@ -86,12 +90,23 @@ def _bracketed(one: Choice) -> str:
 def key_row(offers: Sequence[Choice], chosen: int | None, columns: int, count: str = "") -> str:
     """Return the row in which a key chooses: the letters, their words as far as there is room, and what the arrows reached."""
     begins = f"  {count}  " if count else "  "
-    full = [_marked(f"{one.letter} {one.word}" if one.letter != "?" else "? help", at == chosen) for at, one in enumerate(offers)]
-    row = begins + "  ".join(full)
-    if len(row) < columns:
-        return row
-    short = [_marked(f"{one.letter} {one.word}" if at == chosen else one.letter, at == chosen) for at, one in enumerate(offers)]
-    return (begins + " ".join(short))[: max(columns - 1, 1)]
+    losing = sorted((at for at in range(len(offers)) if at != chosen), key=lambda at: _FIRST_WORDLESS.index(offers[at].letter))
+    for lost in range(len(losing) + 1):
+        gap = "  " if lost < len(losing) else " "
+        row = begins + gap.join(_in_row(one, at == chosen, at not in losing[:lost]) for at, one in enumerate(offers))
+        if len(row) < columns:
+            return row
+    row = f"  {row.removeprefix(begins)}"  # a letter is worth more than the count
+    return row[: max(columns - 1, 1)]
+
+
+_FIRST_WORDLESS = "vamutpsod?"
+"""Letters in the order in which they lose their words where a row has no room for all."""
+
+
+def _in_row(one: Choice, is_chosen: bool, is_worded: bool) -> str:
+    word = "help" if one.letter == "?" else one.word
+    return _marked(f"{one.letter} {word}" if is_worded else one.letter, is_chosen)
 
 
 def letters_of(offers: Sequence[Choice], *, permit: bool = True) -> str:
@@ -120,6 +135,7 @@ def legend(offers: Sequence[Choice], covers: Mapping[str, str], *, by_key: bool)
             does = does.replace("v all,", "V,").replace(
                 "what you write after it, on the same line, is the reason", "then say why"
             )
+            does = _DEFAULT.sub(r"for as many \1 as you say then", does)
         lines.append(f"  {one.letter}{number:<2}  {does}")
     return lines
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from agent.cli.escape import one_line, tame
 from agent.cli.faults import explained
 from agent.cli.oneshot import Fan
+from agent.cli.opening import BrokenOffMessage, ChatOpening
 from agent.cli.trace import Tracer
 from agent.cli.view import View, went_on
 from agent.conversation.state import RunResult
 from agent.conversation.transcript import source_of
-from agent.events import SessionBusy, ToolFinished, ToolStarted
+from agent.events import SessionBusy, TextDelta, ToolFinished, ToolStarted
 from agent.instructions import told
 from agent.models import ModelChoice, find_endpoint, own_choice
 from agent.protocols.command import parse_command
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
     from agent.cli.beside import Beside
     from agent.cli.itemreader import ItemReader
     from agent.cli.liveview import LiveScreen, LiveView
-    from agent.cli.opening import ChatOpening
     from agent.cli.render import Screen
     from agent.conversation.session import Session
     from agent.events import Event
+    from toolcrib import ExecutedCall
 
 Written = TypeVar("Written")
 KEPT = "The session is kept: type on, or /help."
@@ -168,8 +169,20 @@ class Conversation:
         if call is not None and call.name in self.session.names:
             await self.call(call)
         elif line:
-            await self._run(line if not self.model else await self._with_files(line, line if typed is None else typed))
+            await self._message(line, line if typed is None else typed)
         return True
+
+    async def _message(self, line: str, typed: str) -> None:
+        """Send a message with what it names; one that the person breaks off is theirs again."""
+        if self.model:
+            try:
+                line = await self._with_files(line, typed)
+            except BrokenOffMessage as error:
+                self.screen.note(str(error))
+                if self.reader is not None:
+                    self.reader.put_back(typed)
+                return
+        await self._run(line)
 
     async def _own_command(self, line: str) -> None:
         from agent.cli.own_command import run_line
@@ -183,6 +196,17 @@ class Conversation:
         """Show an event of what the person does, whole."""
         self._view.brief = False
         self._view(event)
+
+    def show_again(self, executed: ExecutedCall) -> None:
+        """Show a call of a resumed session, as it ended."""
+        self._view.brief = True
+        self._view.show_again(executed, self.session.emoji(executed.call.name))
+
+    def show_reply(self, text: str) -> None:
+        """Show a reply of a resumed session, laid out as it was."""
+        self._view.brief = True
+        self._view(TextDelta(text))
+        self._view.end()
 
     async def _with_files(self, line: str, typed: str) -> str:
         """Return the message with what goes beside it; pictures among the files that it names go with it."""

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.drafts import BETWEEN, KeptDraft
-from agent.cli.escape import one_line
+from agent.cli.escape import one_line, tame
 from agent.cli.footer import footer
 from agent.cli.liveview import LiveView
 from agent.cli.presses import Presses
@@ -115,6 +115,9 @@ class InteractiveChat:
     def _unsent(self) -> str:
         """Return what was typed and not sent: the messages that wait for their turn, and the draft."""
         return "\n".join(self.keyboard.pastes.expand(text) for text in (*self._queue, self.keyboard.draft.text) if text)
+
+    def put_back(self, typed: str) -> None:
+        self.keyboard.put_back(typed)
 
     def restore_draft(self) -> None:
         """Lay back into the draft what a process of this session left unsent."""
@@ -264,8 +267,11 @@ class InteractiveChat:
         rows = self.view.rows(columns)
         for text in self._queue if self.is_working else ():
             rows.append((("  queued: ", "dim"), (shortened(one_line(text, 400), columns - 10), "dim")))
-        if self.questions.settles:
-            rows.append((("  a question waits: stop typing to answer it", "warn"),))
+        hint = self.keyboard.hint
+        if self.questions.settles and self.keyboard.is_typing:
+            hint = "a question waits: stop typing to answer it"
+        if hint and self.questions.stands:
+            rows.append(((shortened(f"  {hint}", columns), "warn"),))
         return rows
 
     def typed(self, columns: int) -> DraftRows:
@@ -296,22 +302,27 @@ class InteractiveChat:
     async def show(self, number: int | None) -> None:
         """Show the whole of an item, the last one by default; a long one in the pager. Raises ToolcribError."""
         items = self.view.items
-        if number is None:
-            number = max(items, default=0)
+        if number is None and not items:
+            raise ToolcribError("nothing to show yet: a call gets its #N once it has ended")
+        number = max(items) if number is None else number
         if number not in items:
             known = f"there are items from {min(items)} to {max(items)}" if items else "none was shown yet"
             raise ToolcribError(f"there is no item {number}; {known}")
-        await self.read(items[number].whole)
+        await self.read(items[number].whole, items[number].diff)
 
     def number_of(self, call_id: str) -> int | None:
         """Return the number of the newest call of that id; None where it was not shown."""
         return self.view.numbers.get(call_id)
 
-    async def read(self, whole: str) -> None:
-        """Show a text, a long one in the pager."""
-        if whole.count("\n") < _LONG or (pager := pager_of_person()) is None:
+    async def read(self, whole: str, diff: str = "") -> None:
+        """Show a text and a diff, long ones in the pager."""
+        lines = whole.count("\n") + diff.count("\n")
+        if lines < _LONG or (pager := pager_of_person()) is None:
             self.view.screen.text(whole.rstrip("\n"))
+            if diff:
+                self.view.screen.diff(diff)
             return
+        whole = f"{whole}{tame(diff)}"
         async with self.keyboard.aside():
             await asyncio.get_running_loop().run_in_executor(None, paged, pager, whole)
 

@@ -20,6 +20,10 @@ class ItemReader(Protocol):
         """Show a text, a long one in the pager."""
         ...
 
+    def put_back(self, typed: str) -> None:
+        """Lay a message that was not sent back into the draft."""
+        ...
+
     def restore_draft(self) -> None:
         """Lay back into the draft what an ended process left unsent in this session."""
         ...

@@ -7,12 +7,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from agent.cli.calls import SPINNER, ShownItem, diff_rows, finished_rows, running_row, whole_of
+from agent.cli.calls import SPINNER, ShownItem, diff_rows, finished_rows, running_row
 from agent.cli.escape import one_line, tame
 from agent.cli.render import seconds_of
 from agent.cli.screen.cells import Row, folded, shortened, width, words_of
 from agent.cli.screen.markdown import Markdown
 from agent.cli.view import COMPRESSING, CUT_SHORT, compression_said, news_of
+from agent.cli.wholes import diff_of, whole_of
 from agent.cli.working import DIFFERENCE, ENDED, MOST_ROWS, OUTPUT, activity_rows, output_lines, progress_row
 from agent.events import (
     CompressionFailed,
@@ -49,10 +50,11 @@ _LIVE_SHARE, _LEAST_LIVE = 4, 4
 
 
 class _Running:
-    """A call that runs. ``asked`` are the seconds that a person was asked about it."""
+    """A call that runs, ``place`` of its reply's. ``asked`` are the seconds that a person was asked about it."""
 
-    def __init__(self, call: ToolCall, emoji: str, begin: float) -> None:
+    def __init__(self, call: ToolCall, emoji: str, begin: float, place: int) -> None:
         self.call = call
+        self.place = place
         self.emoji = emoji
         self.begin = begin
         self.asked = 0.0
@@ -184,8 +186,8 @@ class LiveView:
         self._running: dict[str, _Running] = {}
         self._waits_for = ""
         self._waits_since = 0.0
-        self._coming = 0
-        """Number of calls of the last reply that have not begun."""
+        self._calls = self._coming = 0
+        """Number of calls of the last reply, and of those that have not begun."""
         self.usage: dict[str, int] = {}
         """The server's count of tokens in the last turn."""
 
@@ -211,7 +213,7 @@ class LiveView:
                 self._coming -= 1
                 self.end()
                 if call.fault is None:
-                    self._running[call.id] = _Running(call, emoji, self._clock())
+                    self._running[call.id] = _Running(call, emoji, self._clock(), self._calls - self._coming)
             case ToolFinished(executed=executed, emoji=emoji):
                 self._finished(executed, emoji)
             case Retrying(attempt=attempt, seconds=seconds, reason=reason):
@@ -237,7 +239,7 @@ class LiveView:
                 self.screen.note(str(image))
                 self.screen.draw(image)
             case TurnFinished(finish=finish, usage=usage, calls=calls):
-                self._coming = calls
+                self._calls = self._coming = calls
                 self.end()
                 self.usage = dict(usage) or self.usage
                 if finish in CUT_SHORT:
@@ -271,7 +273,7 @@ class LiveView:
         """End all that is live: a run is over."""
         self.end()
         self._running.clear()
-        self._coming = 0
+        self._calls = self._coming = 0
         self._board.changed()
 
     def asking(self, call_id: str, *, begins: bool) -> None:
@@ -284,6 +286,11 @@ class LiveView:
         elif running.asking_since is not None:
             running.asked += now - running.asking_since
             running.asking_since = None
+
+    def place_of(self, call_id: str) -> str:
+        """Say which call of the model's reply it is: ``call 2 of 3``; "" where it is the only one."""
+        running = self._running.get(call_id)
+        return "" if running is None or self._calls < 2 else f"call {running.place} of {self._calls}"
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
@@ -326,10 +333,10 @@ class LiveView:
             span = f" {seconds_of(seconds, whole=True)}" if seconds >= 1 else ""
             yield ((f"{spinner} ", "bullet"), (f"{what} ...{span}", "dim"))
 
-    def add_item(self, title: str, whole: str) -> int:
-        """Remember the whole of something; return its number."""
+    def add_item(self, title: str, whole: str, diff: str = "") -> int:
+        """Remember the whole of something, and what differs; return its number."""
         self._number += 1
-        self.items[self._number] = ShownItem(title, whole)
+        self.items[self._number] = ShownItem(title, whole, diff)
         self.items.pop(self._number - _KEPT, None)
         if len(self.numbers) > 2 * _KEPT:
             self.numbers = {call_id: number for call_id, number in self.numbers.items() if number in self.items}
@@ -339,11 +346,17 @@ class LiveView:
         self.end()
         running = self._running.pop(executed.call.id, None)
         differs = None if running is None else running.differs
-        number = self.add_item(executed.call.name, whole_of(executed) + (f"\n{tame(differs)}" if differs else ""))
+        number = self.add_item(executed.call.name, whole_of(executed), diff_of(executed, differs))
         self.numbers[executed.call.id] = number
         self._board.add(finished_rows(executed, emoji, number, self._board.columns, whole=not self.brief, differs=differs))
         for image in images_of(executed):
             self.screen.draw(image)
+
+    def show_again(self, executed: ExecutedCall, emoji: str) -> None:
+        """Show a call of a resumed session; it gets a number here. How long it took is not known."""
+        number = self.add_item(executed.call.name, whole_of(executed), diff_of(executed))
+        self.numbers[executed.call.id] = number
+        self._board.add(finished_rows(executed, emoji, number, self._board.columns, whole=False, timed=False))
 
     def _think(self, text: str) -> None:
         if not self._thought_length:

@@ -10,11 +10,16 @@ from agent.cli.parked import leave_open
 from agent.cli.refusing import refuse
 from agent.conversation.limits import RunLimits
 from agent.models import ModelChoice
+from toolcrib import ToolcribError
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
     from agent.crib import Crib
     from tools.dispatch.scope import Asker
+
+
+class BrokenOffMessage(ToolcribError):
+    """A message that its person broke off while they were asked about a file of it: nothing of it is sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +34,8 @@ class ChatOpening:
     cwd: str | None = None
     trace: bool = False
     backend: str = ""
-    confirm: Callable[[str], Awaitable[bool]] | None = None
-    """Asks the person yes or no; None where nobody can be asked."""
+    confirm: Callable[[str], Awaitable[bool | None]] | None = None
+    """Asks the person yes or no, and answers None where they broke off instead; None where nobody can be asked."""
     mode: str = ""
     """Mode of new sessions, "" for the configured one."""
     at_prompt: bool = False

@@ -57,7 +57,11 @@ def add_session_options(parser: argparse.ArgumentParser) -> None:
     add_develop_option(group)
     which = group.add_mutually_exclusive_group()
     which.add_argument(
-        "--continue", dest="latest", action="store_true", help="continue the last session of this folder, or of its project"
+        "-c",
+        "--continue",
+        dest="latest",
+        action="store_true",
+        help="continue the last session of this folder, or of its project",
     )
     which.add_argument("--resume", metavar="ID", default="", help="continue this session; `toolcrib sessions` lists them")
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.beside import Beside
+from agent.cli.fullscreen import drawing
 from agent.events import ToolFinished, ToolStarted
 from toolcrib import ActivityEvent, ExecutedCall, ToolCall, ToolCallStatus, ToolcribError, ToolResult, ToolStatus
 from toolcrib._types import Json
@@ -36,6 +37,13 @@ async def run_line(chat: Conversation, line: str) -> None:
     if not command:
         raise ToolcribError("say which: !COMMAND runs it and tells the model with your next message, !!COMMAND does not tell it")
     refuse_below(folders_of(chat.session.config), "!COMMAND")
+    if program := drawing(command):
+        local = (
+            "Ctrl-Z, then run it and fg"
+            if not chat.session.backend.is_remote
+            else f"toolcrib env shell {chat.session.backend.name}"
+        )
+        raise ToolcribError(f"{program} needs a terminal of its own, and was not run; use {local}, or another terminal")
     data = await _shown(chat, command)
     if private or not chat.model or data is None:
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NoReturn
 
 from toolcrib._near import near
@@ -13,6 +13,41 @@ from toolcrib._regex import Regex
 
 _ABOUT = Regex(r"argument (?P<names>[^:]+): (?P<what>.*)", re.DOTALL)
 _UNKNOWN = "unrecognized arguments: "
+_NO_VALUE = "expected one argument"
+_WHICH: Mapping[str, str] = {
+    "--resume": "say which session: `toolcrib sessions` lists them, and --continue takes the last one of this folder",
+}
+"""Options without their value -> where to find one."""
+_CONTINUES = "toolcrib chat --continue goes on with the last session of this folder"
+_ONE_TASK = 'toolcrib run "..." does one task; toolcrib chat "..." begins a chat with it'
+_BELONGS: Mapping[str, str] = {
+    **dict.fromkeys(("-p", "--print", "--prompt", "-q"), _ONE_TASK),
+    **dict.fromkeys(("-c", "--continue"), _CONTINUES),
+    **dict.fromkeys(("-r", "--resume"), "toolcrib chat --resume ID goes on with a session; toolcrib sessions lists them"),
+    **dict.fromkeys(("-m", "--model"), "toolcrib chat --model NAME; for good: toolcrib config set model.name NAME"),
+}
+"""Options that people write before a command -> the command that has them."""
+_ELSEWHERE: Mapping[str, str] = {
+    "ask": _ONE_TASK,
+    "continue": _CONTINUES,
+    "exec": _ONE_TASK,
+    "help": "toolcrib --help lists them",
+    "init": "/init in a chat drafts an AGENTS.md; toolcrib config edit makes a configuration",
+    "login": "toolcrib config set model names the model's server; its key stands in OPENAI_API_KEY or model.key_env",
+    "resume": f"{_CONTINUES}; toolcrib chat --resume ID, with another one",
+    "version": "toolcrib --version tells it",
+}
+"""Commands that people know from elsewhere -> what does here what they want."""
+
+
+def meant_by(name: str, known: Iterable[str]) -> str:
+    """Say what may have been meant by a command that there is not."""
+    if name in _ELSEWHERE:
+        return _ELSEWHERE[name]
+    if len(name.split()) > 1:
+        return _ONE_TASK
+    alike = near(name, known)
+    return f"did you mean {alike[0]!r}?" if alike else "`toolcrib --help` lists them"
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -26,7 +61,8 @@ class CommandParser(argparse.ArgumentParser):
         if message.startswith(_UNKNOWN):
             message = self._unknown(message.removeprefix(_UNKNOWN).split())
         elif about is not None:
-            message = f"{about['names']}: {about['what']}"
+            which = _WHICH.get(about["names"], "") if about["what"] == _NO_VALUE else ""
+            message = f"{about['names']}: {which or about['what']}"
         self.exit(2, f"{self.prog}: {message}\n`{self.prog} --help` tells more\n")
 
     def _unknown(self, words: list[str]) -> str:
@@ -34,6 +70,8 @@ class CommandParser(argparse.ArgumentParser):
         option = next((word.partition("=")[0] for word in words if word.startswith("-") and len(word) > 1), "")
         if not option:
             return f"too many words: {' '.join(words)}"
+        if self.prog == "toolcrib" and option in _BELONGS:
+            return f"{option} needs a command: {_BELONGS[option]}"
         alike = near(option, list(self._options())) if option.startswith("--") else []
         return f"there is no option {option}" + (f"; did you mean {alike[0]}?" if alike else "")
 

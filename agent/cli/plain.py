@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from agent.cli.calls import call_words, finished_rows, whole_of
+from agent.cli.calls import call_words, finished_rows
 from agent.cli.render import Screen, brief_line
 from agent.cli.screen.cells import plain
+from agent.cli.wholes import diff_of, whole_of
 from toolcrib import ToolcribError
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _KEPT = 200
 """Calls whose wholes are remembered."""
 _IN_WORDS: Mapping[str, str] = {"○": "to do:", "▸": "at work:", "✓": "done:", "-": "dropped:", "…": "left out:"}
+_OF_DIFF: Mapping[str, str] = {"+": "added:", "-": "removed:"}
 
 
 class PlainScreen(Screen):
@@ -25,29 +27,37 @@ class PlainScreen(Screen):
         super().__init__(interactive=True, words=words)
         self._number = 0
         self._wholes: dict[int, str] = {}
+        self._differs: dict[str, str] = {}
+        """Diff of the file that a call at work replaced, by the call's id."""
 
     def opened(self, call: ToolCall, emoji: str) -> None:
         self.line(f"{call_words(call, self._sign(emoji, 'begins:'), self.width)} ...")
 
-    def closed(self, executed: ExecutedCall, emoji: str) -> None:
+    def differs(self, call_id: str, diff: str) -> None:
+        self._differs[call_id] = diff
+
+    def closed(self, executed: ExecutedCall, emoji: str, *, timed: bool = True) -> None:
         self._number += 1
-        self._wholes[self._number] = whole_of(executed)
+        differs = self._differs.pop(executed.call.id, None)
+        diff = diff_of(executed, differs)
+        self._wholes[self._number] = f"{whole_of(executed)}\n{diff}".rstrip()
         self._wholes.pop(self._number - _KEPT, None)
-        self.line(f"{self._ended(executed, emoji)}  #{self._number}")
+        sign = self._sign(emoji, "ended:")
+        self.line(f"{brief_line(executed, sign, call_words(executed.call, sign, self.width), timed=timed)}  #{self._number}")
         if executed.result.is_success:
-            rows = finished_rows(executed, emoji, self._number, max(self.width - 1, 20), whole=False)[1:]
+            columns = max(self.width - 1, 20)
+            rows = finished_rows(executed, emoji, self._number, columns, whole=False, differs=differs)[1:]
+            is_diff = bool(diff) or executed.call.name == "write_file"
             for line in map(plain, rows):
-                self.line(self._worded(line))
+                self.line(self._worded(line, is_diff=is_diff))
 
-    def _ended(self, executed: ExecutedCall, emoji: str) -> str:
-        line, sign = brief_line(executed, self._sign(emoji, "ended:")), self._sign(emoji, "ended:")
-        if executed.call.name != "todo" or not executed.result.is_success:
+    def _worded(self, line: str, *, is_diff: bool) -> str:
+        if not self.words or not line.startswith("  "):
             return line
-        return f"{call_words(executed.call, sign, self.width)}  ok"  # its arguments are the list below
-
-    def _worded(self, line: str) -> str:
+        if is_diff and line[2:3] in _OF_DIFF:
+            return f"  {_OF_DIFF[line[2:3]]} {line[3:]}"
         sign, blank, rest = line.strip().partition(" ")
-        return f"  {_IN_WORDS[sign]}{blank}{rest}" if self.words and line.startswith("  ") and sign in _IN_WORDS else line
+        return f"  {_IN_WORDS[sign]}{blank}{rest}" if sign in _IN_WORDS else line
 
     def whole(self, number: int | None) -> str:
         """Return the whole of a call, the last one for None. Raises ToolcribError where there is none of that number."""

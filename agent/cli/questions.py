@@ -22,7 +22,7 @@ class Questions:
     def __init__(self, chat: InteractiveChat, bell: str) -> None:
         self._chat = chat
         self._reader = ScreenReader(chat, bell)
-        self._asker = TerminalAsker(self._reader, self._declined, self._turn)
+        self._asker = TerminalAsker(self._reader, self._declined, self._turn, self._place)
         self._asking = asyncio.Lock()
 
     @property
@@ -37,7 +37,7 @@ class Questions:
 
     async def ask(self, ticket: SuspendTicket, ctx: ToolCallContext | None = None) -> Answer:
         """Put a ticket to the person; one at a time, and their time is not the call's."""
-        call_id = "" if ticket.call is None or "delegate" in ticket.parameters else ticket.call.id  # a delegate's is not shown
+        call_id = _call_shown(ticket)
         view = self._chat.view
         view.asking(call_id, begins=True)
         try:
@@ -53,18 +53,29 @@ class Questions:
             self._reader.begin()
             yield
 
-    async def confirm(self, question: str) -> bool:
-        """Return True only for a typed ``yes`` or ``y``."""
+    async def confirm(self, question: str) -> bool | None:
+        """Return True only for a typed ``yes`` or ``y``, None for a Ctrl-C or Escape."""
         try:
             async with self._asking:
                 return (await self._reader.read_line(f"{question} Type yes or no: ")).strip().lower() in ("yes", "y")
         except Ended:
             raise
-        except (EOFError, KeyboardInterrupt):
+        except EOFError:
             return False
+        except KeyboardInterrupt:
+            return None
+
+    def _place(self, ticket: SuspendTicket) -> str:
+        """Return which call of the model's reply is asked about."""
+        return self._chat.view.place_of(_call_shown(ticket))
 
     def _declined(self) -> None:
         """A Ctrl-C that says no to a question interrupts what runs too; at the prompt the draft stays."""
         self._chat.broken_off()
         if not self._chat.is_working:
             self._chat.view.screen.note("  denied")
+
+
+def _call_shown(ticket: SuspendTicket) -> str:
+    """Return the id of the call on the screen that a ticket is about; "" for a delegate's, which has none there."""
+    return "" if ticket.call is None or "delegate" in ticket.parameters else ticket.call.id

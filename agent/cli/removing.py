@@ -52,7 +52,9 @@ async def delete(crib: Crib, args: argparse.Namespace) -> int:
     print(f"deleted: {_count(len(deleted))}")
     for name in kept:
         print(
-            f"{name[:ID_CHARS]} stays: it is at work, or something waits for it; `toolcrib approvals` lists that", file=sys.stderr
+            f"{name[:ID_CHARS]} stays: it is at work, or something waits for it. `toolcrib approvals` lists questions;"
+            " a message that came from its chat waits until the gateway runs",
+            file=sys.stderr,
         )
     if copies:
         print("not deleted: files that they were exported into")

@@ -80,13 +80,15 @@ def about_in_short(call: ToolCall) -> str:
     return one_line(about(call), 60)
 
 
-def brief_line(executed: ExecutedCall, emoji: str) -> str:
-    """Return a line about a model's call: ``💻 terminal  ls -la  0.1 s  ok``, and the reason where it went wrong."""
+def brief_line(executed: ExecutedCall, emoji: str, words: str = "", *, timed: bool = True) -> str:
+    """Return a line about a model's call: ``💻 terminal  ls -la  0.1 s  ok``, and the reason where it went wrong. ``words`` are
+    those that it begins with, as ``💻 terminal runs ls -la``.
+    """
     call, result = executed.call, executed.result
     parts = [
-        f"{emoji or '🔧'} {tame(call.name) or '?'}",
-        about_in_short(call),
-        seconds_of(executed.duration),
+        words or f"{emoji or '🔧'} {tame(call.name) or '?'}",
+        "" if words else about_in_short(call),
+        seconds_of(executed.duration) if timed else "",
         outcome(executed)[0],
     ]
     if isinstance(result.data, dict) and (where := result.data.get("where", "local")) != "local":
@@ -139,9 +141,12 @@ class Screen:
         if self.interactive:
             self.line(f"{self._sign(emoji, 'begins:')} {one_line(call.name)}  {about_in_short(call)} ...")
 
-    def closed(self, executed: ExecutedCall, emoji: str) -> None:
-        """Print the line about a model's call."""
-        self.line(brief_line(executed, self._sign(emoji, "ended:")))
+    def differs(self, call_id: str, diff: str) -> None:
+        """Take the diff of a file that a call at work has replaced; only a chat shows it."""
+
+    def closed(self, executed: ExecutedCall, emoji: str, *, timed: bool = True) -> None:
+        """Print the line about a model's call. Without ``timed`` nobody knows how long it took."""
+        self.line(brief_line(executed, self._sign(emoji, "ended:"), timed=timed))
 
     def whole(self, number: int | None) -> str:
         """Return the whole of an item by its number. Raises ToolcribError: here none has one."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from os.path import realpath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from agent.cli.escape import tame
-from agent.cli.stories import descent_of, exchanges
+from agent.cli.escape import exact, tame
+from agent.cli.images import recorded_labels
+from agent.cli.stories import MOST_LINES, call_line, descent_of, exchanges, executed_of, said_lines
 from agent.conversation.partial import broken_off
+from agent.conversation.transcript import begun_since
+from agent.providers._history import whole
+from toolcrib import ExecutedCall
 
 if TYPE_CHECKING:
     from agent.cli.conversation import Conversation
+    from agent.conversation.session import Session
+    from toolcrib._store import CallRecord
 
 _LAST = 3
 """Exchanges that are shown when a session is resumed."""
@@ -70,8 +77,65 @@ async def show_last(chat: Conversation) -> None:
     if above:
         more = f"{above:,} message{'' if above == 1 else 's'} above"
         chat.screen.note(f"… {more}: /show all reads them, /export writes them into a file")
-    turn = await session.transcript.unanswered()
-    calls = [] if turn is None else [await session.store.ledger.get(session.id, call["id"]) for call in turn["calls"]]
-    known = {one.call.id: one for one in calls if one is not None}
-    for line in exchanges([*records, *await broken_off(session)], session.emoji, known.get):
-        chat.screen.note(line)
+    await _show_again(chat, [*records, *await broken_off(session)])
+    await _tell_grants(chat)
+
+
+async def _tell_grants(chat: Conversation) -> None:
+    """Say which grants of the session are in force again: it is the same session, so they count on."""
+    from agent.approvals import Approvals
+    from agent.cli.agreed import covers
+
+    crib, session = chat.opening.crib, chat.session
+    grants = await Approvals(crib.store, crib.grants).grants(session.identity.session_id)
+    own = [exact(covers(one)) for one in grants if one.scope not in ("always", "task")]
+    if own:
+        which = (
+            f"1 grant of this session is in force: {own[0]}"
+            if len(own) == 1
+            else f"{len(own)} grants of this session are in force"
+        )
+        chat.screen.note(f"{which}; /approvals lists and revokes")
+
+
+async def _show_again(chat: Conversation, records: Sequence[Mapping[str, Any]]) -> None:
+    """Show what was said and done: on a screen the calls with what matters of them and a number, and the last reply whole."""
+    session, screen = chat.session, chat.screen
+    if not screen.interactive:
+        known = {id(call): await _known(session, record, call) for record, call in _calls(records)}
+        for line in exchanges(records, session.emoji, lambda call: known[id(call)]):
+            screen.note(line)
+        return
+    entries: list[str | ExecutedCall | Mapping[str, Any]] = []
+    replies = [record for record in records if record["role"] == "assistant" and whole(record)["text"]]
+    for place, record in enumerate(records):
+        is_last = bool(replies) and record is replies[-1]
+        entries += [whole(record)] if is_last else said_lines(record)
+        for call in record.get("calls") or ():
+            found = await _known(session, record, call)
+            done = executed_of(found)
+            entries.append(done if done is not None else call_line(call, records[place + 1 : place + 2], session.emoji, found))
+    if len(entries) > MOST_LINES:
+        screen.note(f"  … {len(entries) - MOST_LINES} lines of it are not shown")
+    for entry in entries[-MOST_LINES:]:
+        if isinstance(entry, str):
+            screen.note(entry)
+        elif isinstance(entry, ExecutedCall):
+            chat.show_again(entry)
+        else:
+            chat.show_reply(str(entry["text"]))
+            for label in recorded_labels(entry):
+                screen.note(f"  {label}")
+
+
+def _calls(records: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Yield each call with the reply that asked for it."""
+    for record in records:
+        for call in record.get("calls") or ():
+            yield record, call
+
+
+async def _known(session: Session, record: Mapping[str, Any], call: Mapping[str, Any]) -> CallRecord | None:
+    """Return what the ledger has of this call; some servers give the same ids in every reply."""
+    known = await session.store.ledger.get(session.id, call["id"])
+    return known if known is not None and known.is_of(str(record.get("turn", "")), begun_since(record)) else None

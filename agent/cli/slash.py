@@ -14,7 +14,7 @@ from agent.cli.remembered import show_memory
 from agent.cli.render import first_sentence, table
 from agent.cli.resuming import begin_anew, may_leave, resume
 from agent.cli.stories import conversation
-from agent.cli.words import words_of
+from agent.cli.words import ALIASES, meant_by, words_of
 from toolcrib import ToolcribError
 from toolcrib._near import near
 
@@ -31,12 +31,11 @@ async def obey(chat: Conversation, line: str) -> bool:
     if word in ("/quit", "/exit"):
         return not await may_leave(chat, "leaving")
     command = COMMANDS.get(word) or _of_plugin(chat, word)
+    if command is None and word in ALIASES:
+        word = ALIASES[word]
+        command = COMMANDS[word]
     if command is None:
-        from agent.cli.words import ELSEWHERE
-
-        alike = near(word, words_of(chat.opening.crib), cutoff=0.4) if len(word) > 1 and word not in ELSEWHERE else []
-        meant = f"did you mean {alike[0]}?" if alike else ELSEWHERE.get(word, "/help lists what there is")
-        chat.screen.note(f"there is no {word}; {meant}")
+        chat.screen.note(f"there is no {word}; {meant_by(word, words_of(chat.opening.crib))}")
         return True
     try:
         if word in _ALONE and rest.strip():

@@ -12,17 +12,17 @@ from typing import Any
 from agent.cli.calls import call_words
 from agent.cli.escape import one_line, tame
 from agent.cli.images import recorded_labels
-from agent.cli.render import short_args
+from agent.cli.render import outcome, result_text, short_args
 from agent.conversation.compressed import ROLE as COMPRESSED
 from agent.conversation.compressed import compression_words
 from agent.conversation.transcript import speaker
 from agent.providers._history import whole
-from toolcrib import ToolCall, ToolCallStatus
+from toolcrib import ExecutedCall, ToolCall, ToolCallStatus
 from toolcrib._store import CallRecord, SessionInfo
 
 ID_CHARS = 12
 _CLIP, _REASON = 300, 160
-_MOST_LINES = 30
+MOST_LINES = 30
 
 
 SPARE = (3, 2, 4)
@@ -64,26 +64,50 @@ def ago(then: float, now: float) -> str:
 def exchanges(
     records: Sequence[Mapping[str, Any]],
     emoji: Callable[[str], str] = lambda name: "",
-    known: Callable[[str], CallRecord | None] = lambda call_id: None,
+    known: Callable[[Mapping[str, Any]], CallRecord | None] = lambda call: None,
 ) -> list[str]:
     """Return lines of what was said and of the calls that were made, each with its outcome; of very many the last ones.
 
-    ``known`` is what the ledger has of a call, for those without a recorded result.
+    ``known`` is what the ledger has of a recorded call.
     """
     lines: list[str] = []
     for place, record in enumerate(records):
-        lines += _said(record)
-        following = records[place + 1] if place + 1 < len(records) else {}
-        results = {result["call_id"]: result for result in following.get("results") or ()}
-        for call in record.get("calls") or ():
-            words = _ended(results[call["id"]]) if call["id"] in results else _unfinished(known(call["id"]))
-            doing = call_words(ToolCall(call["id"], call["name"], call["args"]), emoji(call["name"]), _CLIP)
-            lines.append(f"  {doing}  {words}".rstrip())
-    left_out = len(lines) - _MOST_LINES
+        lines += said_lines(record)
+        lines += [call_line(call, records[place + 1 : place + 2], emoji, known(call)) for call in record.get("calls") or ()]
+    left_out = len(lines) - MOST_LINES
     return lines if left_out <= 0 else [f"  … {left_out} lines of it are not shown", *lines[left_out:]]
 
 
-def _said(record: Mapping[str, Any]) -> Iterator[str]:
+def call_line(
+    call: Mapping[str, Any], following: Sequence[Mapping[str, Any]], emoji: Callable[[str], str], known: CallRecord | None
+) -> str:
+    """Return a line about a recorded call and its end, which the ledger knows, or the record with the results behind it."""
+    doing = call_words(ToolCall(call["id"], call["name"], call["args"]), emoji(call["name"]), _CLIP)
+    results = {result["call_id"]: result for record in following for result in record.get("results") or ()}
+    if (done := executed_of(known)) is not None:
+        words = _outcome(done)
+    else:
+        words = _ended(results[call["id"]]) if call["id"] in results else _unfinished(known)
+    return f"  {doing}  {words}".rstrip()
+
+
+def executed_of(known: CallRecord | None) -> ExecutedCall | None:
+    """Return a call with its result, as it ended; None where it has not, or nobody knows how. How long it took is not known."""
+    if known is None or known.result is None or not known.status.is_terminal:
+        return None
+    return ExecutedCall(known.call, known.result, known.status)
+
+
+def _outcome(executed: ExecutedCall) -> str:
+    word = outcome(executed)[0]
+    if executed.result.is_success:
+        return word
+    why = one_line(result_text(executed), _REASON)
+    return word if why.startswith(word) else f"{word}: {why}"
+
+
+def said_lines(record: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what was said in a record, each message in one line."""
     if record["role"] == "user" and record.get("source"):
         yield f"  — {record['source']}: {one_line(str(record['text']), _CLIP)}"
     elif record["role"] == "user":

@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 
 _REPAIR = "end what uses it, then run `toolcrib doctor --repair-store`"
 _OTHER = "do what the message says; until then no session can be opened"
-_NAMES = {"steps": "undo step*", "audit": "decision*", "origins": "file origin*", "inbox": "taken message*"}
+_NAMES = {
+    "steps": "undo step*",
+    "audit": "decision*",
+    "origins": "file origin*",
+    "inbox": "taken message*",
+    "mail": "arrived message*",
+    "posts": "sent message*",
+    "chat_sessions": "session* of chats",
+}
 """Names of rows, where they are not their table's; ``*`` is an s where there are several."""
 _SHOWN = 50
 """Most conversations that a repair names of each source."""
@@ -94,11 +102,12 @@ def _parts(config: Config) -> Iterator[tuple[Path, Callable[[], int | None], par
 
     The sessions come first: which artifacts are in use stands there.
     """
+    from agent.config import contents_path
+    from agent.run import evidence_of
     from agent.store._artifact_repair import examine_artifacts
     from agent.store._artifacts import path_of
     from agent.store._placing import index_of, real
     from agent.store.repair import examine
-    from agent.undo import contents_path, evidence_of
 
     store, evidence, contents = config.store_path, evidence_of(config), contents_path()
     try:
@@ -184,6 +193,7 @@ def _lines(done: Repaired) -> Iterator[str]:
         (mended.calls, "call* under way, which may have run"),
         (mended.tickets, "question* that waited"),
         (mended.waiting, "message* that waited"),
+        (mended.posts, "message* of the gateway that may have been shown"),
         (mended.grants, "grant*"),
     ]
     if told := _told(ended):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from agent.cli.escape import one_line, tame
 from agent.cli.render import Screen
 from agent.cli.terminal import is_terminal
-from agent.cli.working import Spoken
+from agent.cli.working import DIFFERENCE, Spoken
 from agent.events import (
     CompressionFailed,
     ContextCompressed,
@@ -23,6 +23,7 @@ from agent.events import (
     SessionBusy,
     TextDelta,
     ThinkingDelta,
+    ToolActivity,
     ToolFinished,
     ToolProgressed,
     ToolStarted,
@@ -33,6 +34,7 @@ from agent.events import (
 if TYPE_CHECKING:
     from agent.cli.images import ImageFolder
     from agent.conversation.session import Session
+    from toolcrib import ExecutedCall
 
 COMPRESSING = "compressing the context"
 CUT_SHORT: Mapping[str, str] = {
@@ -109,6 +111,10 @@ class View:
             case _:
                 self._rare(event)
 
+    def show_again(self, executed: ExecutedCall, emoji: str) -> None:
+        """Show a call of a resumed session."""
+        self.screen.closed(executed, emoji, timed=False)
+
     def _rare(self, event: Event) -> None:
         match event:
             case ContextCompressing() if self.screen.interactive:
@@ -117,6 +123,8 @@ class View:
             case ContextCompressed() | CompressionFailed():
                 self.end()
                 self.screen.note(compression_said(event))
+            case ToolActivity(call_id=of, activity=activity, content={"text": str(diff)}) if activity == DIFFERENCE:
+                self.screen.differs(of, diff)
             case ToolProgressed() if line := self._spoken.line(event):
                 self.end()
                 self.screen.note(line)

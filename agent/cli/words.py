@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,21 +25,55 @@ AT_ONCE = frozenset(
         "/theme",
         "/title",
         "/delegates",
+        "/h",
+        "/?",
     }
 )
 """Commands that are done while the model works; others wait for their turn."""
+ALIASES = {"/clear": "/new", "/reset": "/new", "/compact": "/compress", "/h": "/help", "/?": "/help"}
+"""Words that people know from elsewhere -> the command that does the same here."""
+_OUTSIDE = "outside of the chat: toolcrib"
 ELSEWHERE = {
-    "/clear": "/new begins a new session",
-    "/reset": "/new begins a new session",
-    "/compact": "/compress makes room in the context",
-    "/compress": "/fork begins a session that takes over your last messages",
-    "/rename": "/title TEXT names this session",
-    "/status": "/context tells what fills the model's context, /cost what was used",
-    "/config": "outside of the chat: toolcrib config edit",
-    "/settings": "outside of the chat: toolcrib config edit",
+    "/agents": "/delegates lists the delegates at work",
+    "/cd": "!cd FOLDER goes there, and so do the commands after it",
+    "/config": f"{_OUTSIDE} config edit",
+    "/continue": "/sessions lists the last sessions, /resume ID continues one",
+    "/doctor": f"{_OUTSIDE} doctor",
+    "/edit": "Ctrl-X Ctrl-E opens what you type in your editor",
+    "/history": "Ctrl-R searches what you typed, /sessions lists the last sessions",
+    "/login": f"{_OUTSIDE} config set model, and the key in OPENAI_API_KEY or model.key_env",
+    "/mcp": "/tools lists the tools of this session",
+    "/models": "/model lists them, /model NAME takes one",
     "/permissions": "/approvals lists what is granted, /mode what is asked",
+    "/plan": "/mode plan lets the model read only",
+    "/plugins": f"{_OUTSIDE} plugins",
+    "/rename": "/title TEXT names this session",
+    "/review": "say it as a message: review what changed; /diff shows it to you",
+    "/rewind": "/undo takes file changes back, /fork N goes on with your last N messages",
+    "/save": "the session is kept by itself; /export writes it into a file",
+    "/settings": f"{_OUTSIDE} config edit",
+    "/status": "/context tells what fills the model's context, /cost what was used",
+    "/todos": "/show N shows the list of a todo call, by the #N behind it",
+    "/usage": "/cost tells what this session used; outside of the chat: toolcrib usage",
+    "/version": f"{_OUTSIDE} --version",
 }
-"""Commands that people know from elsewhere -> what does here what they want; their letters are like those of others."""
+"""Commands that people know from elsewhere -> what does here what they want."""
+_ALIKE = 0.7
+
+
+def meant_by(word: str, known: Iterable[str]) -> str:
+    """Say what an unknown command may have been meant for: what does here what it does elsewhere, or a name much like it."""
+    from toolcrib._near import near
+
+    if word in ELSEWHERE:
+        return ELSEWHERE[word]
+    names = {name.removeprefix("/"): name for name in known}
+    name = word.removeprefix("/")
+    begun = [one for one in names if name and len(name) > 1 and one.startswith(name)]
+    alike = begun if len(begun) == 1 else near(name, names, cutoff=_ALIKE)
+    return f"did you mean {names[alike[0]]}?" if alike else "/help lists what there is"
+
+
 SLASH = {
     "/help": "this",
     "/keys": "all keys of the chat, and what they do",

@@ -5,21 +5,23 @@
 
 Loading collects every fault of the file and raises them together: nothing in a broken file may loosen anything.
 
-``_schema`` has every key, with ``_model``, ``_environments``, ``_chat_keys`` and ``_rules`` for its larger parts and ``_setting``
-to declare one. ``_layers`` puts defaults, file, profile and project (``_project``) together, ``_read`` finds faults with their
-lines, ``_keys`` goes by dotted names, ``_write`` changes the file, ``_example`` writes config.example.yaml; ``_paths``,
-``_files`` and ``_secrets`` lie below.
+``_schema`` has every key, with ``_model``, ``_environments``, ``_platforms``, ``_chat_keys`` and ``_rules`` for its larger
+parts and ``_setting`` to declare one. ``_layers`` puts defaults, file, profile and project (``_project``) together, ``_read``
+finds faults with their lines, ``_keys`` goes by dotted names, ``_write`` changes the file, ``_example`` writes
+config.example.yaml; ``_paths``, ``_files`` and ``_secrets`` lie below.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from agent.config._chat_keys import KeysConfig, key_label, key_table
-from agent.config._example import example_text
 from agent.config._files import locked, write_private
 from agent.config._keys import NotSet, all_keys, find_key, leaves, plain, value_at
 from agent.config._layers import load_config
 from agent.config._model import DisplayConfig, ModelConfig, RetryConfig, RunConfig, SmartConfig, StoreConfig, UndoConfig
-from agent.config._paths import config_path, state_dir
+from agent.config._paths import config_path, contents_path, state_dir
+from agent.config._platforms import GatewayConfig, PlatformConfig
 from agent.config._read import BrokenConfig, ConfigFault, parse_config
 from agent.config._rules import OperatorRule, OperatorToolRule
 from agent.config._schema import (
@@ -27,7 +29,6 @@ from agent.config._schema import (
     ApprovalConfig,
     Config,
     CustomToolset,
-    PlatformConfig,
     PluginsConfig,
     Profile,
     TerminalConfig,
@@ -36,18 +37,32 @@ from agent.config._schema import (
     UserConfig,
 )
 from agent.config._secrets import Secrets, read_secrets, secret, secrets_path
-from agent.config._sound import sound_part
-from agent.config._write import (
-    UNSET,
-    append_allowlist,
-    edit_config,
-    parse_value,
-    preview,
-    remove_allowlist,
-    set_value,
-    text_with,
-    unset_value,
-)
+from toolcrib._late import late
+
+if TYPE_CHECKING:
+    from agent.config._example import example_text
+    from agent.config._sound import sound_part
+    from agent.config._write import (
+        UNSET,
+        append_allowlist,
+        edit_config,
+        parse_value,
+        preview,
+        remove_allowlist,
+        set_value,
+        text_with,
+        unset_value,
+    )
+else:  # most who read the file do not change it
+    _WRITERS = ("append_allowlist", "edit_config", "parse_value", "preview", "remove_allowlist", "set_value", "unset_value")
+    __getattr__ = late(
+        __name__,
+        {
+            "example_text": "agent.config._example",
+            "sound_part": "agent.config._sound",
+            **dict.fromkeys(("UNSET", "text_with", *_WRITERS), "agent.config._write"),
+        },
+    )
 
 __all__ = [
     "UNSET",
@@ -58,6 +73,7 @@ __all__ = [
     "ConfigFault",
     "CustomToolset",
     "DisplayConfig",
+    "GatewayConfig",
     "KeysConfig",
     "ModelConfig",
     "NotSet",
@@ -79,6 +95,7 @@ __all__ = [
     "all_keys",
     "append_allowlist",
     "config_path",
+    "contents_path",
     "edit_config",
     "example_text",
     "find_key",

@@ -18,6 +18,11 @@ def state_dir(path: str | Path | None = None) -> Path:
     return _chosen(path, "TOOLCRIB_STATE") or _base("XDG_STATE_HOME", ".local/state", "TOOLCRIB_STATE") / "toolcrib"
 
 
+def contents_path() -> Path:
+    """The file that keeps the old contents of files, for undo; it need not exist."""
+    return state_dir() / "undo" / "contents.db"
+
+
 def _chosen(path: str | Path | None, variable: str) -> Path | None:
     value = path or os.environ.get(variable)
     return Path(expanded(value, variable)).absolute() if value else None

@@ -29,6 +29,7 @@ from agent.config._model import (
     UndoConfig,
 )
 from agent.config._paths import config_path, expanded, state_dir
+from agent.config._platforms import GatewayConfig, PlatformConfig
 from agent.config._rules import RULES_DOC, TOOLS_DOC, OperatorRule, OperatorToolRule
 from agent.config._setting import (
     NAMES,
@@ -90,25 +91,6 @@ class ToolsConfig:
         "Characters of a result that reach the model; of a longer one the head and the tail; the whole stays with the session.",
         expect="a whole number of 100 or more",
         check=lambda value: value >= 100,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class PlatformConfig:
-    enabled_toolsets: tuple[str, ...] | None = setting(
-        None,
-        "Toolsets on this platform, instead of toolsets.enabled. null leaves that as it is.",
-        expect=f"{NAMES}, or null",
-        check=all_text,
-    )
-    disabled_toolsets: tuple[str, ...] = setting(
-        (), "Toolsets not on this platform, besides toolsets.disabled.", expect=NAMES, check=all_text
-    )
-    disabled_tools: tuple[str, ...] = setting(
-        (), "Tools not on this platform, besides tools.disabled.", expect=NAMES, check=all_text
-    )
-    smart_approval: bool = setting(
-        True, "Whether approval.smart, where it is enabled, may answer on this platform.", expect="true or false"
     )
 
 
@@ -276,14 +258,29 @@ class Config:
     tools: ToolsConfig = field(default_factory=ToolsConfig)
     platforms: Mapping[str, PlatformConfig] = setting(
         dict,
-        "What differs on one platform (cli, gateway, telegram, api, cron, acp):\n"
+        "What differs on one platform (cli, gateway, telegram, api, cron, acp); from allowed_users on for the gateway's:\n"
         "  platforms:\n"
         "    telegram:\n"
         "      enabled_toolsets: [coding]\n"
         "      disabled_toolsets: []\n"
         "      disabled_tools: [terminal]\n"
-        "      smart_approval: false",
-        expect="names of platforms, each with enabled_toolsets, disabled_toolsets, disabled_tools and smart_approval",
+        "      smart_approval: false\n"
+        "      allowed_users: ['12345', 'role:staff']  # besides those who paired; '*' is everybody\n"
+        "      allowed_chats: ['-100123']  # groups\n"
+        "      roles: {owner: ['12345']}\n"
+        "      strangers: silent  # or told\n"
+        "      groups: addressed  # or all messages\n"
+        "      busy: queue  # or steer, interrupt\n"
+        "      renew_hours: 0\n"
+        "      streams: true\n"
+        "      backend: docker\n"
+        "      allow_local: false\n"
+        "      folders: {'-100123': /srv/app}\n"
+        "      messages_per_hour: 0\n"
+        "      tokens_per_day: 0\n"
+        "      cost_per_day: 0\n"
+        "      settings: {}",
+        expect="names of platforms, each with enabled_toolsets, disabled_tools, allowed_users, roles ...",
     )
     users: Mapping[str, UserConfig] = setting(
         dict,
@@ -294,6 +291,7 @@ class Config:
         "      disabled_tools: []",
         expect="ids of users, each with disabled_toolsets and disabled_tools",
     )
+    gateway: GatewayConfig = field(default_factory=GatewayConfig)
     plugins: PluginsConfig = field(default_factory=PluginsConfig)
     instructions: InstructionsConfig = field(default_factory=InstructionsConfig)
     terminal: TerminalConfig = field(default_factory=TerminalConfig)

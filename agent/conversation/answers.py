@@ -8,7 +8,6 @@ from dataclasses import replace
 from agent.conversation.lineage import is_delegate
 from toolcrib import Answer, Denied, NotFound, Principal
 from toolcrib._store import Settled, Store, TicketRecord
-from tools.dispatch.answers import settle_answer
 
 _DEEPEST = 100
 """Delegates below one another."""
@@ -37,6 +36,8 @@ async def record_answer(store: Store, answer: Answer, approver: Principal | None
     ``approver`` must be who the ticket's run is for, or the local person; None leaves that to the caller. Raises as
     tools.dispatch.answers.settle_answer, and Denied for an approver whom the ticket was not put to.
     """
+    from tools.dispatch.answers import settle_answer
+
     if approver is not None:
         await _check_approver(store, answer.ticket_id, approver)
     first, *others = await _same_question(store, answer.ticket_id)
@@ -72,6 +73,8 @@ async def answer_below(store: Store, record: TicketRecord) -> Answer | None:
 
 
 async def _adopt(store: Store, ticket_id: str, answer: Answer) -> None:
+    from tools.dispatch.answers import settle_answer
+
     with suppress(Denied, NotFound):  # it was settled, too
         await settle_answer(store.tickets, _for(ticket_id, answer))
 

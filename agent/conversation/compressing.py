@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from agent.context import BYTES_A_TOKEN, ContextUse, tokens_of, tokens_of_record
 from agent.conversation.compressed import MOST_FILES, ROLE, CompressionCut, last_files, shown
@@ -19,6 +19,7 @@ from agent.providers.abilities import prices_of
 from agent.summarising import NotSummarised, Summariser, outline, told_of
 from toolcrib import TokenPrices
 from toolcrib._dataclass import dataclass
+from toolcrib._namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from agent.conversation.asking import Emit, interruptible
 from agent.conversation.left import Left
 from agent.conversation.limits import RunLimits
+from agent.conversation.remembered import news_of
 from agent.conversation.state import RunResult, RunState
 from agent.conversation.steps import Steps
 from agent.events import Event, ImageMade
 from agent.providers.abilities import prices_of
-from agent.undo import news
 from toolcrib import (
     ConfigError,
     Image,
@@ -208,7 +208,7 @@ class Driver:
             await session.store.inbox.drop([item.id])  # nothing of it is recorded: it may be said again
             return self._came_to(state, error)
         undone = await session.store.changes.untold(session.id) if session.model else ()
-        text = "\n\n".join(part for part in (news(undone), item.text) if part)
+        text = "\n\n".join(part for part in (news_of(undone), item.text) if part)
         state = await steps.begin(state, text, item)
         if undone:
             await session.store.changes.told([step.id for step in undone])
@@ -312,6 +312,7 @@ class Driver:
             platform=state.principal.platform,
             user=state.principal.user,
             roles=state.principal.roles,
+            speaker=state.principal.speaker,
         )
         session.scope.begin_run(text)
         if session.outfit is not None:

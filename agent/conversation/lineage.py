@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from toolcrib._namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     from agent.backends import Location

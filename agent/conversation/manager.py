@@ -8,13 +8,14 @@ import hashlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.answers import record_answer, topic_of
-from agent.conversation.waiting import has_work, parked_runs, tickets_of
-from agent.events import Event, TicketReminder
+from agent.conversation.hosting import knock, remind, settled, take_over
+from agent.conversation.waiting import has_work, parked_runs
+from agent.events import Event
 from agent.store._owner import new_owner
 from toolcrib import Answer, Image, LeaseLost, Principal, StoreFailed, ToolcribError
 from toolcrib._store import InboxMode, Lease, Settled
@@ -48,8 +49,8 @@ class SessionManager:
     A run that waits for somebody is parked, and costs nothing but its row in the store; an answer from any process wakes it here.
     Idle sessions give back shells and connections after ``idle_seconds``, and more than ``most`` of them are closed, the one used
     longest ago first. ``prepare`` is given each session that was opened, ``watch`` is told of events, ``done`` of what runs came
-    to. An async context manager; it belongs to the
-    event loop that it is started in.
+    to. ``opens`` opens the session of an id, which may be nobody's yet; without it they are opened in ``crib``, for whoever
+    speaks on the platform. An async context manager; it belongs to the event loop that it is started in.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class SessionManager:
         idle_seconds: float = 30.0,
         look_seconds: float = 300.0,
         most: int = 2_000,
+        opens: Callable[[str], Awaitable[Session]] | None = None,
         **opening: Any,
     ) -> None:
         self._crib = crib
@@ -78,6 +80,7 @@ class SessionManager:
         self._idle_seconds = idle_seconds
         self._look_seconds = look_seconds
         self._most = most
+        self._opens = opens or self._open_plain
         self._opening = opening
         self._open: OrderedDict[str, Session] = OrderedDict()
         """The one used longest ago first."""
@@ -104,7 +107,7 @@ class SessionManager:
         loop = asyncio.get_running_loop()
         owner = new_owner()
         self._host = await self._store.leases.take(f"host:{owner}", owner, _HOST_SECONDS)
-        self._stop_listening = self._store.signals.listen(lambda topic: _knock(loop, self._heard, topic))
+        self._stop_listening = self._store.signals.listen(lambda topic: knock(loop, self._heard, topic))
         self._spawn(self._renew())
         self._spawn(self._look_again())
 
@@ -142,14 +145,28 @@ class SessionManager:
 
         Raises as Crib.open, StoreFailed, and ToolcribError once the manager is closing.
         """
+        session_id = session_id_of(self._platform, key)
+        kept = await self.say_in(session_id, text, images, principal=principal, mode=mode, message_key=message_key)
+        return session_id if kept else None
+
+    async def say_in(
+        self,
+        session_id: str,
+        text: str,
+        images: Sequence[Image] = (),
+        *,
+        principal: Principal | None = None,
+        mode: InboxMode = "queue",
+        message_key: str = "",
+    ) -> bool:
+        """Do as ``say`` does, in the session of an id; return False for a message that came before."""
         if self._closing:
             raise ToolcribError("this process is about to end, and takes no more messages: say it again to the next")
-        session = await self.session(key)
+        session = await self.opened(session_id)
         item = await session.say(text, images, mode=mode, key=message_key, principal=principal or Principal(self._platform))
-        if item is None:
-            return None
-        await self._woken(session.id)
-        return session.id
+        if item is not None:
+            await self._woken(session_id)
+        return item is not None
 
     async def answer(self, answer: Answer, approver: Principal | None = None) -> Settled:
         """Record an answer, and wake its session where it is ours. Raises as agent.conversation.answers.record_answer."""
@@ -161,13 +178,30 @@ class SessionManager:
 
     def interrupt(self, key: str) -> None:
         """End what runs in a session, whoever it is for; it goes on with what is said next."""
-        session = self._open.get(session_id_of(self._platform, key))
-        if session is not None:
+        self.interrupt_in(session_id_of(self._platform, key))
+
+    def interrupt_in(self, session_id: str) -> None:
+        """Do as ``interrupt`` does, in the session of an id."""
+        if (session := self._open.get(session_id)) is not None:
             session.interrupt()
 
     async def session(self, key: str) -> Session:
         """Return the session of this key, opened. Raises as Crib.open."""
-        return await self._opened(session_id_of(self._platform, key))
+        return await self.opened(session_id_of(self._platform, key))
+
+    def run_id(self, session_id: str) -> str:
+        """Return the id of the run that went last in an open session; "" where there was none."""
+        run = None if (session := self._open.get(session_id)) is None else session.run
+        return "" if run is None else run.id
+
+    async def rest(self, seconds: float) -> None:
+        """Return once nothing is under way, or that time is over."""
+        if self._driving:
+            await asyncio.wait(list(self._driving.values()), timeout=seconds)
+
+    def at_work(self, session_id: str) -> bool:
+        """Return whether a run of the session is under way here."""
+        return session_id in self._driving
 
     @property
     def open_sessions(self) -> int:
@@ -176,23 +210,27 @@ class SessionManager:
 
     # -- driving -------------------------------------------------------------------------------------------------
 
-    async def _opened(self, session_id: str) -> Session:
+    async def opened(self, session_id: str) -> Session:
+        """Return the session of an id, opened. Raises as Crib.open."""
         session = self._open.get(session_id)
         if session is None:
-            made = await self._crib.open(
-                platform=self._platform, named=session_id, suspends=True, choice=self._choice, **self._opening
-            )
+            made = await self._opens(session_id)
             session = self._open.setdefault(session_id, made)
             if session is not made:  # two at once
                 await made.close()
             else:
                 session.watch = lambda event: self._tell(self._watch, session_id, event)
-                session.link.choice, session.link.instructions = self._choice, self._instructions
                 self._prepare(session)
                 if self._host is not None:  # from here on the next host knows that this one had it
                     await self._store.sessions.update(session_id, host=self._host.name)
                 await self._shrink()
         self._touch(session_id)
+        return session
+
+    async def _open_plain(self, session_id: str) -> Session:
+        given: dict[str, Any] = {"choice": self._choice, **self._opening}
+        session = await self._crib.open(platform=self._platform, named=session_id, suspends=True, **given)
+        session.link.choice, session.link.instructions = self._choice, self._instructions
         return session
 
     def _touch(self, session_id: str) -> None:
@@ -234,7 +272,7 @@ class SessionManager:
 
     async def _advance(self, session_id: str) -> bool:
         """Go on as far as there is something to do. Whether a run is parked then."""
-        session = await self._opened(session_id)
+        session = await self.opened(session_id)
         last: RunResult | Exception | None = None
 
         def done(outcome: RunResult | Exception) -> None:
@@ -306,43 +344,21 @@ class SessionManager:
 
     async def _look(self) -> float:
         """Return the seconds until the next look."""
-        now = time.time()
-        for record in await self._store.tickets.due(now):
-            was, ticket = record.remind_at or now, record.ticket
-            again = now + max(60.0, was - record.at)
-            if await self._store.tickets.reminded(ticket.id, was, again):
-                reminder = TicketReminder(ticket.id, record.session_id, ticket.message, record.expires_at)
-                self._tell(self._watch, record.session_id, reminder)
-        ends = now + self._look_seconds
-        async for run in parked_runs(self._store):
-            for ticket_id in tickets_of(run):
-                found = await self._store.tickets.get(ticket_id)
-                if found is None or found.state != "pending":
-                    await self._woken(run.session_id)
-                elif found.expires_at is not None:
-                    ends = min(ends, found.expires_at)
-        return max(0.2, ends - time.time())
+        await remind(self._store, lambda reminder: self._tell(self._watch, reminder.session_id, reminder))
+        found, ends = await settled(self._store)
+        for session_id in found:
+            await self._woken(session_id)
+        return max(0.2, min(ends - time.time(), self._look_seconds))
 
     async def _adopt(self) -> None:
         """Host the sessions of this platform whose host has ended, where a run is parked, or something is left to do."""
         if self._host is None:
             return
         async for run in parked_runs(self._store):
-            await self._take_over(run.session_id, self._host.name)
+            await take_over(self._store, run.session_id, self._platform, self._host.name)
         for session_id in await self._store.runs.unfinished():
-            if session_id not in self._driving and await self._take_over(session_id, self._host.name):
+            if session_id not in self._driving and await take_over(self._store, session_id, self._platform, self._host.name):
                 self._wake(session_id)
-
-    async def _take_over(self, session_id: str, host: str) -> bool:
-        """Return True if the session is hosted here: since before, or as its host has ended."""
-        info = await self._store.sessions.get(session_id)
-        if info is None or info.platform != self._platform or not info.host:
-            return False
-        if info.host != host:
-            if await self._store.leases.holder(info.host) is not None:
-                return False
-            await self._store.sessions.update(session_id, host=host)
-        return True
 
     # -- what idle ones give back --------------------------------------------------------------------------------
 
@@ -381,10 +397,3 @@ class SessionManager:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _knock(loop: asyncio.AbstractEventLoop, heard: Callable[[str], None], topic: str) -> None:
-    try:
-        loop.call_soon_threadsafe(heard, topic)
-    except RuntimeError:  # the loop has closed
-        return

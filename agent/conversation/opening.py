@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.backends import LOCAL, Location
+from agent.backends import Location
 from agent.config import state_dir
 from agent.conversation import modes
-from agent.conversation.lineage import DELEGATE, Descent, depth_of, is_delegate, kept_lineage, never_ran
+from agent.conversation.lineage import DELEGATE, Descent, depth_of, is_delegate, kept_lineage
+from agent.conversation.locating import PROJECT, find_session, location_for, start_of, workspace_of
 from agent.conversation.session import Session
 from agent.delegates.delegates import Delegates
 from agent.handlers import TODOS, TodoStore, loop_handlers
@@ -26,10 +27,6 @@ from tools.dispatch.scope import Asker
 if TYPE_CHECKING:
     from agent.models import ModelChoice
     from agent.workspace import Workspace
-
-
-_PROJECT = "project"
-"""The key of the project folder in what the store keeps of where a session runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +50,8 @@ class Opening:
     once: bool = False
     choice: ModelChoice | None = None
     mode: str = ""
+    without: Collection[str] = ()
+    """Tools that the session never has, whoever speaks in it."""
     descent: Descent | None = None
     """Inheritance of a delegate's session from its parent's; None for a session of a person's."""
 
@@ -71,7 +70,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     before = {} if old is None else old.place
     mode = modes.first_mode(here.config.approval.mode, before, wanted.mode)
     descent = wanted.descent
-    location = _location(here, wanted.backend, wanted.cwd, old) if descent is None else descent.location
+    location = location_for(here, wanted.backend, wanted.cwd, old) if descent is None else descent.location
     place = {**_record(here, location), **modes.kept(mode, before, wanted.mode), **kept_lineage(before)}
     place |= {} if descent is None else descent.place
     location = replace(location, backend=location.backend.fleeting) if wanted.once else location
@@ -97,24 +96,14 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         | _recalling(here, session_id, location, store, lambda: session)
         | {**delegates.handlers, **wanted.handlers},
     )
-    session = Session(
-        scope,
-        names,
-        location.backend,
-        store=store,
-        fence=fence,
-        owner=new_owner(),
-        dispatcher=here.dispatcher,
-        config=here.config,
-        providers=here.providers,
-    )
+    session = Session(scope, names, location.backend, store=store, fence=fence, owner=new_owner(), here=here)
     session.delegates, delegates.session, session.reports = delegates, session, reports
     session.link.learned = here.windows_learned
     session.mode.apply(mode)
     _give_prompt(here, session, location)
     session.on_state = lambda state: todos.write(state.get(TODOS.name) or [])
     session.before = here.start_plugins
-    session.outfit = here.outfit(session, wanted.enabled, wanted.disabled, within=None if descent is None else descent.names)
+    session.outfit = here.outfit(session, wanted.enabled, wanted.disabled, within=names if descent or wanted.without else None)
     if old is None:
         await _create(here, wanted, session, location, place)
         return session
@@ -162,6 +151,7 @@ def _names(here: Workspace, wanted: Opening, place: Mapping[str, str]) -> list[s
     if wanted.descent is not None:
         return list(wanted.descent.names)
     names = here.granted(wanted.platform, wanted.enabled, wanted.disabled, wanted.user)
+    names = [name for name in names if name not in wanted.without]
     return names if depth_of(place) < here.config.delegates.max_depth else [name for name in names if name != "delegate_task"]
 
 
@@ -198,33 +188,9 @@ def _asked(here: Workspace, wanted: Opening) -> Mapping[str, str]:
     return asked_by(here.config, wanted.choice, here.providers)
 
 
-def workspace_of(here: Workspace, old: SessionInfo | None) -> Workspace:
-    """Return the workspace that a stored session belongs to, from whichever folder it is resumed: its rules are the session's."""
-    folder = "" if old is None else old.place.get(_PROJECT, "")
-    return here if not folder or Path(folder) == here.project_dir or not Path(folder).is_dir() else here.beside(Path(folder))
-
-
 def _record(here: Workspace, location: Location) -> dict[str, str]:
     """Return what the store keeps of where a session runs."""
-    return {**location.record(), _PROJECT: str(here.project_dir)}
-
-
-async def find_session(here: Workspace, prefix: str) -> SessionInfo:
-    """Return the stored session whose id begins so. Raises ToolcribError where there is none, or more than one."""
-    found = await here.store.sessions.get(prefix)
-    if found is None:
-        raise ToolcribError(f"no session begins with {prefix!r}; `toolcrib sessions` lists them")
-    return found
-
-
-def first_location(here: Workspace, name: str = "") -> Location:
-    """Return where a session that begins now would run, in the backend with that name. Raises ConfigError."""
-    return _location(here, name, None, None)
-
-
-def location_of(here: Workspace, info: SessionInfo, name: str = "") -> Location:
-    """Return where a stored session runs, or the backend with that name. Raises ConfigError and ToolcribError."""
-    return _location(here, name, None, info)
+    return {**location.record(), PROJECT: str(here.project_dir)}
 
 
 class NothingToContinue(ToolcribError):
@@ -238,7 +204,7 @@ async def _stored(here: Workspace, wanted: Opening) -> SessionInfo | None:
         return await here.store.sessions.get(wanted.named)
     if not wanted.latest:
         return None
-    cwd = wanted.cwd if wanted.cwd is not None and not here.backends.get(wanted.backend).is_remote else _start(here)
+    cwd = wanted.cwd if wanted.cwd is not None and not here.backends.get(wanted.backend).is_remote else start_of(here)
     found = await _latest(here, wanted, cwd)
     if found is None:
         raise NothingToContinue(
@@ -281,32 +247,3 @@ def _above(cwd: str | None) -> Iterator[str]:
         folder = Path(cwd).resolve()
         root = project_root(folder, folder)
         yield from (str(above) for above in folder.parents if above.is_relative_to(root))
-
-
-def _is_within(folder: str, project: Path) -> bool:
-    """Return whether a folder that a file names is the project's, or one below: elsewhere nobody chose to work."""
-    return Path(folder).resolve().is_relative_to(project.resolve())
-
-
-def _start(here: Workspace) -> str:
-    """Return the folder that sessions start in, where nobody names another."""
-    return here.config.terminal.cwd or str(here.project_dir)
-
-
-def _location(here: Workspace, name: str, cwd: str | None, old: SessionInfo | None) -> Location:
-    """Return where a session runs: where it ran, unless somebody names a backend. Raises ConfigError and ToolcribError."""
-    start = _start(here)
-    imported = old is not None and never_ran(old.place)
-    if old is None or name or not old.place or imported:
-        backend, chosen = here.backends.get(name), bool(name)
-        if old is not None and not name and not imported and backend.kind != LOCAL:
-            raise ToolcribError(
-                f"the session {old.id[:12]} is from before sessions were bound to backends, and {backend.name} may not be where "
-                "it ran: name the backend that it shall continue in (--backend NAME)"
-            )
-    else:
-        backend, chosen = here.backends.again(old.place, old.id), "chosen" in old.place
-        cwd = cwd or old.place.get("cwd")
-    if old is not None and old.cwd and Path(old.cwd).is_dir() and not (imported and not _is_within(old.cwd, here.project_dir)):
-        start = old.cwd
-    return Location(backend, start, cwd, chosen) if backend.is_remote else Location(backend, cwd or start, None, chosen)

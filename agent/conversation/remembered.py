@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.conversation.transcript import Transcript
 from toolcrib._state import StateWrite
 from toolcrib._store import Store
+from toolcrib._undo import ChangeStep
 from tools.dispatch.scope import CallScope
 
 
@@ -18,6 +19,15 @@ async def read_state(store: Store, scope: CallScope, transcript: Transcript) -> 
     if has_more and not scope.state.versions:
         await give_state(store, transcript.session_id, await transcript.state())
         await scope.read_state()
+
+
+def news_of(undone: Sequence[ChangeStep]) -> str:
+    """Describe, for the model, undos that it did not see; "" where there was none."""
+    if not undone:
+        return ""
+    from agent.undo import news
+
+    return news(undone)
 
 
 async def give_state(store: Store, session_id: str, values: Mapping[str, Any]) -> None:

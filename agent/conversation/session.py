@@ -7,8 +7,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent.conversation.answers import record_answer, topic_of
-from agent.conversation.asking import Emit
 from agent.conversation.driving import Driver
 from agent.conversation.holding import Holding
 from agent.conversation.limits import RunLimits
@@ -16,39 +14,28 @@ from agent.conversation.link import ModelLink
 from agent.conversation.modes import SessionMode
 from agent.conversation.prompting import SessionPrompt
 from agent.conversation.remembered import read_state
-from agent.conversation.state import RunResult, RunState
 from agent.conversation.transcript import Record, Transcript
 from agent.conversation.turnstile import Turnstile
-from agent.events import SessionBusy
 from agent.observers import tell
-from toolcrib import (
-    Answer,
-    ExecutedCall,
-    Image,
-    Principal,
-    ProviderTurn,
-    Restable,
-    RunIdentity,
-    ToolCall,
-)
+from toolcrib import Answer, ExecutedCall, Image, Principal, ProviderTurn, Restable, RunIdentity, ToolCall
 from toolcrib._store import Fence, InboxItem, InboxMode, SessionInfo, Settled, Store
 from tools.approval.policy import Policy
-from tools.dispatch.batch import run_calls
 from tools.dispatch.bridge import run_async
-from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import CallScope
 
 if TYPE_CHECKING:
     from agent.backends import Backend
-    from agent.config import Config
+    from agent.conversation.asking import Emit
+    from agent.conversation.state import RunResult, RunState
     from agent.conversation.titling import TitleDraft
     from agent.delegates.delegates import Delegates
     from agent.events import Event
     from agent.explaining import Explanation
     from agent.models import ModelChoice
-    from agent.providers.factory import Plugins
     from agent.reports import Reports
+    from agent.workspace import Workspace
     from toolcrib import ProviderSession
+    from tools.dispatch.pipeline import Dispatcher
 
 
 def _quiet(event: Event) -> None:
@@ -56,9 +43,9 @@ def _quiet(event: Event) -> None:
 
 
 class Session:
-    """Recorded in ``store``, its calls run by ``dispatcher``. ``names`` are the tools that it is granted.
+    """Recorded in ``store``. ``names`` are the tools that it is granted.
 
-    ``config`` and ``providers`` (those of plugins) are what its model is chosen by; see agent.models. ``store`` is fenced by
+    ``here`` is its workspace, by whose configuration and providers its model is chosen (see agent.models). ``store`` is fenced by
     ``fence``: what this process writes counts only as long as no other has taken the session over. ``owner`` names this process.
     """
 
@@ -71,19 +58,17 @@ class Session:
         store: Store,
         fence: Fence,
         owner: str,
-        dispatcher: Dispatcher,
-        config: Config,
-        providers: Plugins,
+        here: Workspace,
         limits: RunLimits | None = None,
     ) -> None:
         self.scope = scope
         self.names = list(names)
         self.backend = backend
         self.store = store
-        self.config = config
-        self.providers = providers
-        self.dispatcher = dispatcher
-        self.limits = limits or RunLimits.of(config)
+        self.config = here.config
+        self.providers = here.providers
+        self._here = here
+        self.limits = limits or RunLimits.of(here.config)
         self.transcript = Transcript(store, scope.identity.session_id)
         self.link = ModelLink(self)
         self.prompt = SessionPrompt(self)
@@ -141,6 +126,8 @@ class Session:
         if kept is not None:
             if mode == "interrupt":
                 self.heed(kept)
+            from agent.conversation.answers import topic_of
+
             await self.store.signals.send(topic_of(self.id))
         return kept
 
@@ -198,6 +185,8 @@ class Session:
 
     async def answer(self, answer: Answer, approver: Principal | None = None) -> Settled:
         """Record an answer to a ticket, from any process; ``advance`` acts on it. Raises as agent.conversation.answers."""
+        from agent.conversation.answers import record_answer
+
         return await record_answer(self.store, answer, approver)
 
     def heed(self, item: InboxItem) -> None:
@@ -232,6 +221,8 @@ class Session:
         on_done: Callable[[ExecutedCall], None] = lambda executed: None,
     ) -> list[ExecutedCall]:
         """Run calls that a person made by hand, as those of a turn are run; the model does not hear of them."""
+        from tools.dispatch.batch import run_calls
+
         await self.start()
         if self.scope.undo is not None:
             self.scope.undo.turn = 0
@@ -250,6 +241,11 @@ class Session:
                 await self.mode.look()
             return await run_calls(self.dispatcher, calls, self.scope, on_start=began, on_done=ended)
 
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """What runs the session's calls; it is made with the first of the process."""
+        return self._here.dispatcher
+
     def call(self, name: str, args: Any) -> ExecutedCall:
         """Run one call by hand, from sync code."""
         return run_async(self.acall(ToolCall(ToolCall.new_id(), name, args)))
@@ -262,6 +258,8 @@ class Session:
 
     def busy(self) -> None:
         """Tell whoever watches that another process is at work on the session."""
+        from agent.events import SessionBusy
+
         self.watch(SessionBusy(self.id))
 
     # -- its model -----------------------------------------------------------------------------------------------
@@ -342,7 +340,7 @@ class Session:
         else:
             known = await self.store.runs.get(state.id)
             await self.transcript.look()
-            state = state if known is None else RunState.of(known)
+            state = state if known is None else type(state).of(known)
         self.run = state
         return state
 
@@ -351,11 +349,11 @@ class Session:
     @property
     def definitions(self) -> list[Any]:
         """The schemas that a model is shown; shared and read-only."""
-        return self.dispatcher.registry.get_definitions(self.names)
+        return self._here.registry.get_definitions(self.names)
 
     def emoji(self, name: str) -> str:
         """Return the tool's emoji, "" where it has none."""
-        entry = self.dispatcher.registry.get(name)
+        entry = self._here.registry.get(name)
         return entry.emoji if entry is not None else ""
 
     # -- its life ------------------------------------------------------------------------------------------------
@@ -370,7 +368,7 @@ class Session:
 
     async def tell(self, hook: str, **values: Any) -> None:
         """Tell the plugins of the run; see agent.observers."""
-        await tell(self.dispatcher.hooks, hook, self.scope, identity=self.identity, **values)
+        await tell(self._here.hooks, hook, self.scope, identity=self.identity, **values)
 
     async def rest(self) -> None:
         """Give back the connection to the model, and shells in which nothing runs. The next call continues as before."""

@@ -113,7 +113,8 @@ class RunState:
     def ends_for(self, item: InboxItem) -> bool:
         """Return True if this message interrupts the run: whom the run is for says so, or the local person."""
         who = Principal.from_json(item.principal)
-        return item.mode == "interrupt" and item.id not in self.items and (who.is_local or who.key == self.principal.key)
+        theirs = (who.key, who.speaker) == (self.principal.key, self.principal.speaker)
+        return item.mode == "interrupt" and item.id not in self.items and (who.is_local or theirs)
 
     def next(self, **changes: Any) -> RunState:
         """Return the state after another step."""

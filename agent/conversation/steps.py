@@ -35,11 +35,11 @@ from toolcrib import (
     ToolCallStatus,
 )
 from toolcrib._store import InboxItem
-from tools.dispatch.batch import BatchCall, run_batch
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
     from toolcrib import TokenPrices
+    from tools.dispatch.batch import BatchCall
 
 FINAL_ANSWER = "You have reached the maximum number of turns. Please provide your final answer now."
 """The specification's words (000-41)."""
@@ -250,6 +250,8 @@ class Steps:
 
     async def _batch(self, calls: Sequence[BatchCall], turn_id: str) -> bool:
         """Bring every call as far as it gets; True where all have their results."""
+        from tools.dispatch.batch import run_batch
+
         session, since = self._session, None
         if self._turn is None:  # another process had the reply, and may have begun its calls
             turn = await session.transcript.unanswered()
@@ -261,6 +263,8 @@ class Steps:
 
     async def _rebuilt(self, state: RunState) -> list[BatchCall]:
         """Return the batch as run_batch takes it: with the results that the ledger has of it."""
+        from tools.dispatch.batch import BatchCall
+
         ledger, found = self._session.store.ledger, []
         for one in state.batch:
             executed = None

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from agent.conversation.limits import RunLimits
 from agent.delegates.orders import CHARGED, SEARCH
 from toolcrib import Denied
+from toolcrib._namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     from agent.config._model import DelegatesConfig

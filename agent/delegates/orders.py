@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from toolcrib import InvalidArguments, Principal
+from toolcrib._namedtuple import NamedTuple
 from toolcrib._types import Json
 from tools.judge.findings import visible
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from agent.protocols import _bare
 from agent.protocols._fences import ProtocolFence
@@ -16,6 +15,7 @@ from agent.protocols._made import CUT_OFF, Definitions, faulty
 from agent.protocols._scan import Cut, JsonScanner, Scanner, TagScanner, tokens_of
 from toolcrib import ToolCall
 from toolcrib._dataclass import dataclass
+from toolcrib._namedtuple import NamedTuple
 
 _VALUE_ENDS = ("</arg_value>", "</longcat_arg_value>")
 """Ends of an argument behind which another one may have been meant to stand, and nothing says that it is the last."""

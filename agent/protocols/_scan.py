@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from io import StringIO
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from toolcrib._namedtuple import NamedTuple
 
 _PAIRS = {"}": "{", "]": "[", ")": "("}
 _AFTER_STRING = ",:}])"

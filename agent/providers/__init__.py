@@ -13,9 +13,23 @@ wire: ``http`` over ``clients``, ``_pace`` (what bounds a reply), ``sse``, ``_re
 
 from __future__ import annotations
 
-from agent.providers.discover import LocalServer, choose_model, find_local_servers, list_models
-from agent.providers.endpoint import Configured, Endpoint, resolve_endpoint
-from agent.providers.http import HttpClient, HttpLimits
+from typing import TYPE_CHECKING
+
+from toolcrib._late import late
+
+if TYPE_CHECKING:
+    from agent.providers.discover import LocalServer, choose_model, find_local_servers, list_models
+    from agent.providers.endpoint import Configured, Endpoint, resolve_endpoint
+    from agent.providers.http import HttpClient, HttpLimits
+else:
+    __getattr__ = late(
+        __name__,
+        {
+            **dict.fromkeys(("LocalServer", "choose_model", "find_local_servers", "list_models"), "agent.providers.discover"),
+            **dict.fromkeys(("Configured", "Endpoint", "resolve_endpoint"), "agent.providers.endpoint"),
+            **dict.fromkeys(("HttpClient", "HttpLimits"), "agent.providers.http"),
+        },
+    )
 
 __all__ = [
     "Configured",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from agent.providers._history import NO_RESULT, History, encode
 from agent.providers._images import NO_IMAGES, Pictured
 from agent.providers._names import WireNames
 from toolcrib import BadRequest, Image
+from toolcrib._namedtuple import NamedTuple
 from toolcrib._regex import Regex
 
 RESULTS_ROLE = "user"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from toolcrib import ExecutedCall, Image, ToolcribError
 from toolcrib._image import decoded
+from toolcrib._namedtuple import NamedTuple
 from tools.dispatch.faces import images_of
 
 

@@ -14,6 +14,20 @@ VENDOR = "https://api.openai.com/v1"
 
 
 @dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """``context`` in tokens. ``tools``: native tool calls. None where the server does not say.
+
+    ``protocol`` is the text protocol of the model's chat template; ``opens_thinking`` says that it opens a thinking block.
+    """
+
+    name: str
+    context: int | None = None
+    tools: bool | None = None
+    protocol: str | None = None
+    opens_thinking: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Vendor:
     """A vendor, with the variables of its server: PREFIX_BASE_URL (else ``base_url``), PREFIX_MODEL and PREFIX_API_KEY.
 

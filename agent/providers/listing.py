@@ -12,10 +12,10 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from agent.providers._thinking import opens_thinking
 from agent.providers.endpoint import Endpoint
+from agent.providers.endpoint import ModelInfo as ModelInfo
 from agent.providers.factory import PROVIDERS
 from agent.providers.http import HttpClient
 from toolcrib import BadRequest, ConfigError, ProviderError
-from toolcrib._dataclass import dataclass
 
 _PAGES = 5
 _DETAILS = 40
@@ -23,20 +23,6 @@ _DETAILS = 40
 
 _AT_ONCE = 4
 _CONTEXT = ("context_length", "max_model_len", "context_window", "max_context_length", "max_input_tokens", "inputTokenLimit")
-
-
-@dataclass(frozen=True, slots=True)
-class ModelInfo:
-    """``context`` in tokens. ``tools``: native tool calls. None where the server does not say.
-
-    ``protocol`` is the text protocol of the model's chat template; ``opens_thinking`` says that it opens a thinking block.
-    """
-
-    name: str
-    context: int | None = None
-    tools: bool | None = None
-    protocol: str | None = None
-    opens_thinking: bool = False
 
 
 async def describe_models(client: HttpClient, provider: str, environ: Mapping[str, str], seconds: float) -> tuple[ModelInfo, ...]:

@@ -14,7 +14,7 @@ HELP = """No model is connected, so I can't answer in words. You can call tools 
   @terminal {"command": "ls"}
   @tool read_file {"path": "README.md"}
 
-/tools lists them. To connect a model, leave and name its server:
+/tools lists them. /model takes a model that is configured; to connect another one, leave and name its server:
 
   toolcrib chat --base-url http://127.0.0.1:11434/v1 --model NAME     one on this machine
   OPENAI_API_KEY=... toolcrib chat --model NAME                       the vendor's

@@ -38,11 +38,17 @@ def _mapping(value: object) -> dict[Any, Any]:
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_mapping)
+_SORTING = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_mapping, sort_keys=True)
 
 
 def dump(value: Json) -> Stored:
     """Raises TypeError, ValueError or RecursionError for what is not JSON."""
     return text(_ENCODER.encode(value))
+
+
+def dump_body(body: Mapping[str, Json]) -> Stored:
+    """A JSON object as the text that all objects which are the same have. Raises what ``dump`` does."""
+    return text(_SORTING.encode(_mapping(body)))
 
 
 def load(stored: Stored) -> Any:

@@ -287,6 +287,11 @@ class MemoryRuns(MemoryMember):
             runs = reversed(self._runs.values())
             return next((run for run in runs if run.session_id == session_id and run.status != "ended"), None)
 
+    def ended(self, since: float) -> Sequence[RunRecord]:
+        """Return the runs that ended then or later (Unix seconds), in the order of their ends. For who holds the lock."""
+        found = [run for run in self._runs.values() if run.status == "ended" and run.updated_at >= since]
+        return sorted(found, key=lambda run: run.updated_at)
+
     def at_work(self, session_id: str) -> bool:
         """Return whether a run of the session has not ended."""
         with self._reading:

@@ -19,6 +19,7 @@ from agent.store._shared import interrupted, title_of
 from tools.clip import encode
 
 _UNDER_WAY = "status IN ('new', 'running', 'suspended', 'resuming')"
+_UNKNOWN = "whether it was shown is not known any more: the store was damaged"
 _LOST = "its result was lost when the store was damaged; it may have run"
 
 
@@ -31,7 +32,9 @@ class Mended:
     runs: int = 0
     tickets: int = 0
     waiting: int = 0
-    """Messages that no run had taken."""
+    """Messages that no run had taken, or that had come to a gateway and were not worked on."""
+    posts: int = 0
+    """Messages of a gateway that were not known to be shown."""
     grants: int = 0
     messages: int = 0
     """Messages that are missing in the midst or at the end of conversations."""
@@ -52,6 +55,10 @@ def mend(connection: sqlite3.Connection, now: float) -> Mended:
     _keep_counting(connection)
     done.waiting = connection.execute("UPDATE inbox SET taken = 1, body = '' WHERE NOT taken").rowcount
     connection.execute("DELETE FROM inbox WHERE key = ''")
+    done.waiting += connection.execute("UPDATE mail SET body = '', done_at = ? WHERE done_at IS NULL", (now,)).rowcount
+    done.posts = connection.execute(
+        "UPDATE posts SET state = 'failed', problem = ?, moved_at = ? WHERE state IN ('waiting', 'sending')", (_UNKNOWN, now)
+    ).rowcount
     done.grants = connection.execute("DELETE FROM grants").rowcount
     connection.execute("UPDATE leases SET expires_at = 0")
     connection.execute("COMMIT")

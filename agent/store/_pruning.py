@@ -27,6 +27,8 @@ _IDLE = (
     " AND calls.status IN ('new', 'running', 'suspended', 'resuming'))"
     " AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.session_id = sessions.id AND runs.status <> 'ended')"
     " AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.session_id = sessions.id AND NOT inbox.taken)"
+    " AND NOT EXISTS (SELECT 1 FROM chat_sessions AS had JOIN chats USING (session_id, chat, platform)"
+    " JOIN mail USING (chat, platform) WHERE had.session_id = sessions.id AND mail.done_at IS NULL)"
 )
 _OLD = f"updated_at < ? AND {_IDLE}"
 _GONE = "session_id NOT IN (SELECT id FROM sessions)"
@@ -36,6 +38,9 @@ _REST = (
     f"DELETE FROM audit WHERE at < ? AND {_GONE}",  # noqa: S608 - ours
     f"DELETE FROM artifacts WHERE at < ? AND {_GONE}",  # noqa: S608 - ours
     f"DELETE FROM steps WHERE at < ? AND {_GONE} AND row < (SELECT max(row) FROM steps)",  # noqa: S608 - see SqliteChanges.prune
+    f"DELETE FROM posts WHERE moved_at < ? AND state IN ('shown', 'failed') AND {_GONE}",  # noqa: S608 - ours
+    f"DELETE FROM chat_sessions WHERE {_GONE} AND (chat, platform) IN (SELECT chat, platform FROM chats WHERE used_at < ?)",  # noqa: S608 - ours
+    "DELETE FROM chats WHERE used_at < ? AND (chat, platform) NOT IN (SELECT chat, platform FROM chat_sessions)",
 )
 
 _THEIRS = (
@@ -47,6 +52,12 @@ _THEIRS = (
     "DELETE FROM usage WHERE session_id = ?",
     "DELETE FROM artifacts WHERE session_id = ?",
     "DELETE FROM state WHERE scope = 'session' AND owner = ?",
+    "DELETE FROM posts WHERE session_id = ?",
+    (
+        "UPDATE chats SET session_id = '' WHERE row IN (SELECT chats.row FROM chat_sessions AS had"
+        " JOIN chats USING (session_id, chat, platform) WHERE had.session_id = ?)"
+    ),
+    "DELETE FROM chat_sessions WHERE session_id = ?",
 )
 """A lease stays: its token must not begin again."""
 _ALL_THEIRS = (

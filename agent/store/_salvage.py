@@ -31,6 +31,8 @@ _READERS: Mapping[str, Mapping[str, Callable[[Any], object]]] = {
     "steps": {"changes": load_changes},
     "runs": {"state": lambda stored: dict(load(stored))},
     "state": {"value": load},
+    "mail": {"body": lambda stored: dict(load(stored or "{}"))},
+    **{name: {"body": lambda stored: dict(load(stored))} for name in ("posts", "chats")},
 }
 """Columns with JSON, and what reads each; it raises for what is none of ours."""
 _AGES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
@@ -39,6 +41,9 @@ _AGES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
     "leases": lambda row: float(row["token"]),
     "state": lambda row: float(row["version"]),
     "inbox": lambda row: float(row["taken"]),
+    "mail": lambda row: row["done_at"] or 0.0,
+    "posts": lambda row: float(row["moved_at"]),
+    "chats": lambda row: float(row["used_at"]),
     "calls": lambda row: (row["ended_at"] is not None) * 2 + row["handler_started"],
     "tickets": lambda row: float(row["state"] != "pending"),
 }

@@ -17,10 +17,12 @@ _OTHERS = (
     "SELECT session_id, answer FROM tickets WHERE answer IS NOT NULL",
     "SELECT session_id, detail FROM audit",
     "SELECT session_id, state FROM runs",
+    "SELECT session_id, body FROM posts WHERE session_id <> ''",
 )
 TEXTS = (*_CALLS, *_OTHERS)
 """Queries for (id of the session, text): of every store in SQL."""
 _WAITING = "SELECT session_id, body FROM inbox WHERE NOT taken"
+_MAIL = "SELECT session_id, mail.body FROM mail JOIN chats USING (chat, platform) WHERE done_at IS NULL AND session_id <> ''"
 
 
 def saying_of(rows: Iterable[tuple[str, str]], says: Callable[[str], bool], found: dict[str, None]) -> None:
@@ -37,7 +39,7 @@ async def saying(database: Database, says: Callable[[str], bool]) -> Sequence[st
         found: dict[str, None] = {}
         for sql in (_PACKED, *_CALLS):
             saying_of(((plain(name), plain(unpacked(stored))) for name, stored in connection.execute(sql)), says, found)
-        for sql in (*_OTHERS, _WAITING):
+        for sql in (*_OTHERS, _WAITING, _MAIL):
             saying_of(((plain(name), plain(stored)) for name, stored in connection.execute(sql)), says, found)
         return list(found)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agent.store._codec import Stored, plain, text
-from agent.store._database import Access
 from toolcrib._types import Json
 from toolcrib._usage import UsageSum
+
+if TYPE_CHECKING:  # the store in memory counts so too, and needs no database
+    import sqlite3
+
+    from agent.store._database import Access
 
 Used: TypeAlias = "tuple[str, str, str, str, int, int, int, int, float | None, float, bool]"
 """Columns of a row behind session and time: see COLUMNS."""

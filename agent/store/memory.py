@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agent.store._memory_artifacts import MemoryArtifacts
 from agent.store._memory_changes import MemoryChanges
 from agent.store._memory_ledger import MemoryAudit, MemoryLedger, MemoryTickets
+from agent.store._memory_mail import MemoryMail
 from agent.store._memory_room import MemoryLeases, MemoryMember, Room
 from agent.store._memory_sessions import MemoryInbox, MemoryOrigins, MemoryRuns, MemorySessions
 from agent.store._memory_usage import MemoryUsage
@@ -106,6 +107,7 @@ class MemoryStore:
         self._origins = MemoryOrigins(room)
         self._states = GuardedStates(MemoryStates(), room)
         self._artifacts = MemoryArtifacts(room, self._sessions)
+        self._mail = MemoryMail(self._runs, room)
         self._signals = MemorySignals()
 
     @property
@@ -167,6 +169,10 @@ class MemoryStore:
         return self._artifacts
 
     @property
+    def mail(self) -> MemoryMail:
+        return self._mail
+
+    @property
     def signals(self) -> MemorySignals:
         return self._signals
 
@@ -203,7 +209,8 @@ class MemoryStore:
         with self._room.lock:
             known = [name for name in dict.fromkeys(session_ids) if self._sessions.has(name)]
             deleted = [name for name in known if not self._is_at_work(name)]
-            for member in (self._ledger, self._tickets, self._audit, self._changes, self._runs, self._inbox, self._origins):
+            own = (self._ledger, self._tickets, self._audit, self._changes, self._runs, self._inbox, self._origins, self._mail)
+            for member in own:
                 member.forget_sessions(deleted)
             self._sessions.forget_sessions(deleted)
             self._states.forget_sessions(deleted)
@@ -214,7 +221,7 @@ class MemoryStore:
         return deleted
 
     def _is_at_work(self, session_id: str) -> bool:
-        waits = session_id in self._inbox.sessions()
+        waits = session_id in self._inbox.sessions() or session_id in self._mail.sessions()
         return waits or self._ledger.at_work(session_id) or self._runs.at_work(session_id)
 
     async def saying(self, says: Callable[[str], bool]) -> Sequence[str]:
@@ -223,7 +230,7 @@ class MemoryStore:
 
         found: dict[str, None] = {}
         with self._room.lock:
-            members = (self._sessions, self._ledger, self._tickets, self._audit, self._runs, self._inbox)
+            members = (self._sessions, self._ledger, self._tickets, self._audit, self._runs, self._inbox, self._mail)
             for member in members:
                 saying_of(member.texts(), says, found)
         return list(found)

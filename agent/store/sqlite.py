@@ -21,7 +21,6 @@ from agent.store._file import Synchronous
 from agent.store._grants import SqliteAudit, SqliteGrants
 from agent.store._leases import SqliteLeases
 from agent.store._ledger import SqliteLedger
-from agent.store._pruning import count_old, delete, free, prune, rewrite_prompts
 from agent.store._runs import SqliteInbox, SqliteOrigins, SqliteRuns
 from agent.store._sessions import SqliteSessions
 from agent.store._shared import Clock
@@ -34,6 +33,7 @@ from toolcrib._types import Json
 
 if TYPE_CHECKING:
     from agent.store._artifacts import ArtifactContents, SqliteArtifacts
+    from agent.store._mail import SqliteMail
     from agent.store.search.sqlite import SqliteSearch
     from toolcrib._store import Store
 
@@ -143,6 +143,12 @@ class SqliteView:
 
         return SqliteArtifacts(self._access, self._later.artifacts, self._clock)
 
+    @cached_property
+    def mail(self) -> SqliteMail:
+        from agent.store._mail import SqliteMail
+
+        return SqliteMail(self._database, self._clock)
+
     @property
     def signals(self) -> SocketSignals:
         return self._signals
@@ -156,14 +162,20 @@ class SqliteView:
 
     async def old(self, before: float) -> int:
         """Return how many sessions ``prune`` would forget."""
+        from agent.store._pruning import count_old
+
         return await count_old(self._database, before)
 
     async def prune(self, before: float) -> int:
         """See toolcrib._store.Store.prune. A session to which something was said that no run has taken stays too."""
+        from agent.store._pruning import prune
+
         return await prune(self._database, self.search, self._later.artifacts, self._clock, before)
 
     async def delete(self, session_ids: Collection[str]) -> Sequence[str]:
         """See toolcrib._store.Store.delete."""
+        from agent.store._pruning import delete
+
         return await delete(self._database, self.search, self._later.artifacts, self._clock, session_ids)
 
     async def saying(self, says: Callable[[str], bool]) -> Sequence[str]:
@@ -174,10 +186,14 @@ class SqliteView:
 
     async def free(self) -> bool:
         """See toolcrib._store.Store.free."""
+        from agent.store._pruning import free
+
         return await free(self._database)
 
     async def rewrite_prompts(self, text: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]) -> Sequence[str]:
         """See toolcrib._store.Store.rewrite_prompts."""
+        from agent.store._pruning import rewrite_prompts
+
         return await rewrite_prompts(self._database, text, rewrite)
 
     def close(self) -> None:

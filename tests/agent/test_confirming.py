@@ -232,6 +232,7 @@ def test_of_each_key_it_is_decided_whether_a_person_must_agree_to_it() -> None:
         "model.first_byte_timeout", "model.between_bytes_timeout", "model.reply_timeout", "model.prices", "model.context_window",
         "compression.enabled", "compression.threshold", "compression.model", "compression.summary_timeout",
         "run", "delegates", "retry", "tools.timeout", "tools.max_result_chars", "instructions", "terminal.cwd",
+        "gateway.port", "gateway.sessions",
         "terminal.timeout", "store.synchronous", "sessions", "memory", "undo", "display", "max_turns",
         "profiles",  # by the keys in them
         "command_allowlist",  # has a confirmation of its own

@@ -1,4 +1,4 @@
-"""Plugins and platforms that are started and stopped, each isolated from the others."""
+"""Plugins that are started and stopped, each isolated from the others."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from agent import lifecycle
-from agent.lifecycle import Lifecycle, Platforms
-from toolcrib import Host, Platform, PlatformEvent, Principal, hookimpl
-from toolcrib.testing import FakeHost
+from agent.lifecycle import Lifecycle
+from toolcrib import hookimpl
 from tools.dispatch.hooks import HookManager, new_manager
 
 Log = list[str]
@@ -200,95 +199,3 @@ def test_a_plugin_that_uses_sessions_as_it_starts_does_not_wait_for_itself() -> 
     lives.append(Lifecycle(managed(("self", faulty(uses_a_session)))))
     asyncio.run(lives[0].start())
     assert log == ["used"]
-
-
-# -- platforms -------------------------------------------------------------------------------------------------------
-
-
-class Bells:
-    """A platform in memory: ``receive`` is somebody writing, ``shown`` what they see."""
-
-    def __init__(self, name: str, **more: Any) -> None:
-        self.name = name
-        self.shown: list[tuple[str, PlatformEvent]] = []
-        self.host: Host | None = None
-        self.stopped = 0
-
-    async def start(self, host: Host) -> None:
-        self.host = host
-        self._deaf = host.listen(self._show)
-
-    async def _show(self, key: str, event: PlatformEvent) -> None:
-        await asyncio.sleep(0)
-        self.shown.append((key, event))
-        if event["type"] == "run_parked" and self.host is not None:
-            await self.host.answer("t1", {"approved": True, "scope": "once"}, principal=self.person, decision_id="press-1")
-
-    @property
-    def person(self) -> Principal:
-        return Principal(self.name, "ann")
-
-    async def receive(self, room: str, text: str, number: str) -> bool:
-        assert self.host is not None
-        return await self.host.say(room, text, principal=self.person, message_key=number)
-
-    async def stop(self) -> None:
-        self.stopped += 1
-        if self.host is not None:
-            self._deaf()
-
-
-def test_a_platform_brings_what_people_say_and_shows_what_happens() -> None:
-    made: list[Bells] = []
-
-    def factory(**fields: Any) -> Platform:
-        made.append(Bells(**fields))
-        return made[-1]
-
-    async def main() -> None:
-        host = FakeHost("bells")
-        platforms = Platforms({"bells": factory}, lambda name: host)
-        await platforms.start()
-        assert platforms.running == ["bells"]
-        assert [await made[0].receive("room", "Hello.", number) for number in ("1", "1", "2")] == [True, False, True]
-        await host.tell("room", {"type": "run_parked", "tickets": [{"id": "t1"}]})
-        await host.tell("room", {"type": "run_parked", "tickets": [{"id": "t1"}]})
-        await platforms.stop()
-        await platforms.stop()
-        assert [(one.key, one.text, one.principal.key) for one in host.said] == [("room", "Hello.", "bells:ann")] * 2
-        assert [(one.ticket_id, one.payload) for one in host.answered] == [("t1", {"approved": True, "scope": "once"})]
-        assert (len(made[0].shown), made[0].stopped, host.is_heard) == (2, 1, False)
-
-    asyncio.run(main())
-
-
-@pytest.mark.parametrize("principal", [Principal("bells"), Principal("cli"), Principal("matrix", "ann")])
-def test_a_platform_speaks_for_nobody_else(principal: Principal) -> None:
-    with pytest.raises(ValueError, match="can't speak for"):
-        asyncio.run(FakeHost("bells").say("room", "rm -rf /", principal=principal))
-
-
-def test_a_platform_that_can_not_start_is_stopped_and_the_others_run(caplog: pytest.LogCaptureFixture) -> None:
-    class Deaf(Bells):
-        async def start(self, host: Host) -> None:
-            raise ConnectionError("the server says no")
-
-    deaf: list[Deaf] = []
-
-    def broken(**fields: Any) -> Platform:
-        deaf.append(Deaf(**fields))
-        return deaf[0]
-
-    def unmade(**fields: Any) -> Platform:
-        raise KeyError("token")
-
-    async def main() -> None:
-        platforms = Platforms({"deaf": broken, "unmade": unmade, "bells": Bells}, FakeHost)
-        await platforms.start()
-        assert platforms.running == ["bells"]
-        assert platforms.failed == {"deaf": "ConnectionError: the server says no", "unmade": "KeyError: 'token'"}
-        await platforms.stop()
-
-    asyncio.run(main())
-    assert deaf[0].stopped == 1
-    assert "start of the platform 'deaf' failed: ConnectionError: the server says no" in caplog.text

@@ -53,6 +53,13 @@ def test_secrets_are_attached_only_where_the_person_says_so(talking: Any, server
     assert "@.env is not attached" in talking.sees(r"^One\.$")
     assert "hidden-value" not in str(server.requests)
     talking.at_prompt()
+    talking.types("read @.env or not")
+    talking.sees(r"Type yes or no:$")
+    talking.presses("c")
+    talking.sees(r"^not sent\n> read @\.env or not$")
+    assert len(server.requests) == 1
+    talking.presses("u")
+    talking.at_prompt()
     talking.types("read @.env again")
     talking.sees(r"Type yes or no:$")
     talking.types("yes")
@@ -219,6 +226,16 @@ def test_what_nobody_may_run_is_refused_to_the_person_too(talking: Any, server: 
     talking.sees(r"^it is mine$")
 
 
+def test_a_program_that_draws_is_not_begun(talking: Any, server: ChatServer) -> None:
+    talking.types("!vi a.py")
+    screen = " ".join(talking.sees(r"^✗ vi needs a terminal of its own(.*\n)+>$").split())
+    assert "use Ctrl-Z, then run it and fg, or another terminal" in screen
+    talking.types("!printf 'one\\rtwo\\r\\n'; sleep 300")
+    talking.sees(r"^    two$")
+    talking.presses("c")
+    assert "^M" not in talking.sees(r"^two$")
+
+
 def test_secrets_of_ones_own_commands_stay_out(sit_down: Any, server: ChatServer) -> None:
     server.responses.append(ChatServer.text("Seen."))
     person = sit_down("chat", "--base-url", server.base_url, "--model", "m")
@@ -320,7 +337,7 @@ def test_sessions_and_files_are_offered_behind_commands(talking: Any, server: Ch
     again.process.send("/resume \t")
     again.sees(r"^> /resume [0-9a-f]{12}$")
     again.process.send("\r")
-    assert "> a first question" in again.sees(r"^  Hello\.$")
+    assert "> a first question" in again.sees(r"^Hello\.$")
     again.at_prompt()
     again.process.send("/export no\t")
     again.sees(r"^> /export notes/?$")
@@ -372,7 +389,9 @@ def test_a_screen_reader_gets_lines_in_words_that_stay(
     person.sees(r"^>$")
     person.types("tidy up")
     screen = person.sees(r"o once .*>$|\[o\]nce.*>$")
-    assert re.search(r"^begins: terminal runs echo hi \.\.\.\nended: terminal  echo hi  .*  ok  #1\n  hi$", screen, re.MULTILINE)
+    assert re.search(
+        r"^begins: terminal runs echo hi \.\.\.\nended: terminal runs echo hi  .*  ok  #1\n  hi$", screen, re.MULTILINE
+    )
     assert "d alone denies at once; a reason goes on the same line: d because ..." in screen
     person.types("o")
     screen = person.sees(r"^And the last one\.\n(.*\n)*>$")
@@ -404,7 +423,7 @@ def test_a_screen_reader_gets_what_matters_of_a_call_and_the_whole_by_its_number
     screen = person.sees(r"^All is done\.\n(.*\n)*>$")
     assert "begins: todo plans 3 tasks ...\n" in screen
     assert "  done: look\n  at work: mend\n  to do: test\n" in screen
-    assert "\n  -two\n  +three\n" in screen
+    assert "\n  removed: two\n  added: three\n" in screen
     assert "  left out: 14 more lines: /show 4\n  15\n" in screen
     person.types("/show 4")
     person.sees(r"^1\n2\n3\n")

@@ -95,6 +95,34 @@ def test_a_long_session_shows_its_end_and_can_be_read_whole(sit_down: Any, serve
     assert "  user 399\n\n799 assistant:\n  assistant 399\n>" in person.at_prompt()
 
 
+def test_what_stood_there_stands_there_again(sit_down: Any, server: ChatServer, project: Path) -> None:
+    (project / "a.txt").write_text("one\n")
+    (project / "build").mkdir()
+    server.responses += [
+        ChatServer.calls(("patch", {"path": "a.txt", "old": "one", "new": "two"})),
+        ChatServer.calls(("terminal", {"command": "rm -rf build"}), ids=["c2"]),
+        ChatServer.text("# Done\n\nIt has **two**.\n\n- first\n- second"),
+    ]
+    options = ("--base-url", server.base_url, "--model", "test-model")
+    person = sit_down("chat", *options)
+    person.at_prompt()
+    person.types("go")
+    person.denies("keep the log")
+    person.sees(r"^• second")
+    person.at_prompt()
+    person.types("/exit")
+    assert person.waits_for_the_end() == 0
+    person = sit_down("chat", "--continue", *options)
+    screen = person.at_prompt()
+    assert re.search(r"^\S+ patch edits a.txt  ok  #1\n(  .*\n)?  -one\n  \+two\n", screen, re.MULTILINE)
+    assert re.search(
+        r"^💻 terminal runs rm -rf build  denied  #2\n  the person who was asked said no: keep the log\n", screen, re.M
+    )
+    assert "Done\n\nIt has two.\n\n• first\n• second\n" in screen
+    person.types("/show 1")
+    person.sees(r"^old: one$")
+
+
 @pytest.mark.parametrize("columns", [40, 100])
 def test_a_full_context_goes_on_in_a_fork(sit_down: Any, server: ChatServer, columns: int) -> None:
     server.responses += [ChatServer.text("Mango."), ChatServer.text("Kiwi."), TOO_LONG, ChatServer.text("Fig.")]

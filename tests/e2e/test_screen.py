@@ -13,7 +13,7 @@ import pytest
 from toolcrib.testing import ChatServer
 
 pytestmark = pytest.mark.e2e
-CHOICES_SHORT = r"^  v o .*d \?$"
+CHOICES_SHORT = r"^  v  o .*  d deny  \? help$"
 CHOICES = r"^  o once .*  d deny  \? help$"
 SLOW = {"command": "touch started; until [ -e go ]; do sleep 0.05; done; echo went"}
 
@@ -104,6 +104,39 @@ def test_what_is_typed_ahead_answers_no_question_and_stays(talking: Any, server:
     talking.sees(r"^Kept\.$")
     assert talking.scrolled.count("not now") == 1, "the call's line has it"
     assert re.search(r"^> o{10,}$", talking.sees(r"/help\Z"), re.MULTILINE)
+
+
+def test_questions_in_a_row_take_a_key_each(talking: Any, server: ChatServer, project: Path) -> None:
+    for name in ("one", "two", "three"):
+        (project / name).mkdir()
+    calls = [("terminal", {"command": f"rm -rf {name}"}) for name in ("one", "two", "three")]
+    server.responses += [ChatServer.calls(*calls), ChatServer.text("Done.")]
+    talking.types("tidy up")
+    talking.chooses("o", r"  call 1 of 3  o once .*  \? help")
+    talking.sees("│ rm -rf two")
+    talking.process.send("o")  # before it can have been read
+    talking.sees(r"^  'o' came before this question could be read: press it again$")
+    screen = talking.sees(r"^  call 2 of 3  o once .*  \? help$")
+    assert "> o" not in screen
+    assert (project / "two").exists()
+    talking.process.send("x")
+    talking.sees(r"^  a question waits: what you type is kept for later, a letter alone answers\n> x$")
+    talking.process.send("\x7f")
+    talking.sees(r"^  call 2 of 3  o once .*  \? help$")
+    time.sleep(1)  # the x was typing
+    talking.process.send("o")
+    talking.sees("│ rm -rf three")
+    talking.process.send("do keep it")  # no single letter: text
+    talking.sees(r"^> do keep it$")
+    talking.sees(r"^  a question waits: stop typing to answer it$")
+    talking.sees(r"^  call 3 of 3  o once .*  \? help$")
+    assert not (project / "two").exists()
+    talking.process.send("d")
+    talking.sees("why not")
+    talking.types("")
+    talking.sees(r"^Done\.$")
+    assert re.search(r"^> do keep it$", talking.sees(r"/help\Z"), re.MULTILINE)
+    assert (project / "three").exists()
 
 
 def test_a_key_switches_the_mode(talking: Any, server: ChatServer, project: Path) -> None:
@@ -230,6 +263,8 @@ def test_secrets_stay_out_of_live_output(sit_down: Any, server: ChatServer, proj
 def test_items_are_shown_whole(talking: Any, server: ChatServer) -> None:
     talking.types("/show 1")
     talking.sees(r"there is no item 1; none was shown yet$")
+    talking.types("/show")
+    talking.sees(r"nothing to show yet: a call gets its #N once it has ended$")
     server.responses += [ChatServer.calls(("terminal", {"command": "seq 20"})), ChatServer.text("Done.")]
     talking.types("count")
     screen = talking.sees(r"^Done\.$")
@@ -351,7 +386,7 @@ def test_a_dumb_terminal_gets_plain_lines(sit_down: Any, server: ChatServer) -> 
     person.sees(r"^> ?$")
     person.types("run it")
     screen = person.sees(r"^It says \*\*hi\*\*\.$")
-    assert re.search(r"^💻 terminal  echo hi  .*  ok  #1\n  hi$", screen, re.MULTILINE)
+    assert re.search(r"^💻 terminal runs echo hi  .*  ok  #1\n  hi$", screen, re.MULTILINE)
 
 
 # -- approvals -----------------------------------------------------------------------------------------------------------

@@ -101,10 +101,10 @@ assert before[2:] == (sys.path, os.getcwd())
 # -- what is made at first use (docs/adr/0013) ----------------------------------------------------------------------------
 
 COUNTED = """
-import dataclasses, json, re, sys
-made = {"dataclasses": [], "patterns": []}
+import collections, dataclasses, json, re, sys
+made = {"dataclasses": [], "patterns": [], "tuples": []}
 OURS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
-process, compile_ = dataclasses._process_class, re.compile
+process, compile_, named = dataclasses._process_class, re.compile, collections.namedtuple
 
 def processed(cls, *options):
     if cls.__module__.partition(".")[0] in OURS:
@@ -116,7 +116,12 @@ def compiled(pattern, flags=0):
         made["patterns"].append(str(pattern))
     return compile_(pattern, flags)
 
-dataclasses._process_class, re.compile = processed, compiled
+def tupled(name, *fields, module=None, **options):
+    if str(module).partition(".")[0] in OURS:
+        made["tuples"].append(f"{module}.{name}")
+    return named(name, *fields, module=module, **options)
+
+dataclasses._process_class, re.compile, collections.namedtuple = processed, compiled, tupled
 """
 NAMED = "import model_tools; model_tools.get_tool_definitions()"
 EXPLAINED = """
@@ -129,11 +134,15 @@ with contextlib.redirect_stdout(io.StringIO()):
 
 
 @pytest.mark.parametrize(
-    ("what", "most"), [(NAMED, {"dataclasses": 10, "patterns": 5}), (EXPLAINED, {"dataclasses": 90, "patterns": 75})]
+    ("what", "most"),
+    [
+        (NAMED, {"dataclasses": 10, "patterns": 5, "tuples": 0}),
+        (EXPLAINED, {"dataclasses": 20, "patterns": 75, "tuples": 3}),
+    ],
 )
 def test_a_start_makes_what_it_uses_and_no_more(tmp_path: Path, what: str, most: dict[str, int]) -> None:
     """Of about 200 classes and 1,000 patterns. Where one too many is made: take ``dataclass`` from toolcrib._dataclass, ``Regex``
-    from toolcrib._regex, and see that importing a module uses neither.
+    from toolcrib._regex, ``NamedTuple`` from toolcrib._namedtuple, and see that importing a module uses none of them.
     """
     made = json.loads(fresh(f"{COUNTED}{what}\nprint(json.dumps(made))", tmp_path))
     assert {kind: names for kind, names in made.items() if len(names) > most[kind]} == {}

@@ -63,7 +63,7 @@ class Thing:
     name: str
 
 
-def test_it_is_made_with_its_first_instance() -> None:
+def test_it_is_made_with_its_instances() -> None:
     @dataclass(frozen=True, slots=True)
     class Late:
         """A class that nothing has used yet."""
@@ -72,9 +72,80 @@ def test_it_is_made_with_its_first_instance() -> None:
 
     before = vars(Late)["__init__"]
     assert "__match_args__" not in vars(Late)
-    assert Late(1) == Late(a=1)
+    first = Late(1)
+    assert vars(Late)["__init__"] is before, "one is not worth a function of its own"
+    match first:
+        case Late(a):
+            assert a == 1
+    assert [Late(number).a for number in range(8)] == [*range(8)]
     assert vars(Late)["__init__"] is not before
+    assert Late(1) == Late(a=1) == first
     assert [one.name for one in fields(Late)] == ["a"]
+
+
+def _fresh() -> dict[str, Any]:
+    """Return classes that nothing has used yet, by name."""
+
+    @dataclass(frozen=True, slots=True)
+    class Closed:
+        a: int
+        b: list[int] = field(default_factory=list)
+        c: ClassVar[int] = 3
+        d: str = field(default="d", kw_only=True)
+        e: int = field(default=7, init=False)
+
+        def __post_init__(self) -> None:
+            if self.a < 0:
+                raise ValueError("below zero")
+
+    @dataclass(slots=True)
+    class Open:
+        a: int
+        seen: list[str] = field(init=False)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            object.__setattr__(self, name, [name] if name == "seen" else value)
+
+    @dataclass(frozen=True, slots=True)
+    class Derived(Closed):
+        f: int = 0
+
+    class Plain(Closed):
+        """One that is no dataclass of its own."""
+
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+
+    return {"closed": Closed, "open": Open, "derived": Derived, "plain": Plain}
+
+
+@pytest.mark.parametrize("name", ["closed", "open", "derived", "plain"])
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        ((), {}),
+        ((1,), {}),
+        ((1, [2]), {}),
+        ((1, [2], 3), {}),
+        ((-1,), {}),
+        ((1,), {"a": 1}),
+        ((1,), {"z": 1}),
+        ((), {"a": 1}),
+        ((1,), {"d": "x"}),
+        ((1,), {"e": 1}),
+        ((1,), {"seen": 1}),
+    ],
+)
+def test_the_first_instances_are_as_the_later_ones(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def outcome() -> object:
+        try:
+            made = cls(*args, **kwargs)
+        except (TypeError, ValueError) as error:
+            return type(error), str(error)
+        return [getattr(made, one, "nothing") for one in ("a", "b", "c", "d", "e", "f", "seen")]
+
+    cls = _fresh()[name]
+    assert len({str(outcome()) for _ in range(10)}) == 1
 
 
 def test_its_fields_make_it_too() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -13,13 +14,12 @@ import pytest
 from toolcrib import (
     ExecRequest,
     ExecutedCall,
-    PlatformEvent,
-    Principal,
     ProviderTurn,
     RegistrationError,
     ShellState,
     StateKey,
     StateUpdate,
+    StoreFailed,
     StreamEvent,
     ToolCallContext,
     ToolCallStatus,
@@ -28,9 +28,9 @@ from toolcrib import (
     ToolResult,
     tool,
 )
-from toolcrib.testing import Answered, ChatServer, FakeEnvironment, FakeHost, Said, ScriptedSession, call_tool
+from toolcrib.chat import Chat, Inbound, NotSent, Outbound
+from toolcrib.testing import ChatServer, FakeEnvironment, FakeHost, FakePlatform, ScriptedSession, call_tool
 
-ME = Principal("chat", "me")
 REQUEST = ExecRequest("ls", timeout=5)
 
 
@@ -155,63 +155,38 @@ def test_a_script_is_said_turn_by_turn() -> None:
     asyncio.run(main())
 
 
-# -- FakeHost -------------------------------------------------------------------------------------------------------------
+# -- FakeHost and FakePlatform --------------------------------------------------------------------------------------------
 
 
-def test_a_host_knows_a_message_by_its_key() -> None:
-    host = FakeHost("chat")
-
-    async def main() -> None:
-        assert await host.say("room", "hello", principal=ME, message_key="1")
-        assert not await host.say("room", "hello", principal=ME, message_key="1")
-        assert await host.say("other", "hello", principal=ME, message_key="1")
-        assert await host.say("room", "hello", principal=ME)
-        assert await host.say("room", "hello", principal=ME)
-        assert len(host.said) == 4
-        assert host.said[0] == Said("room", "hello", ME, "queue", "1", ())
-
-    asyncio.run(main())
-
-
-def test_a_host_settles_a_ticket_once() -> None:
-    host = FakeHost("chat")
+def test_a_host_knows_a_message_by_its_chat_and_id() -> None:
+    host = FakeHost(allowed=frozenset({"ann"}))
 
     async def main() -> None:
-        assert await host.answer("t", {"approved": True}, principal=ME, decision_id="press-1") == "settled"
-        assert await host.answer("t", {"approved": True}, principal=ME, decision_id="press-1") == "repeated"
-        assert await host.answer("t", {"approved": False}, principal=ME, decision_id="press-2") == "refused"
-        assert await host.answer("t", {"approved": False}, principal=ME) == "refused"
-        assert await host.answer("u", None, principal=ME, action="cancel", reason="late") == "settled"
-        assert host.answered[1:] == [Answered("u", None, ME, "cancel", "late")]
+        message = Inbound(Chat("room"), "ann", "1", "hello")
+        assert [await host.receive(message), await host.receive(message)] == ["kept", "known"]
+        assert await host.receive(replace(message, chat=Chat("room", "thread"))) == "kept"
+        assert await host.receive(replace(message, user="eve", message_id="2")) == "refused"
+        host.failing = StoreFailed("the disk is full")
+        with pytest.raises(StoreFailed):
+            await host.receive(replace(message, message_id="3"))
 
     asyncio.run(main())
+    assert [one.chat.key for one in host.received] == ["room", "room\0thread"]
 
 
-@pytest.mark.parametrize("principal", [Principal("other", "me"), Principal("chat", "")])
-def test_a_platform_speaks_for_its_own_people(principal: Principal) -> None:
-    host = FakeHost("chat")
-    for speaking in (host.say("room", "hi", principal=principal), host.answer("t", None, principal=principal)):
-        with pytest.raises(ValueError, match="can't speak for"):
-            asyncio.run(speaking)
-    assert (host.said, host.answered) == ([], [])
+def test_a_platform_shows_a_key_once_and_may_fail() -> None:
+    async def main() -> None:
+        platform = FakePlatform()
+        first = await platform.send(Outbound(Chat("room"), "a", "k"))
+        assert await platform.send(Outbound(Chat("room"), "a", "k")) == first
+        await platform.send(Outbound(Chat("room"), "b", "k2", edits=first))
+        platform.failing = [NotSent("lost", perhaps_sent=True), NotSent("gone", for_good=True)]
+        for _ in range(2):
+            with pytest.raises(NotSent):
+                await platform.send(Outbound(Chat("room"), "c", "k3"))
+        assert platform.texts(Chat("room")) == ["b", "c"]
 
-
-def test_a_host_tells_its_listeners() -> None:
-    host, heard = FakeHost("chat"), list[tuple[str, PlatformEvent]]()
-
-    async def later(key: str, event: PlatformEvent) -> None:
-        await asyncio.sleep(0)
-        heard.append((key, event))
-
-    assert not host.is_heard
-    stop = host.listen(later)
-    assert host.is_heard
-    event: PlatformEvent = {"event": "text", "text": "hello"}
-    asyncio.run(host.tell("room", event))
-    stop()
-    asyncio.run(host.tell("room", event))
-    assert heard == [("room", event)]
-    assert not host.is_heard
+    asyncio.run(main())
 
 
 # -- ChatServer -----------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from toolcrib import (
     Answer,
@@ -22,20 +22,20 @@ from toolcrib import (
     ToolEntry,
     hookimpl,
 )
+from toolcrib._namedtuple import NamedTuple
 from toolcrib._store import AuditEntry, AuditLog, Grant, GrantStore, OriginStore
 from toolcrib._types import Json
 from tools.approval.binding import command_of, cwd_of, digest, paths_of
 from tools.approval.deadlines import Deadlines
-from tools.approval.grants import covers
 from tools.approval.modes import DEFAULT, PLAN, Mode, acts, confirmed, refusal
-from tools.approval.offers import Asked, grants_of, split
 from tools.approval.origins import Origins, SessionFiles
 from tools.approval.policy import Policy, RuleSays, ToolRules, Weighed
 from tools.judge.findings import TOOL_RULE, Finding, from_json, visible
 from tools.judge.harmless import Harmless
 from tools.judge.setting import Setting
 
-if TYPE_CHECKING:  # the judge loads before the first call
+if TYPE_CHECKING:  # the judge, and what only questions need, loads before the first call
+    from tools.approval.offers import Asked
     from tools.approval.snapshot import GatheredFiles
     from tools.judge.calls import Judgement
 
@@ -169,6 +169,8 @@ class ApprovalGate:
         if not _approves(answer):
             await self._note(policy, call, ctx, "denied", answer.by, findings, reason=_reason(answer))
             return
+        from tools.approval.offers import grants_of
+
         scope = _granted_scope(ticket, answer)
         cwd = str(ticket.parameters.get("cwd", ""))
         asked = _asked(policy, ctx, findings, cwd, ticket.parameters.get("command"))
@@ -290,6 +292,9 @@ async def _ungranted(
     """
     if not findings:
         return []
+    from tools.approval.grants import covers
+    from tools.approval.offers import split
+
     identity, cwd = ctx.run_identity, cwd_of(ctx.effects)
     principal = identity.principal.key
     kept = [grant for grant in await policy.grants.all(identity.session_id, principal) if grant.principal == principal]
@@ -324,6 +329,8 @@ def _is_noted(effects: Sequence[Effect]) -> bool:
 
 
 def _asked(policy: Policy, ctx: ToolCallContext, findings: Sequence[Finding], cwd: str, command: str | None) -> Asked:
+    from tools.approval.offers import Asked
+
     identity, root = ctx.run_identity, policy.project_root or cwd
     return Asked(identity.session_id, identity.task_id, cwd, root, command, findings, identity.principal.key)
 

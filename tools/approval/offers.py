@@ -41,10 +41,10 @@ def offers(asked: Asked) -> dict[str, str]:
     if _holds(asked, "session", {}):
         kinds = ", ".join(dict.fromkeys(visible(finding.key) for finding in asked.findings))
         below = f"{kinds}, anywhere below {visible(asked.root)}"
-        found["session"] = f"{below}, until this session ends"
+        found["session"] = f"{below}, in this session, also when it is resumed, until you revoke it"
         if any(_narrow(finding) for finding in asked.findings) and _holds(asked, "session", {"only": "path"}):
             paths = ", ".join(dict.fromkeys(visible(root) for finding in asked.findings if (root := _narrow(finding))))
-            found["path"] = f"{kinds}, of {paths} only, until this session ends"
+            found["path"] = f"{kinds}, of {paths} only, in this session, also when it is resumed, until you revoke it"
         if asked.task_id:
             found["task"] = f"{below}, until this task ends"
         found["uses"] = f"{below}, for {DEFAULT_USES} calls (or as many as you say)"

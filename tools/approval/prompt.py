@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from toolcrib import SuspendTicket
+from toolcrib._namedtuple import NamedTuple
 from toolcrib._types import Json
 from tools.judge.characters import is_hidden, look_alikes, runs_backwards, spelled, stacked
 from tools.judge.findings import visible

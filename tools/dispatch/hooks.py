@@ -29,6 +29,12 @@ class HookManager(pluggy.PluginManager):
         for specs in (ToolHooks, RunHooks, ProcessHooks, SetupHooks):
             self.add_hookspecs(specs)
 
+    def parse_hookspec_opts(self, module_or_class: Any, name: str) -> pluggy.HookspecOpts | None:
+        return None if _is_pythons(name) else super().parse_hookspec_opts(module_or_class, name)
+
+    def parse_hookimpl_opts(self, plugin: Any, name: str) -> pluggy.HookimplOpts | None:
+        return None if _is_pythons(name) else super().parse_hookimpl_opts(plugin, name)
+
     def register(self, plugin: Any, name: str | None = None) -> str | None:
         """Raises PluginError for a hookwrapper: each implementation is called alone, so there is nothing to wrap."""
         registered = super().register(plugin, name)
@@ -67,6 +73,11 @@ class HookManager(pluggy.PluginManager):
             return super().unregister(plugin, name)
         finally:
             self.generation += 1  # afterwards: a plan made in between must not count as up to date
+
+
+def _is_pythons(name: str) -> bool:
+    """Return whether every object has such a name: none is a hook's, and pluggy takes long to see it."""
+    return name.startswith("__") and name.endswith("__")
 
 
 def new_manager() -> HookManager:

@@ -7,8 +7,8 @@ import functools
 import os
 import time
 from pathlib import Path
-from typing import NamedTuple
 
+from toolcrib._namedtuple import NamedTuple
 from tools import alive
 
 _PROC = Path("/proc")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
+from toolcrib._namedtuple import NamedTuple
 from tools.judge import installed as our_code
 from tools.judge.gitfolders import GitFolders
 from tools.judge.links import Links

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from toolcrib._namedtuple import NamedTuple
 from toolcrib._regex import Regex
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.value import HOLE, Value

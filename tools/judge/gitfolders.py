@@ -9,8 +9,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
+from toolcrib._namedtuple import NamedTuple
 from toolcrib._regex import Regex
 from tools.judge.findings import Level
 from tools.judge.folders import above

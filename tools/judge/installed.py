@@ -5,8 +5,8 @@ from __future__ import annotations
 import fnmatch
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
+from toolcrib._namedtuple import NamedTuple
 from toolcrib._regex import Regex
 from tools.judge.findings import Finding, Level, visible
 from tools.judge.folders import under

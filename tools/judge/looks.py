@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import posixpath
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol, TypeGuard, runtime_checkable
+from typing import Protocol, TypeGuard, runtime_checkable
 
+from toolcrib._namedtuple import NamedTuple
 from tools.judge.folders import TEMPORARY, under
 from tools.judge.links import Links
 from tools.judge.meaning.act import Act

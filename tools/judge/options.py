@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from toolcrib._namedtuple import NamedTuple
 from tools.judge.programs import OPTIONS, SAME
 
 _NONE: frozenset[str] = frozenset()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
+from toolcrib._namedtuple import NamedTuple
 from tools.judge import kept
 from tools.judge.finds import FINDERS, Filter, Finds, finds
 from tools.judge.folders import under

@@ -6,8 +6,8 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
+from toolcrib._namedtuple import NamedTuple
 from toolcrib._regex import Regex
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.value import HOLE, Value

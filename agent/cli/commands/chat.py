@@ -223,14 +223,16 @@ class _Below:
     async def read_line(self, prompt: str) -> str:
         return await self._terminal.read_line(prompt)
 
-    async def confirm(self, question: str) -> bool:
-        """True only for a typed ``yes`` or ``y``."""
+    async def confirm(self, question: str) -> bool | None:
+        """True only for a typed ``yes`` or ``y``; None for a Ctrl-C."""
         try:
             return (await self.read_line(f"{question} Type yes or no: ")).strip().lower() in ("yes", "y")
         except Ended:
             raise
-        except (EOFError, KeyboardInterrupt):
+        except EOFError:
             return False
+        except KeyboardInterrupt:
+            return None
 
 
 def _greet(conversation: Conversation) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from agent.cli.jsonl import JsonLines
     from agent.cli.oneshot import Tally, TaskOutcome, Watch
     from agent.cli.trace import Tracer
+    from agent.cli.waitline import WaitLine
     from agent.conversation.session import Session
     from agent.crib import Crib
     from agent.events import Event
@@ -107,7 +108,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from agent.cli.faults import exit_code
     from agent.cli.oneshot import Tally, TaskOutcome
 
     lines = _json_lines() if args.json else None
@@ -115,6 +115,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         outcome = _run(args, tally, lines)
     except ToolcribError as error:
+        from agent.cli.faults import exit_code
+
         outcome = TaskOutcome("error", "", exit_code(error))
         tell(error, lines)
     except Ended as end:
@@ -150,11 +152,25 @@ def _run(args: argparse.Namespace, tally: Tally, lines: JsonLines | None) -> Tas
         with closing(session, runner), interrupting(shot.interrupt):
             view = View(Screen(interactive=False), thinking=crib.config.display.thinking, images=folder, only_answer=True)
             tracer = _tracer(session) if wants_trace(args) else None
-            watches: list[Watch] = [tally, *([view] if lines is None else [lines, _warn])]
+            waits = _wait_line(session) if lines is None else None
+            watches: list[Watch] = [*([waits] if waits else []), tally, *([view] if lines is None else [lines, _warn])]
             try:
                 return runner.run(shot.run(task, watches, lambda model: _started(lines, session, model, args), tracer))
             finally:
+                if waits is not None:
+                    waits.end()
                 view.end()
+
+
+def _wait_line(session: Session) -> WaitLine | None:
+    """Return what tells a person at a terminal that the run waits; None where nobody looks."""
+    from agent.cli.terminal import is_terminal
+
+    if not is_terminal(sys.stderr):
+        return None
+    from agent.cli.waitline import WaitLine
+
+    return WaitLine(lambda: session.model, thinking=session.config.display.thinking)
 
 
 def _pictures(args: argparse.Namespace) -> tuple[Sequence[Image], ImageFolder | None]:
@@ -168,8 +184,6 @@ def _pictures(args: argparse.Namespace) -> tuple[Sequence[Image], ImageFolder | 
 
 async def _open(crib: Crib, args: argparse.Namespace) -> Session:
     """Raises ToolcribError kinds, among them that there is no model for it."""
-    from agent.cli.offer import no_model
-    from agent.cli.parked import leave_open
     from agent.cli.refusing import Refuser
     from agent.models import find_endpoint, own_choice
     from agent.providers.clients import load_early
@@ -178,7 +192,7 @@ async def _open(crib: Crib, args: argparse.Namespace) -> Session:
     if choice.provider == "manual":
         raise ToolcribError("--provider manual has no model to give a task to; `toolcrib chat` takes it")
     if not goes_on and find_endpoint(crib.config, choice) is None:
-        raise no_model("run TASK")
+        raise _no_model()
     load_early()
     session = await crib.open(
         platform="cli",
@@ -196,12 +210,21 @@ async def _open(crib: Crib, args: argparse.Namespace) -> Session:
     session.delegates.alone = True
     try:
         if goes_on and find_endpoint(crib.config, await own_choice(session, choice)) is None:
-            raise no_model("run TASK")
-        await leave_open(session)
+            raise _no_model()
+        if goes_on:
+            from agent.cli.parked import leave_open
+
+            await leave_open(session)
     except BaseException:
         await session.close()
         raise
     return session
+
+
+def _no_model() -> ToolcribError:
+    from agent.cli.offer import no_model
+
+    return no_model("run TASK")
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from agent.cli.screen.aside import deaf_to_interrupts, edited_by_person
 from agent.cli.screen.cells import Row
 from agent.cli.screen.draft import DraftRows, Pastes, draft_rows, offered_rows
 from agent.cli.screen.hands import Hands
-from agent.cli.screen.onekey import QUIET, OneKey
+from agent.cli.screen.onekey import QUIET, SERIES, EarlyKey, OneKey
 
 if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer
@@ -62,10 +62,16 @@ class Keyboard:
         self.answer = Buffer(multiline=False)
         self._asked: _Asked | None = None
         self._key_at = 0.0
+        self._answered_at = float("-inf")
+        self._before = ""
+        """The draft as it was at the last answer."""
+        self._early: EarlyKey | None = None
+        self.hint = ""
+        """Words about the last key, where it did nothing that can be seen; until the next one."""
         self._app, self._windows = application(self, hands, keys, bound, self._pressed)
 
     def _pressed(self) -> None:
-        self._key_at = time.monotonic()
+        self._key_at, self.hint = time.monotonic(), ""
 
     # -- its life ------------------------------------------------------------------------------------------------
 
@@ -137,10 +143,18 @@ class Keyboard:
     @property
     def choosing(self) -> OneKey | None:
         """Taker of the keys while one of them chooses."""
-        return None if self._asked is None else self._asked.choosing
+        return self._early if self._asked is None else self._asked.choosing
+
+    @property
+    def is_typing(self) -> bool:
+        """True while a question that waits for a pause waits for the person to stop typing, not only for them to have read it."""
+        return self._early is None or self._early.is_typing
 
     def _typed(self, text: str) -> None:
-        self.draft.insert_text(text)
+        if self._asked is not None:  # before the text, which is painted at once
+            self.hint = "a question waits: what you type is kept for later, a letter alone answers"
+        if text:
+            self.draft.insert_text(text)
         self._hands.changed(whole=False)
 
     def rub_out(self) -> None:
@@ -152,7 +166,7 @@ class Keyboard:
         self, prompt: Callable[[int], str], choosing: OneKey | None, *, quiet: bool, settled: Callable[[], None]
     ) -> str:
         if quiet:
-            await self._quiet()
+            await self._quiet("" if choosing is None else choosing.letters)
         settled()
         asked = self._asked = _Asked(prompt, asyncio.get_running_loop().create_future(), choosing)
         self.answer.reset()
@@ -171,10 +185,39 @@ class Keyboard:
     def _shown_anew(self) -> None:
         self._hands.changed(whole=True)
 
-    async def _quiet(self) -> None:
-        begin = time.monotonic()
-        while (left := max(begin, self._key_at) + QUIET - time.monotonic()) > 0:  # noqa: ASYNC110 - a time that each key moves
-            await asyncio.sleep(left)
+    async def _quiet(self, letters: str) -> None:
+        """Wait until nobody has typed for a moment. In a row of questions a letter that answers is no typing: see EarlyKey."""
+        begin, early = time.monotonic(), self._early_key(letters)
+        try:
+            while (left := self._left(begin, early)) > 0:  # noqa: ASYNC110 - a time that each key moves
+                await asyncio.sleep(left)
+        finally:
+            if early is not None:
+                early.end()
+            self._early = None
+
+    def _early_key(self, letters: str) -> EarlyKey | None:
+        """Return the taker of keys until the question is read; None where it follows no other, or text was typed since."""
+        before, now = self._before, self.draft.text
+        if time.monotonic() - self._answered_at >= SERIES or not now.startswith(before):
+            return None
+        stray = now.removeprefix(before)
+        if stray and (len(stray) > 1 or stray.lower() not in letters):
+            return None
+        early = self._early = EarlyKey(letters, self._came_early, self._typed)
+        if stray:
+            self.draft.text = before
+            self.draft.cursor_position = len(before)
+            early.pressed(stray)
+        return early
+
+    def _left(self, begin: float, early: EarlyKey | None) -> float:
+        last = begin if early is not None else max(begin, self._key_at)
+        return max(last + QUIET - time.monotonic(), 0.0 if early is None else early.settled_in)
+
+    def _came_early(self, letter: str) -> None:
+        self.hint = f"{letter!r} came before this question could be read: press it again"
+        self._hands.changed(whole=False)
 
     # -- the draft -----------------------------------------------------------------------------------------------
 
@@ -229,7 +272,9 @@ class Keyboard:
 
     def newline(self) -> None:
         """Begin another line of the draft."""
-        if self.choosing is None:
+        if self._early is not None:
+            self._early.text("\n")
+        elif self.choosing is None:
             (self.answer if self._asked is not None else self.draft).insert_text(" " if self._asked is not None else "\n")
 
     def steer(self) -> None:
@@ -312,6 +357,7 @@ class Keyboard:
 
     def _answered(self, line: str | type[BaseException]) -> None:
         if self._asked is not None and not self._asked.line.done():
+            self._answered_at, self._before = time.monotonic(), self.draft.text
             self._asked.line.set_result(line)
 
     def clear(self) -> None:

@@ -7,12 +7,12 @@ given away already: only a paragraph of one short line becomes a heading by the 
 from __future__ import annotations
 
 import copy
-from typing import NamedTuple
 
 from agent.cli.escape import tame
 from agent.cli.screen.cells import Row, chunks
 from agent.cli.screen.leaves import CodeBlock, Leaf, Margin, Paragraph, TableBlock, bullet_of, indent_of
 from agent.cli.screen.tables import is_delimiter
+from toolcrib._namedtuple import NamedTuple
 from toolcrib._regex import Regex
 
 _FENCE = Regex(r" {0,3}(`{3,}(?=[^`]*\Z)|~{3,})[ \t]*([^\s`]*)")

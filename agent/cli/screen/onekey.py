@@ -16,16 +16,20 @@ QUIET = 0.7
 """Seconds without a key until a question takes keys: what was typed before it was seen is no answer."""
 ALONE = 0.3
 """Seconds in which no other character follows a letter that answers."""
+SERIES = 2.0
+"""Seconds from an answer to the next question in which a letter that stands alone is taken for an answer that came early."""
+_SOON = 0.05
 _NAMED = ("enter", "left", "right", "up", "down")
 
 
 class OneKey:
     """``letters`` choose, those of ``at_once`` without waiting for what follows. ``answered`` is called with the key that chose,
-    a letter as it was pressed, or ``enter``, ``left``, ``right``, ``up``, ``down``; ``typed`` with text that is no choice.
+    a letter as it was pressed, or ``enter``, ``left``, ``right``, ``up``, ``down``; ``typed`` with text that is no choice,
+    "" for a key that does nothing meanwhile.
     """
 
     def __init__(self, letters: str, at_once: str, answered: Callable[[str], None], typed: Callable[[str], None]) -> None:
-        self._letters = letters
+        self.letters = letters
         self._at_once = at_once
         self._answered = answered
         self._typed = typed
@@ -44,7 +48,9 @@ class OneKey:
         if key in _NAMED:
             if (held := self._release()) or not self.is_typing:
                 self._answer(held or key)
-        elif self._has_answered or self.is_typing or self._held or key.lower() not in self._letters.lower():
+            else:
+                self._typed("")
+        elif self._has_answered or self.is_typing or self._held or key.lower() not in self.letters.lower():
             self.text(key)
         elif key.lower() in self._at_once:
             self._answer(key)
@@ -76,6 +82,24 @@ class OneKey:
             self._timer = None
         held, self._held = self._held, ""
         return held
+
+
+class EarlyKey(OneKey):
+    """Keys between an answer and the moment in which the next question takes one. A letter that stands alone there was meant for
+    an answer and is none: ``early`` is called with it, and it is no text either. All else is ``typed``.
+    """
+
+    def __init__(self, letters: str, early: Callable[[str], None], typed: Callable[[str], None]) -> None:
+        super().__init__(letters, "", early, typed)
+
+    @property
+    def settled_in(self) -> float:
+        """Seconds until what was typed is told apart, 0 or less where it is."""
+        return max(self._typing_until - time.monotonic(), _SOON if self._held else 0.0)
+
+    def _answer(self, key: str) -> None:
+        if key not in _NAMED:
+            self._answered(key)
 
 
 def onekey_bindings(keyboard: Keyboard) -> Any:

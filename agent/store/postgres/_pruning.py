@@ -22,6 +22,8 @@ _IDLE = (
     " AND calls.status IN ('new', 'running', 'suspended', 'resuming'))"
     " AND NOT EXISTS (SELECT FROM runs WHERE runs.session_id = sessions.id AND runs.status <> 'ended')"
     " AND NOT EXISTS (SELECT FROM inbox WHERE inbox.session_id = sessions.id AND NOT inbox.taken)"
+    " AND NOT EXISTS (SELECT FROM chat_sessions AS had JOIN chats USING (session_id, place)"
+    " JOIN mail ON mail.chat_place = chats.place WHERE had.session_id = sessions.id AND mail.done_at IS NULL)"
 )
 _OLD = f"updated_at < %(before)s AND {_IDLE}"
 _THEIRS = (
@@ -32,6 +34,12 @@ _THEIRS = (
     "DELETE FROM usage WHERE session_id = ANY(%(old)s)",
     "DELETE FROM artifacts WHERE session_id = ANY(%(old)s)",
     "DELETE FROM state WHERE scope = 'session' AND owner = ANY(%(old)s)",
+    "DELETE FROM posts WHERE session_id = ANY(%(old)s)",
+    (
+        "UPDATE chats SET session_id = '' FROM chat_sessions AS had"
+        " WHERE had.place = chats.place AND had.session_id = chats.session_id AND had.session_id = ANY(%(old)s)"
+    ),
+    "DELETE FROM chat_sessions WHERE session_id = ANY(%(old)s)",
 )
 _ALL_THEIRS = (
     *_THEIRS,
@@ -47,6 +55,14 @@ _REST = (
     f"DELETE FROM audit WHERE at < %(before)s AND {_GONE}",  # noqa: S608 - ours
     f"DELETE FROM artifacts WHERE at < %(before)s AND {_GONE}",  # noqa: S608 - ours
     f"DELETE FROM steps WHERE at < %(before)s AND {_GONE}",  # noqa: S608 - ours
+    f"DELETE FROM posts WHERE moved_at < %(before)s AND state IN ('shown', 'failed') AND {_GONE}",  # noqa: S608 - ours
+    f"DELETE FROM chat_sessions WHERE {_GONE} AND place IN (SELECT place FROM chats WHERE used_at < %(before)s)",  # noqa: S608 - ours
+    "DELETE FROM chats WHERE used_at < %(before)s AND place NOT IN (SELECT place FROM chat_sessions)",
+)
+
+_MAIL = (
+    "SELECT session_id, mail.body FROM mail JOIN chats ON chats.place = mail.chat_place"
+    " WHERE done_at IS NULL AND session_id <> ''"
 )
 
 
@@ -92,7 +108,7 @@ async def saying(database: PostgresDatabase, says: Callable[[str], bool]) -> Seq
         sql = "SELECT id, body FROM messages JOIN sessions ON sessions.row = session WHERE session = %(session)s"
         rows = await database.rows(sql, {"session": session})
         saying_of(((from_text(name), from_text(body)) for name, body in rows), says, found)
-    for sql in (*TEXTS, "SELECT session_id, item FROM inbox WHERE NOT taken"):
+    for sql in (*TEXTS, "SELECT session_id, item FROM inbox WHERE NOT taken", _MAIL):
         saying_of(((from_text(name), from_text(kept)) for name, kept in await database.rows(sql, {})), says, found)
     return list(found)
 

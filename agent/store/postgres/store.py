@@ -24,6 +24,7 @@ from toolcrib._store import CallRecord, Fence
 from toolcrib._types import Json
 
 if TYPE_CHECKING:
+    from agent.store.postgres._mail import PostgresMail
     from agent.store.postgres._search import PostgresSearch
     from toolcrib._store import Store
 
@@ -108,6 +109,12 @@ class _View:
     @property
     def artifacts(self) -> PostgresArtifacts:
         return self._artifacts
+
+    @property
+    def mail(self) -> PostgresMail:
+        from agent.store.postgres._mail import PostgresMail
+
+        return PostgresMail(self._database)
 
     @property
     def signals(self) -> PostgresSignals:

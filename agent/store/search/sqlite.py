@@ -14,7 +14,7 @@ import threading
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from agent.store import _damage, _placing, _schema
 from agent.store._codec import Stored, plain, text
@@ -23,6 +23,7 @@ from agent.store._packing import load_message
 from agent.store._shared import tag_in
 from agent.store.search.words import Query, Term, parse, searched, snippet, words_of
 from toolcrib import Principal
+from toolcrib._namedtuple import NamedTuple
 from toolcrib._search import SearchFilter, SearchHit, SearchOrder
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ import unicodedata
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
+from toolcrib._namedtuple import NamedTuple
 from toolcrib._regex import Regex
 from toolcrib._search import SearchRefused
 

@@ -91,6 +91,23 @@ def test_a_wrong_command_line_is_told_in_two_lines(run: Any, words: list[str], s
     assert (done.code, done.out, done.err) == (2, "", said)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-p", "hi"], 'toolcrib: -p needs a command: toolcrib run "..." does one task; '),
+        (["--continue"], "toolcrib: --continue needs a command: toolcrib chat --continue goes on with"),
+        (["chat", "--resume"], "toolcrib chat: --resume: say which session: `toolcrib sessions` lists them"),
+        (["fix the test"], "toolcrib: there is no command 'fix the test'; toolcrib run \"...\" does one task"),
+        (["resume"], "toolcrib: there is no command 'resume'; toolcrib chat --continue goes on"),
+    ],
+)
+def test_a_command_line_that_others_know_leads_to_ours(run: Any, words: list[str], said: str) -> None:
+    done = run(*words)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(said)
+    assert done.err.count("\n") <= 2
+
+
 def test_a_command_line_without_its_words_shows_the_usage(run: Any) -> None:
     done = run("call")
     assert done.code == 2

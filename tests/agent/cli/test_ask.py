@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli.ask import TerminalAsker, asker_for
-from agent.cli.choosing import covers_of
+from agent.cli.choosing import choices, covers_of, key_row, legend
 from agent.run import Crib, Session, assemble
 from toolcrib import Answer, ExecutedCall, SuspendTicket, ToolCall, ToolResult
 
@@ -78,8 +78,14 @@ def test_the_question_shows_what_where_and_why(delete: Delete, tmp_path: Path) -
     assert f"  in {tmp_path}" in script.screen
     assert "fs.recursive-delete" in script.screen
     assert script.prompts == 2 * ["  [o]nce  [p]ath  [s]ession  [u]ses  [m]inutes  [a]lways  [d]eny  ? > "]
-    assert f"  s    fs.recursive-delete, anywhere below {tmp_path}, until this session ends" in script.screen
-    assert f"  p    fs.recursive-delete, of {tmp_path}/build only, until this session ends" in script.screen
+    assert (
+        f"  s    fs.recursive-delete, anywhere below {tmp_path}, in this session, also when it is resumed, until you revoke it"
+        in script.screen
+    )
+    assert (
+        f"  p    fs.recursive-delete, of {tmp_path}/build only, in this session, also when it is resumed, until you revoke it"
+        in script.screen
+    )
     assert f"  a    `rm -rf build` in {tmp_path}, from now on, in every session" in script.screen
 
 
@@ -212,7 +218,10 @@ def test_an_enter_that_confirms_nothing_says_so_once(delete: Delete) -> None:
 
 
 def test_a_session_s_yes_to_a_delegate_is_the_delegate_s_alone() -> None:
-    covers = {"session": "deletions below /p, until this session ends", "once": "this call only"}
+    covers = {
+        "session": "deletions below /p, in this session, also when it is resumed, until you revoke it",
+        "once": "this call only",
+    }
     of_delegate = SuspendTicket("approve", "?", parameters={"covers": dict(covers), "delegate": {"name": "g", "task": "x"}})
     assert covers_of(of_delegate)["session"] == "deletions below /p, for this delegate alone, until it ends"
     assert covers_of(SuspendTicket("approve", "?", parameters={"covers": dict(covers)})) == covers
@@ -233,6 +242,24 @@ def test_the_row_of_keys_fits_the_screen(delete: Delete, columns: int) -> None:
     delete(script)
     assert all(len(row) < columns for row in script.rows)
     assert "o once" in script.rows[1]
+
+
+def test_the_legend_of_keys_promises_no_number_that_enter_would_take() -> None:
+    covers = {"uses": "deletions below /p, for 5 calls (or as many as you say)"}
+    offers = choices(["once", "uses"], is_long=False)
+    assert "  u    deletions below /p, for as many calls as you say then" in legend(offers, covers, by_key=True)
+    assert "  u N  deletions below /p, for 5 calls (or as many as you say)" in legend(offers, covers, by_key=False)
+
+
+def test_a_row_of_keys_loses_words_before_letters() -> None:
+    offers = choices(["once", "path", "session", "uses", "until", "always"], is_long=False)
+    assert key_row(offers, None, 80, "call 1 of 2").endswith("  s session  u uses  m  a  d deny  ? help")
+    assert (
+        key_row(choices(["once", "session", "always"], is_long=False), None, 60)
+        == "  o once  s session  a always  d deny  ? help"
+    )
+    assert key_row(offers, None, 40, "call 1 of 2") == "  call 1 of 2  o p s u m a d ?"
+    assert key_row(offers, 1, 40, "call 1 of 2") == "  o [p this path] s u m a d ?"
 
 
 def test_a_denial_by_key_asks_for_a_reason(delete: Delete) -> None:

@@ -15,7 +15,7 @@ from agent.cli.opening import ChatOpening
 from agent.cli.refusing import refuse
 from agent.cli.render import Screen
 from agent.cli.slash import COMMANDS
-from agent.cli.words import SLASH
+from agent.cli.words import SLASH, meant_by
 from agent.conversation.limits import RunLimits
 from agent.models import ModelChoice
 from agent.run import assemble
@@ -248,13 +248,31 @@ def test_a_message_may_begin_with_a_path(chat: Any) -> None:
 
 
 def test_commands_of_other_agents_lead_to_ours(run: Any) -> None:
-    typed = b"/clear\n/compact\n/status\n/config\n/help\n"
+    typed = b"/clear\n/compact\n/status\n/config\n/?\n"
     done = run("chat", "--provider", "manual", stdin=typed)
-    assert "there is no /clear; /new begins a new session" in done.err
-    assert "there is no /compact; /compress makes room in the context" in done.err
+    assert "a new session; the last one is kept" in done.err
+    assert "there is no /" not in done.err.split("/status")[0]
     assert "there is no /status; /context tells" in done.err
     assert "there is no /config; outside of the chat: toolcrib config edit" in done.err
     assert "/quit      leave (/exit and Ctrl-D do too)" in done.out
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("/usage", "/cost tells what this session used"),
+        ("/plan", "/mode plan lets"),
+        ("/history", "Ctrl-R searches"),
+        ("/modl", "did you mean /model?"),
+        ("/sess", "did you mean /sessions?"),
+        ("/hlep", "did you mean /help?"),
+        ("/save", "the session is kept"),
+        ("/xyz", "/help lists what there is"),
+        ("/swim", "/help lists what there is"),
+    ],
+)
+def test_a_guess_is_made_for_what_is_alike(typed: str, told: str) -> None:
+    assert meant_by(typed, SLASH).startswith(told)
 
 
 def test_the_chat_is_exported(chat: Any, tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from agent.conversation.transcript import Transcript
 from agent.run import assemble
 from agent.store.memory import MemoryStore
 from agent.undo import news
+from toolcrib import ToolCall
+from toolcrib._store import Grant, GrantScope
 from toolcrib._undo import ChangeStep, FileChange
 from tools.dispatch.bridge import run_async
 
@@ -152,3 +154,51 @@ async def test_the_state_is_not_looked_for_beyond_results_that_had_none(monkeypa
     above, found = await transcript.last_exchanges(3)
     assert (above, len(found)) == (997, 4)
     assert sum(read) < 200
+
+
+def test_a_resumed_session_says_which_grants_are_in_force(run: Any, tmp_path: Path) -> None:
+    session_id = stored(tmp_path, exchange(0))
+
+    async def agreed(scope: GrantScope, root: str) -> None:
+        async with assemble(project_dir=tmp_path) as crib:
+            await crib.store.grants.add(Grant(f"{root[1:]:0>32}", scope, "fs.recursive-delete", root, session_id))
+
+    assert "in force" not in run("chat", "--continue", "--provider", "manual").err
+    run_async(agreed("session", "/p"))
+    run_async(agreed("task", "/t"))
+    line = "1 grant of this session is in force: fs.recursive-delete below /p; /approvals lists and revokes"
+    assert line in run("chat", "--continue", "--provider", "manual").err.splitlines()
+    assert "in force" not in run("chat", "--provider", "manual").err
+    run_async(agreed("session", "/q"))
+    assert "2 grants of this session are in force; /approvals" in run("chat", "--resume", session_id, "--provider", "manual").err
+
+
+def test_calls_of_a_resumed_session_say_how_they_ended(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    (tmp_path / "build").mkdir()
+
+    async def worked() -> None:
+        async with assemble(project_dir=tmp_path) as crib:
+            session = await crib.open()
+            made = [
+                await session.calls([ToolCall(f"c{number}", name, args)])
+                for number, (name, args) in enumerate(
+                    [("patch", {"path": "a.txt", "old": "one", "new": "two"}), ("terminal", {"command": "rm -rf build"})]
+                )
+            ]
+            calls = [{"id": one.call.id, "name": one.call.name, "args": dict(one.call.args)} for (one,) in made]
+            results = [{"call_id": call["id"], "name": call["name"], "text": "x", "is_error": False} for call in calls]
+            said = {"role": "assistant", "text": "# Done\n\n- *both*\n- " + "word " * 100, "calls": [], "usage": {}}
+            records = [
+                {"role": "user", "text": "go"},
+                {"role": "assistant", "text": "", "calls": calls, "usage": {}},
+                {"role": "results", "results": results},
+                said,
+            ]
+            await crib.store.sessions.append_many(session.id, records)
+            await session.close()
+
+    run_async(worked())
+    shown = run("chat", "--continue", "--provider", "manual").err
+    assert "  💻 terminal runs rm -rf build  denied: " in shown
+    assert "patch edits a.txt  ok\n" in shown

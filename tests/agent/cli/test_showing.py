@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
-from agent.cli.calls import call_row, call_words, diff_rows, finished_rows, whole_of
+from agent.cli.calls import call_row, call_words, diff_rows, finished_rows
 from agent.cli.complete import LineCompleter
 from agent.cli.escape import exact, one_line, tame
 from agent.cli.faults import explained
 from agent.cli.render import Screen, about_in_short, brief_line, call_line, first_sentence, result_text, short_args, table
 from agent.cli.screen.cells import plain, row_width
 from agent.cli.view import View
+from agent.cli.wholes import whole_of
 from agent.events import TextDelta, ThinkingDelta, ToolFinished, ToolStarted, TurnStarted
 from model_tools import get_tool_definitions
 from toolcrib import ExecutedCall, InvalidArguments, RateLimited, ToolCall, ToolCallStatus, ToolResult, ToolStatus
@@ -250,13 +251,13 @@ def test_a_delegate_is_named_with_its_task() -> None:
 
 def test_the_whole_of_a_result_is_text_and_no_json() -> None:
     """As the model read it, or field by field, with its lines as lines."""
-    call = ToolCall("c", "read_file", {"path": "a.py"})
-    read = ToolResult("read_file", ToolStatus.SUCCESS, {"content": "x = 1\ny = 2\n"}, views={"model": "1|x = 1\n2|y = 2"})
+    call = ToolCall("c", "look", {"path": "a.py"})
+    read = ToolResult("look", ToolStatus.SUCCESS, {"content": "x = 1\ny = 2\n"}, views={"model": "1|x = 1\n2|y = 2"})
     shown = whole_of(ExecutedCall(call, read, ToolCallStatus.SUCCEEDED, 0.1))
     assert shown.endswith("path: a.py\n\n1|x = 1\n2|y = 2\n")
     found = {"messages": [{"role": "results", "text": 'one\n"two"'}], "more": 3, "none": []}
     result = ToolResult("session_search", ToolStatus.SUCCESS, found)
     shown = whole_of(ExecutedCall(ToolCall("c", "session_search", {}), result, ToolCallStatus.SUCCEEDED, 0.1))
-    assert shown.split("\n")[3:] == [
+    assert shown.split("\n")[2:] == [
         "messages:", "  -", "    role: results", "    text:", "      one", '      "two"', "more: 3", "none: []", "",
     ]  # fmt: skip

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, SuspendTicket, ToolCall, ToolCallStatus, ToolResult
+from toolcrib._mail import ChatRecord, Mail, Post
 from toolcrib._state import StateWrite
 from toolcrib._store import AuditEntry, Grant, InboxItem, RunRecord, TicketRecord
 from toolcrib._undo import ChangeStep, FileChange
@@ -28,6 +29,9 @@ TABLES = (
     "usage",
     "state",
     "artifacts",
+    "posts",
+    "chats",
+    "chat_sessions",
 )
 
 
@@ -69,6 +73,12 @@ async def fill(store: SqliteStore, session: str, at: float, *, ends: bool = True
     await store.origins.remember(session, {f"/a secret of {session}": 1})
     await store.artifacts.put(session, f"a secret of {session}".encode())
     await store.state.write([StateWrite("session", session, "n", f"a secret of {session}")])
+    await store.mail.enter(ChatRecord("chat", session, session, {"title": f"a secret of {session}"}))
+    post = await store.mail.post(Post("chat", session, session, {"text": f"a secret of {session}"}))
+    await store.mail.moved(post.id, "shown", shown_as=f"a secret of {session}")
+    mail = await store.mail.arrived(Mail("chat", session, "k", {"text": f"a secret of {session}"}))
+    assert mail is not None
+    await store.mail.done([mail.id])
 
 
 async def test_old_sessions_go_with_all_that_was_theirs(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from agent.store._codec import dump, dump_call, dump_result
 from agent.store.repair import Repaired, examine, repair
 from agent.store.sqlite import SqliteStore
 from toolcrib import StoreFailed, SuspendTicket, ToolCall, ToolCallStatus, ToolResult
+from toolcrib._mail import ChatRecord, Mail, Post
 from toolcrib._state import StateWrite
 from toolcrib._store import Fence, Grant, InboxItem, RunRecord, TicketRecord
 from toolcrib._undo import ChangeStep, FileChange, FileState
@@ -343,6 +344,65 @@ async def test_state_and_what_refers_to_artifacts_are_read_again(open_file: Open
         assert (await after.state.of("principal", "chat:ada"), await after.state.of("profile", "")) == shared
         (digest,) = before[0]
         assert await after.artifacts.get("session-0", digest) == b"x" * 50_000
+
+
+async def test_mail_posts_and_chats_are_read_again(open_file: Open, used: Path) -> None:
+    """No other table's rows, nor entries of an index, have their shapes; of a post that was moved the newer state is taken."""
+    with closing(open_file()) as store:
+        for number in range(300):
+            chat = f"/rooms/{number % 7}"
+            await store.mail.enter(ChatRecord("chat", chat, f"session-{number % 6}", {"title": noise(number)}, 5.0, 6.0 + number))
+            mail = await store.mail.arrived(Mail("chat", chat, f"/{number}", {"text": noise(number)}, 1.0))
+            assert mail is not None
+            await store.mail.done([mail.id])
+            post = await store.mail.post(Post("chat", chat, f"/p{number % 100}", {"text": noise(number)}))
+            await store.mail.moved(post.id, "shown", shown_as=f"/m{number}")
+        before = await store.mail.chats(), [await store.mail.get("chat", f"/p{number}") for number in range(100)]
+        origins = [await store.origins.of(f"session-{number}") for number in range(6)]
+    used.write_bytes(b"\0" * 512 + used.read_bytes()[512:])
+    saved = mended(used).saved
+    assert [saved[name] for name in ("mail", "posts", "chats", "chat_sessions")] == [300, 100, 7, 6]
+    with closing(open_file()) as after:
+        assert (await after.mail.chats(), [await after.mail.get("chat", f"/p{number}") for number in range(100)]) == before
+        assert [await after.origins.of(f"session-{number}") for number in range(6)] == origins
+        assert await after.mail.arrived(Mail("chat", "/rooms/5", "/5", {})) is None, "its key stays known"
+        assert await after.mail.chat_of("session-3") is not None
+
+
+async def test_what_a_chat_waited_for_is_neither_answered_nor_shown_twice(open_file: Open, used: Path, spoil: OnFile) -> None:
+    with closing(open_file()) as store:
+        await store.mail.arrived(Mail("chat", "c", "1", {"text": "hello"}))
+        sending = await store.mail.post(Post("chat", "c", "sending", {"text": "an answer"}))
+        await store.mail.moved(sending.id, "sending")
+        await store.mail.post(Post("chat", "c", "waits", {"text": "an answer"}))
+    spoil(used)
+    done = mended(used).mended
+    assert (done.waiting, done.posts) == (1, 2)
+    with closing(open_file()) as store:
+        assert await store.mail.waiting("chat") == []
+        assert await store.mail.arrived(Mail("chat", "c", "1", {"text": "hello"})) is None
+        assert await store.mail.pending("chat") == []
+        post = await store.mail.get("chat", "sending")
+        assert post is not None
+        assert (post.state, post.body) == ("failed", {"text": "an answer"})
+        assert "is not known" in post.problem
+
+
+async def test_of_a_copy_come_the_chats_that_the_file_has_lost(open_file: Open, used: Path) -> None:
+    with closing(open_file()) as store:
+        await store.mail.enter(ChatRecord("chat", "old", "session-1", {}, 5.0, 6.0))
+        await store.mail.post(Post("chat", "old", "p", {"text": "an answer"}))
+    back_up(used)
+    with closing(open_file()) as store:
+        await store.mail.enter(ChatRecord("chat", "old", "session-2", {}, 5.0, 7.0))
+    used.write_bytes(used.read_bytes()[:PAGE])
+    mended(used)
+    with closing(open_file()) as store:
+        assert await store.mail.chats() == [ChatRecord("chat", "old", "session-1", {}, 5.0, 6.0)]
+        assert await store.mail.chat_of("session-1") is not None
+        post = await store.mail.get("chat", "p")
+        assert post is not None
+        assert post.state == "failed"
 
 
 async def test_a_part_of_a_file_gives_a_part_of_its_rows_and_says_how_many(open_file: Open, used: Path) -> None:

@@ -413,8 +413,14 @@ def test_grants_from_many_threads() -> None:
 
 def test_what_each_answer_would_cover_is_said() -> None:
     covers = Desk(project_root=CWD).run("rm -rf build").ticket.parameters["covers"]
-    assert covers["session"] == f"fs.recursive-delete, anywhere below {CWD}, until this session ends"
-    assert covers["path"] == f"fs.recursive-delete, of {CWD}/build only, until this session ends"
+    assert (
+        covers["session"]
+        == f"fs.recursive-delete, anywhere below {CWD}, in this session, also when it is resumed, until you revoke it"
+    )
+    assert (
+        covers["path"]
+        == f"fs.recursive-delete, of {CWD}/build only, in this session, also when it is resumed, until you revoke it"
+    )
     assert covers["always"] == f"`rm -rf build` in {CWD}, from now on, in every session"
 
 

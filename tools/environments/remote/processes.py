@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
+from toolcrib._namedtuple import NamedTuple
 from tools.environments._groups import Member, Moment
 
 _LIST = r"""

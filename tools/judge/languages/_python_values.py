@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
+from toolcrib._namedtuple import NamedTuple
 from tools.judge.meaning.value import HOLE, Taint, Value
 
 Thing: TypeAlias = Any

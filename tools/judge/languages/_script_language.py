@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+from toolcrib._namedtuple import NamedTuple
 from toolcrib._regex import Regex
 from tools.judge.languages._script_tokens import Lexicon, Token
 from tools.judge.languages._tell import Tell, join

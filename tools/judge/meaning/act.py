@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
 from toolcrib._dataclass import dataclass
+from toolcrib._namedtuple import NamedTuple
 from tools.judge.meaning.state import Seen
 from tools.judge.meaning.value import EMPTY, Taint, Value
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from toolcrib._namedtuple import NamedTuple
 from tools.judge.meaning.act import RedirectTarget
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import Value

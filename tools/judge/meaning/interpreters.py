@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from toolcrib._namedtuple import NamedTuple
 from toolcrib._regex import Regex
 from tools.judge.meaning.value import Value
 from tools.judge.options import read

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from toolcrib._namedtuple import NamedTuple
 from tools.judge.folders import either_folders
 from tools.judge.meaning import journal
 from tools.judge.meaning.value import (

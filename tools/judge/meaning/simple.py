@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
+from toolcrib._namedtuple import NamedTuple
 from toolcrib._regex import Regex
 from tools.judge.meaning import assigning, expand, external, flow, mishaps, streams, tables, traps
 from tools.judge.meaning.act import RedirectTarget

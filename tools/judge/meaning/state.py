@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Literal, NamedTuple, Protocol, TypeGuard, runtime_checkable
+from typing import Literal, Protocol, TypeGuard, runtime_checkable
 
 from toolcrib._dataclass import dataclass
+from toolcrib._namedtuple import NamedTuple
 from tools.judge.meaning.value import Taint
 
 

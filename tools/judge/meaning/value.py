@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from toolcrib._namedtuple import NamedTuple
 from toolcrib._regex import Regex
 
 if TYPE_CHECKING:

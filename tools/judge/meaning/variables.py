@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
+from toolcrib._namedtuple import NamedTuple
 from tools.judge.meaning.shellstate import State, Var
 from tools.judge.meaning.value import EMPTY, HOLE, WHOLE, Elastic, Taint, Value, changed, joined, names, unknown
 from tools.judge.meaning.walk import Walker

@@ -6,9 +6,10 @@ import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from toolcrib._dataclass import dataclass
+from toolcrib._namedtuple import NamedTuple
 from tools.judge.budget import Budget
 from tools.judge.meaning.act import Act, Code, Fault, RedirectTarget
 from tools.judge.meaning.retold import Readings

@@ -55,7 +55,7 @@ def test_grants_are_listed_with_what_they_cover(run: Any, other: Crib) -> None:
     run_async(other.grants.add(new_grant("always", "", "/p", argv=("make", "clean"), by="terminal")))
     lines = run("approvals").out.splitlines()
     assert lines[0].split() == ["ID", "COVERS", "UNTIL", "SESSION", "BY", "SINCE"]
-    assert f"{one[:8]}  fs.recursive-delete below /p  the session's end  5e551044  terminal" in run("approvals").out
+    assert f"{one[:8]}  fs.recursive-delete below /p  you revoke it  5e551044  terminal" in run("approvals").out
     assert "3 more calls" in run("approvals", "list").out
     (permanent,) = [line for line in lines if "`make clean` in /p" in line]
     assert permanent.split()[-3:-1] == ["every", "config.yaml"]

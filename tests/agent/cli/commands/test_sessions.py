@@ -10,10 +10,9 @@ import pytest
 
 from agent.below import BELOW, marks_of
 from agent.cli.drafts import KeptDraft
-from agent.config import state_dir
+from agent.config import contents_path, state_dir
 from agent.conversation.lineage import DELEGATE
 from agent.run import assemble
-from agent.undo import contents_path
 from toolcrib._store import Lease
 from toolcrib.testing import ChatServer
 from tools.dispatch.bridge import run_async

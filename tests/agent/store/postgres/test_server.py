@@ -276,6 +276,7 @@ async def test_ids_and_paths_may_be_longer_than_an_index_takes(url: str, open_st
 
 async def test_old_sessions_go_with_all_that_was_theirs(url: str, open_store: Open) -> None:
     from toolcrib import Answer, SuspendTicket, ToolCall, ToolCallStatus, ToolResult
+    from toolcrib._mail import ChatRecord, Mail, Post
     from toolcrib._state import StateWrite
     from toolcrib._store import AuditEntry, Grant, RunRecord, TicketRecord
     from toolcrib._undo import ChangeStep, FileChange
@@ -302,13 +303,19 @@ async def test_old_sessions_go_with_all_that_was_theirs(url: str, open_store: Op
         answer = {"role": "assistant", "text": "", "usage": {"input": 1}}
         await store.runs.commit(RunRecord(f"r-{session}", session, status, 1, {}), messages=[answer])
         await store.leases.take(session, "me", 1.0)
+        await store.mail.enter(ChatRecord("chat", session, session))
+        post = await store.mail.post(Post("chat", session, session, {"text": "an answer"}))
+        await store.mail.moved(post.id, "shown")
+        mail = await store.mail.arrived(Mail("chat", session, "k", {"text": "hi"}))
+        assert mail is not None
+        await store.mail.done([mail.id])
     await store.grants.add(Grant("always", "always", "", "/", argv=("ls",)))
     before = counts(url)
     assert await store.old(200.0) == 1
     assert await store.prune(200.0) == 1
     after = counts(url)
     gone = {table: before[table] - after[table] for table in before}
-    assert gone == dict.fromkeys(before, 1) | {"messages": 2, "leases": 0, "inbox": 0}
+    assert gone == dict.fromkeys(before, 1) | {"messages": 2, "leases": 0, "inbox": 0, "mail": 0}
     assert [one.id for one in await store.sessions.list()] == ["new", "parked", "busy"]
     assert {grant.id for grant in await store.grants.all()} == {"g-busy", "g-parked", "g-new", "always"}
     assert await store.prune(200.0) == 0

@@ -1,0 +1,212 @@
+"""``toolcrib gateway``: the chats of other platforms, from one process."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from agent.cli.app import FAILED, OK, open_crib
+from toolcrib import ToolcribError
+
+if TYPE_CHECKING:
+    from agent.crib import Crib
+    from agent.models import ModelChoice
+
+HELP = "Let people chat with it on other platforms: run, look at, pair and stop the gateway."
+_EPILOG = """\
+examples:
+  toolcrib plugins enable matrix             a platform is a plugin; each says in its README what it needs
+  toolcrib gateway run                       run all enabled platforms until Ctrl-C
+  toolcrib gateway run matrix                only this one
+  toolcrib gateway pair matrix --role owner  show a code; say it to the bot within ten minutes to be let in
+  toolcrib gateway people                    who was let in by pairing
+  toolcrib gateway unpair matrix @eve:host   let somebody in no longer
+  toolcrib gateway status                    what it does now, from any terminal
+  toolcrib gateway drain                     take nothing new, finish what is under way, end
+  toolcrib gateway stop                      end; what was said meanwhile is answered at the next start
+
+Nobody is listened to but those who paired and platforms.NAME.allowed_users. Chats of others than the owner get no tools that run
+or change something, unless they run in a sandbox, a container or on another host (platforms.NAME.backend). What needs approval is
+asked in the chat; gateway.approvers says who may agree to what.
+"""
+_ACTIONS = ("run", "status", "pair", "people", "unpair", "drain", "stop")
+_FRESH = 30.0
+"""Seconds after which a gateway that has not told what it does is taken for dead."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    from agent.cli.options import add_model_options
+
+    parser.epilog = _EPILOG
+    parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=f"one of {', '.join(_ACTIONS)}")
+    parser.add_argument(
+        "names", metavar="NAME", nargs="*", help="platforms (default: all that are enabled); unpair: one, and a user"
+    )
+    parser.add_argument("--role", default="", help="pair: the role of who is let in, such as owner (default: none)")
+    parser.add_argument("--json", action="store_true", help="status, people: as JSON")
+    add_model_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    with open_crib(args, looks=args.action in ("status", "people")) as crib:
+        if args.action == "run":
+            return _serve(crib, args)
+        with asyncio.Runner() as runner:
+            return runner.run(_OTHERS[args.action](crib, args))
+
+
+# -- running -----------------------------------------------------------------------------------------------------------
+
+
+def _serve(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.cli.options import choice_of
+    from agent.cli.signals import Ended
+
+    names = _wanted(crib, args.names)
+    if not crib.config.store.enabled:
+        raise ToolcribError("a gateway needs the store: what people say must outlive the process (store.enabled)")
+    with asyncio.Runner() as runner:
+        try:
+            return runner.run(_served(crib, names, choice_of(args)))
+        except Ended as error:
+            return 128 + error.number
+
+
+async def _served(crib: Crib, names: list[str], choice: ModelChoice) -> int:
+    from agent.cli.signals import interrupting
+    from agent.gateway.gateway import Gateway
+
+    gateway, loop = Gateway(crib, names=names, choice=choice), asyncio.get_running_loop()
+
+    def end() -> None:
+        loop.call_soon_threadsafe(gateway.end)
+
+    async with gateway:
+        for line in gateway.lines:
+            _say(f"{line.name}: {line.problem or f'listening as {line.account}'}")
+        if not gateway.running:
+            return FAILED
+        with interrupting(end):
+            await gateway.serve()
+        _say("ending: nothing new is taken, and what was said is kept")
+    return OK
+
+
+def _wanted(crib: Crib, names: list[str]) -> list[str]:
+    """Return the platforms to run. Raises ToolcribError with what to enable."""
+    known = sorted(crib.platforms)
+    if not known:
+        failed = [f"{info.name}: {info.error}" for info in crib.plugins if info.error]
+        why = f" ({'; '.join(failed)})" if failed else ""
+        raise ToolcribError(
+            f"no platform is enabled{why}: `toolcrib plugins` lists them, `toolcrib plugins enable matrix` enables one"
+        )
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ToolcribError(f"no platform {', '.join(unknown)} is enabled; there is {', '.join(known)}")
+    return names or known
+
+
+# -- from elsewhere ----------------------------------------------------------------------------------------------------
+
+
+async def _status(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.cli.render import table
+    from agent.gateway.gateway import STATUS
+
+    found = []
+    for name in args.names or sorted({*crib.platforms, *crib.config.platforms} - {"cli", "api", "cron", "acp"}):
+        kept = (await crib.store.state.of("profile", f"gateway:{name}")).get(STATUS)
+        one = kept.value if kept is not None and isinstance(kept.value, dict) else {}
+        fresh = time.time() - float(one.get("at", 0.0)) < _FRESH
+        found.append({**one, "name": name, "running": fresh and not one.get("problem")})
+    if args.json:
+        print(json.dumps(found))
+        return OK
+    if not found:
+        print("no platform is enabled; `toolcrib gateway --help` shows how")
+        return OK
+    rows = [
+        [
+            str(one["name"]),
+            "running" if one["running"] else str(one.get("problem") or "stopped"),
+            str(one.get("account", "")),
+            *(
+                str(one.get(key, "-")) if one["running"] else "-"
+                for key in ("open_sessions", "questions", "mail", "posts", "pid")
+            ),
+        ]
+        for one in found
+    ]
+    table([["PLATFORM", "STATE", "ACCOUNT", "OPEN", "QUESTIONS", "TO READ", "TO SHOW", "PID"], *rows], spare=(5, 6, 7))
+    return OK
+
+
+async def _pair(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.below import folders_of, refuse_below
+    from agent.cli.terminal import controlling_terminal
+    from agent.gateway.pairing import SECONDS, Pairings
+
+    refuse_below(folders_of(crib.config), "letting somebody in")
+    [name] = _wanted(crib, args.names) if len(args.names) == 1 or len(crib.platforms) == 1 else _one(args.names)
+    with controlling_terminal(folders_of(crib.config)) as terminal:
+        code = await Pairings(crib.store, name).offer(args.role)
+        role = f", as {args.role}" if args.role else ""
+        terminal.show(
+            f"say this to the bot on {name}, in a direct chat, within {SECONDS / 60:.0f} minutes{role}: {code[:4]}-{code[4:]}"
+        )
+    return OK
+
+
+def _one(names: list[str]) -> list[str]:
+    raise ToolcribError("name one platform: toolcrib gateway pair NAME" if not names else "name one platform only")
+
+
+async def _people(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.cli.escape import exact
+    from agent.gateway.pairing import Pairings
+
+    found = [(name, one) for name in _wanted(crib, args.names) for one in await Pairings(crib.store, name).people()]
+    if args.json:
+        print(json.dumps([{"platform": name, "user": one.user, "role": one.role, "at": one.at} for name, one in found]))
+        return OK
+    for name, one in found:
+        print(f"{name}  {exact(one.user)}  {one.role or '-'}  {time.strftime('%F %H:%M', time.localtime(one.at))}")
+    if not found:
+        print("nobody paired yet; `toolcrib gateway pair NAME` shows a code")
+    return OK
+
+
+async def _unpair(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.below import folders_of, refuse_below
+    from agent.gateway.pairing import Pairings
+
+    refuse_below(folders_of(crib.config), "changing who is let in")
+    if len(args.names) != 2:
+        raise ToolcribError("name the platform and the user: toolcrib gateway unpair NAME USER")
+    name, user = args.names
+    if not await Pairings(crib.store, name).remove(user):
+        raise ToolcribError(f"{user} did not pair on {name}; `toolcrib gateway people` lists who did")
+    _say(f"{user} is let in no longer")
+    return OK
+
+
+async def _end(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.below import folders_of, refuse_below
+    from agent.gateway.gateway import DRAIN, STOP
+
+    refuse_below(folders_of(crib.config), "ending the gateway")
+    await crib.store.signals.send(DRAIN if args.action == "drain" else STOP)
+    _say("asked for the end; `toolcrib gateway status` tells when it has ended")
+    return OK
+
+
+_OTHERS = {"status": _status, "pair": _pair, "people": _people, "unpair": _unpair, "drain": _end, "stop": _end}
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,58 @@
+"""Parked runs that a host looks after: reminders that are due, tickets that were settled, sessions of hosts that have ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import Callable
+
+from agent.conversation.waiting import parked_runs, tickets_of
+from agent.events import TicketReminder
+from toolcrib._store import Store
+
+
+async def remind(store: Store, tell: Callable[[TicketReminder], None]) -> None:
+    """Tell of the tickets whose reminder is due: of several processes one does. Raises StoreFailed."""
+    now = time.time()
+    for record in await store.tickets.due(now):
+        was, ticket = record.remind_at or now, record.ticket
+        again = now + max(60.0, was - record.at)
+        if await store.tickets.reminded(ticket.id, was, again):
+            tell(TicketReminder(ticket.id, record.session_id, ticket.message, record.expires_at))
+
+
+async def settled(store: Store) -> tuple[list[str], float]:
+    """Return the sessions whose parked runs have a ticket that was settled, and when the next ticket expires, in Unix seconds.
+
+    Raises StoreFailed.
+    """
+    found: list[str] = []
+    ends = math.inf
+    async for run in parked_runs(store):
+        for ticket_id in tickets_of(run):
+            record = await store.tickets.get(ticket_id)
+            if record is None or record.state != "pending":
+                found.append(run.session_id)
+            elif record.expires_at is not None:
+                ends = min(ends, record.expires_at)
+    return found, ends
+
+
+async def take_over(store: Store, session_id: str, platform: str, host: str) -> bool:
+    """Return True if a session of the platform is hosted here: since before, or as its host has ended. Raises StoreFailed."""
+    info = await store.sessions.get(session_id)
+    if info is None or info.platform != platform or not info.host:
+        return False
+    if info.host != host:
+        if await store.leases.holder(info.host) is not None:
+            return False
+        await store.sessions.update(session_id, host=host)
+    return True
+
+
+def knock(loop: asyncio.AbstractEventLoop, heard: Callable[[str], None], topic: str) -> None:
+    """Tell ``heard`` of a signal's topic, in its loop, from any thread; nothing where that has closed."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(heard, topic)

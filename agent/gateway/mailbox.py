@@ -1,0 +1,151 @@
+"""What arrived on one platform, worked on in order by chat: commands, answers to questions, and words for the model."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from agent.config import PlatformConfig
+from agent.gateway.admission import Admission, Admitted
+from agent.gateway.commands import ChatCommands, in_room, is_told
+from agent.gateway.forms import body_of, inbound_of
+from agent.gateway.outbox import Outbox
+from toolcrib import StoreFailed
+from toolcrib._mail import Mail
+from toolcrib._store import Store
+from toolcrib.chat import Inbound
+
+if TYPE_CHECKING:
+    from agent.conversation.manager import SessionManager
+    from agent.gateway.limits import Quotas
+    from agent.gateway.media import Media
+    from agent.gateway.questions import ChatQuestions
+    from agent.gateway.rooms import Rooms
+
+_log = logging.getLogger(__name__)
+_PAUSE = 5.0
+
+
+class Mailbox:
+    """For one platform and one event loop. ``greet`` is told of each message that a session gets: (session, chat)."""
+
+    def __init__(
+        self,
+        platform: str,
+        store: Store,
+        config: PlatformConfig,
+        admission: Admission,
+        rooms: Rooms,
+        questions: ChatQuestions,
+        commands: ChatCommands,
+        manager: SessionManager,
+        outbox: Outbox,
+        media: Media,
+        quotas: Quotas,
+        greet: Callable[[str, Inbound], None],
+    ) -> None:
+        self._platform = platform
+        self._mail = store.mail
+        self._config = config
+        self._admission = admission
+        self._rooms = rooms
+        self._questions = questions
+        self._commands = commands
+        self._manager = manager
+        self._outbox = outbox
+        self._media = media
+        self._quotas = quotas
+        self._greet = greet
+        self._waiting: dict[str, deque[Mail]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._closing = False
+        self.taken = 0
+        """Messages that were worked on since the start."""
+
+    @property
+    def waiting(self) -> int:
+        """The number of messages that wait to be worked on."""
+        return sum(map(len, self._waiting.values()))
+
+    async def start(self) -> None:
+        """Go on with what an ended process left. Raises StoreFailed."""
+        for mail in await self._mail.waiting(self._platform):
+            self.add(mail)
+
+    async def close(self) -> None:
+        """Begin nothing more, and wait for what is being worked on: a few moments. The rest is for the next process."""
+        self._closing = True
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def add(self, mail: Mail) -> None:
+        """Work on a message that was kept, after those that came before in its chat."""
+        self._waiting.setdefault(mail.chat, deque()).append(mail)
+        if mail.chat not in self._tasks:
+            self._tasks[mail.chat] = asyncio.get_running_loop().create_task(self._work(mail.chat))
+
+    async def _work(self, chat: str) -> None:
+        waiting = self._waiting[chat]
+        try:
+            while waiting and not self._closing:
+                try:
+                    await self._take(waiting[0])
+                except StoreFailed as error:
+                    _log.warning("a message of %s waits: %s", self._platform, error)
+                    await asyncio.sleep(_PAUSE)
+                    continue
+                waiting.popleft()
+                self.taken += 1
+        finally:
+            del self._tasks[chat]
+            if not waiting:
+                self._waiting.pop(chat, None)
+
+    async def _take(self, mail: Mail) -> None:
+        """Work on a message. What is wrong with it is told in the chat; only the store's failure keeps it. Raises StoreFailed."""
+        message = inbound_of(mail.body)
+        try:
+            said = await self._handle(message)
+        except StoreFailed:
+            raise
+        except Exception as error:  # noqa: BLE001 - a message that can't be answered must not keep back the others
+            _log.exception("a message of %s could not be answered", self._platform)
+            said = is_told(error)
+        if said:
+            body = body_of(message.chat, said, reply_to=message.message_id)
+            await self._outbox.put(message.chat.key, f"reply:{mail.id}", body)
+        await self._mail.done([mail.id])
+
+    async def _handle(self, message: Inbound) -> str:
+        """Return what to say at once, "" for nothing."""
+        who = await self._admission.admit(message.chat, message.user, message.roles)
+        if not isinstance(who, Admitted):  # since it came
+            return ""
+        said = await self._commands.run(message, who)
+        if said is None:
+            said = await self._answered(message, who)
+        if said is None:
+            return await self._say(message, who)
+        return said
+
+    async def _answered(self, message: Inbound, who: Admitted) -> str | None:
+        """Take a message as the answer to a question, where it replies to one; None where it does not."""
+        if not message.reply_to or not (ticket := await self._questions.shown_as(message.chat, message.reply_to)):
+            return None
+        return await self._questions.replied(message, ticket, who)
+
+    async def _say(self, message: Inbound, who: Admitted) -> str:
+        room = await self._rooms.enter(message.chat, who)
+        self._greet(room.session_id, message)
+        if not who.is_owner and (spent := await self._quotas.spent(room.session_id)):
+            return spent
+        text, images, told = await self._media.taken(message, room.session_id)
+        if text.strip() or images:
+            text = in_room(message.chat, message.name or message.user, text)
+            mode = self._config.busy
+            who_says = self._rooms.principal(message.chat, who)
+            key = f"{self._platform}:{message.message_id}"
+            await self._manager.say_in(room.session_id, text, images, principal=who_says, mode=mode, message_key=key)
+        return told

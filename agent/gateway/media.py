@@ -1,0 +1,96 @@
+"""Files that come with messages: pictures for the model, others into the chat's place; capped, renamed, known as downloaded."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from toolcrib import Image, ToolcribError
+from toolcrib._image import IMAGE_BYTES, MEDIA_TYPES
+from toolcrib._regex import Regex
+from toolcrib.chat import Attachment, Inbound, Platform
+
+if TYPE_CHECKING:
+    from agent.conversation.session import Session
+
+_log = logging.getLogger(__name__)
+FILE_BYTES = 20 * 1024 * 1024
+_MOST = 10
+"""Files of one message that are taken."""
+_FOLDER = "received"
+_BAD = Regex(r"[^A-Za-z0-9._-]+")
+
+
+class Media:
+    """For one platform. ``opened`` opens a session by its id."""
+
+    def __init__(self, platform: Platform, opened: Callable[[str], Awaitable[Session]]) -> None:
+        self._platform = platform
+        self._opened = opened
+
+    async def taken(self, message: Inbound, session_id: str) -> tuple[str, list[Image], str]:
+        """Return (what the model reads, pictures, what the sender is told of files that were not taken). Raises nothing of the
+        platform's.
+        """
+        images: list[Image] = []
+        notes: list[str] = []
+        refused: list[str] = []
+        for number, one in enumerate(message.attachments):
+            name = _name(one, number, message.message_id)
+            if number >= _MOST:
+                refused.append(f"{one.name}: more than {_MOST} files in one message")
+                continue
+            try:
+                data = await self._fetched(one)
+                if one.media_type in MEDIA_TYPES:
+                    images.append(Image.of(data))
+                else:
+                    notes.append(await self._stored(session_id, name, data))
+            except ToolcribError as error:
+                refused.append(f"{one.name}: {error}")
+            except Exception as error:  # noqa: BLE001 - the platform's code, and the place's: the words are answered all the same
+                _log.warning("a file from %s was not taken: %s", self._platform.name, error)
+                refused.append(f"{one.name}: it could not be fetched")
+        text = "\n".join([message.text, *(f"[the file {note} came with this message]" for note in notes)]).strip()
+        told = "\n".join(f"⚠ not taken: {line}" for line in refused)
+        return text, images, told
+
+    async def _fetched(self, one: Attachment) -> bytes:
+        most = IMAGE_BYTES if one.media_type in MEDIA_TYPES else FILE_BYTES
+        if one.size is not None and one.size > most:
+            raise ToolcribError(f"it is larger than {most // 2**20} MiB")
+        found = bytearray()
+        pieces: AsyncIterator[bytes] = self._platform.fetch(one)
+        async for piece in pieces:  # what the platform says of the size is not gone by
+            found += piece
+            if len(found) > most:
+                raise ToolcribError(f"it is larger than {most // 2**20} MiB")
+        return bytes(found)
+
+    async def _stored(self, session_id: str, name: str, data: bytes) -> str:
+        session = await self._opened(session_id)
+        if not {"read_file", "terminal"}.intersection(session.names):
+            raise ToolcribError("this chat has no tool that could read it")
+        environment = session.scope.environment
+        path = await environment.resolve(f"{_FOLDER}/{name}")
+        await _downloaded(session, path)  # first: what is not known as downloaded must not be there
+        await environment.write_file(path, data, mode=0o600)
+        return path
+
+
+async def _downloaded(session: Session, path: str) -> None:
+    """Note that others made this file, so that running it is asked about. Raises StoreFailed."""
+    from tools.approval.policy import Policy
+    from tools.judge.meaning.value import Taint
+
+    policy = session.scope.policy
+    if isinstance(policy, Policy):
+        await policy.files.remember(session.id, {path: Taint.REMOTE})
+
+
+def _name(one: Attachment, number: int, message_id: str) -> str:
+    """Return a name of our own for a file: nobody else's may lead out of the folder, hide, or take another's place."""
+    stem = _BAD.sub("_", one.name.replace("\\", "/").rpartition("/")[2]).strip("._") or "file"
+    mark = _BAD.sub("_", message_id)[-12:] or "0"
+    return f"{mark}-{number}-{stem[-80:]}"

@@ -1,0 +1,105 @@
+"""Pairing: a code that is shown at the operator's terminal, and said to the bot by who is to be let in."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+
+from toolcrib._dataclass import dataclass
+from toolcrib._state import StateWrite
+from toolcrib._store import Store
+from toolcrib._types import Json
+
+SECONDS = 600.0
+TRIES = 5
+"""Wrong codes, of whomever, after which a code is void."""
+_LETTERS = "ABCDEFGHJKMNPQRSTVWXYZ23456789"
+_LENGTH = 8
+_CODE, _PEOPLE = "pairing", "paired"
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """Somebody who paired: the platform's id, the role that was given ("" for none), and when, in Unix seconds."""
+
+    user: str
+    role: str
+    at: float
+
+
+class Pairings:
+    """Codes and people of one platform, in the store: a code that one process makes is taken by the gateway's."""
+
+    def __init__(self, store: Store, platform: str) -> None:
+        self._state = store.state
+        self._owner = f"gateway:{platform}"
+
+    async def offer(self, role: str = "") -> str:
+        """Make a code, which takes the place of an earlier one: it counts once, for ten minutes. Raises StoreFailed."""
+        code = "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
+        kept: Json = {"digest": _digest(code), "until": time.time() + SECONDS, "tries": TRIES, "role": role}
+        await self._state.write([StateWrite("profile", self._owner, _CODE, kept)])
+        return code
+
+    async def is_open(self) -> bool:
+        """Return whether a code waits to be said."""
+        return await self._offered() is not None
+
+    async def take(self, said: str, user: str) -> Paired | None:
+        """Let in who says the code, once. Anything else counts as a try, where it has a code's form."""
+        word = said.strip().upper().replace("-", "")
+        if len(word) != _LENGTH or set(word) - set(_LETTERS):
+            return None
+        while (offered := await self._offered()) is not None:
+            kept, version = offered
+            right = hmac.compare_digest(kept["digest"], _digest(word))
+            left = None if right or kept["tries"] <= 1 else {**kept, "tries": kept["tries"] - 1}
+            if await self._state.write([StateWrite("profile", self._owner, _CODE, left, version)]):
+                return await self._let_in(user, kept["role"]) if right else None
+        return None
+
+    async def people(self) -> list[Paired]:
+        """Return who paired, the first one first."""
+        found, _ = await self._people()
+        return [Paired(user, role, at) for user, (role, at) in found.items()]
+
+    async def role_of(self, user: str) -> str | None:
+        """Return the role that somebody who paired was given, "" for none; None for who did not."""
+        found, _ = await self._people()
+        return found[user][0] if user in found else None
+
+    async def remove(self, user: str) -> bool:
+        """Let somebody in no longer. Return False for who never was."""
+        while True:
+            found, version = await self._people()
+            if user not in found:
+                return False
+            rest: Json = {name: list(one) for name, one in found.items() if name != user}
+            if await self._state.write([StateWrite("profile", self._owner, _PEOPLE, rest, version)]):
+                return True
+
+    async def _let_in(self, user: str, role: str) -> Paired:
+        one = Paired(user, role, time.time())
+        while True:
+            found, version = await self._people()
+            more: Json = {**{name: list(known) for name, known in found.items()}, user: [role, one.at]}
+            if await self._state.write([StateWrite("profile", self._owner, _PEOPLE, more, version)]):
+                return one
+
+    async def _offered(self) -> tuple[dict[str, Json], int] | None:
+        found = (await self._state.of("profile", self._owner)).get(_CODE)
+        if found is None or not isinstance(found.value, dict) or found.value["until"] < time.time():
+            return None
+        return found.value, found.version
+
+    async def _people(self) -> tuple[dict[str, tuple[str, float]], int]:
+        found = (await self._state.of("profile", self._owner)).get(_PEOPLE)
+        if found is None or found.value is None:
+            return {}, 0 if found is None else found.version
+        return {user: (role, at) for user, (role, at) in found.value.items()}, found.version
+
+
+def _digest(code: str) -> str:
+    return hashlib.sha256(code.encode()).hexdigest()

@@ -1,0 +1,221 @@
+"""Tickets in chats: shown with buttons, answered by who may, and shown as settled afterwards, wherever that happened."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
+
+from agent.conversation.answers import asked_of
+from agent.gateway.admission import Admitted
+from agent.gateway.deciding import Deciding, scopes_of
+from agent.gateway.forms import body_of, chat_of
+from agent.gateway.outbox import Outbox
+from agent.gateway.splitting import split
+from toolcrib import Answer, Denied, InvalidArguments, NotFound, Principal, ToolcribError
+from toolcrib._store import Settled, Store, TicketRecord
+from toolcrib._types import Json
+from toolcrib.chat import Button, Chat, Inbound
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_KEY = "ticket:"
+_SHOWN_ID = 8
+_YES, _SESSION, _NO = "y", "s", "n"
+_SETTLED = {"approved": "✓ agreed", "denied": "✗ refused", "expired": "✗ nobody answered in time"}
+_LATE = "This was settled before."
+_NOT_YOURS = "You may not decide this; {roles} may."
+_NO_SUCH = "There is no such question here."
+_ANSWERS: Mapping[str, Mapping[str, Json]] = {
+    _YES: {"approved": True, "scope": "once"},
+    _SESSION: {"approved": True, "scope": "session"},
+    _NO: {"approved": False},
+}
+_WORDS = {
+    word: _ANSWERS[choice]
+    for choice, words in {_YES: ("1", "yes", "y"), _SESSION: ("2",), _NO: ("3", "no", "n")}.items()
+    for word in words
+}
+Settle = Callable[[Answer], Awaitable[Settled]]
+
+
+class NoSuchQuestion(ToolcribError):
+    """No question is meant, or several are; its text is a line for people."""
+
+
+class ChatQuestions:
+    """For one platform. ``settle`` records an answer and wakes the session that waits for it."""
+
+    def __init__(self, platform: str, store: Store, outbox: Outbox, deciding: Deciding, settle: Settle, most: int) -> None:
+        self._platform = platform
+        self._store = store
+        self._outbox = outbox
+        self._deciding = deciding
+        self._settle = settle
+        self._most = most
+        self._open: dict[str, dict[str, str]] = {}
+        """Tickets that are shown as open, by their session: the key of the chat that has each."""
+
+    @property
+    def open(self) -> int:
+        """The number of tickets that are shown as open."""
+        return sum(map(len, self._open.values()))
+
+    async def start(self, is_ours: Callable[[str], Awaitable[Chat | None]]) -> None:
+        """Show what was not shown, and settle what was settled meanwhile, after an ended process. Raises StoreFailed."""
+        for record in await self._store.tickets.pending():
+            if (chat := await is_ours(record.session_id)) is not None:
+                await self.show(chat, record.ticket.id)
+        for post in await self._store.mail.questions(self._platform):
+            ticket_id = post.key.removeprefix(_KEY)
+            settled = await self._store.tickets.get(ticket_id) if post.body.get("buttons") else None
+            if settled is not None and settled.state != "pending":
+                self._open.setdefault(settled.session_id, {})[ticket_id] = post.chat
+                await self.refresh(settled.session_id)
+
+    async def show(self, chat: Chat, ticket_id: str) -> None:
+        """Show a ticket in its chat, unless that was done. A long one takes several messages; the last one has the buttons."""
+        record = await self._store.tickets.get(ticket_id)
+        if record is None or record.state != "pending":
+            return
+        await self._outbox_parts(chat, record, self._foot(record), self._buttons(record))
+        self._open.setdefault(record.session_id, {})[ticket_id] = chat.key
+
+    async def refresh(self, session_id: str) -> None:
+        """Show as settled what was settled of a session's tickets, here or elsewhere. Raises StoreFailed."""
+        for ticket_id in list(self._open.get(session_id, ())):
+            record = await self._store.tickets.get(ticket_id)
+            if record is not None and record.state == "pending":
+                continue
+            post = await self._store.mail.get(self._platform, f"{_KEY}{ticket_id}")
+            if post is not None and record is not None:
+                await self._outbox_parts(chat_of(post.body["chat"]), record, _outcome(record), ())
+            if (shown := self._open.get(session_id)) is not None:
+                shown.pop(ticket_id, None)
+        if not self._open.get(session_id, True):
+            self._open.pop(session_id, None)
+
+    async def expired(self) -> None:
+        """Refresh the sessions with a ticket whose time is over. Raises StoreFailed."""
+        for session_id in list(self._open):
+            await self.refresh(session_id)
+
+    # -- answering -----------------------------------------------------------------------------------------------
+
+    async def shown_as(self, chat: Chat, message_id: str) -> str:
+        """Return the id of the ticket that a message of ours shows; "" for any other."""
+        post = await self._store.mail.shown(self._platform, chat.key, message_id)
+        return post.key.removeprefix(_KEY).partition(":")[0] if post is not None and post.key.startswith(_KEY) else ""
+
+    async def waiting(self, chat: Chat) -> list[TicketRecord]:
+        """Return the open tickets that are shown in a chat, the oldest first."""
+        found: list[TicketRecord] = []
+        for ticket_id in [one for shown in self._open.values() for one, key in shown.items() if key == chat.key]:
+            record = await self._store.tickets.get(ticket_id)
+            if record is not None and record.state == "pending":
+                found.append(record)
+        return sorted(found, key=lambda record: record.at)
+
+    async def find(self, chat: Chat, prefix: str) -> TicketRecord:
+        """Return the open ticket of a chat whose id begins so, the only one without. Raises NoSuchQuestion."""
+        found = [record for record in await self.waiting(chat) if record.ticket.id.startswith(prefix)]
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise NoSuchQuestion(_NO_SUCH if prefix else "No question waits here.")
+        ids = ", ".join(record.ticket.id[:_SHOWN_ID] for record in found)
+        raise NoSuchQuestion(f"{len(found)} questions wait here ({ids}): say which one is meant.")
+
+    async def pressed(self, chat: Chat, message_id: str, choice: str, who: Admitted, name: str, press_id: str) -> str:
+        """Act on a button, and return a line for who pressed. What the button says counts for nothing but its letter."""
+        ticket_id = await self.shown_as(chat, message_id)
+        if not ticket_id:
+            return _NO_SUCH
+        record = await self._store.tickets.get(ticket_id)
+        if record is None:
+            return _NO_SUCH
+        choices = record.ticket.parameters.get("choices") if record.ticket.resume_mode != "replay" else None
+        if isinstance(choices, list):
+            number = int(choice[1:]) if choice[:1] == "c" and choice[1:].isdigit() else len(choices)
+            return await self.answer(record, who, name, choices[number], press_id) if number < len(choices) else _NO_SUCH
+        payload = _ANSWERS.get(choice)
+        return _NO_SUCH if payload is None else await self.answer(record, who, name, payload, press_id)
+
+    async def replied(self, message: Inbound, ticket_id: str, who: Admitted) -> str | None:
+        """Take a message that answers the one with a ticket; None where it says neither yes nor no to an approval."""
+        record = await self._store.tickets.get(ticket_id)
+        if record is None:
+            return _NO_SUCH
+        word = message.text.strip()
+        if record.ticket.resume_mode != "replay":
+            choices = list(record.ticket.parameters.get("choices") or ())
+            number = int(word) if word.isdecimal() else 0
+            given = choices[number - 1] if 0 < number <= len(choices) else word
+            return await self.answer(record, who, message.name, given, message.message_id)
+        payload = _WORDS.get(word.lower().rstrip("."))
+        if payload is None:
+            return "Answer with 1 (yes, once), 2 (for this session) or 3 (no); or /deny with a reason."
+        return await self.answer(record, who, message.name, payload, message.message_id)
+
+    async def answer(self, record: TicketRecord, who: Admitted, name: str, payload: Json, decision_id: str) -> str:
+        """Settle a ticket for somebody, and return a line for them. Refused is whoever may not, and what came too late."""
+        asked = await asked_of(self._store, record)
+        if not self._deciding.may(who, record, asked):
+            return _NOT_YOURS.format(roles=", ".join(self._deciding.roles_of(record)))
+        if isinstance(payload, Mapping) and payload.get("approved") and payload.get("scope", "once") not in scopes_of(record):
+            return f"That scope is not offered here; there is: {', '.join(scopes_of(record))}."
+        by = f"{name} ({Principal(self._platform, who.user).key})" if name else Principal(self._platform, who.user).key
+        answer = Answer(record.ticket.id, payload=payload, decision_id=f"{self._platform}:{decision_id}", by=by, at=time.time())
+        try:
+            settled = await self._settle(answer)
+        except (Denied, NotFound):
+            settled = "refused"
+        except InvalidArguments as error:
+            return str(error)
+        await self.refresh(record.session_id)
+        return _LATE if settled == "refused" else ""
+
+    # -- how it looks --------------------------------------------------------------------------------------------
+
+    async def _outbox_parts(self, chat: Chat, record: TicketRecord, foot: str, buttons: Sequence[Button]) -> None:
+        prompt = str(record.ticket.parameters.get("prompt") or record.ticket.message)
+        *pages, last = _pages(prompt, self._most - len(foot) - 2)
+        for number, page in enumerate(pages):
+            body = body_of(chat, page, is_plain=True)
+            await self._outbox.put(chat.key, f"{_KEY}{record.ticket.id}:{number}", body)
+        body = body_of(chat, f"{last}\n\n{foot}", buttons=buttons, is_plain=True)
+        await self._outbox.put(chat.key, f"{_KEY}{record.ticket.id}", body)
+
+    def _foot(self, record: TicketRecord) -> str:
+        short = record.ticket.id[:_SHOWN_ID]
+        if record.ticket.resume_mode != "replay":
+            choices = record.ticket.parameters.get("choices") or ()
+            lines = [f"{number}. {choice}" for number, choice in enumerate(choices, 1)]
+            return "\n".join([*lines, f"Answer this message. ({short})"])
+        roles = ", ".join(self._deciding.roles_of(record))
+        until = "" if record.expires_at is None else f", until {time.strftime('%d %b %H:%M', time.localtime(record.expires_at))}"
+        return f"1 yes, once · 2 for this session · 3 no — /approve {short}, /deny {short} REASON; for {roles}{until}"
+
+    def _buttons(self, record: TicketRecord) -> list[Button]:
+        if record.ticket.resume_mode != "replay":
+            choices = record.ticket.parameters.get("choices") or ()
+            return [Button(f"c{number}", str(choice), f"{number + 1}\ufe0f\u20e3") for number, choice in enumerate(choices[:9])]
+        found = [Button(_YES, "Yes, once", "👍")]
+        if "session" in scopes_of(record):
+            found.append(Button(_SESSION, "For this session", "♾️"))
+        return [*found, Button(_NO, "No", "👎")]
+
+
+def _pages(prompt: str, most: int) -> list[str]:
+    """Cut a prompt that is too long: nothing that a yes covers is left out."""
+    return split(prompt, most) or [prompt]
+
+
+def _outcome(record: TicketRecord) -> str:
+    answer = record.answer
+    by = f" by {answer.by}" if answer is not None and answer.by else ""
+    payload = answer.payload if answer is not None and isinstance(answer.payload, Mapping) else {}
+    how = f" ({payload['scope']})" if record.state == "approved" and payload.get("scope") else ""
+    why = f": {payload['reason']}" if record.state == "denied" and payload.get("reason") else ""
+    return f"{_SETTLED.get(record.state, record.state)}{by}{how}{why}"

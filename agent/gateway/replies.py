@@ -1,0 +1,243 @@
+"""A run in its chat: what is said while it goes on, and what it came to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from agent.conversation.state import RunResult, RunState
+from agent.events import (
+    CompressionFailed,
+    ContextCompressed,
+    DelegateEnded,
+    Event,
+    Retrying,
+    TextDelta,
+    TicketOpened,
+    TicketReminder,
+    TurnFinished,
+    TurnStarted,
+)
+from agent.gateway.forms import body_of
+from agent.gateway.outbox import Outbox
+from agent.gateway.splitting import split
+from toolcrib import ToolcribError
+from toolcrib._dataclass import dataclass
+from toolcrib.chat import Chat
+
+if TYPE_CHECKING:
+    from agent.gateway.questions import ChatQuestions
+
+_log = logging.getLogger(__name__)
+_MORE = " …"
+_ENDS = {
+    "interrupted": "(interrupted)",
+    "ended": "(ended: something was refused that it could not go on without)",
+    "max_turns": "(that was the last turn it may take; say `go on` if it should)",
+}
+_FAILED = "failed"
+_TYPING_EVERY = 4.0
+
+
+@dataclass(slots=True)
+class _Running:
+    """A run that goes on: its id, and the turn's number and text so far."""
+
+    run_id: str = ""
+    turn: int = 0
+    text: str = ""
+    is_cut: bool = False
+
+
+class Replies:
+    """For one platform. ``chat_of`` finds a session's chat, ``run_of`` the id of the run that goes on in it."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        questions: ChatQuestions,
+        chat_of: Callable[[str], Awaitable[Chat | None]],
+        run_of: Callable[[str], str],
+        most: int,
+        *,
+        streams: bool,
+        typing: Callable[[Chat, bool], Awaitable[None]] | None = None,
+    ) -> None:
+        self._outbox = outbox
+        self._questions = questions
+        self._chat_of = chat_of
+        self._run_of = run_of
+        self._most = most
+        self._streams = streams
+        self._typing = typing
+        self._typists: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, _Running] = {}
+        self._chats: dict[str, Chat] = {}
+        self._work: dict[str, asyncio.Queue[Coroutine[Any, Any, None]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, session_id: str, chat: Chat) -> None:
+        """Note the chat of a session, so that its first words need no look."""
+        self._chats[session_id] = chat
+
+    def watch(self, session_id: str, event: Event) -> None:
+        """Take an event of a session. Never waits."""
+        running = self._running.get(session_id)
+        match event:
+            case TurnStarted(number=number):
+                self._running[session_id] = _Running(self._run_of(session_id), number)
+                self._type(session_id)
+            case TextDelta(text=text) if running is not None:
+                running.text += text
+                self._show(session_id, running)
+            case TurnFinished(number=number, text=text, calls=calls) if running is not None and calls and text.strip():
+                self._later(session_id, self._say(session_id, f"said:{running.run_id}:{number}", text))
+            case TicketOpened(ticket=ticket):
+                self._later(session_id, self._ask(session_id, ticket))
+            case TicketReminder(ticket=ticket):
+                self._later(session_id, self._remind(session_id, ticket))
+            case Retrying() if running is not None:
+                running.text = ""
+            case _:
+                self._tell(session_id, event)
+
+    def done(self, session_id: str, outcome: RunResult | Exception) -> None:
+        """Take what a run came to. Never waits."""
+        running = self._running.pop(session_id, None)
+        if (typist := self._typists.pop(session_id, None)) is not None:
+            typist.cancel()
+        run_id = running.run_id if running is not None else self._run_of(session_id)
+        self._later(session_id, self._finish(session_id, run_id, outcome))
+
+    async def finish(self, state: RunState) -> None:
+        """Show what a run came to that ended in an earlier process, as far as that was not shown. Raises StoreFailed."""
+        chat = await self._chat_of(state.session_id)
+        if chat is None:
+            return
+        try:
+            state.raise_error()
+        except ToolcribError as error:
+            await self._final(chat, state.id, _FAILED, _failure(error))
+        else:
+            await self._final(chat, state.id, str(state.turn), state.text, state.stopped or "done")
+
+    async def settle(self) -> None:
+        """Return once everything that was told is on its way."""
+        for typist in self._typists.values():
+            typist.cancel()
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # -- while it goes on ----------------------------------------------------------------------------------------
+
+    def _show(self, session_id: str, running: _Running) -> None:
+        chat = self._chats.get(session_id)
+        if chat is None or not self._streams or not running.run_id:
+            return
+        text = running.text
+        if len(text) > self._most - len(_MORE):
+            if running.is_cut:  # the first message is full: the rest comes with the whole answer
+                return
+            running.is_cut = True
+            text = split(text, self._most - len(_MORE))[0] + _MORE
+        if text := text.strip():
+            self._outbox.show(chat.key, f"said:{running.run_id}:{running.turn}:0", body_of(chat, text))
+
+    def _type(self, session_id: str) -> None:
+        """Show that an answer is being written, until the run comes to something."""
+        chat = self._chats.get(session_id)
+        if self._typing is None or chat is None or session_id in self._typists:
+            return
+        task = self._typists[session_id] = asyncio.get_running_loop().create_task(self._typist(chat, self._typing))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    @staticmethod
+    async def _typist(chat: Chat, typing: Callable[[Chat, bool], Awaitable[None]]) -> None:
+        with contextlib.suppress(Exception):  # it is a courtesy
+            try:
+                while True:
+                    await typing(chat, True)
+                    await asyncio.sleep(_TYPING_EVERY)
+            finally:
+                await typing(chat, False)
+
+    def _tell(self, session_id: str, event: Event) -> None:
+        match event:
+            case ContextCompressed(before=before, after=after):
+                line = f"_The conversation had become long: its middle was summarised ({before:,} to about {after:,} tokens)._"
+            case CompressionFailed(reason=reason):
+                line = f"_The conversation is nearly too long, and could not be summarised: {reason}_"
+            case DelegateEnded(name=name, ended=ended, problem=problem):
+                line = f"_The delegate {name} has ended ({problem or ended})._"
+            case _:
+                return
+        run_id = self._run_of(session_id)
+        self._later(session_id, self._say(session_id, f"note:{run_id}:{type(event).__name__}:{hash(event)}", line))
+
+    # -- what must be shown --------------------------------------------------------------------------------------
+
+    def _later(self, session_id: str, work: Coroutine[Any, Any, None]) -> None:
+        """Do it after what was begun before for this session."""
+        queue = self._work.get(session_id)
+        if queue is not None:
+            queue.put_nowait(work)
+            return
+        queue = self._work[session_id] = asyncio.Queue()
+        queue.put_nowait(work)
+        task = asyncio.get_running_loop().create_task(self._drain(session_id, queue))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _drain(self, session_id: str, queue: asyncio.Queue[Coroutine[Any, Any, None]]) -> None:
+        while not queue.empty():
+            try:
+                await queue.get_nowait()
+            except ToolcribError as error:  # the store, mostly: what a run came to is found again at the next start
+                _log.error("something could not be shown for session %s: %s", session_id[:12], error)
+            except Exception:  # noqa: BLE001 - one message must not keep back the others
+                _log.exception("something could not be shown for session %s", session_id[:12])
+        del self._work[session_id]
+
+    async def _say(self, session_id: str, key: str, text: str) -> None:
+        chat = await self._chat_of(session_id)
+        if chat is not None:
+            for number, part in enumerate(split(text, self._most)):
+                await self._outbox.put(chat.key, f"{key}:{number}", body_of(chat, part))
+
+    async def _ask(self, session_id: str, ticket_id: str) -> None:
+        if (chat := await self._chat_of(session_id)) is not None:
+            await self._questions.show(chat, ticket_id)
+
+    async def _remind(self, session_id: str, ticket_id: str) -> None:
+        chat = await self._chat_of(session_id)
+        if chat is not None:
+            text = f"_A question still waits for an answer ({ticket_id[:8]}): /approvals lists what waits._"
+            await self._outbox.put(chat.key, f"reminder:{ticket_id}:{asyncio.get_running_loop().time():.0f}", body_of(chat, text))
+
+    async def _finish(self, session_id: str, run_id: str, outcome: RunResult | Exception) -> None:
+        chat = await self._chat_of(session_id)
+        if chat is None:
+            return
+        if isinstance(outcome, Exception):
+            await self._final(chat, run_id, _FAILED, _failure(outcome))
+        elif outcome.stopped == "parked":
+            for ticket_id in outcome.tickets:
+                await self._questions.show(chat, ticket_id)
+        else:
+            await self._final(chat, run_id, str(outcome.turns), outcome.text, outcome.stopped)
+
+    async def _final(self, chat: Chat, run_id: str, turn: str, text: str, stopped: str = "done") -> None:
+        end = _ENDS.get(stopped, "")
+        whole = "\n\n".join(filter(None, [text.strip(), end])) or "(no answer)"
+        for number, part in enumerate(split(whole, self._most)):
+            await self._outbox.put(chat.key, f"said:{run_id}:{turn}:{number}", body_of(chat, part))
+        await self._outbox.mark(chat.key, f"run:{run_id}")
+
+
+def _failure(error: Exception) -> str:
+    text = str(error) if isinstance(error, ToolcribError) else "something went wrong here; the operator finds it in the log"
+    return f"⚠ {text}"

@@ -1,0 +1,150 @@
+"""Which session a chat has, whose it is, and how it is opened."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.backends import BUBBLEWRAP, DOCKER, SSH
+from agent.config import PlatformConfig, state_dir
+from agent.conversation.limits import RunLimits
+from agent.conversation.manager import session_id_of
+from agent.gateway.admission import OWNER, Admitted
+from agent.gateway.forms import chat_json, chat_of
+from toolcrib import Principal, ToolcribError
+from toolcrib._dataclass import dataclass
+from toolcrib._mail import ChatRecord
+from toolcrib._types import Json
+from toolcrib.chat import Chat
+
+if TYPE_CHECKING:
+    from agent.conversation.session import Session
+    from agent.crib import Crib
+    from agent.models import ModelChoice
+
+_ROOM = "room:"
+_SAFE = (BUBBLEWRAP, DOCKER, SSH)
+"""Kinds of backends in which toolcrib's own files are out of reach."""
+_MAX_TURNS = 50
+_PLACE_TOOLSETS = frozenset({"file", "terminal"})
+PROMPT = (
+    "You answer in a chat on {platform}. People read it on phones: be brief, and use plain Markdown without wide tables. "
+    "What needs somebody's approval is asked in the chat by itself."
+)
+PROMPT_OF_GROUPS = " Several people write here; each message begins with its writer's name, which is no proof of who it is."
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRoom:
+    """A chat with the session that it has now."""
+
+    chat: Chat
+    session_id: str
+    is_new: bool = False
+
+
+class Rooms:
+    """For one platform. ``choice`` is the model that new sessions ask."""
+
+    def __init__(self, crib: Crib, platform: str, config: PlatformConfig, choice: ModelChoice | None) -> None:
+        self._crib = crib
+        self._platform = platform
+        self._config = config
+        self._choice = choice
+        self._mail = crib.store.mail
+        self._chats: dict[str, Chat] = {}
+        """Chats by the sessions that were met here."""
+
+    async def enter(self, chat: Chat, who: Admitted) -> ChatRoom:
+        """Return the chat's room for somebody who may speak; made where there is none, or where it rested too long."""
+        record, now = await self._mail.chat(self._platform, chat.key), time.time()
+        if record is None:
+            return await self._begin(chat, who, 1)
+        idle = self._config.renew_hours * 3600
+        was_group = record.body["chat"]["is_group"]
+        # What somebody said alone is not for those who came later, nor a room's words for one of them.
+        if was_group != chat.is_group or (idle and now - record.used_at > idle):
+            return await self._begin(chat, who, int(record.body["generation"]) + 1)
+        self._chats[record.session_id] = chat
+        body = self._body(chat, who, int(record.body["generation"]))
+        if body != record.body or now - record.used_at > 60:
+            await self._mail.enter(replace(record, body=body, used_at=now))
+        return ChatRoom(chat, record.session_id)
+
+    async def renew(self, chat: Chat, who: Admitted) -> ChatRoom:
+        """Begin a new session in a chat."""
+        record = await self._mail.chat(self._platform, chat.key)
+        return await self._begin(chat, who, 1 if record is None else int(record.body["generation"]) + 1)
+
+    async def chat_of(self, session_id: str) -> Chat | None:
+        """Return the chat that has a session, or had it."""
+        if session_id not in self._chats:
+            record = await self._mail.chat_of(session_id)
+            if record is None or record.platform != self._platform:
+                return None
+            self._chats[session_id] = chat_of(record.body["chat"])
+        return self._chats[session_id]
+
+    def principal(self, chat: Chat, who: Admitted) -> Principal:
+        """Return whom a message is of. A group is a principal of its own, in which somebody speaks."""
+        if chat.is_group:
+            return Principal(self._platform, f"{_ROOM}{chat.id}", who.roles, speaker=who.user)
+        return Principal(self._platform, who.user, who.roles)
+
+    async def open(self, session_id: str) -> Session:
+        """Open a session for its chat, as the manager does. Raises as Crib.open, ToolcribError for a chat that is not known."""
+        record = await self._mail.chat_of(session_id)
+        if record is None:
+            raise ToolcribError(f"no chat of {self._platform} has the session {session_id[:12]}")
+        chat, user = chat_of(record.body["chat"]), str(record.body["user"])
+        folder = self.folder(chat)
+        here = self._crib.workspace(folder) if folder != self._crib.project_dir else self._crib.default
+        backend = here.backends.get(self._config.backend)
+        session = await here.open(
+            platform=self._platform,
+            user=f"{_ROOM}{chat.id}" if chat.is_group else user,
+            roles=() if chat.is_group else tuple(record.body["roles"]),
+            suspends=True,
+            named=session_id,
+            choice=self._choice,
+            backend=self._config.backend,
+            without=() if self._may_act(record, backend.kind) else self.needing_a_place(),
+        )
+        if here.config.origin("max_turns") == "default":
+            session.limits = replace(RunLimits.of(here.config), max_turns=_MAX_TURNS)
+        session.link.choice = self._choice
+        session.link.instructions = PROMPT.format(platform=self._platform) + PROMPT_OF_GROUPS * chat.is_group
+        return session
+
+    def folder(self, chat: Chat) -> Path:
+        """Return the folder that a chat works in, made where it is the chat's own."""
+        mapped = self._config.folders.get(chat.id)
+        if mapped is not None:
+            return Path(mapped).expanduser().resolve()
+        name = hashlib.sha256(chat.key.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+        folder = state_dir().with_name(f"{state_dir().name}-chats") / self._platform / name
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return folder.resolve()
+
+    def needing_a_place(self) -> frozenset[str]:
+        """Return the tools that run, change or read something where the session runs."""
+        entries = self._crib.registry.entries()
+        return frozenset(one.name for one in entries if one.kind in ("edit", "execute") or one.toolset in _PLACE_TOOLSETS)
+
+    def _may_act(self, record: ChatRecord, kind: str) -> bool:
+        owners = not record.body["chat"]["is_group"] and OWNER in record.body["roles"]
+        return owners or kind in _SAFE or self._config.allow_local
+
+    async def _begin(self, chat: Chat, who: Admitted, generation: int) -> ChatRoom:
+        session_id = session_id_of(self._platform, f"{chat.key}\0{generation}")
+        record = ChatRecord(self._platform, chat.key, session_id, self._body(chat, who, generation), used_at=time.time())
+        await self._mail.enter(record)
+        self._chats[session_id] = chat
+        return ChatRoom(chat, session_id, is_new=True)
+
+    def _body(self, chat: Chat, who: Admitted, generation: int) -> dict[str, Json]:
+        theirs = {"user": "", "roles": []} if chat.is_group else {"user": who.user, "roles": list(who.roles)}
+        return {"chat": chat_json(chat), "generation": generation, **theirs}

@@ -1,0 +1,86 @@
+"""Cutting a long answer into messages that a platform takes: between paragraphs, never within a block of code that fits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from toolcrib._regex import Regex
+
+_FENCE = Regex(r" {0,3}(`{3,}|~{3,})[^\n`]*$")
+_LEAST = 200
+"""Characters that a message has at least, so that a tiny limit can't make hundreds of them."""
+
+
+def split(text: str, most: int) -> list[str]:
+    """Return the text as messages of at most ``most`` characters (200 where it is less), without blank lines around them.
+
+    Cuts are made between blocks (paragraphs, lists, whole blocks of code), else between lines, words, characters, whatever is the
+    best that fits. A block of code longer than a message is closed and opened again.
+    """
+    most = max(most, _LEAST)
+    parts: list[str] = []
+    now = ""
+    for block in _blocks(text):
+        joined = f"{now}\n\n{block}" if now else block
+        if len(joined) <= most:
+            now = joined
+            continue
+        if now:
+            parts.append(now)
+        *whole, now = _pieces(block, most)
+        parts += whole
+    return [*parts, now] if now else parts
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """Yield paragraphs and blocks of code, without the blank lines between them."""
+    lines: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        mark = _FENCE.match(line)
+        if fence:
+            lines.append(line)
+            if mark is not None and line.strip() == mark[1] and mark[1].startswith(fence):
+                yield "\n".join(lines)
+                lines, fence = [], ""
+        elif mark is not None:
+            if lines:
+                yield "\n".join(lines)
+            lines, fence = [line], mark[1]
+        elif line.strip():
+            lines.append(line)
+        elif lines:
+            yield "\n".join(lines)
+            lines = []
+    if lines:
+        yield "\n".join(lines)
+
+
+def _pieces(block: str, most: int) -> list[str]:
+    """Cut a block that is too long; one that fits is returned as it is."""
+    if len(block) <= most:
+        return [block]
+    mark = _FENCE.match(block.split("\n", 1)[0])
+    if mark is None or len(mark[0]) * 2 + 2 > most // 2:
+        return list(_cut(block, most))
+    first, _, rest = block.partition("\n")
+    lines = rest.split("\n")
+    closed = lines[-1].strip() == mark[1]
+    inside = "\n".join(lines[:-1] if closed else lines)
+    room = most - len(first) - len(mark[1]) - 2
+    return [f"{first}\n{piece}\n{mark[1]}" for piece in _cut(inside, room, keep_indent=True)]
+
+
+def _cut(text: str, most: int, *, keep_indent: bool = False) -> Iterator[str]:
+    """Yield pieces of at most ``most`` characters, cut at line ends, else at blanks."""
+    while len(text) > most:
+        at = text.rfind("\n", 1, most + 1)
+        if at < most // 4:
+            blanks = [found.start() for found in re.finditer(r"\s", text[: most + 1])]
+            at = blanks[-1] if blanks and blanks[-1] >= most // 4 else most
+        yield text[:at].rstrip()
+        text = text[at:]
+        text = text.removeprefix("\n") if keep_indent else text.lstrip()
+    if text.strip():
+        yield text

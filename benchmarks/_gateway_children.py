@@ -1,0 +1,258 @@
+"""What the group "gateway" measures in processes of its own: python -m benchmarks._gateway_children WHAT [URL] NUMBERS"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from agent.config import load_config
+from agent.crib import Crib
+from agent.gateway.gateway import Gateway
+from agent.models import ModelChoice
+from agent.run import assemble
+from agent.store.sqlite import SqliteStore
+from toolcrib.chat import Attachment, Chat, Host, Inbound, Outbound, Press, Traits
+
+CONFIG = """
+platforms:
+  bench:
+    roles: {{owner: ['*']}}
+    allow_local: true
+gateway: {{sessions: {sessions}}}
+"""
+
+
+async def serve_model(deltas: int, per_second: float) -> None:
+    """Stream to each request so many deltas, each with the time at which it was sent; print the port first. For ever."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                lengths = [int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")]
+                if not lengths:  # what models there are
+                    writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+                    continue
+                body = json.loads(await reader.readexactly(lengths[0]))
+                said = str(body["messages"][-1].get("content"))
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+                many, pause = (deltas, 1.0 / per_second) if "stream" in said else (1, 0.0)
+                if "rm " in said and body["messages"][-1]["role"] == "user":
+                    call = {"name": "terminal", "arguments": json.dumps({"command": said[said.index("rm ") :]})}
+                    _event(
+                        writer,
+                        {"tool_calls": [{"index": 0, "id": f"c{time.monotonic_ns()}", "type": "function", "function": call}]},
+                    )
+                    many = 0
+                for _ in range(many):
+                    _event(writer, {"content": f"{time.monotonic():.6f} "})
+                    await asyncio.sleep(pause)
+                writer.write(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(talk, "127.0.0.1", 0, backlog=2_000)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+def _event(writer: asyncio.StreamWriter, delta: dict[str, Any]) -> None:
+    data = b"data: " + json.dumps({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}).encode() + b"\n\n"
+    writer.write(b"%x\r\n%s\r\n" % (len(data), data))
+
+
+class BenchPlatform:
+    """A platform that shows nothing: it notes how late what is to be shown comes."""
+
+    traits = Traits(max_chars=8_000, edit_seconds=0.0, max_edits=1_000_000, buttons=True, idempotent=True, per_second=1e9)
+
+    def __init__(self, name: str, host: Host, **more: Any) -> None:
+        self.name = name
+        self.host = host
+        self.late: list[float] = []
+        self.whole = 0
+        self.asked: list[tuple[Outbound, float]] = []
+        self._seen: dict[str, str] = {}
+
+    async def connect(self) -> str:
+        """Return a name."""
+        return "bench"
+
+    async def start(self) -> None:
+        """Nothing."""
+
+    async def stop(self) -> None:
+        """Nothing."""
+
+    async def send(self, out: Outbound) -> str:
+        """Note the lateness of the newest word, the first time that it is seen."""
+        now = time.monotonic()
+        last = out.text.rsplit(" ", 1)[-1]
+        if self._seen.get(out.chat.id) != last:
+            self._seen[out.chat.id] = last
+            with suppress(ValueError):
+                self.late.append(now - float(last))
+        if out.buttons:
+            self.asked.append((out, now))
+        return out.edits or out.key
+
+    async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
+        """Nothing comes."""
+        yield b""
+
+    async def says(self, chat: str, text: str, number: str) -> None:
+        """Have somebody write."""
+        await self.host.receive(Inbound(Chat(chat), "me", number, text))
+
+
+@asynccontextmanager
+async def running(folder: Path, url: str, sessions: int = 2_000) -> AsyncIterator[tuple[Gateway, BenchPlatform, Crib]]:
+    """Run a gateway over a store in the folder."""
+    os.environ["TOOLCRIB_STATE"] = str(folder / "state")
+    (folder / "config.yaml").write_text(CONFIG.format(sessions=sessions))
+    made: list[BenchPlatform] = []
+
+    def factory(**given: Any) -> BenchPlatform:
+        made.append(BenchPlatform(**given))
+        return made[-1]
+
+    crib = assemble(config=load_config(folder / "config.yaml"), project_dir=folder, store=SqliteStore(folder / "store.db"))
+    crib._add_platform("bench", factory)
+    async with crib, Gateway(crib, choice=ModelChoice("bench", url, provider="chat")) as gateway:
+        yield gateway, made[0], crib
+
+
+async def chats(url: str, many: int, seconds: float, folder: Path) -> None:
+    """Print how late deltas came to the platform, in ms: {"p50", "p99", "deltas", "cpu"}."""
+    async with running(folder, url) as (_, platform, _):
+        for number in range(many):
+            await platform.says(f"c{number}", "stream", f"m{number}")
+        begun, cpu = time.monotonic(), time.process_time()
+        await asyncio.sleep(seconds * 0.4)
+        platform.late.clear()
+        await asyncio.sleep(seconds * 0.5)
+        late = sorted(platform.late)
+        spent = (time.process_time() - cpu) / (time.monotonic() - begun)
+    p50, p99 = (late[int(len(late) * share)] * 1000 if late else -1.0 for share in (0.5, 0.99))
+    print(json.dumps({"p50": p50, "p99": p99, "deltas": len(late), "cpu": spent}))
+
+
+async def idle(url: str, many: int, folder: Path) -> None:
+    """Print the MiB that so many chats add which each said something and are idle now."""
+    async with running(folder, url, sessions=500) as (gateway, platform, _):
+        for number in range(20):
+            await platform.says(f"warm{number}", "hello", f"w{number}")
+        await _settled(gateway)
+        before = _resident()
+        for number in range(many):
+            await platform.says(f"c{number}", "hello", f"m{number}")
+            if number % 50 == 49:
+                await _settled(gateway)
+        await _settled(gateway)
+        print(json.dumps({"before": before, "after": _resident()}))
+
+
+async def approve(url: str, rounds: int, folder: Path) -> None:
+    """Print ms from the model's call to the question, and from the press to the effect, of each round."""
+    asked, ran = [], []
+    async with running(folder, url) as (_, platform, _):
+        for number in range(rounds):
+            target = folder / f"d{number}"
+            target.mkdir()
+            begun = time.monotonic()
+            await platform.says(f"c{number}", f"rm -rf {target}", f"m{number}")
+            while len(platform.asked) <= number:
+                await asyncio.sleep(0.001)
+            out, at = platform.asked[number]
+            asked.append((at - begun) * 1000)
+            await asyncio.sleep(0.3)  # the run has parked, and its session was closed
+            begun = time.monotonic()
+            await platform.host.press(Press(out.chat, "me", out.key, "y", f"p{number}"))
+            while target.exists():
+                await asyncio.sleep(0.001)
+            ran.append((time.monotonic() - begun) * 1000)
+    print(json.dumps({"asked": asked, "ran": ran}))
+
+
+async def prepare(url: str, many: int, parked: int, folder: Path) -> None:
+    """Keep so many chats, and so many runs that are parked."""
+    async with running(folder, url, sessions=500) as (gateway, platform, _):
+        for number in range(parked):
+            (folder / f"d{number}").mkdir()
+            await platform.says(f"p{number}", f"rm -rf {folder / f'd{number}'}", f"p{number}")
+        while len(platform.asked) < parked:
+            await asyncio.sleep(0.01)
+        for number in range(many):
+            await platform.says(f"c{number}", "hello", f"m{number}")
+            if number % 50 == 49:
+                await _settled(gateway)
+        await _settled(gateway)
+
+
+async def start(url: str, folder: Path) -> None:
+    """Print the seconds until the gateway listens."""
+    begun = time.monotonic()
+    async with running(folder, url):
+        print(json.dumps({"seconds": time.monotonic() - begun}))
+
+
+async def _settled(gateway: Gateway) -> None:
+    line = gateway.lines[0]
+    await _until(lambda: not line.mailbox.waiting)
+    await line.manager.rest(60)
+    await line.replies.settle()
+    await _until(lambda: not line.outbox.waiting)
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(0.005)
+
+
+def _resident() -> float:
+    import gc
+
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+def main() -> None:
+    """Measure what the command line says."""
+    what, *given = sys.argv[1:]
+    if what == "model":
+        asyncio.run(serve_model(int(given[0]), float(given[1])))
+        return
+    url, *numbers = given
+    folder = Path(tempfile.mkdtemp(prefix="tc-bench-")) if what not in ("prepare", "start") else Path(numbers.pop())
+    try:
+        if what == "chats":
+            asyncio.run(chats(url, int(float(numbers[0])), float(numbers[1]), folder))
+        elif what == "idle":
+            asyncio.run(idle(url, int(float(numbers[0])), folder))
+        elif what == "approve":
+            asyncio.run(approve(url, int(float(numbers[0])), folder))
+        elif what == "prepare":
+            asyncio.run(prepare(url, int(float(numbers[0])), int(float(numbers[1])), folder))
+        else:
+            asyncio.run(start(url, folder))
+    finally:
+        if what not in ("prepare", "start"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""The gateway: many chats that are answered at once, chats that are idle, approvals, a start with much that waits, and kills."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.core import CannotMeasureError, Figure
+
+_ROOT = Path(__file__).parents[1]
+_LIMIT = 300.0
+_CHATS, _FEW = 1_000, 50
+_IDLE, _SOME = 10_000, 200
+_PARKED = 100
+_ROUNDS = 10
+_KILLS, _USERS = 20, 50
+_SECONDS = 20.0
+_PER_SECOND = 5.0
+
+
+def measure(*, quick: bool) -> list[Figure]:
+    """In child processes: a model server, and a gateway with a platform that only notes."""
+    chats, idle, parked, rounds = (_FEW, _SOME, 5, 2) if quick else (_CHATS, _IDLE, _PARKED, _ROUNDS)
+    kills, users, seconds = (1, 5, 4.0) if quick else (_KILLS, _USERS, _SECONDS)
+    figures = []
+    with _model(int(seconds * _PER_SECOND)) as url:
+        few = _child("chats", url, _FEW if not quick else 5, seconds)
+        many = _child("chats", url, chats, seconds)
+        what = f"{_FEW if not quick else 5} chats; measured are {chats} at {_PER_SECOND:g} deltas a second each, the added p99"
+        figures.append(Figure("gateway.chats", many["p99"], "ms", few["p99"], 50.0, "value", what))
+        found = _child("approve", url, rounds)
+        begins = statistics.median(found["asked"])
+        figures.append(
+            Figure(
+                "gateway.approve", statistics.median(found["ran"]), "ms", begins, 100.0, "value", "a message until its question"
+            )
+        )
+        found = _child("idle", url, idle)
+        added = found["after"] - found["before"]
+        figures.append(Figure("gateway.idle", added, "MiB", found["before"], 200.0, "value", f"before {idle} chats were met"))
+        figures.append(_start(url, idle, parked))
+    figures.append(_kill(kills, users))
+    return figures
+
+
+def _start(url: str, chats: int, parked: int) -> Figure:
+    with tempfile.TemporaryDirectory(prefix="tc-bench-") as empty, tempfile.TemporaryDirectory(prefix="tc-bench-") as folder:
+        _run(["prepare", url, str(chats), str(parked), folder])
+        none = statistics.median(_read(_run(["start", url, empty]))["seconds"] for _ in range(3))
+        full = statistics.median(_read(_run(["start", url, folder]))["seconds"] for _ in range(3))
+    return Figure(
+        "gateway.start", full, "s", none, 2.0, "value", f"an empty store; measured: {chats} chats, {parked} parked runs"
+    )
+
+
+def _kill(kills: int, users: int) -> Figure:
+    argv = [sys.executable, "-m", "tests.fuzz.kill_gateway", "--kills", str(kills), "--users", str(users)]
+    done = subprocess.run(argv, cwd=_ROOT, capture_output=True, text=True, timeout=_LIMIT * 2, check=False)
+    last = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
+    if "faults" not in last:
+        raise CannotMeasureError(done.stderr.strip()[-500:] or last)
+    print(last, file=sys.stderr)
+    faults = int(last.rpartition(": ")[2].split()[0])
+    return Figure("gateway.kill", faults, "faults", kills, 0, "value", f"kills, beside {users} users")
+
+
+@contextlib.contextmanager
+def _model(deltas: int) -> Iterator[str]:
+    argv = [sys.executable, "-m", "benchmarks._gateway_children", "model", str(deltas), str(_PER_SECOND)]
+    with subprocess.Popen(argv, cwd=_ROOT, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            yield f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
+        finally:
+            server.kill()
+
+
+def _child(what: str, url: str, *numbers: float) -> dict[str, Any]:
+    return _read(_run([what, url, *(f"{number:g}" for number in numbers)]))
+
+
+def _run(given: list[str]) -> str:
+    argv = [sys.executable, "-m", "benchmarks._gateway_children", *given]
+    done = subprocess.run(argv, cwd=_ROOT, capture_output=True, text=True, timeout=_LIMIT, check=False)
+    if done.returncode:
+        raise CannotMeasureError(done.stderr.strip()[-800:] or f"the process ended with {done.returncode}")
+    return done.stdout
+
+
+def _read(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text.strip().splitlines()[-1])
+    return found

@@ -1,0 +1,108 @@
+"""Buttons as reactions, which we give to our own messages and others then give too."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from toolcrib.chat import Button
+
+from .reading import bare, reaction_of
+from .server import MatrixRefused, MatrixServer
+from .writing import choices_in, emoji_of, transaction
+
+_REMEMBERED = 5_000
+_LAST_SECONDS = 2.0
+"""Seconds that reactions may still take when it is stopped."""
+
+
+class MatrixButtons:
+    """What is remembered here is a convenience: after a restart the server tells it again."""
+
+    def __init__(self, server: MatrixServer) -> None:
+        self._server = server
+        self._given: dict[str, dict[str, str]] = {}
+        """Our reactions by message: their ids by emoji. A message that is not in it is asked for."""
+        self._choices: dict[str, dict[str, str]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def show(self, room: str, message: str, buttons: Sequence[Button], *, is_new: bool) -> None:
+        """Begin to give the reactions of these buttons, and to take back those of others. The message does not wait for them:
+        nobody must be able to press what the gateway does not know yet.
+        """
+        wanted = {bare(emoji := emoji_of(one, number)): (emoji, one.choice) for number, one in enumerate(buttons)}
+        if is_new:
+            _remember(self._given, message, {})
+        if wanted:
+            known = self._choices.get(message, {})
+            _remember(self._choices, message, known | {emoji: choice for emoji, (_, choice) in wanted.items()})
+        before = self._tasks.get(message)
+        if wanted or before is not None or self._given.get(message) != {}:
+            work = self._give(room, message, {key: one[0] for key, one in wanted.items()}, before)
+            task = self._tasks[message] = asyncio.get_running_loop().create_task(work)
+            task.add_done_callback(lambda done: self._tasks.pop(message) if self._tasks.get(message) is done else None)
+
+    async def close(self) -> None:
+        """Give what can be given at once."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks.values(), timeout=_LAST_SECONDS)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    async def choice(self, room: str, message: str, emoji: str) -> str:
+        """Return what a reaction to a message means, "" for nothing. Raises as MatrixServer.call."""
+        if message not in self._choices:
+            event: Mapping[str, Any] = {}
+            with contextlib.suppress(MatrixRefused):
+                event = await self._server.call("GET", "rooms", room, "event", message)
+            contents: list[Any] = [event.get("content")] if event.get("sender") == self._server.account else []
+            if contents and isinstance(newest := event.get("unsigned", {}).get("m.relations", {}).get("m.replace"), Mapping):
+                contents.append(newest.get("content", {}).get("m.new_content"))
+            _remember(self._choices, message, choices_in(contents))
+        return self._choices[message].get(emoji, "")
+
+    async def _give(self, room: str, message: str, wanted: Mapping[str, str], before: asyncio.Task[None] | None) -> None:
+        """Do it after what was begun before, however long limits hold it up; what is refused for another reason is left."""
+        if before is not None:
+            await asyncio.wait([before])
+        while True:
+            try:
+                given = self._given.get(message)
+                if given is None:
+                    given = await self._found(room, message)
+                for key in [key for key in given if key not in wanted]:
+                    where = ("rooms", room, "redact", given[key], transaction("redact", given[key]))
+                    await self._server.call("PUT", *where, body={})
+                    del given[key]
+                for key, emoji in wanted.items():
+                    if key not in given:
+                        given[key] = await self._react(room, message, emoji)
+                _remember(self._given, message, given)
+                return
+            except MatrixRefused as error:
+                if error.retry_after is None:
+                    return
+                await asyncio.sleep(error.retry_after)
+            except (OSError, TimeoutError):
+                await asyncio.sleep(5)
+
+    async def _react(self, room: str, message: str, emoji: str) -> str:
+        content = {"m.relates_to": {"rel_type": "m.annotation", "event_id": message, "key": emoji}}
+        where = ("rooms", room, "send", "m.reaction", transaction("react", message, emoji))
+        return str((await self._server.call("PUT", *where, body=content))["event_id"])
+
+    async def _found(self, room: str, message: str) -> dict[str, str]:
+        where = ("rooms", room, "relations", message, "m.annotation", "m.reaction")
+        found = await self._server.call("GET", *where, version="v1", dir="f", limit=50)  # ours came first
+        ours = [event for event in found.get("chunk", ()) if event.get("sender") == self._server.account]
+        return {emoji: str(event["event_id"]) for event in ours if (emoji := reaction_of(event)[1])}
+
+
+def _remember(memory: dict[str, dict[str, str]], key: str, value: dict[str, str]) -> None:
+    memory.pop(key, None)
+    memory[key] = value
+    if len(memory) > _REMEMBERED:
+        del memory[next(iter(memory))]

@@ -1,0 +1,144 @@
+"""The homeserver: one client that is logged in, what it is asked, and what its refusals mean."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from toolcrib import ConfigError, ToolcribError
+from toolcrib.chat import Host, NotSent
+
+_FOR_GOOD = {"M_FORBIDDEN", "M_NOT_FOUND", "M_TOO_LARGE", "M_BAD_JSON", "M_INVALID_PARAM", "M_USER_DEACTIVATED"}
+LIMIT = "M_LIMIT_EXCEEDED"
+GONE = "M_UNKNOWN_TOKEN"
+_MEDIA_SECONDS = 300
+
+
+class MatrixRefused(ToolcribError):
+    """A request was refused by the server. ``retry_after`` is in seconds, None where it does not say."""
+
+    def __init__(self, code: str, message: str, retry_after: float | None = None) -> None:
+        super().__init__(f"{code}: {message}" if code else message)
+        self.code = code
+        self.retry_after = (retry_after or 5.0) if code == LIMIT else None
+
+    def not_sent(self) -> NotSent:
+        """Return what it means for a message."""
+        is_ours = self.code in _FOR_GOOD or self.code == LIMIT
+        return NotSent(str(self), retry_after=self.retry_after, for_good=self.code in _FOR_GOOD, perhaps_sent=not is_ours)
+
+
+class MatrixServer:
+    """Made by ``login``. A lost connection raises OSError or TimeoutError."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    @classmethod
+    async def login(cls, host: Host) -> MatrixServer:
+        """Log in as the settings say, by the token, else by the password as the device of the last time. Raises ConfigError."""
+        try:
+            from nio import AsyncClient, AsyncClientConfig
+        except ImportError as error:
+            raise ConfigError("Matrix needs matrix-nio: pip install 'toolcrib[matrix]'") from error
+        url, user = str(host.settings.get("homeserver", "")).rstrip("/"), str(host.settings.get("user", ""))
+        if not url.startswith(("https://", "http://")):
+            raise ConfigError("platforms.matrix.settings.homeserver: say its address, such as https://matrix.example.org")
+        # A refusal is ours to act on: by itself the client would wait without a word, and a message behind it.
+        options = AsyncClientConfig(max_limit_exceeded=0, max_timeouts=0, encryption_enabled=False, store_sync_tokens=False)
+        server = cls(AsyncClient(url, user, config=options))
+        try:
+            await server._log_in(host, user)
+        except BaseException:
+            await server.close()
+            raise
+        return server
+
+    async def _log_in(self, host: Host, user: str) -> None:
+        client = self.client
+        try:
+            client.access_token = host.secret("MATRIX_TOKEN")
+        except ConfigError:
+            if not user:
+                raise
+            password, place = host.secret("MATRIX_PASSWORD"), f"device:{user}"
+            client.device_id = await host.recall(place)  # else each start leaves a device behind
+            await self.taken(client.login(password, device_name="toolcrib"))
+            await host.keep(place, client.device_id)
+        try:
+            me = await self.call("GET", "account", "whoami")
+        except MatrixRefused as error:
+            if error.code != GONE:
+                raise
+            raise ConfigError("the homeserver does not take MATRIX_TOKEN: make a new one, and put it into secrets.env") from None
+        if user and user not in (me["user_id"], me["user_id"][1:].partition(":")[0]):
+            raise ConfigError(f"MATRIX_TOKEN is {me['user_id']}'s, and platforms.matrix.settings.user says {user}")
+        client.restore_login(me["user_id"], me.get("device_id", ""), client.access_token)
+
+    @property
+    def account(self) -> str:
+        """The account's user id."""
+        return str(self.client.user_id)
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self.client.close()
+
+    async def taken(self, asked: Any) -> Any:
+        """Return what a call of the client's answers. Raises MatrixRefused."""
+        from nio.responses import ErrorResponse
+
+        with _lost():
+            answer = await asked
+        if isinstance(answer, ErrorResponse):
+            wait = answer.retry_after_ms
+            raise MatrixRefused(str(answer.status_code or ""), answer.message, wait and wait / 1000)
+        return answer
+
+    async def call(self, method: str, *path: str, body: Any = None, version: str = "v3", **query: Any) -> Any:
+        """Ask what the client has no method for, and return the answer's JSON. Raises MatrixRefused."""
+        found: Any = None
+        where = "/".join(quote(part, safe="") for part in path)
+        url = f"/_matrix/client/{version}/{where}" + (f"?{urlencode(query)}" if query else "")
+        data = None if body is None else json.dumps(body)
+        with _lost():
+            async with await self.client.send(method, url, data, self._headers()) as answer:
+                text = await answer.text()
+        with contextlib.suppress(ValueError):
+            found = json.loads(text)
+            if answer.status < 300:
+                return found
+        said = found if isinstance(found, dict) else {}
+        wait = said.get("retry_after_ms")
+        code = str(said.get("errcode") or (LIMIT if answer.status == 429 else ""))
+        raise MatrixRefused(
+            code, str(said.get("error") or f"status {answer.status}"), wait / 1000 if isinstance(wait, int) else None
+        )
+
+    async def media(self, mxc: str) -> AsyncIterator[bytes]:
+        """Yield a file that somebody uploaded. Raises MatrixRefused."""
+        where = "/".join(quote(part, safe="") for part in mxc.removeprefix("mxc://").split("/", 1))
+        url = f"/_matrix/client/v1/media/download/{where}"
+        with _lost():
+            async with await self.client.send("GET", url, None, self._headers(), timeout=_MEDIA_SECONDS) as answer:
+                if answer.status != 200:
+                    raise MatrixRefused("", f"the server does not give the file (status {answer.status})")
+                async for piece in answer.content.iter_chunked(65_536):
+                    yield piece
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.client.access_token}"}
+
+
+@contextlib.contextmanager
+def _lost() -> Iterator[None]:
+    """Turn the library's errors of a connection into Python's."""
+    from aiohttp import ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        raise ConnectionError(f"{type(error).__name__}: {error}") from None

@@ -1,0 +1,131 @@
+"""Receiving: what the server tells of each room, in order, and what it left out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from toolcrib import StoreFailed
+from toolcrib.chat import Host
+
+from .rooms import MatrixRooms
+from .server import GONE, MatrixRefused, MatrixServer
+
+_log = logging.getLogger(__name__)
+_WAIT_MS = 30_000
+_LONGEST_PAUSE = 15.0
+_AT_ONCE = 8
+_PAGE = 100
+_MOST = 5_000
+"""Events of one room that are fetched after a long absence."""
+_STATE = ["m.room.member", "m.room.encryption", "m.room.name", "m.room.join_rules", "m.room.history_visibility"]
+_NOTHING = {"not_types": ["*"]}
+CONNECTION = (MatrixRefused, StoreFailed, OSError, TimeoutError)
+"""Failures that are no fault of a message: all of it is asked for again."""
+
+
+class MatrixSync:
+    """Calls ``take(room, event)`` for each event, those of a room one after another. What that raises of the connection, the
+    server or the store has all of it told again: the place that is kept is behind what was taken.
+    """
+
+    def __init__(
+        self, server: MatrixServer, rooms: MatrixRooms, host: Host, take: Callable[[str, Mapping[str, Any]], Awaitable[None]]
+    ) -> None:
+        self._server = server
+        self._rooms = rooms
+        self._host = host
+        self._take = take
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        # Without what we say ourselves: each edit of an answer would be told back, and end a wait.
+        timeline = {"limit": _PAGE, "lazy_load_members": True, "not_senders": [server.account]}
+        state = {"lazy_load_members": True, "types": _STATE}
+        room = {"ephemeral": _NOTHING, "account_data": _NOTHING, "timeline": timeline, "state": state}
+        self._filter = {"presence": _NOTHING, "account_data": {"types": ["m.direct"]}, "room": room}
+
+    async def run(self) -> None:
+        """Receive until cancelled."""
+        place, pause = f"since:{self._server.account}", 0.0
+        while True:
+            try:
+                since = await self._host.recall(place)
+                while True:
+                    since = await self._once(since)
+                    await self._host.keep(place, since)
+                    pause = 0.0
+            except Exception as error:  # noqa: BLE001 - it must go on receiving, whatever the library raises
+                pause = min(_LONGEST_PAUSE, pause * 2 or 0.25)
+                if isinstance(error, MatrixRefused):
+                    pause = error.retry_after or pause
+                    if error.code == GONE:
+                        pause = 300.0
+                        _log.error("the homeserver no longer takes the token of %s: make a new one", self._server.account)
+                expected = isinstance(error, CONNECTION)
+                _log.warning(
+                    "receiving from Matrix goes on in %.1f s: %s", pause, str(error) or "no answer", exc_info=not expected
+                )
+                await asyncio.sleep(pause)
+
+    async def _once(self, since: str | None) -> str:
+        """Receive once, and return where to go on. The first time of all, nothing of what was said before is taken."""
+        wait = _WAIT_MS if since else 0
+        client = self._server.client
+        client.next_batch = since or ""  # it would go on from there, also where what came before was not taken
+        found = await self._server.taken(client.sync(wait, self._filter, since))
+        for event in found.account_data_events:
+            if getattr(event, "type", "") == "m.direct":
+                self._rooms.learn(event.content)
+        if since:
+            working = [self._room(room, info, since) for room, info in found.rooms.join.items()]
+            for failure in await asyncio.gather(*working, return_exceptions=True):
+                if failure is not None:
+                    raise failure
+        invitations = {room: [_source(event) for event in one.invite_state] for room, one in found.rooms.invite.items()}
+        await self._rooms.invited(invitations)
+        return str(found.next_batch)
+
+    async def _room(self, room: str, info: Any, since: str) -> None:
+        async with self._slots:
+            events = [_source(event) for event in info.timeline.events]
+            self._rooms.changed(room, [*map(_source, info.state), *events])
+            is_new = room in self._rooms.entered or any(self._says_of_us(event, "invite") for event in events)
+            if info.timeline.limited:
+                events = await self._missed(room, info.timeline.prev_batch, events, "" if is_new else since)
+            for event in self._since_invited(events) if is_new else events:
+                await self._take(room, event)
+            self._rooms.entered.discard(room)
+
+    async def _missed(self, room: str, start: str, events: list[Any], since: str) -> list[Any]:
+        """Return the events of a room with those that a sync left out: back to the last one, or to our invitation."""
+        more = {"to": since} if since else {}
+        while start and len(events) < _MOST and (since or not any(self._says_of_us(event, "invite") for event in events)):
+            found = await self._server.call("GET", "rooms", room, "messages", **{"from": start}, dir="b", limit=_PAGE, **more)
+            if not found.get("chunk"):
+                return events
+            events = [*reversed(found["chunk"]), *events]
+            start = found.get("end", "")
+        if len(events) >= _MOST:
+            _log.warning("in %s more than %s messages came while nobody received; the oldest are left out", room, f"{_MOST:,}")
+        return events
+
+    def _since_invited(self, events: list[Any]) -> list[Any]:
+        """Leave out what was said in a room before we were asked to come."""
+        for membership in ("invite", "join"):
+            found = [number for number, event in enumerate(events) if self._says_of_us(event, membership)]
+            if found:
+                return events[found[-1] + 1 :]
+        return events
+
+    def _says_of_us(self, event: Mapping[str, Any], membership: str) -> bool:
+        if event.get("type") != "m.room.member" or event.get("state_key") != self._server.account:
+            return False
+        content, before = event.get("content") or {}, (event.get("unsigned") or {}).get("prev_content") or {}
+        return bool(content.get("membership") == membership != before.get("membership"))
+
+
+def _source(event: Any) -> Mapping[str, Any]:
+    """Return an event as the server told it: the library takes the content out of some."""
+    source: Mapping[str, Any] = event.source
+    return source if "content" in source else {**source, "content": getattr(event, "content", {})}

@@ -1,0 +1,97 @@
+"""The content of the events that show a message of ours."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.chat import Button, Outbound, OutFile
+
+from .reading import bare
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
+BUTTONS = "toolcrib.buttons"
+"""Field of our messages that says what a reaction to them means, so that it is known after a restart."""
+_MOST_BYTES = 60_000
+"""Bytes of an event; servers take 65,536 with what they add."""
+_PINGS_NOBODY: Mapping[str, Any] = {"m.mentions": {}, "com.beeper.linkpreviews": []}
+
+
+def transaction(*parts: str) -> str:
+    """Return the transaction id of a request: the same for the same parts, in whichever process."""
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:40]
+
+
+def emoji_of(button: Button, number: int) -> str:
+    """Return the reaction that stands for a button."""
+    return button.emoji or f"{number + 1}\ufe0f\u20e3"
+
+
+def text_content(out: Outbound, kind: str) -> dict[str, Any]:
+    """Return the content of a message, or of the edit that replaces one."""
+    text = out.text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+    content: dict[str, Any] = {"msgtype": kind, "body": text, **_PINGS_NOBODY}
+    if html := _html(text, is_plain=out.is_plain):
+        content |= {"format": "org.matrix.custom.html", "formatted_body": html}
+    if out.buttons:
+        content[BUTTONS] = {bare(emoji_of(one, number)): one.choice for number, one in enumerate(out.buttons)}
+    if _size(content) > _MOST_BYTES // 2:
+        content = {key: value for key, value in content.items() if key not in ("format", "formatted_body")}
+    if not out.edits:
+        return content | _place(out)
+    shown_by_old_clients = {"msgtype": kind, "body": f"* {text}", **_PINGS_NOBODY}
+    if _size(content) > _MOST_BYTES // 2:
+        shown_by_old_clients["body"] = "* …"
+    return {**shown_by_old_clients, "m.new_content": content, "m.relates_to": {"rel_type": "m.replace", "event_id": out.edits}}
+
+
+def file_content(out: Outbound, file: OutFile, url: str, size: int) -> dict[str, Any]:
+    """Return the content of the message that shows an uploaded file."""
+    kind = file.media_type.partition("/")[0]
+    msgtype = f"m.{kind}" if kind in ("image", "audio", "video") else "m.file"
+    info = {"mimetype": file.media_type, "size": size}
+    return {"msgtype": msgtype, "body": file.name, "filename": file.name, "url": url, "info": info, **_PINGS_NOBODY} | _place(out)
+
+
+def _place(out: Outbound) -> dict[str, Any]:
+    """Return the relation to what a new message answers, and to its thread."""
+    reply = {"m.in_reply_to": {"event_id": out.reply_to}} if out.reply_to else {}
+    if thread := out.chat.thread:
+        latest = reply or {"m.in_reply_to": {"event_id": thread}}
+        return {"m.relates_to": {"rel_type": "m.thread", "event_id": thread, "is_falling_back": not out.reply_to, **latest}}
+    return {"m.relates_to": reply} if reply else {}
+
+
+def _html(text: str, *, is_plain: bool) -> str:
+    """Return a text as HTML, "" where it looks the same without. Nothing in it can be more than the Markdown says."""
+    if is_plain:
+        return f"<pre><code>{escape(text)}</code></pre>"
+    html: str = _markdown().render(text).strip()
+    return "" if html == f"<p>{escape(text)}</p>" else html
+
+
+@functools.cache
+def _markdown() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    made = MarkdownIt("commonmark", {"html": False, "breaks": True})
+    return made.enable(["table", "strikethrough"]).disable("image")  # a picture from elsewhere would tell who reads
+
+
+def _size(content: Mapping[str, Any]) -> int:
+    return len(json.dumps(content, ensure_ascii=False).encode())
+
+
+def choices_in(contents: Sequence[Any]) -> dict[str, str]:
+    """Return what reactions to a message of ours mean, by the contents that it had."""
+    found: dict[str, str] = {}
+    for content in contents:
+        if isinstance(content, Mapping) and isinstance(content.get(BUTTONS), Mapping):
+            found |= {str(emoji): str(choice) for emoji, choice in content[BUTTONS].items()}
+    return found

@@ -1,0 +1,14 @@
+"""Chats on Telegram, through a bot of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from plugins.telegram.platform import TelegramPlatform
+from toolcrib import hookimpl
+
+
+@hookimpl
+def register_platform(add: Callable[[str, Callable[..., Any]], None]) -> None:
+    add("telegram", TelegramPlatform)

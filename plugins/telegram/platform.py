@@ -1,0 +1,255 @@
+"""The Telegram platform: one bot, by long polling."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Coroutine
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from plugins.telegram.reading import inbound_of, press_of
+from plugins.telegram.writing import html_of, html_of_plain, units
+from toolcrib import ConfigError, StoreFailed, ToolcribError
+from toolcrib._regex import Regex
+from toolcrib.chat import Attachment, Chat, Host, NotSent, Outbound, OutFile, Traits
+
+if TYPE_CHECKING:
+    from telegram import Bot, InlineKeyboardMarkup, Message
+
+_log = logging.getLogger(__name__)
+TOKEN = "TELEGRAM_TOKEN"  # noqa: S105 - the name of one
+_TOKEN_FORM = Regex(r"\d{1,20}:[\w-]{1,100}\Z")
+_CHARS = 4_096
+_DOWNLOAD = 20 * 1024 * 1024
+_UPLOAD = 50 * 1024 * 1024
+_PHOTO = 10 * 1024 * 1024
+_PHOTOS = ("image/jpeg", "image/png", "image/webp")
+_LINE = 200
+_POLL = 30
+_LONGEST_PAUSE = 30.0
+_UPDATES = "get_Updates"
+"""The library makes ``getUpdates`` of it. Its own method of that name would give up all updates for one that it can't read."""
+
+
+class TelegramPlatform:
+    """``settings``: ``base_url``, ``proxy``, ``per_second``, ``edit_seconds``, ``max_edits``; README.md has them."""
+
+    def __init__(self, name: str, host: Host, **more: Any) -> None:
+        self.name = name
+        self._host = host
+        self._settings = {key: str(value) for key, value in host.settings.items()}
+        self.traits = Traits(
+            max_chars=4_000,
+            edit_seconds=self._number("edit_seconds", 1.0),
+            max_edits=int(self._number("max_edits", 40)),
+            buttons=True,
+            max_file_bytes=_UPLOAD,
+            per_second=self._number("per_second", 25.0),
+        )
+        self._bot: Bot | None = None
+        self._offset = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def _number(self, key: str, default: float) -> float:
+        text = self._settings.get(key, str(default))
+        try:
+            return max(0.0, float(text))
+        except ValueError as error:
+            raise ConfigError(f"platforms.{self.name}.settings.{key}: expected a number, got {text!r}") from error
+
+    # -- its life ------------------------------------------------------------------------------------------------
+
+    async def connect(self) -> str:
+        """Ask Telegram who we are. Raises ConfigError, ToolcribError where Telegram can't be reached."""
+        try:
+            from telegram.error import InvalidToken, TelegramError
+
+            from plugins.telegram.wire import bot_of
+        except ImportError as error:
+            raise ConfigError("the telegram platform needs the extra: pip install 'toolcrib[telegram]'") from error
+        token = self._host.secret(TOKEN).strip()
+        if not _TOKEN_FORM.match(token):
+            raise ConfigError(f"{TOKEN} is not of the form 123456:letters, as @BotFather shows it")
+        base_url = self._settings.get("base_url", "https://api.telegram.org").rstrip("/")
+        bot = self._bot = bot_of(token, base_url, self._settings.get("proxy", ""))
+        try:
+            await bot.initialize()
+            webhook = (await bot.get_webhook_info()).url
+        except InvalidToken:
+            raise ConfigError(f"Telegram does not know the token in {TOKEN}: /mybots at @BotFather shows it") from None
+        except TelegramError as error:
+            raise ToolcribError(f"{base_url} can't be used: {error}") from error
+        if webhook:
+            raise ConfigError(
+                f"another program gets this bot's messages, at {webhook}: end that by deleteWebhook, or make another bot"
+            )
+        return str(bot.id)
+
+    async def start(self) -> None:
+        """Begin to ask for updates."""
+        self._spawn(self._poll())
+
+    async def stop(self) -> None:
+        """Ask no more; what was not taken is offered again at the next start."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        bot, self._bot = self._bot, None
+        if bot is not None:
+            await bot.shutdown()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    @property
+    def _api(self) -> Bot:
+        if self._bot is None:
+            raise NotSent("not connected")
+        return self._bot
+
+    # -- what arrives --------------------------------------------------------------------------------------------
+
+    async def _poll(self) -> None:
+        """Take updates one after another. The next question says which were taken, so those that were not come again."""
+        from telegram.error import RetryAfter, TelegramError
+
+        from plugins.telegram.wire import retry_seconds
+
+        pause = 0.0
+        wanted = ["message", "edited_message", "callback_query"]
+        while True:
+            await asyncio.sleep(pause)
+            asked = {"offset": self._offset, "timeout": _POLL, "allowed_updates": wanted}
+            try:
+                for raw in await self._api.do_api_request(_UPDATES, asked, read_timeout=_POLL + 15):
+                    await self._take(raw)
+                    self._offset = int(raw["update_id"]) + 1
+                pause = 0.0
+            except RetryAfter as error:
+                pause = retry_seconds(error)
+            except (StoreFailed, TelegramError) as error:
+                pause = min(_LONGEST_PAUSE, max(0.5, pause * 2))
+                _log.warning("%s: messages can't be had, again in %.0f s: %s", self.name, pause, error)
+            except Exception:  # noqa: BLE001 - without this task nothing would arrive any more
+                pause = _LONGEST_PAUSE
+                _log.exception("%s: messages can't be had", self.name)
+
+    async def _take(self, raw: dict[str, Any]) -> None:
+        from telegram import Update
+
+        message, press = None, None
+        try:
+            update = Update.de_json(raw, self._api)
+            query, found = update.callback_query, update.message or update.edited_message
+            if found is not None:
+                message = inbound_of(found, self._api.bot, is_edit=update.message is None)
+            elif query is not None:
+                press = press_of(query)
+        except Exception as error:  # noqa: BLE001 - one that can't be read must not keep back the others
+            _log.warning("%s: an update could not be read, and is passed over: %s", self.name, type(error).__name__)
+            return
+        if message is not None:
+            await self._host.receive(message)
+        if query is not None:
+            line = await self._host.press(press) if press is not None else ""
+            self._spawn(self._answer(query.id, line))
+
+    async def _answer(self, query_id: str, line: str) -> None:
+        from telegram.error import TelegramError
+
+        with contextlib.suppress(TelegramError):  # too late, mostly: what follows shows in the message itself
+            await self._api.answer_callback_query(query_id, text=line[:_LINE] or None, show_alert=bool(line))
+
+    async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
+        """Yield a file, which Telegram gives in one piece. Raises ToolcribError."""
+        from telegram.error import TelegramError
+
+        try:
+            file = await self._api.get_file(str(attachment.ref["id"]))
+            if (file.file_size or 0) > _DOWNLOAD:
+                raise ToolcribError(f"it is larger than {_DOWNLOAD // 2**20} MiB, the most that a bot gets")
+            data = await file.download_as_bytearray(read_timeout=60)
+        except TelegramError as error:
+            raise ToolcribError(f"Telegram does not give it: {error}") from error
+        yield bytes(data)
+
+    # -- what is shown -------------------------------------------------------------------------------------------
+
+    async def send(self, out: Outbound) -> str:
+        """Show a message or change one. Raises NotSent."""
+        from telegram.error import BadRequest, ChatMigrated, TelegramError
+
+        from plugins.telegram.wire import not_sent
+
+        if len(out.text) > self.traits.max_chars:
+            raise NotSent(f"{len(out.text)} characters are more than {self.traits.max_chars}", for_good=True)
+        text = html_of_plain(out.text, is_code=True) if out.is_plain else html_of(out.text)
+        shown: list[Message] = []
+        try:
+            try:
+                return await self._show(out, text, shown)
+            except BadRequest as error:
+                if "parse entities" not in str(error).lower() or shown:
+                    raise
+                return await self._show(out, html_of_plain(out.text), shown)
+        except ChatMigrated as error:
+            return await self.send(replace(out, chat=replace(out.chat, id=str(error.new_chat_id))))
+        except TelegramError as error:
+            raise not_sent(error, is_partly_shown=bool(shown)) from error
+        except (OSError, ValueError) as error:  # a file that is gone, an id of another platform's
+            raise NotSent(str(error), for_good=True) from error
+
+    async def _show(self, out: Outbound, text: str, shown: list[Message]) -> str:
+        from telegram import LinkPreviewOptions, ReplyParameters
+        from telegram.error import BadRequest
+
+        where: dict[str, Any] = {"chat_id": int(out.chat.id)}
+        form: dict[str, Any] = {"parse_mode": "HTML", "reply_markup": _keyboard(out)}
+        quiet = LinkPreviewOptions(is_disabled=True)
+        is_long = units(text) > _CHARS
+        if out.edits and not is_long:
+            try:
+                await self._api.edit_message_text(text, message_id=int(out.edits), link_preview_options=quiet, **where, **form)
+            except BadRequest as error:
+                if "not modified" not in str(error).lower():
+                    raise
+            return out.edits
+        where["message_thread_id"] = int(out.chat.thread) if out.chat.thread else None
+        if out.reply_to.isdecimal():
+            form["reply_parameters"] = ReplyParameters(int(out.reply_to), allow_sending_without_reply=True)
+        if is_long:  # by signs that count twice: as a file nothing of it is lost
+            form |= {"filename": "message.txt", "caption": html_of_plain(f"{out.text[:200]} …")}
+            shown.append(await self._api.send_document(document=out.text.encode("utf-8", "replace"), **where, **form))
+        elif text.strip():
+            shown.append(await self._api.send_message(text=text, link_preview_options=quiet, **where, **form))
+        for file in out.files:
+            shown.append(await self._send_file(file, where))  # noqa: PERF401 - what was shown counts where the next one fails
+        if not shown:
+            raise NotSent("there is nothing to show", for_good=True)
+        return str(shown[0].message_id)
+
+    async def _send_file(self, file: OutFile, where: dict[str, Any]) -> Message:
+        from telegram.error import BadRequest
+
+        data = await asyncio.to_thread(file.path.read_bytes)
+        if file.media_type in _PHOTOS and len(data) <= _PHOTO:
+            with contextlib.suppress(BadRequest):  # too long and thin, or no picture: a file then
+                return await self._api.send_photo(photo=data, filename=file.name, **where)
+        return await self._api.send_document(document=data, filename=file.name, disable_content_type_detection=True, **where)
+
+    async def typing(self, chat: Chat, is_on: bool) -> None:
+        """Show that an answer is being written; it ends by itself."""
+        if is_on:
+            thread = int(chat.thread) if chat.thread else None
+            await self._api.send_chat_action(int(chat.id), "typing", message_thread_id=thread)
+
+
+def _keyboard(out: Outbound) -> InlineKeyboardMarkup | None:
+    from telegram import InlineKeyboardButton, InlineKeyboardMarkup
+
+    rows = [[InlineKeyboardButton(one.label, callback_data=one.choice)] for one in out.buttons]
+    return InlineKeyboardMarkup(rows) if rows else None

@@ -1,0 +1,192 @@
+"""The webhook platform: a small HTTP server for what arrives, and requests for what is to be shown."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from plugins.webhook.forms import Malformed, inbound_of, outbound_json, press_of
+from plugins.webhook.signing import HEADER, problem_of, signature
+from toolcrib import ConfigError, StoreFailed
+from toolcrib.chat import Attachment, Chat, Host, NotSent, Outbound, Traits
+
+if TYPE_CHECKING:
+    import httpx
+    import uvicorn
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+SECRET = "WEBHOOK_SECRET"  # noqa: S105 - the name of one
+BODY_BYTES = 16 * 1024 * 1024
+_SECONDS = 20.0
+_TRY_AGAIN = (408, 425, 429)
+
+
+class WebhookPlatform:
+    """``settings``: ``url`` (where messages are sent), ``host`` and ``port`` (where it listens; 127.0.0.1 and 8790),
+    ``max_chars`` and ``edit_seconds`` (none: no edits are sent).
+    """
+
+    def __init__(self, name: str, host: Host, **more: Any) -> None:
+        self.name = name
+        self._host = host
+        settings = {key: str(value) for key, value in host.settings.items()}
+        self._url = settings.get("url", "")
+        self._address = settings.get("host", "127.0.0.1"), _number(settings, "port", 8790)
+        edits = settings.get("edit_seconds", "0.5")
+        self.traits = Traits(
+            max_chars=_number(settings, "max_chars", 8_000),
+            edit_seconds=None if edits in ("", "none") else _seconds(edits),
+            max_edits=10_000,
+            buttons=True,
+            idempotent=True,
+            max_file_bytes=8 * 1024 * 1024,
+            per_second=10_000,
+        )
+        self._secret = ""
+        self._client: httpx.AsyncClient | None = None
+        self._server: uvicorn.Server | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self._listening: socket.socket | None = None
+
+    async def connect(self) -> str:
+        """Look whether everything is set that is needed. Raises ConfigError."""
+        import httpx
+
+        if not self._url.startswith(("http://", "https://")):
+            raise ConfigError(f"platforms.{self.name}.settings.url: expected the address that messages are sent to")
+        self._secret = self._host.secret(SECRET)
+        self._client = httpx.AsyncClient(timeout=_SECONDS, limits=httpx.Limits(max_connections=50))
+        return f"{self._address[0]}:{self._address[1]}"
+
+    async def start(self) -> None:
+        """Listen. Raises OSError where the port is taken, ConfigError without the extra."""
+        server = self._server = server_of(self._routes())
+        self._listening = socket.create_server(self._address, backlog=512)
+        self._serving = asyncio.create_task(server.serve(sockets=[self._listening]))
+        while not server.started and not self._serving.done():  # noqa: ASYNC110 - uvicorn has no event for it
+            await asyncio.sleep(0.01)
+
+    @property
+    def port(self) -> int:
+        """The port that it listens at."""
+        return self._address[1] if self._listening is None else int(self._listening.getsockname()[1])
+
+    async def stop(self) -> None:
+        """Answer what is under way, and close."""
+        if self._server is not None and self._serving is not None:
+            self._server.should_exit = True
+            await asyncio.gather(self._serving, return_exceptions=True)
+            self._server = self._serving = None
+        if self._listening is not None:
+            self._listening.close()
+        if self._client is not None:
+            await self._client.aclose()
+
+    async def send(self, out: Outbound) -> str:
+        """Send a message, and return the id that the answer gives it, else its key. Raises NotSent."""
+        import httpx
+
+        assert self._client is not None, "connected"  # noqa: S101 - for the type checker
+        if len(out.text) > self.traits.max_chars:
+            raise NotSent(f"{len(out.text)} characters are more than {self.traits.max_chars}", for_good=True)
+        body = json.dumps(outbound_json(out)).encode()
+        headers = {"content-type": "application/json", HEADER: signature(self._secret, body), "idempotency-key": out.key}
+        try:
+            answer = await self._client.post(self._url, content=body, headers=headers)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise NotSent(f"{self._url} can't be reached: {error}") from error
+        except httpx.HTTPError as error:
+            raise NotSent(f"{type(error).__name__}: {error}", perhaps_sent=True) from error
+        if answer.status_code >= 500 or answer.status_code in _TRY_AGAIN:
+            wait = answer.headers.get("retry-after", "")
+            raise NotSent(f"the receiver answered {answer.status_code}", retry_after=float(wait) if wait.isdecimal() else None)
+        if answer.status_code >= 300:
+            raise NotSent(f"the receiver refused it with {answer.status_code}", for_good=True)
+        return out.edits or _id_of(answer) or out.key
+
+    async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
+        """Yield a file that came within its message."""
+        yield base64.b64decode(str(attachment.ref["data"]))
+
+    async def typing(self, chat: Chat, is_on: bool) -> None:
+        """Nothing: a receiver sees the answer grow."""
+
+    # -- what arrives --------------------------------------------------------------------------------------------
+
+    def _routes(self) -> list[Any]:
+        from starlette.routing import Route
+
+        return [
+            Route("/v1/messages", self._taking(self._message), methods=["POST"]),
+            Route("/v1/presses", self._taking(self._press), methods=["POST"]),
+        ]
+
+    def _taking(self, take: Callable[[Any], Awaitable[dict[str, Any]]]) -> Callable[[Request], Awaitable[Response]]:
+        from starlette.responses import JSONResponse
+
+        async def endpoint(request: Request) -> Response:
+            body = bytearray()
+            async for piece in request.stream():
+                body += piece
+                if len(body) > BODY_BYTES:
+                    return JSONResponse({"error": f"more than {BODY_BYTES // 2**20} MiB"}, 413)
+            if problem := problem_of(self._secret, bytes(body), request.headers.get(HEADER, "")):
+                return JSONResponse({"error": problem}, 401)
+            try:
+                return JSONResponse(await take(json.loads(bytes(body))))
+            except (Malformed, UnicodeDecodeError, RecursionError, json.JSONDecodeError) as error:
+                return JSONResponse({"error": str(error)}, 400)
+            except StoreFailed as error:
+                return JSONResponse({"error": str(error)}, 503, {"retry-after": "5"})
+
+        return endpoint
+
+    async def _message(self, data: Any) -> dict[str, Any]:
+        return {"state": await self._host.receive(inbound_of(data))}
+
+    async def _press(self, data: Any) -> dict[str, Any]:
+        return {"notice": await self._host.press(press_of(data))}
+
+
+def server_of(routes: list[Any]) -> uvicorn.Server:
+    """Return a server of these routes that leaves signals to the program. Raises ConfigError without the extra."""
+    try:
+        import uvicorn
+        from starlette.applications import Starlette
+    except ImportError as error:
+        raise ConfigError("the webhook platform needs the extra: pip install 'toolcrib[gateway]'") from error
+
+    class Server(uvicorn.Server):
+        def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]  # a generator there
+            return nullcontext()
+
+    app = Starlette(routes=routes)
+    return Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=5))
+
+
+def _id_of(answer: httpx.Response) -> str:
+    try:
+        found = answer.json()
+    except ValueError:
+        return ""
+    return str(found["id"]) if isinstance(found, dict) and isinstance(found.get("id"), (str, int)) else ""
+
+
+def _number(settings: dict[str, str], key: str, default: int) -> int:
+    text = settings.get(key, str(default))
+    if not text.isdecimal():
+        raise ConfigError(f"platforms.webhook.settings.{key}: expected a whole number, got {text!r}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return max(0.0, float(text))
+    except ValueError as error:
+        raise ConfigError(f"platforms.webhook.settings.edit_seconds: expected seconds, or none, got {text!r}") from error

@@ -1,0 +1,123 @@
+"""What people type with a slash, and answers in words."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from tests.agent.gateway.conftest import House, line_of
+from toolcrib.chat import Chat
+from toolcrib.testing import Shown
+
+GROUP, OTHER = Chat("room", is_group=True), Chat("other")
+
+
+async def asked(house: House, *, chat: Chat | None = None, user: str = "ann", folder: Path | None = None) -> Shown:
+    """Have a command asked about, and return the question."""
+    build = (folder or house.folder) / "build"
+    build.mkdir(exist_ok=True)
+    before = len(house.platform.shown)
+    text = f"rm -rf {build} # {before}"
+    if chat is None:
+        await house.platform.says(text, user=user)
+    else:
+        await house.platform.says(text, user=user, chat=chat, is_addressed=True)
+    await house.until(lambda: [one for one in house.platform.shown[before:] if one.out.buttons])
+    return next(one for one in house.platform.shown[before:] if one.out.buttons)
+
+
+async def said(house: House, text: str, *, user: str = "ann", chat: Chat | None = None, **more: object) -> str:
+    """Say something, and return what is shown next."""
+    before = len(house.platform.shown)
+    await house.platform.says(text, user=user, **({} if chat is None else {"chat": chat}), **more)
+    await house.until(lambda: len(house.platform.shown) > before)
+    return house.platform.shown[before].out.text
+
+
+async def test_commands_are_told_and_unknown_ones_too(house: House) -> None:
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        assert "/approve" in await said(house, "/help")
+        assert "/status" not in await said(house, "/help", user="bob")
+        assert await said(house, "/frob") == "There is no /frob here; /help lists what there is."
+        assert await said(house, "/status", user="bob") == "/status is for owner."
+        assert "fake: 0 open chats" in await said(house, "/status")
+        assert await said(house, "/stop") == "Nothing runs here."
+        assert await said(house, "/approvals") == "No question waits here."
+        assert "no such" not in await said(house, "/tools@some_bot")
+    assert house.asked == []
+
+
+async def test_a_new_session_begins(house: House) -> None:
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        assert await said(house, "one") == "re one"
+        assert "new session" in await said(house, "/new")
+        assert await said(house, "two") == "re two"
+    assert len(await house.store.sessions.list(10)) == 2
+
+
+async def test_what_runs_is_ended_by_whose_it_is(house: House) -> None:
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await house.platform.says("wait", user="bob", chat=GROUP, is_addressed=True)
+        await house.until(lambda: house.asked)
+        assert await said(house, "/stop", user="carl", chat=GROUP) == "That run is somebody else's."
+        await house.platform.says("/stop", user="bob", chat=GROUP)
+        await house.until(lambda: any("interrupted" in text for text in house.platform.texts(GROUP)))
+
+
+async def test_approve_and_deny_by_words(house: House) -> None:
+    """003-25"""
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        question = await asked(house)
+        [record] = await house.store.tickets.pending()
+        assert record.ticket.id[:8] in await said(house, "/approvals")
+        assert await said(house, "/approve", chat=OTHER) == "No question waits here."
+        assert "not offered" in await said(house, f"/approve {record.ticket.id[:8]} always")
+        assert "That scope" in await said(house, "/approve forever")
+        await house.platform.says(f"/deny {record.ticket.id[:8]} keep it")
+        await house.until(lambda: "refused by" in question.out.text)
+        assert question.out.text.endswith("keep it")
+        assert (house.folder / "build").is_dir()
+
+
+async def test_a_reply_answers_the_question_it_replies_to(house: House) -> None:
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        question = await asked(house)
+        assert "Answer with 1" in await said(house, "maybe", reply_to=question.id)
+        await house.platform.says("1", reply_to=question.id)
+        await house.until(lambda: house.platform.texts()[-1] == "ran it")
+        assert not (house.folder / "build").exists()
+        assert await said(house, "3", reply_to=question.id) == "This was settled before."
+
+
+async def test_a_stranger_s_answer_in_a_group_counts_for_nothing(house: House) -> None:
+    """003-25"""
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        question = await asked(house, chat=GROUP, user="bob")
+        assert "owner" in await house.platform.presses(question, "y", user="bob")
+        assert await house.platform.presses(question, "y", user="eve") == ""
+        await house.platform.says("1", user="bob", chat=GROUP, reply_to=question.id, is_addressed=True)
+        await asyncio.sleep(0.2)
+        assert (house.folder / "build").is_dir()
+
+
+async def test_a_grant_of_one_chat_is_none_of_another_s(house: House) -> None:
+    """003-26"""
+    async with house.gateway() as gateway:
+        line = line_of(gateway)
+        room = line.rooms.folder(GROUP)
+        question = await asked(house, chat=GROUP, user="bob", folder=room)
+        assert await house.platform.presses(question, "s") == ""
+        await house.until(lambda: not (room / "build").exists())
+        await house.until(lambda: house.platform.texts(GROUP)[-1] == "ran it")
+        assert {grant.principal for grant in await house.store.grants.all()} == {"fake:room:room"}
+        (room / "build").mkdir()
+        await house.platform.says(f"rm -rf {room}/build # again", chat=GROUP, user="carl", is_addressed=True)
+        await house.until(lambda: not (room / "build").exists())  # the room's grant, for whoever speaks in it
+        again = await asked(house, folder=room)
+        assert again.out.chat.id == "direct"

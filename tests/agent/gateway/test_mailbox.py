@@ -1,0 +1,146 @@
+"""Nothing that was said is lost, doubled or out of order."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agent.gateway import mailbox as module
+from tests.agent.gateway.conftest import OWNED, House, line_of
+from toolcrib import StoreFailed
+from toolcrib.chat import Attachment, Chat
+
+GROUP = Chat("room", is_group=True)
+
+
+async def test_the_same_message_counts_once(house: House) -> None:
+    async with house.gateway() as gateway:
+        line = line_of(gateway)
+        for _ in range(3):
+            await house.platform.says("hello", message_id="same")
+        await house.until(lambda: house.platform.texts() == ["re hello"])
+        assert line.door.counts == {"kept": 1, "known": 2, "refused": 0}
+    async with house.gateway() as gateway:
+        line = line_of(gateway)
+        await house.platform.says("/new")
+        await house.platform.says("hello", message_id="same")
+        assert line.door.counts["known"] == 1
+    assert house.asked == ["hello"]
+
+
+async def test_messages_of_a_chat_are_answered_in_order(house: House) -> None:
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        for number in range(6):
+            await house.platform.says(f"n{number}")
+        await house.until(lambda: len(house.platform.texts()) == 6)
+        assert house.platform.texts() == [f"re n{number}" for number in range(6)]
+
+
+async def test_what_came_before_the_end_is_answered_after_the_start(house: House) -> None:
+    async with house.gateway() as gateway:
+        line = line_of(gateway)
+        line.mailbox._closing = True  # as if the process died before it looked
+        await house.platform.says("hello")
+    assert house.asked == []
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await house.until(lambda: house.platform.texts() == ["re hello"])
+
+
+async def test_an_edited_message_changes_nothing(house: House) -> None:
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        first = await house.platform.says("hello")
+        await house.platform.says("rm -rf /", edits=first)
+        await house.until(lambda: house.platform.texts() == ["re hello"])
+    assert house.asked == ["hello"]
+
+
+async def test_another_speaker_s_message_waits_and_never_steers(house: House) -> None:
+    house.configure(OWNED + "    busy: interrupt\n")
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await house.platform.says("wait", user="bob", chat=GROUP, is_addressed=True)
+        await house.until(lambda: house.asked)
+        await house.platform.says("me too", user="carl", chat=GROUP, is_addressed=True)
+        await asyncio.sleep(0.2)
+        assert house.platform.texts(GROUP) == []
+        house.may.set()
+        await house.until(lambda: len(house.platform.texts(GROUP)) == 2)
+        assert house.platform.texts(GROUP) == ["re bob: wait", "re carl: me too"]
+
+
+async def test_a_store_that_fails_takes_nothing_and_keeps_what_it_has(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PAUSE", 0.02)
+    async with house.gateway() as gateway:
+        line_of(gateway)
+
+        async def full(*args: Any) -> None:
+            raise StoreFailed("the disk is full")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(house.store.mail, "arrived", full)
+            with pytest.raises(StoreFailed):
+                await house.platform.says("lost", message_id="1")
+        failures = [StoreFailed("full")] * 2
+        done = house.store.mail.done
+
+        async def sometimes(ids: Any) -> None:
+            if failures:
+                raise failures.pop()
+            await done(ids)
+
+        monkeypatch.setattr(house.store.mail, "done", sometimes)
+        await house.platform.says("hello", message_id="1")
+        await house.until(lambda: not failures and house.platform.texts() == ["re hello"])
+    assert house.asked == ["hello"]
+
+
+async def test_files_come_to_the_chat_s_place_and_bad_ones_are_told(house: House) -> None:
+    house.platform.files = {"a": b"some text", "big": b"x" * (21 * 1024 * 1024)}
+    files = [
+        Attachment("../../etc/../notes.txt", "text/plain", None, {"id": "a"}),
+        Attachment("big.bin", "application/octet-stream", 3, {"id": "big"}),
+        Attachment("gone.txt", "text/plain", None, {"id": "gone"}),
+        Attachment("not.png", "image/png", None, {"id": "a"}),
+    ]
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await house.platform.says("look", attachments=files)
+        await house.until(lambda: len(house.platform.texts()) == 2)
+    told = "\n".join(house.platform.texts())
+    assert "not taken: big.bin: it is larger than 20 MiB" in told
+    assert "not taken: gone.txt: it could not be fetched" in told
+    assert "not taken: not.png" in told
+    [read] = house.asked
+    path = read.partition("[the file ")[2].partition(" came")[0]
+    assert path.endswith("-0-notes.txt")
+    assert "/received/" in path
+
+
+async def test_others_than_the_owner_get_no_place_unless_it_is_safe(house: House) -> None:
+    """003-12"""
+    house.configure(OWNED.replace("    allow_local: true\n", ""))
+    async with house.gateway() as gateway:
+        line = line_of(gateway)
+        await house.platform.says("hello", user="bob", chat=Chat("bobs"))
+        await house.platform.says("hello", user="ann")
+        await house.until(lambda: len(house.platform.shown) == 2)
+        names = {info.user: (await line.manager.opened(info.id)).names for info in await house.store.sessions.list(10)}
+        assert {"terminal", "read_file", "write_file"}.isdisjoint(names["bob"])
+        assert {"terminal", "read_file", "write_file"} <= set(names["ann"])
+
+
+async def test_too_many_messages_are_told_once(house: House) -> None:
+    house.configure(OWNED + "    messages_per_hour: 2\n")
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        chat = Chat("bobs")
+        for number in range(5):
+            await house.platform.says(f"n{number}", user="bob", chat=chat)
+        await house.until(lambda: len(house.platform.texts(chat)) == 3)
+        assert len([text for text in house.platform.texts(chat) if "2 messages within an hour" in text]) == 1
+    assert house.asked == ["n0", "n1"]

@@ -1,0 +1,121 @@
+"""What is to be shown is shown once, in order, whatever the platform does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from agent.gateway import outbox as module
+from agent.gateway.forms import body_of
+from agent.gateway.outbox import SENT_AGAIN, Outbox
+from agent.store.memory import MemoryStore
+from toolcrib import StoreFailed
+from toolcrib._mail import Post
+from toolcrib.chat import Chat, NotSent, Traits
+from toolcrib.testing import FakePlatform
+
+HERE, THERE = Chat("here"), Chat("there")
+
+
+@asynccontextmanager
+async def opened(platform: FakePlatform, store: MemoryStore) -> AsyncIterator[Outbox]:
+    outbox = Outbox(platform, store)
+    await outbox.start()
+    yield outbox
+    await outbox.close()
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_FIRST_PAUSE", 0.02)
+
+
+async def test_messages_of_a_chat_keep_their_order_and_others_don_t_wait() -> None:
+    platform, store = FakePlatform(), MemoryStore()
+    async with opened(platform, store) as outbox:
+        platform.failing = [NotSent("busy", retry_after=0.2)]
+        for number in range(5):
+            await outbox.put(HERE.key, f"k{number}", body_of(HERE, str(number)))
+        await asyncio.sleep(0.05)
+        await outbox.put(THERE.key, "t", body_of(THERE, "now"))
+        await platform.until(lambda: platform.texts(THERE) == ["now"])
+        assert platform.texts(HERE) == []
+        await platform.until(lambda: platform.texts(HERE) == ["0", "1", "2", "3", "4"])
+        assert outbox.waiting == 0
+
+
+async def test_a_key_is_one_message_that_may_change() -> None:
+    platform, store = FakePlatform(), MemoryStore()
+    async with opened(platform, store) as outbox:
+        await outbox.put(HERE.key, "k", body_of(HERE, "asked"))
+        await platform.until(lambda: platform.texts(HERE) == ["asked"])
+        await outbox.put(HERE.key, "k", body_of(HERE, "asked"))
+        await outbox.put(HERE.key, "k", body_of(HERE, "settled"))
+        await platform.until(lambda: platform.texts(HERE) == ["settled"])
+        assert platform.shown[0].forms == ["asked", "settled"]
+
+
+async def test_one_that_can_never_be_shown_keeps_back_no_other() -> None:
+    platform, store = FakePlatform(), MemoryStore()
+    async with opened(platform, store) as outbox:
+        platform.failing = [NotSent("the chat is gone", for_good=True)]
+        await outbox.put(HERE.key, "a", body_of(HERE, "lost"))
+        await outbox.put(HERE.key, "b", body_of(HERE, "next"))
+        await platform.until(lambda: platform.texts(HERE) == ["next"])
+        kept = await store.mail.get("fake", "a")
+        assert kept is not None
+        assert (kept.state, kept.problem, outbox.failed) == ("failed", "the chat is gone", 1)
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_one_of_unknown_fate_is_sent_again_once_or_with_a_mark(*, idempotent: bool) -> None:
+    platform, store = FakePlatform(traits=Traits(idempotent=idempotent, per_second=1000)), MemoryStore()
+    async with opened(platform, store) as outbox:
+        platform.failing = [NotSent("cut", perhaps_sent=True), RuntimeError("a bug of the platform's")]
+        await outbox.put(HERE.key, "k", body_of(HERE, "text"))
+        await platform.until(lambda: not platform.failing and outbox.waiting == 0)
+        assert platform.texts(HERE) == (["text"] if idempotent else ["text", f"text\n\n{SENT_AGAIN}"])
+
+
+async def test_what_an_ended_process_was_sending_is_sent_again() -> None:
+    platform, store = FakePlatform(traits=Traits(per_second=1000)), MemoryStore()
+    for key, state in (("a", "sending"), ("b", "waiting"), ("c", "shown")):
+        post = await store.mail.post(Post("fake", HERE.key, key, body_of(HERE, key)))
+        await store.mail.moved(post.id, state)  # type: ignore[arg-type]  # one of its words
+    async with opened(platform, store):
+        await platform.until(lambda: len(platform.texts(HERE)) == 2)
+        assert platform.texts(HERE) == [f"a\n\n{SENT_AGAIN}", "b"]
+
+
+async def test_an_answer_grows_by_edits_within_the_platform_s_limits() -> None:
+    traits = Traits(edit_seconds=0.05, max_edits=3, idempotent=True, per_second=1000)
+    platform, store = FakePlatform(traits=traits), MemoryStore()
+    async with opened(platform, store) as outbox:
+        for number in range(60):
+            outbox.show(HERE.key, "k", body_of(HERE, "x" * (number + 1)))
+            await asyncio.sleep(0.01)
+        await outbox.put(HERE.key, "k", body_of(HERE, "whole"))
+        await platform.until(lambda: platform.texts(HERE) == ["whole"])
+        assert len(platform.shown) == 1
+        assert 3 <= len(platform.shown[0].forms) <= 5
+        assert "x" * 60 not in platform.shown[0].forms
+
+
+async def test_a_store_that_fails_for_a_while_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_STORE_PAUSE", 0.02)
+    platform, store = FakePlatform(), MemoryStore()
+    async with opened(platform, store) as outbox:
+        await outbox.put(HERE.key, "k", body_of(HERE, "text"))
+        moved, failures = store.mail.moved, [StoreFailed("full"), StoreFailed("full")]
+
+        async def failing(*args: object, **more: object) -> bool:
+            if failures:
+                raise failures.pop()
+            return await moved(*args, **more)  # type: ignore[arg-type]  # as it was called
+
+        monkeypatch.setattr(store.mail, "moved", failing)
+        await platform.until(lambda: outbox.waiting == 0)
+        assert platform.texts(HERE) == ["text"]

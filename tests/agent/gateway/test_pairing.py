@@ -1,0 +1,48 @@
+"""Codes let in who says them: once, within their time, and not whoever tries."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.gateway import pairing
+from agent.gateway.pairing import Pairings
+from agent.store.memory import MemoryStore
+
+
+async def test_a_code_counts_once() -> None:
+    pairings = Pairings(MemoryStore(), "fake")
+    code = await pairings.offer("owner")
+    paired = await pairings.take(f" {code[:4]}-{code[4:].lower()} ", "ann")
+    assert paired is not None
+    assert (paired.user, paired.role) == ("ann", "owner")
+    assert await pairings.take(code, "bob") is None
+    assert [one.user for one in await pairings.people()] == ["ann"]
+    assert (await pairings.role_of("ann"), await pairings.role_of("bob")) == ("owner", None)
+    assert [await pairings.remove("ann"), await pairings.remove("ann")] == [True, False]
+    assert await pairings.role_of("ann") is None
+
+
+async def test_wrong_codes_use_it_up() -> None:
+    pairings = Pairings(MemoryStore(), "fake")
+    code = await pairings.offer()
+    wrong = "".join("A" if letter != "A" else "B" for letter in code)
+    for user in ("eve", "mal", "eve", "mal"):
+        assert await pairings.take(wrong, user) is None
+    assert await pairings.take("hello there", "ann") is None
+    assert await pairings.is_open()
+    assert await pairings.take(wrong, "eve") is None
+    assert not await pairings.is_open()
+    assert await pairings.take(code, "ann") is None
+
+
+async def test_a_code_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairings = Pairings(MemoryStore(), "fake")
+    monkeypatch.setattr(pairing, "SECONDS", -1.0)
+    assert await pairings.take(await pairings.offer(), "ann") is None
+
+
+async def test_platforms_have_their_own_codes_and_no_code_is_kept() -> None:
+    store = MemoryStore()
+    code = await Pairings(store, "one").offer()
+    assert await Pairings(store, "two").take(code, "ann") is None
+    assert code not in str(await store.state.of("profile", "gateway:one"))

@@ -1,0 +1,309 @@
+"""A real Synapse, people on it who write by plain requests, and a gateway with the platform as the configuration enables it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import itertools
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from agent.config import load_config
+from agent.conversation.session import Session
+from agent.crib import Crib
+from agent.gateway.gateway import ChatLine, Gateway
+from agent.run import assemble
+from agent.store.memory import MemoryStore
+from plugins.matrix.platform import MatrixPlatform
+from toolcrib import ProviderTurn, ToolCall
+from toolcrib._session import OnEvent, StreamEvent
+from toolcrib.testing import FakeHost, ScriptedSession
+
+_LIMIT = 60.0
+_NAMES = itertools.count(1)
+
+
+class Synapse:
+    """The server of tests/infra/synapse.py."""
+
+    def __init__(self, *options: str) -> None:
+        script = Path(__file__).parents[2] / "infra" / "synapse.py"
+        self._process = subprocess.Popen(
+            [sys.executable, str(script), *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        word, _, rest = self._answer().partition(" ")
+        if word != "ready":
+            self.close()
+            if word == "missing":
+                pytest.skip(rest)
+            pytest.fail(f"Synapse did not start: {rest or word}")
+        self.url, _, _ = rest.partition(" ")
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def tell(self, command: str) -> None:
+        """``kill``, ``stop`` or ``start``."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{command}\n")
+        assert self._answer().startswith("ok")
+
+    def register(self, name: str) -> tuple[str, str]:
+        """Make an account, and return (user id, token)."""
+        given = {"username": f"{name}{next(_NAMES)}", "password": "pw", "auth": {"type": "m.login.dummy"}}
+        answer = httpx.post(f"{self.url}/_matrix/client/v3/register", json=given, timeout=_LIMIT)
+        answer.raise_for_status()
+        return answer.json()["user_id"], answer.json()["access_token"]
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.wait(_LIMIT)
+        self._process.stdout.close()
+
+
+class Person:
+    """Somebody on the server. ``seen`` has each event that they got, in order."""
+
+    def __init__(self, synapse: Synapse, name: str) -> None:
+        self._url = f"{synapse.url}/_matrix/client"
+        self.id, self._token = synapse.register(name)
+        self.name = self.id[1:].partition(":")[0]
+        self.seen: list[dict[str, Any]] = []
+        self._since = ""
+        self._numbers = itertools.count(1)
+
+    async def __aenter__(self) -> Person:
+        self._http = httpx.AsyncClient(headers={"Authorization": f"Bearer {self._token}"}, timeout=_LIMIT)
+        self._task = asyncio.create_task(self._look())
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        await self._http.aclose()
+
+    async def ask(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
+        answer = await self._http.request(method, f"{self._url}/{path}", json=body, params=query)
+        assert answer.status_code < 300, answer.text
+        return answer.json()
+
+    async def _look(self) -> None:
+        while True:
+            try:
+                found = await self.ask("GET", "v3/sync", timeout=5_000, **({"since": self._since} if self._since else {}))
+            except (httpx.HTTPError, AssertionError):
+                await asyncio.sleep(0.1)
+                continue
+            for room, info in found.get("rooms", {}).get("join", {}).items():
+                self.seen += [event | {"room_id": room} for event in info["timeline"]["events"]]
+            self._since = found["next_batch"]
+
+    # -- what they do --------------------------------------------------------------------------------------------
+
+    async def room(self, *others: str, is_direct: bool = True, **more: Any) -> str:
+        body = {"invite": list(others), "is_direct": is_direct, "preset": "private_chat", **more}
+        room = str((await self.ask("POST", "v3/createRoom", body))["room_id"])
+        await self.until(lambda: all(self._member(room, one) == "join" for one in others if "bot" in one))
+        return room
+
+    def _member(self, room: str, user: str) -> str:
+        found = [event for event in self.seen if event["room_id"] == room and event.get("state_key") == user]
+        return found[-1]["content"].get("membership", "") if found else ""
+
+    async def send(self, room: str, kind: str, content: Mapping[str, Any]) -> str:
+        where = f"v3/rooms/{quote(room)}/send/{kind}/{next(self._numbers)}"
+        return str((await self.ask("PUT", where, content))["event_id"])
+
+    async def says(self, room: str, text: str, **more: Any) -> str:
+        return await self.send(room, "m.room.message", {"msgtype": "m.text", "body": text, **more})
+
+    async def answers(self, room: str, event: str, text: str) -> str:
+        return await self.says(room, text, **{"m.relates_to": {"m.in_reply_to": {"event_id": event}}})
+
+    async def reacts(self, room: str, event: str, emoji: str) -> str:
+        related = {"rel_type": "m.annotation", "event_id": event, "key": emoji}
+        return await self.send(room, "m.reaction", {"m.relates_to": related})
+
+    async def uploads(self, name: str, data: bytes, media_type: str) -> str:
+        where = f"{self._url.replace('/client', '/media')}/v3/upload"
+        answer = await self._http.post(where, params={"filename": name}, content=data, headers={"Content-Type": media_type})
+        return str(answer.json()["content_uri"])
+
+    async def downloads(self, mxc: str) -> bytes:
+        return (await self._http.get(f"{self._url}/v1/media/download/{mxc.removeprefix('mxc://')}")).content
+
+    # -- what they see -------------------------------------------------------------------------------------------
+
+    def messages(self, room: str) -> list[dict[str, Any]]:
+        """The bot's messages in a room as they are now: the newest content, with ``id`` and the ``forms`` of its text."""
+        found: dict[str, dict[str, Any]] = {}
+        for event in self.seen:
+            if event["room_id"] != room or event["type"] != "m.room.message" or not event["sender"].startswith("@bot"):
+                continue
+            content, related = event["content"], event["content"].get("m.relates_to", {})
+            if related.get("rel_type") == "m.replace":
+                shown, new = found[related["event_id"]], content["m.new_content"]
+                found[related["event_id"]] = {**shown, **new, "forms": [*shown["forms"], new["body"]]}
+            elif event["event_id"] not in found:
+                found[event["event_id"]] = {**content, "id": event["event_id"], "forms": [content["body"]]}
+        return list(found.values())
+
+    def texts(self, room: str) -> list[str]:
+        return [one["body"] for one in self.messages(room)]
+
+    def reactions(self, event: str) -> list[str]:
+        """The bot's reactions to a message that were not taken back."""
+        gone = {one.get("redacts") or one["content"].get("redacts") for one in self.seen if one["type"] == "m.room.redaction"}
+        related = [
+            one["content"].get("m.relates_to", {})
+            for one in self.seen
+            if one["type"] == "m.reaction" and one["event_id"] not in gone and one["sender"].startswith("@bot")
+        ]
+        return [one["key"] for one in related if one.get("event_id") == event]
+
+    async def until(self, holds: Callable[[], object], seconds: float = _LIMIT) -> Any:
+        """Return what holds. Raises AssertionError with what was seen."""
+        give_up = asyncio.get_running_loop().time() + seconds
+        while not (found := holds()):
+            if asyncio.get_running_loop().time() > give_up:
+                raise AssertionError(json.dumps([one["content"] for one in self.seen[-8:]], ensure_ascii=False, indent=1))
+            await asyncio.sleep(0.02)
+        return found
+
+
+class Speaker(ScriptedSession):
+    """A model that repeats what it hears. ``slow`` comes word by word, ``rm`` is a command, ``wait`` waits until it may."""
+
+    def __init__(self, house: MatrixHouse) -> None:
+        super().__init__()
+        self._house = house
+
+    async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
+        said = self.said[-1] if self.said else ""
+        self._house.asked.append(said)
+        if "wait" in said:
+            await self._house.may.wait()
+        if "rm " in said and said not in self._house.ran:
+            self._house.ran.add(said)
+            command = said[said.index("rm ") :]
+            return ProviderTurn("", (ToolCall(ToolCall.new_id(), "terminal", {"command": command}),), "x")
+        text = f"re {said}" if "rm " not in said else "ran it"
+        for word in text.split(" "):
+            on_event(StreamEvent("assistant_delta", f"{word} "))
+            await asyncio.sleep(0.25 if "slow" in said else 0)
+        return ProviderTurn(text, assistant_turn="x")
+
+
+class MatrixHouse:
+    """Opens gateways over one store and one account of the server. ``asked`` is what models heard."""
+
+    def __init__(self, folder: Path, synapse: Synapse) -> None:
+        self.folder = folder
+        self.synapse = synapse
+        self.store = MemoryStore()
+        self.bot, self.token = synapse.register("bot")
+        self.asked: list[str] = []
+        self.ran: set[str] = set()
+        self.may = asyncio.Event()
+        self.models: dict[str, Speaker] = {}
+        self.cribs: list[Crib] = []
+        self.settings = {"homeserver": synapse.url, "per_second": "1000", "edit_seconds": "0.2"}
+
+    def configure(self, owner: str, *allowed: str) -> None:
+        matrix = {
+            "roles": {"owner": [owner]},
+            "allowed_users": list(allowed),
+            "allowed_chats": ["*"],
+            "allow_local": True,
+            "settings": self.settings,
+        }
+        config = {"plugins": {"enabled": ["matrix"]}, "platforms": {"matrix": matrix}}
+        (self.folder / "config.yaml").write_text(json.dumps(config))  # which is YAML too
+
+    def gateway(self) -> Gateway:
+        crib = assemble(config=load_config(self.folder / "config.yaml"), project_dir=self.folder, store=self.store)
+        self.cribs.append(crib)
+        return Gateway(crib, names=["matrix"], prepare=self.prepare)
+
+    def prepare(self, session: Session) -> None:
+        session.link.use(self.models.setdefault(session.id, Speaker(self)))
+
+    def person(self, name: str) -> Person:
+        return Person(self.synapse, name)
+
+
+def line_of(gateway: Gateway) -> ChatLine:
+    assert gateway.lines[0].problem == ""
+    return gateway.lines[0]
+
+
+@pytest.fixture(scope="session")
+def synapse() -> Iterator[Synapse]:
+    """A homeserver without rate limits; whoever ends it starts it again."""
+    yield from _homeserver()
+
+
+@pytest.fixture(scope="session")
+def strict_synapse() -> Iterator[Synapse]:
+    """A homeserver with the rate limits that Synapse has by default."""
+    yield from _homeserver("--limits")
+
+
+def _homeserver(*options: str) -> Iterator[Synapse]:
+    if importlib.util.find_spec("nio") is None:
+        pytest.skip("needs matrix-nio")
+    server = Synapse(*options)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, synapse: Synapse) -> Iterator[MatrixHouse]:
+    monkeypatch.setenv("TOOLCRIB_STATE", str(tmp_path / "state"))
+    project = tmp_path / "project"
+    project.mkdir()
+    made = MatrixHouse(project, synapse)
+    monkeypatch.setenv("MATRIX_TOKEN", made.token)
+    yield made
+    for crib in made.cribs:
+        crib.close()
+
+
+@contextlib.asynccontextmanager
+async def platform_of(host: FakeHost, synapse: Synapse, **settings: str) -> AsyncIterator[MatrixPlatform]:
+    """The platform alone, before a host in memory with an account of its own."""
+    host.settings = {"homeserver": synapse.url, "per_second": "1000", **settings}
+    platform = MatrixPlatform("matrix", host)
+    try:
+        await platform.connect()
+        await platform.start()
+        yield platform
+    finally:
+        await platform.stop()
+
+
+class BotHost(FakeHost):
+    """A host in memory whose platform has an account of its own."""
+
+    def __init__(self, synapse: Synapse) -> None:
+        self.account, token = synapse.register("bot")
+        super().__init__(secrets={"MATRIX_TOKEN": token})
+
+
+@pytest.fixture
+def host(synapse: Synapse) -> BotHost:
+    return BotHost(synapse)

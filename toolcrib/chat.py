@@ -1,0 +1,309 @@
+"""Chat platforms: all that a plugin imports which brings people's chats to toolcrib.
+
+    from toolcrib import hookimpl
+    from toolcrib.chat import Chat, Inbound, Outbound, Traits
+
+    class Bells:
+        traits = Traits(max_chars=500)
+
+        def __init__(self, name, host, **more):
+            self.name, self.host = name, host
+
+        async def connect(self):
+            self.server = await Server.login(self.host.secret("BELLS_TOKEN"))
+            return self.server.account
+
+        async def start(self):
+            self.task = asyncio.create_task(self.receive())
+
+        async def receive(self):
+            async for one in self.server:
+                await self.host.receive(Inbound(Chat(one.room), one.sender, one.id, one.text))
+                await one.acknowledge()
+
+        async def send(self, out):
+            return await self.server.post(out.chat.id, out.text, key=out.key)
+
+        async def stop(self):
+            self.task.cancel()
+
+    class Plugin:
+        @hookimpl
+        def register_platform(self, add):
+            add("bells", Bells)
+
+The platform says what arrives and shows what it is told. Who may speak, what is answered, approvals, order, retries and limits
+are
+the gateway's. ``toolcrib.testing.PlatformSuite`` has the tests that every platform must pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import Literal, Protocol, runtime_checkable
+
+from toolcrib._dataclass import dataclass
+from toolcrib._errors import ToolcribError
+from toolcrib._regex import Regex
+from toolcrib._types import Json
+
+__all__ = [
+    "Attachment",
+    "Button",
+    "Chat",
+    "Host",
+    "Inbound",
+    "NotSent",
+    "OutFile",
+    "Outbound",
+    "Platform",
+    "Press",
+    "ShowsTyping",
+    "Traits",
+    "without_controls",
+]
+
+_CONTROLS = Regex("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def without_controls(text: str) -> str:
+    """Return the text as it may be shown: what would move a cursor, or turn the direction of what is read, is U+FFFD instead."""
+    return _CONTROLS.sub("\ufffd", text.replace("\r\n", "\n"))
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A place where people write: ``id`` and ``thread`` are the platform's own ids, ``thread`` "" outside of threads.
+
+    ``is_group``: more than one person can read it. ``title`` is shown to operators.
+    """
+
+    id: str
+    thread: str = ""
+    is_group: bool = False
+    title: str = ""
+
+    @property
+    def key(self) -> str:
+        """The chat and thread as one text, unlike that of any other on its platform."""
+        return f"{self.id}\0{self.thread}" if self.thread else self.id
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file that came with a message. ``ref`` is what the platform's ``fetch`` needs to get it, also after a restart; ``size``
+    is
+    in bytes as the platform says, None where it does not.
+    """
+
+    name: str
+    media_type: str = "application/octet-stream"
+    size: int | None = None
+    ref: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Inbound:
+    """A message of a person. ``user`` and ``message_id`` are the platform's own ids, which it vouches for; never what the message
+    says of itself. ``name`` is what the platform calls the user, and is shown only.
+
+    ``reply_to`` is the id of the message that it answers, ``edits`` of the one that it replaces. ``is_addressed``: it mentions
+    our account, or answers a message of ours; of no effect outside of groups. ``is_bot``: a program wrote it. ``at`` is in Unix
+    seconds, 0 where the platform does not say.
+    """
+
+    chat: Chat
+    user: str
+    message_id: str
+    text: str = ""
+    name: str = ""
+    roles: Sequence[str] = ()
+    attachments: Sequence[Attachment] = ()
+    reply_to: str = ""
+    edits: str = ""
+    is_addressed: bool = False
+    is_bot: bool = False
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Press:
+    """Somebody pressed a button, or gave the reaction that stands for it. ``message_id`` is the message that has the button,
+    ``press_id`` the platform's id of the press (the same again is the same press), ``user`` who pressed.
+    """
+
+    chat: Chat
+    user: str
+    message_id: str
+    choice: str
+    press_id: str
+    name: str = ""
+    roles: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """A choice below a message. ``choice`` comes back in the Press, at most 64 bytes; ``emoji`` is the reaction that means it
+    where
+    there are no buttons.
+    """
+
+    choice: str
+    label: str
+    emoji: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OutFile:
+    """A file to show: a copy that stays until it was sent."""
+
+    path: Path
+    name: str
+    media_type: str = "application/octet-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Outbound:
+    """Something to show. ``text`` is Markdown, at most ``Traits.max_chars`` long; the platform turns it into its own form, and
+    pings
+    nobody by it.
+
+    ``key`` is the same each time that the same thing is sent: a platform that can sends it once. ``edits`` is the id of the
+    message
+    of ours that it replaces, "" for a new one. ``buttons`` () on an edit removes those that were there.
+    """
+
+    chat: Chat
+    text: str
+    key: str
+    edits: str = ""
+    reply_to: str = ""
+    buttons: Sequence[Button] = ()
+    files: Sequence[OutFile] = ()
+    is_plain: bool = False
+    """Show the text as it stands, without reading it as Markdown: commands that somebody is asked about."""
+    is_again: bool = False
+    """It was sent before with this key, perhaps with another text, and nobody knows whether it was shown. A platform that shows a
+    key once sees to it that this text is what is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """Abilities and limits of a platform; the gateway keeps to them.
+
+    ``edit_seconds`` is the least time between two edits in one chat, None where nothing can be edited; ``max_edits`` bounds
+    those of
+    one message. ``reactions``: our buttons are shown as reactions, which people give too. ``idempotent``: the same key is shown
+    once, however often it is sent. ``max_file_bytes`` is 0 where files can't be sent. ``per_second`` bounds messages and edits of
+    the whole account; ``burst`` of them may go at once after a pause (0: those of a second).
+    """
+
+    max_chars: int = 4_000
+    edit_seconds: float | None = None
+    max_edits: int = 40
+    buttons: bool = False
+    reactions: bool = False
+    idempotent: bool = False
+    max_file_bytes: int = 0
+    per_second: float = 20.0
+    burst: int = 0
+
+
+class NotSent(ToolcribError):
+    """A message that the platform did not show. It is tried again after ``retry_after`` seconds (None: soon, and later each
+    time).
+
+    ``for_good``: it never will (the chat is gone, the account was removed). ``perhaps_sent``: it may have been shown, as the
+    connection ended before the platform said so; any other exception counts so too.
+    """
+
+    def __init__(
+        self, message: str, *, retry_after: float | None = None, for_good: bool = False, perhaps_sent: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.for_good = for_good
+        self.perhaps_sent = perhaps_sent
+
+
+class Host(Protocol):
+    """Access of a platform to the gateway. Its methods may be called at once, for any number of chats."""
+
+    async def receive(self, message: Inbound) -> Literal["kept", "known", "refused"]:
+        """Take a message. Returns once it is kept for good, not when it is answered: then tell the platform's server that it
+        came.
+
+        ``known``: it came before. ``refused``: nobody here listens to this user; nothing is kept. Raises StoreFailed: it was not
+        taken, and must be offered again.
+        """
+        ...
+
+    async def press(self, press: Press) -> str:
+        """Take a press, and return a line for who pressed, "" for none. Within about a second. Raises StoreFailed."""
+        ...
+
+    @property
+    def settings(self) -> Mapping[str, Json]:
+        """The operator's settings for this platform: ``platforms.NAME.settings`` of the configuration."""
+        ...
+
+    def secret(self, name: str) -> str:
+        """Return the secret of that name, from the environment or secrets.env. Raises ConfigError where there is none."""
+        ...
+
+    async def recall(self, name: str) -> Json:
+        """Return what ``keep`` kept, None for nothing: where the platform's server is to go on from."""
+        ...
+
+    async def keep(self, name: str, value: Json) -> None:
+        """Keep a value of the platform's own for its next start. Raises StoreFailed."""
+        ...
+
+
+class Platform(Protocol):
+    """Made once by a factory that a plugin gives to ``register_platform``, called with ``name`` and ``host``; later versions may
+    give more, so it takes ``**more``. Used in one event loop.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name that it was registered under."""
+        ...
+
+    @property
+    def traits(self) -> Traits:
+        """Its abilities and limits, fixed from ``connect`` on."""
+        ...
+
+    async def connect(self) -> str:
+        """Log in without receiving anything yet, and return the account's id: two gateways never share one. Raises what is wrong,
+        ConfigError where a setting has to be changed.
+        """
+        ...
+
+    async def start(self) -> None:
+        """Begin to receive, and return. From here on the platform reconnects by itself."""
+        ...
+
+    async def stop(self) -> None:
+        """Receive nothing more, and free everything. Also called where ``connect`` or ``start`` raised."""
+        ...
+
+    async def send(self, out: Outbound) -> str:
+        """Show a message or replace one, and return its id there. Raises NotSent."""
+        ...
+
+    def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
+        """Yield the content of a file that came, in pieces. Raises what is wrong."""
+        ...
+
+
+@runtime_checkable
+class ShowsTyping(Protocol):
+    """A platform that can show that an answer is being written."""
+
+    async def typing(self, chat: Chat, is_on: bool) -> None:
+        """Show it, or no longer. It is said again every few seconds; what it raises is ignored."""
+        ...
