@@ -13,7 +13,6 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,7 @@ from agent.config import (
     write_private,
 )
 from toolcrib import ConfigError
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 from toolcrib._store import Grant, GrantStore
 
 _log = logging.getLogger(__name__)

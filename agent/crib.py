@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +20,7 @@ from agent.lifecycle import Lifecycle
 from agent.workspace import Workspace, own_files
 from toolcrib import Environment, EventSink, PluginError, ToolRegistry, registry
 from toolcrib._context import LOCAL_PLATFORMS
+from toolcrib._dataclass import replace
 from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Handler
 from tools.approval.gate import ApprovalGate

@@ -10,7 +10,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from agent import _plugin_sources as sources
 from agent._plugin_sources import PluginInfo, ProjectFiles, canonical, project_digest
 from agent.config import Config
 from toolcrib import PluginError, RegistrationError, ToolEntry, ToolRegistry
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 from toolcrib._near import near
 
 if TYPE_CHECKING:

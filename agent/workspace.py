@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from agent.config import Config, read_secrets, secrets_path, state_dir
 from agent.granting import Granting, ToolLine
 from agent.grants import SessionGrants
 from toolcrib import ConfigError, Environment, EventSink, Principal, RunIdentity
+from toolcrib._dataclass import replace
 from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Handler
 from tools.approval.modes import mode_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from agent.conversation.manager import session_id_of
 from agent.gateway.admission import OWNER, Admitted
 from agent.gateway.forms import chat_json, chat_of
 from toolcrib import Principal, ToolcribError
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 from toolcrib._mail import ChatRecord
 from toolcrib._types import Json
 from toolcrib.chat import Chat
