@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 HELP = "Let people chat with it on other platforms: run, look at, pair and stop the gateway."
 _EPILOG = """\
 examples:
-  toolcrib plugins enable matrix             a platform is a plugin; each says in its README what it needs
   toolcrib gateway run                       run all enabled platforms until Ctrl-C
+  toolcrib plugins enable matrix             a platform is a plugin; each says in its README what it needs
   toolcrib gateway run matrix                only this one
   toolcrib gateway pair matrix --role owner  show a code; say it to the bot within ten minutes to be let in
   toolcrib gateway people                    who was let in by pairing
