@@ -92,12 +92,22 @@ class PlatformConfig:
         expect="a number, 0 or more",
         check=at_least_zero,
     )
+    runs_at_once: int = setting(
+        0,
+        "Runs that one user may have under way at once, in all chats; 0 for no limit. The owner has none.",
+        expect="a number, 0 or more",
+        check=at_least_zero,
+    )
     tokens_per_day: int = setting(
-        0, "Tokens that one chat may use in a day; 0 for no limit.", expect="a number, 0 or more", check=at_least_zero
+        0,
+        "Tokens that one user's own chats, or one group, may use in a day; 0 for no limit. The owner has none.",
+        expect="a number, 0 or more",
+        check=at_least_zero,
     )
     cost_per_day: float = setting(
         0.0,
-        "Cost that one chat may have in a day, by the models' prices; 0 for no limit.",
+        "Cost that one user's own chats, or one group, may have in a day, by the models' prices; 0 for no limit. The owner has\n"
+        "none.",
         expect="a number, 0 or more",
         check=at_least_zero,
     )

@@ -139,13 +139,20 @@ class Mailbox:
     async def _say(self, message: Inbound, who: Admitted) -> str:
         room = await self._rooms.enter(message.chat, who)
         self._greet(room.session_id, message)
-        if not who.is_owner and (spent := await self._quotas.spent(room.session_id)):
+        if not who.is_owner and (busy := self._quotas.busy(who.user, room.session_id, self._manager.at_work)):
+            return busy
+        try:
+            return await self._said_in(room.session_id, message, who)
+        finally:
+            self._quotas.begun(room.session_id)
+
+    async def _said_in(self, session_id: str, message: Inbound, who: Admitted) -> str:
+        who_says = self._rooms.principal(message.chat, who)
+        if not who.is_owner and (spent := await self._quotas.spent(who_says)):
             return spent
-        text, images, told = await self._media.taken(message, room.session_id)
+        text, images, told = await self._media.taken(message, session_id)
         if text.strip() or images:
             text = in_room(message.chat, message.name or message.user, text)
-            mode = self._config.busy
-            who_says = self._rooms.principal(message.chat, who)
             key = f"{self._platform}:{message.message_id}"
-            await self._manager.say_in(room.session_id, text, images, principal=who_says, mode=mode, message_key=key)
+            await self._manager.say_in(session_id, text, images, principal=who_says, mode=self._config.busy, message_key=key)
         return told

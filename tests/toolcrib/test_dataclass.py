@@ -228,7 +228,7 @@ def test_a_copy_does_not_make_the_fields_of_its_class() -> None:
     assert (moved.a, moved.b, moved._c) == (3, [2], "c")
     assert moved.b is one.b
     with pytest.raises(TypeError, match="unknown"):
-        _dataclass.replace(one, unknown=1)
+        _dataclass.replace(one, unknown=1)  # type: ignore[call-arg]  # that is what is tried
     with pytest.raises(ValueError, match="count"):
         _dataclass.replace(one, a=-1)
     assert vars(Late)["__dataclass_fields__"] is before
