@@ -24,6 +24,10 @@ class Quotas:
         self._sent: dict[str, deque[float]] = {}
         self._told: dict[str, float] = {}
 
+    def use(self, config: PlatformConfig) -> None:
+        """Go by other limits from now on; what was counted stays."""
+        self._config = config
+
     def over(self, user: str) -> str:
         """Count a message of a user. Return what to say where it is one too many, "again" where that was said before."""
         most = self._config.messages_per_hour
