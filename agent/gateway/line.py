@@ -103,6 +103,7 @@ class ChatLine:
         self.problem = await guarded(f"start of the platform {self.name!r}", self._begin, START_SECONDS, redact)
         if self.problem:
             await self.stop()
+            self.state = "failed"
 
     async def _begin(self) -> None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -34,18 +35,21 @@ class Bureau:
         self.town = town
         self.may = threading.Event()
         self.asked: list[str] = []
+        self.command = ""
+        """What the model runs before it answers."""
         self.port, self.watch = _free_port(), _free_port()
         self._model, self._receiver = model, receiver
         self._processes: list[subprocess.Popen[str]] = []
         self.configure()
 
-    def configure(self, more: str = "", allowed: str = "ann", enabled: str = "webhook") -> None:
+    def configure(self, more: str = "", allowed: str = "ann", enabled: str = "webhook", roles: str = "") -> None:
         text = f"""
 model: {{provider: chat, base_url: 'http://127.0.0.1:{self._model}/v1', name: toy}}
 plugins: {{enabled: [{enabled}]}}
 platforms:
   webhook:
     allowed_users: [{allowed}]
+    roles: {{{roles}}}
     settings: {{url: 'http://127.0.0.1:{self._receiver}/', port: '{self.port}', edit_seconds: '0.05'}}
   console:
     settings: {{socket: '{self.folder / "socket" / "gateway"}'}}
@@ -115,12 +119,18 @@ platforms:
 def _model_of(bureau: Callable[[], Bureau]) -> type[Answers]:
     class Model(Answers, BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            said = str([one["content"] for one in self.body()["messages"] if one["role"] == "user"][-1])
+            messages = self.body()["messages"]
+            said = str([one["content"] for one in messages if one["role"] == "user"][-1])
             bureau().asked.append(said)
             if "wait" in said:
                 bureau().may.wait(PATIENCE)
-            events: list[Any] = [{"choices": [{"index": 0, "delta": {"content": f"re {said}"}, "finish_reason": None}]}]
-            events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+            delta: Any = {"content": f"re {said}"}
+            if is_command := bool(bureau().command) and messages[-1]["role"] == "user":
+                call = {"name": "terminal", "arguments": json.dumps({"command": bureau().command})}
+                delta = {"tool_calls": [{"index": 0, "id": "call-1", "type": "function", "function": call}]}
+            events: list[Any] = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}]
+            end = "tool_calls" if is_command else "stop"
+            events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": end}]})
             text = "".join(f"data: {json.dumps(one)}\n\n" for one in events) + "data: [DONE]\n\n"
             with contextlib.suppress(OSError):
                 self.reply(text.encode(), "text/event-stream")
@@ -198,3 +208,80 @@ def test_a_gateway_that_can_t_run_says_why_and_ends(bureau: Bureau, monkeypatch:
     done = bureau.run("gateway", "run")
     assert done.returncode == 1
     assert "WEBHOOK_SECRET" in done.stderr
+
+
+def test_a_configuration_is_read_again_without_losing_a_chat(bureau: Bureau) -> None:
+    process = bureau.start()
+    assert bureau.says("one") == {"state": "kept"}
+    assert bureau.says("hello", user="bob") == {"state": "refused"}
+    bureau.configure(allowed="ann, bob", enabled="webhook, console")
+    assert bureau.run("config", "confirm").returncode != 0, "there is no terminal to agree at"
+    refused = bureau.run("gateway", "reload")
+    assert refused.returncode == 2
+    assert "platforms.webhook.allowed_users" in refused.stderr
+    assert bureau.says("hello again", user="bob") == {"state": "refused"}
+    _agree(bureau)
+    told = bureau.run("gateway", "reload")
+    assert (told.returncode, "console is new, and starts" in told.stderr) == (0, True)
+    assert bureau.says("at last", user="bob") == {"state": "kept"}
+    bureau.until((bureau.folder / "socket" / "gateway").exists)
+    assert bureau.says("two") == {"state": "kept"}
+    bureau.until(lambda: {"re one", "re two", "re at last"} == {one["text"] for one in bureau.town.shown.values()})
+
+    bureau.configure(allowed="ann")
+    _agree(bureau)
+    process.send_signal(signal.SIGHUP)
+    bureau.until(lambda: not (bureau.folder / "socket" / "gateway").exists())
+    assert bureau.says("and now", user="bob") == {"state": "refused"}
+    assert "console is switched off" in bureau.log()
+
+    (bureau.folder / "config.yaml").write_text("platforms: {webhook: {busy: never}}\n")
+    broken = bureau.run("gateway", "reload")
+    assert broken.returncode == 2
+    assert f"{bureau.folder / 'config.yaml'}:1: platforms.webhook.busy: " in broken.stderr
+    process.send_signal(signal.SIGHUP)
+    bureau.until(lambda: "config.yaml:1: platforms.webhook.busy: " in bureau.log())
+    assert bureau.says("three") == {"state": "kept"}
+    bureau.until(lambda: "re three" in {one["text"] for one in bureau.town.shown.values()})
+    assert process.poll() is None
+
+
+def _agree(bureau: Bureau) -> None:
+    """Have a person agree to the configuration, who sits at no terminal here."""
+    from agent.config import load_config
+    from agent.confirming import confirm
+
+    confirm(load_config(bureau.folder / "config.yaml"))
+
+
+def test_figures_status_and_log_tell_the_same_and_nothing_of_people(bureau: Bureau) -> None:
+    pytest.importorskip("prometheus_client")
+    bureau.configure(more=f"gateway: {{port: {bureau.watch}}}")
+    process = bureau.start("--logs", "json")
+    bureau.says("hello words")
+    bureau.until(lambda: "re hello words" in {one["text"] for one in bureau.town.shown.values()})
+    figures = httpx.get(f"http://127.0.0.1:{bureau.watch}/metrics", timeout=PATIENCE).text
+    assert 'toolcrib_gateway_runs_total{platform="webhook",state="ended"} 1.0' in figures
+    assert httpx.get(f"http://127.0.0.1:{bureau.watch}/healthz", timeout=PATIENCE).json()["ok"]
+    told = bureau.until(lambda: (status := bureau.status()).get("figures", {}).get("runs", {}).get("ended") and status)
+    assert (told["running"], told["figures"]["runs"]) == (True, {"begun": 1, "ended": 1, "failed": 0})
+    words = bureau.run("gateway", "status").stdout
+    assert "1 ended and 0 failed" in words
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) == 0
+    lines = [json.loads(line) for line in bureau.log().splitlines()]
+    assert {"platform", "chat", "run"} <= set().union(*lines)
+    assert "hello words" not in bureau.log()
+
+
+def test_status_tells_what_waits_for_an_answer_and_since_when(bureau: Bureau) -> None:
+    (bureau.folder / "build").mkdir()
+    bureau.command = f"rm -rf {bureau.folder / 'build'}"
+    bureau.configure(roles="owner: [ann]")
+    bureau.start()
+    bureau.says("clear it")
+    bureau.until(lambda: [one for one in bureau.town.shown.values() if one["buttons"]])
+    told = bureau.run("gateway", "status").stdout
+    assert re.search(r"[0-9a-f]{8}  webhook +\d+ s +.*rm -rf", told)
+    [question] = json.loads(bureau.run("gateway", "status", "--json").stdout)["parked"]
+    assert question["platform"] == "webhook"
