@@ -325,6 +325,11 @@ class _LateUndo:
         return self._log.changing(ctx, paths)
 
 
+def same_config(one: Config, other: Config) -> bool:
+    """Tell whether two configurations say the same, in the same file."""
+    return (one.path, one.profile) == (other.path, other.profile) and one == other
+
+
 def own_files(config: Config) -> list[str]:
     """Return our own files and those of this configuration, which no tool may change and no container see."""
     beside = config.path.parent

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from agent.config import PlatformConfig, secret
@@ -35,7 +36,7 @@ class Door:
     """Implements toolcrib.chat.Host for one platform."""
 
     def __init__(
-        self, platform: str, config: PlatformConfig, folder: object, store: Store, admission: Admission, pairings: Pairings
+        self, platform: str, config: PlatformConfig, folder: Path, store: Store, admission: Admission, pairings: Pairings
     ) -> None:
         self._platform = platform
         self._config = config
@@ -48,6 +49,16 @@ class Door:
         self.questions: ChatQuestions
         self.quotas: Quotas
         self.counts: dict[str, int] = {"kept": 0, "known": 0, "refused": 0}
+        self._given: dict[str, str] = {}
+
+    def use(self, config: PlatformConfig) -> None:
+        """Go by another configuration from now on."""
+        self._config = config
+
+    def is_outdated(self, config: PlatformConfig) -> bool:
+        """Return whether the platform was given settings or secrets that are others now. Raises ConfigError."""
+        given = any(secret(name, folder=self._folder) != value for name, value in self._given.items())
+        return given or config.settings != self._config.settings
 
     async def receive(self, message: Inbound) -> Taken:
         """See toolcrib.chat.Host."""
@@ -107,10 +118,11 @@ class Door:
 
     def secret(self, name: str) -> str:
         """See toolcrib.chat.Host."""
-        found = secret(name)
+        found = secret(name, folder=self._folder)
         if not found:
             where = f"{self._folder}/secrets.env"
             raise ConfigError(f"{self._platform} needs {name}: put `{name}=...` into {where}, or set it as a variable")
+        self._given[name] = found
         return found
 
     async def recall(self, name: str) -> Json:

@@ -31,6 +31,10 @@ class Quotas:
         """Sessions by the users whose messages they got, as far as they may be at work."""
         self._starting: set[str] = set()
 
+    def use(self, config: PlatformConfig) -> None:
+        """Go by other limits from now on; what was counted stays."""
+        self._config = config
+
     def over(self, user: str) -> str:
         """Count a message of a user. Return what to say where it is one too many, "again" where that was said before."""
         most = self._config.messages_per_hour

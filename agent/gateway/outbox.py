@@ -76,6 +76,8 @@ class Outbox:
         self._lanes: dict[str, _Lane] = {}
         self._pace: SendRate | None = None
         self._closing = False
+        self.sent = 0
+        """Posts that were shown since the start."""
         self.failed = 0
         """Posts that were given up since the start."""
 
@@ -208,6 +210,7 @@ class Outbox:
         except Exception as error:  # noqa: BLE001 - somebody else's code: whether it was shown is not known
             _log.debug("%s: a message was not sent", name, exc_info=True)
             return await self._not_sent(post, NotSent(f"{type(error).__name__}: {error}", perhaps_sent=True))
+        self.sent += 1
         now = await self._mail.moved(post.id, "shown", shown_as=shown_as, body=post.body)
         return now is None or now.state != "waiting"
 

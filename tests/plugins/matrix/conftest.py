@@ -21,7 +21,8 @@ import pytest
 from agent.config import load_config
 from agent.conversation.session import Session
 from agent.crib import Crib
-from agent.gateway.gateway import ChatLine, Gateway
+from agent.gateway.gateway import Gateway
+from agent.gateway.line import ChatLine
 from agent.run import assemble
 from agent.store.memory import MemoryStore
 from plugins.matrix.platform import MatrixPlatform
