@@ -17,6 +17,7 @@ from agent.conversation.manager import SessionManager
 from agent.conversation.state import RunState
 from agent.gateway.admission import Admission
 from agent.gateway.commands import ChatCommands
+from agent.gateway.deciders import Deciders
 from agent.gateway.deciding import Deciding
 from agent.gateway.door import Door
 from agent.gateway.limits import Quotas
@@ -139,7 +140,8 @@ class ChatLine:
         )
         deciding = Deciding(self._crib.config.gateway.approvers)
         most = platform.traits.max_chars
-        self.questions = ChatQuestions(self.name, self._store, self.outbox, deciding, self.manager.answer, most)
+        deciders = Deciders(self.name, self._store, admission, deciding)
+        self.questions = ChatQuestions(self.name, self._store, self.outbox, deciding, deciders, self.manager.answer, most)
         self.replies = Replies(
             self.outbox,
             self.questions,
