@@ -13,10 +13,13 @@ from agent.events import TicketReminder
 from toolcrib._store import Store
 
 
-async def remind(store: Store, tell: Callable[[TicketReminder], None]) -> None:
-    """Tell of the tickets whose reminder is due: of several processes one does. Raises StoreFailed."""
+async def remind(store: Store, platform: str, tell: Callable[[TicketReminder], None]) -> None:
+    """Tell of the tickets of a platform's sessions whose reminder is due: of several processes one does. Raises StoreFailed."""
     now = time.time()
     for record in await store.tickets.due(now):
+        info = await store.sessions.get(record.session_id)
+        if info is None or info.platform != platform:  # who is there has another way in
+            continue
         was, ticket = record.remind_at or now, record.ticket
         again = now + max(60.0, was - record.at)
         if await store.tickets.reminded(ticket.id, was, again):

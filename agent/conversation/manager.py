@@ -344,7 +344,7 @@ class SessionManager:
 
     async def _look(self) -> float:
         """Return the seconds until the next look."""
-        await remind(self._store, lambda reminder: self._tell(self._watch, reminder.session_id, reminder))
+        await remind(self._store, self._platform, lambda reminder: self._tell(self._watch, reminder.session_id, reminder))
         found, ends = await settled(self._store)
         for session_id in found:
             await self._woken(session_id)

@@ -17,6 +17,8 @@ OWNER = "owner"
 """The role of whom the gateway belongs to."""
 ANYBODY = "*"
 _ROLE = "role:"
+ROOM = "room:"
+"""Beginning of the name that a group has as a principal."""
 _TOLD_AGAIN = 86_400.0
 _REMEMBERED = 10_000
 """Strangers that are counted, so that a flood of them costs no memory."""
@@ -49,7 +51,7 @@ class Admission:
 
     async def admit(self, chat: Chat, user: str, roles: Sequence[str]) -> Admitted | Refusal:
         """Return who it is, or why nobody listens. ``roles`` are those that the platform vouches for. Raises StoreFailed."""
-        if not user or user == ANYBODY or user.startswith(_ROLE):  # no id that could pass for more than one person
+        if not user or user == ANYBODY or user.startswith((_ROLE, ROOM)):  # no id that could pass for more than one person
             return "stranger"
         names = {user, *(f"{_ROLE}{role}" for role in roles)}
         paired = await self._pairings.role_of(user)
@@ -60,6 +62,11 @@ class Admission:
         if chat.is_group and not _among({chat.id}, self.config.allowed_chats):
             return "group"
         return Admitted(user, tuple(sorted(has)))
+
+    async def with_roles(self) -> set[str]:
+        """Return the users who have a role here by their id, or by pairing. Raises StoreFailed."""
+        named = {one for people in self.config.roles.values() for one in people if one != ANYBODY and not one.startswith(_ROLE)}
+        return named | {one.user for one in await self._pairings.people() if one.role}
 
     async def refuse(self, chat: Chat, user: str, why: Refusal) -> bool:
         """Note a refusal, at growing distances, and return whether the stranger is to be told so, once a day."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent.gateway.admission import Admitted
 from agent.gateway.deciding import scopes_of
+from agent.gateway.forms import one_line
 from agent.gateway.questions import NoSuchQuestion
 from agent.slash_commands import ALIASES, on
 from toolcrib import ToolcribError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _SHOWN_ID = 8
+_OTHERS = "That run is somebody else's."
 
 
 class ChatCommands:
@@ -104,6 +106,8 @@ async def _help(here: ChatCommands, message: Inbound, who: Admitted, text: str) 
 
 async def _new(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
     room = await here.rooms.enter(message.chat, who)
+    if await _is_others(here, room.session_id, who):
+        return _OTHERS
     here.manager.interrupt_in(room.session_id)
     await here.rooms.renew(message.chat, who)
     return "A new session begins with your next message."
@@ -113,12 +117,18 @@ async def _stop(here: ChatCommands, message: Inbound, who: Admitted, text: str) 
     room = await here.rooms.enter(message.chat, who)
     if not here.manager.at_work(room.session_id):
         return "Nothing runs here."
-    session = await here.manager.opened(room.session_id)
-    theirs = session.identity.principal.person == who.user
-    if not theirs and not who.is_owner:
-        return "That run is somebody else's."
+    if await _is_others(here, room.session_id, who):
+        return _OTHERS
     here.manager.interrupt_in(room.session_id)
     return ""
+
+
+async def _is_others(here: ChatCommands, session_id: str, who: Admitted) -> bool:
+    """Return whether a run is under way that only its speaker, or the owner, may end."""
+    if who.is_owner or not here.manager.at_work(session_id):
+        return False
+    session = await here.manager.opened(session_id)
+    return session.identity.principal.person != who.user
 
 
 async def _approvals(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
@@ -157,7 +167,7 @@ async def _title(here: ChatCommands, message: Inbound, who: Admitted, text: str)
     room = await here.rooms.enter(message.chat, who)
     session = await here.manager.opened(room.session_id)
     if text:
-        await session.store.sessions.label(room.session_id, title=text)
+        await session.store.sessions.label(room.session_id, title=one_line(text, 200))
         return "Named."
     info = await session.info()
     return (info.title if info is not None else "") or "This session has no title yet."
@@ -188,5 +198,5 @@ def is_told(error: Exception) -> str:
 
 def in_room(chat: Chat, name: str, text: str) -> str:
     """Return what a model reads of a message: in a group, who wrote it goes before."""
-    shown = " ".join(name.split())[:60]
+    shown = one_line(name)
     return f"{shown}: {text}" if chat.is_group and shown else text

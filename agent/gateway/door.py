@@ -8,17 +8,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from agent.config import PlatformConfig, secret
+from agent.config import PlatformConfig, secret, secrets_path
 from agent.gateway.admission import Admission, Admitted
 from agent.gateway.forms import body_of, inbound_json
 from agent.gateway.outbox import Outbox
 from agent.gateway.pairing import Pairings
 from toolcrib import ConfigError, StoreFailed
 from toolcrib._mail import Mail
+from toolcrib._regex import Regex
 from toolcrib._state import StateWrite
 from toolcrib._store import Store
 from toolcrib._types import Json
-from toolcrib.chat import Inbound, Press
+from toolcrib.chat import Chat, Inbound, Press
 
 if TYPE_CHECKING:
     from agent.gateway.limits import Quotas
@@ -29,6 +30,8 @@ _STRANGER = "This bot is private. If it is yours, `toolcrib gateway pair` shows 
 _PAIRED = "You are paired. Write what you want done; /help lists commands."
 _TEXT = 100_000
 """Characters of a message that are kept."""
+_NO_TEXT = Regex("[\0\ud800-\udfff]")
+"""Signs that are in no text, and that no model server takes."""
 Taken = Literal["kept", "known", "refused"]
 
 
@@ -67,7 +70,7 @@ class Door:
         return taken
 
     async def _received(self, message: Inbound) -> Taken:
-        if message.is_bot or not message.user or message.edits:
+        if message.is_bot or message.edits or not message.message_id or _is_forged(message.chat, message.user):
             return "refused"
         who = await self._admission.admit(message.chat, message.user, message.roles)
         if not isinstance(who, Admitted):
@@ -80,7 +83,7 @@ class Door:
             if told != "again":
                 await self._say(message, f"busy:{message.message_id}", told)
             return "refused"
-        body = inbound_json(message) | {"text": message.text[:_TEXT]}
+        body = inbound_json(message) | {"text": _NO_TEXT.sub("\ufffd", message.text[:_TEXT])}
         kept = await self._store.mail.arrived(Mail(self._platform, message.chat.key, message.message_id, body))
         if kept is None:
             return "known"
@@ -105,6 +108,8 @@ class Door:
 
     async def press(self, press: Press) -> str:
         """See toolcrib.chat.Host."""
+        if _is_forged(press.chat, press.user):
+            return ""
         who = await self._admission.admit(press.chat, press.user, press.roles)
         if not isinstance(who, Admitted):
             await self._admission.refuse(press.chat, press.user, who)
@@ -120,7 +125,7 @@ class Door:
         """See toolcrib.chat.Host."""
         found = secret(name, folder=self._folder)
         if not found:
-            where = f"{self._folder}/secrets.env"
+            where = secrets_path(self._folder)
             raise ConfigError(f"{self._platform} needs {name}: put `{name}=...` into {where}, or set it as a variable")
         self._given[name] = found
         return found
@@ -137,3 +142,8 @@ class Door:
     @property
     def _owner(self) -> str:
         return f"platform:{self._platform}"
+
+
+def _is_forged(chat: Chat, user: str) -> bool:
+    """Return whether ids could pass for those of another chat: chat and thread are one key, with a NUL between them."""
+    return not user or not chat.id or "\0" in f"{user}{chat.id}{chat.thread}"

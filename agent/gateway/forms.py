@@ -6,7 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from toolcrib._types import Json
-from toolcrib.chat import Attachment, Button, Chat, Inbound, Outbound, OutFile
+from toolcrib.chat import Attachment, Button, Chat, Inbound, Outbound, OutFile, without_controls
+
+
+def one_line(text: str, most: int = 60) -> str:
+    """Return what others wrote (a name, a reason) as part of a line of ours: it ends no line and turns none."""
+    return without_controls(" ".join(text.split()))[:most]
 
 
 def chat_json(chat: Chat) -> dict[str, Json]:

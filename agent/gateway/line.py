@@ -16,6 +16,7 @@ from agent.conversation.state import RunResult, RunState
 from agent.events import Event, TicketOpened
 from agent.gateway.admission import Admission
 from agent.gateway.commands import ChatCommands
+from agent.gateway.deciders import Deciders
 from agent.gateway.deciding import Deciding
 from agent.gateway.door import Door
 from agent.gateway.figures import LineFigures
@@ -149,7 +150,8 @@ class ChatLine:
         )
         self.deciding = Deciding(self._crib.config.gateway.approvers)
         most = platform.traits.max_chars
-        self.questions = ChatQuestions(self.name, self._store, self.outbox, self.deciding, self.manager.answer, most)
+        deciders = Deciders(self.name, self._store, admission, self.deciding)
+        self.questions = ChatQuestions(self.name, self._store, self.outbox, self.deciding, deciders, self.manager.answer, most)
         self.replies = Replies(
             self.outbox,
             self.questions,

@@ -14,6 +14,7 @@ from agent.gateway.commands import ChatCommands, in_room, is_told
 from agent.gateway.forms import body_of, inbound_of
 from agent.gateway.logs import work_on
 from agent.gateway.outbox import Outbox
+from agent.gateway.splitting import split
 from toolcrib import StoreFailed
 from toolcrib._mail import Mail
 from toolcrib._store import Store
@@ -132,8 +133,9 @@ class Mailbox:
             _log.exception("a message of %s could not be answered", self._platform)
             said = is_told(error)
         if said:
-            body = body_of(message.chat, said, reply_to=message.message_id)
-            await self._outbox.put(message.chat.key, f"reply:{mail.id}", body)
+            for number, part in enumerate(split(said, self._outbox.most)):
+                body = body_of(message.chat, part, reply_to=message.message_id)
+                await self._outbox.put(message.chat.key, f"reply:{mail.id}:{number}", body)
         await self._mail.done([mail.id])
 
     async def _handle(self, message: Inbound) -> str:
@@ -150,7 +152,7 @@ class Mailbox:
 
     async def _answered(self, message: Inbound, who: Admitted) -> str | None:
         """Take a message as the answer to a question, where it replies to one; None where it does not."""
-        if not message.reply_to or not (ticket := await self._questions.shown_as(message.chat, message.reply_to)):
+        if not message.reply_to or not (ticket := await self._questions.shown_soon(message.chat, message.reply_to)):
             return None
         return await self._questions.replied(message, ticket, who)
 

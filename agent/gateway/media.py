@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from agent.gateway.forms import one_line
 from toolcrib import Image, ToolcribError
 from toolcrib._image import IMAGE_BYTES, MEDIA_TYPES
 from toolcrib._regex import Regex
@@ -36,11 +37,8 @@ class Media:
         images: list[Image] = []
         notes: list[str] = []
         refused: list[str] = []
-        for number, one in enumerate(message.attachments):
-            name = _name(one, number, message.message_id)
-            if number >= _MOST:
-                refused.append(f"{one.name}: more than {_MOST} files in one message")
-                continue
+        for number, one in enumerate(message.attachments[:_MOST]):
+            name, said = _name(one, number, message.message_id), one_line(one.name)
             try:
                 data = await self._fetched(one)
                 if one.media_type in MEDIA_TYPES:
@@ -48,10 +46,12 @@ class Media:
                 else:
                     notes.append(await self._stored(session_id, name, data))
             except ToolcribError as error:
-                refused.append(f"{one.name}: {error}")
+                refused.append(f"{said}: {error}")
             except Exception as error:  # noqa: BLE001 - the platform's code, and the place's: the words are answered all the same
                 _log.warning("a file from %s was not taken: %s", self._platform.name, error)
-                refused.append(f"{one.name}: it could not be fetched")
+                refused.append(f"{said}: it could not be fetched")
+        if (more := len(message.attachments) - _MOST) > 0:
+            refused.append(f"{more} more: a message may bring {_MOST} files")
         text = "\n".join([message.text, *(f"[the file {note} came with this message]" for note in notes)]).strip()
         told = "\n".join(f"⚠ not taken: {line}" for line in refused)
         return text, images, told

@@ -104,12 +104,13 @@ class Outbox:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
 
-    async def put(self, chat: str, key: str, body: Mapping[str, Json], *, due_at: float = 0.0) -> Post:
-        """Keep something to show, or what takes the place of what was to be shown under this key, and send it in its turn.
+    async def put(self, chat: str, key: str, body: Mapping[str, Json], *, due_at: float = 0.0, session_id: str = "") -> Post:
+        """Keep something to show, or what takes the place of what was to be shown under this key, and send it in its turn. It is
+        deleted with that session, "" for the chat's.
 
         Raises StoreFailed: nothing was kept then.
         """
-        kept = await self._mail.post(Post(self._platform.name, chat, key, body, due_at=due_at))
+        kept = await self._mail.post(Post(self._platform.name, chat, key, body, due_at=due_at, session_id=session_id))
         lane = self._lanes.get(chat)
         if lane is not None and lane.live is not None and lane.live.key == key:
             lane.live = None
@@ -122,6 +123,31 @@ class Outbox:
         post = await self._mail.post(Post(self._platform.name, chat, key, {}))
         if post.state != "shown":
             await self._mail.moved(post.id, "shown")
+
+    async def is_sending(self, chat: str, prefix: str) -> bool:
+        """Return whether people may see a message of the chat, by its key's beginning, whose id is not known yet. Raises
+        StoreFailed.
+        """
+        lane = self._lanes.get(chat)
+        for key in [] if lane is None else [one for one in lane.posts if one.startswith(prefix)]:
+            post = await self._mail.get(self._platform.name, key)
+            if post is not None and post.state == "sending" and not post.shown_as:
+                return True
+        return False
+
+    async def is_known(self, key: str) -> bool:
+        """Return whether there is a post of that key. Raises StoreFailed."""
+        return await self._mail.get(self._platform.name, key) is not None
+
+    @property
+    def most(self) -> int:
+        """The characters that a message may have."""
+        return self._platform.traits.max_chars
+
+    @property
+    def edits(self) -> bool:
+        """True where messages can be changed."""
+        return self._platform.traits.edit_seconds is not None
 
     def show(self, chat: str, key: str, body: Mapping[str, Json]) -> None:
         """Show an answer as far as it has come; what was not shown in time is passed over. ``put`` with its key ends this."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.state import RunResult, RunState
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _MORE = " …"
+_TAKEN_BACK = "_(taken back: the answer was begun anew)_"
+_LOOKS = 32
+"""How often an answer is cut into messages anew while it doubles its length."""
 _ENDS = {
     "interrupted": "(interrupted)",
     "ended": "(ended: something was refused that it could not go on without)",
@@ -49,7 +52,10 @@ class _Running:
     run_id: str = ""
     turn: int = 0
     text: str = ""
-    is_cut: bool = False
+    full: int = 0
+    """Messages of the turn that are full, and kept to be shown."""
+    looked_at: int = 0
+    """Characters from which on it is looked again whether another is full."""
 
 
 class Replies:
@@ -93,14 +99,14 @@ class Replies:
             case TextDelta(text=text) if running is not None:
                 running.text += text
                 self._show(session_id, running)
-            case TurnFinished(number=number, text=text, calls=calls) if running is not None and calls and text.strip():
+            case TurnFinished(number=number, text=text, calls=calls) if running is not None and calls:
                 self._later(session_id, self._say(session_id, f"said:{running.run_id}:{number}", text))
             case TicketOpened(ticket=ticket):
                 self._later(session_id, self._ask(session_id, ticket))
             case TicketReminder(ticket=ticket):
-                self._later(session_id, self._remind(session_id, ticket))
+                self._later(session_id, self._questions.remind(ticket))
             case Retrying() if running is not None:
-                running.text = ""
+                running.text, running.looked_at = "", 0
             case _:
                 self._tell(session_id, event)
 
@@ -135,16 +141,28 @@ class Replies:
 
     def _show(self, session_id: str, running: _Running) -> None:
         chat = self._chats.get(session_id)
-        if chat is None or not self.streams or not running.run_id:
+        if chat is None or not self.streams or not running.run_id or len(running.text) < running.looked_at:
             return
-        text = running.text
-        if len(text) > self._most - len(_MORE):
-            if running.is_cut:  # the first message is full: the rest comes with the whole answer
+        key, text = f"said:{running.run_id}:{running.turn}", running.text.strip()
+        if len(text) > self._most:
+            if not self._outbox.edits:  # what can't be changed is shown once it is whole
                 return
-            running.is_cut = True
-            text = split(text, self._most - len(_MORE))[0] + _MORE
-        if text := text.strip():
-            self._outbox.show(chat.key, f"said:{running.run_id}:{running.turn}:0", body_of(chat, text))
+            running.looked_at = len(running.text) + len(text) // _LOOKS  # else the work would grow with the square of the length
+            *full, text = split(text, self._most)
+            if len(full) < running.full:
+                return
+            if len(full) > running.full:
+                for number in range(running.full, len(full)):
+                    self._later(session_id, self._fill(chat, f"{key}:{number}", full[number]))
+                running.full = len(full)
+        elif running.full:  # it was begun anew: what is shown of the first try is replaced in the end
+            return
+        if text and (not running.full or session_id not in self._work):  # not before those that are full
+            more = _MORE if running.full and len(text) + len(_MORE) <= self._most else ""
+            self._outbox.show(chat.key, f"{key}:{running.full}", body_of(chat, text + more))
+
+    async def _fill(self, chat: Chat, key: str, text: str) -> None:
+        await self._outbox.put(chat.key, key, body_of(chat, text))
 
     def _type(self, session_id: str) -> None:
         """Show that an answer is being written, until the run comes to something."""
@@ -205,18 +223,20 @@ class Replies:
     async def _say(self, session_id: str, key: str, text: str) -> None:
         chat = await self._chat_of(session_id)
         if chat is not None:
-            for number, part in enumerate(split(text, self._most)):
-                await self._outbox.put(chat.key, f"{key}:{number}", body_of(chat, part))
+            await self._parts(chat, key, split(text.strip(), self._most))
+
+    async def _parts(self, chat: Chat, key: str, parts: Sequence[str]) -> None:
+        """Keep the messages of a turn to be shown, and take back those that were shown of another try to say it."""
+        for number, part in enumerate(parts):
+            await self._outbox.put(chat.key, f"{key}:{number}", body_of(chat, part))
+        number = len(parts)
+        while await self._outbox.is_known(f"{key}:{number}"):
+            await self._outbox.put(chat.key, f"{key}:{number}", body_of(chat, _TAKEN_BACK))
+            number += 1
 
     async def _ask(self, session_id: str, ticket_id: str) -> None:
         if (chat := await self._chat_of(session_id)) is not None:
             await self._questions.show(chat, ticket_id)
-
-    async def _remind(self, session_id: str, ticket_id: str) -> None:
-        chat = await self._chat_of(session_id)
-        if chat is not None:
-            text = f"_A question still waits for an answer ({ticket_id[:8]}): /approvals lists what waits._"
-            await self._outbox.put(chat.key, f"reminder:{ticket_id}:{asyncio.get_running_loop().time():.0f}", body_of(chat, text))
 
     async def _finish(self, session_id: str, run_id: str, outcome: RunResult | Exception) -> None:
         chat = await self._chat_of(session_id)
@@ -233,8 +253,7 @@ class Replies:
     async def _final(self, chat: Chat, run_id: str, turn: str, text: str, stopped: str = "done") -> None:
         end = _ENDS.get(stopped, "")
         whole = "\n\n".join(filter(None, [text.strip(), end])) or "(no answer)"
-        for number, part in enumerate(split(whole, self._most)):
-            await self._outbox.put(chat.key, f"said:{run_id}:{turn}:{number}", body_of(chat, part))
+        await self._parts(chat, f"said:{run_id}:{turn}", split(whole, self._most))
         await self._outbox.mark(chat.key, f"run:{run_id}")
 
 

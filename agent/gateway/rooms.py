@@ -11,7 +11,7 @@ from agent.backends import BUBBLEWRAP, DOCKER, SSH
 from agent.config import PlatformConfig, state_dir
 from agent.conversation.limits import RunLimits
 from agent.conversation.manager import session_id_of
-from agent.gateway.admission import OWNER, Admitted
+from agent.gateway.admission import OWNER, ROOM, Admitted
 from agent.gateway.forms import chat_json, chat_of
 from toolcrib import Principal, ToolcribError
 from toolcrib._dataclass import dataclass, replace
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from agent.crib import Crib
     from agent.models import ModelChoice
 
-_ROOM = "room:"
 SAFE_BACKENDS = (BUBBLEWRAP, DOCKER, SSH)
 """Kinds of backends in which toolcrib's own files are out of reach."""
 _MAX_TURNS = 50
@@ -98,7 +97,7 @@ class Rooms:
     def principal(self, chat: Chat, who: Admitted) -> Principal:
         """Return whom a message is of. A group is a principal of its own, in which somebody speaks."""
         if chat.is_group:
-            return Principal(self._platform, f"{_ROOM}{chat.id}", who.roles, speaker=who.user)
+            return Principal(self._platform, f"{ROOM}{chat.id}", who.roles, speaker=who.user)
         return Principal(self._platform, who.user, who.roles)
 
     async def open(self, session_id: str) -> Session:
@@ -113,7 +112,7 @@ class Rooms:
         backend = here.backends.get(self._config.backend)
         session = await here.open(
             platform=self._platform,
-            user=f"{_ROOM}{chat.id}" if chat.is_group else user,
+            user=f"{ROOM}{chat.id}" if chat.is_group else user,
             roles=() if chat.is_group else tuple(record.body["roles"]),
             suspends=True,
             named=session_id,

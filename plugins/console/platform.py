@@ -14,7 +14,7 @@ from typing import Any
 
 from plugins.console.place import LINE_BYTES, packed, private_folder, socket_path
 from toolcrib import StoreFailed, ToolcribError
-from toolcrib.chat import Attachment, Chat, Host, Inbound, NotSent, Outbound, Press, Traits
+from toolcrib.chat import Attachment, Chat, Host, Inbound, NotSent, Outbound, Press, Traits, without_controls
 
 _CREDENTIALS = struct.Struct("3i")
 
@@ -86,11 +86,13 @@ class ConsolePlatform:
             while line := await reader.readline():
                 said = json.loads(line)
                 if "hello" in said:
-                    name = f"{user}/{str(said['hello'])[:60]}"
+                    if self._terminals.get(name) is writer:  # it goes to another chat
+                        del self._terminals[name]
+                    name = f"{user}/{without_controls(' '.join(str(said['hello']).split()))[:60]}"
                     self._terminals[name] = writer
                 elif name:
                     await self._said(name, user, said, writer)
-        except (ValueError, KeyError, TypeError, ConnectionError, asyncio.LimitOverrunError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, ConnectionError, asyncio.LimitOverrunError) as error:
             with contextlib.suppress(ConnectionError):
                 writer.write(packed({"problem": f"that was not understood: {error}"}))
         finally:

@@ -152,10 +152,17 @@ class TelegramPlatform:
         except Exception as error:  # noqa: BLE001 - one that can't be read must not keep back the others
             _log.warning("%s: an update could not be read, and is passed over: %s", self.name, type(error).__name__)
             return
-        if message is not None:
-            await self._host.receive(message)
+        line = ""
+        try:
+            if message is not None:
+                await self._host.receive(message)
+            if press is not None:
+                line = await self._host.press(press)
+        except StoreFailed:
+            raise
+        except Exception:  # noqa: BLE001 - it would come again for ever, and keep back all others
+            _log.exception("%s: an update could not be taken, and is passed over", self.name)
         if query is not None:
-            line = await self._host.press(press) if press is not None else ""
             self._spawn(self._answer(query.id, line))
 
     async def _answer(self, query_id: str, line: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from plugins.webhook.forms import Malformed, inbound_of, outbound_json, press_of
+from plugins.webhook.forms import inbound_of, outbound_json, press_of
 from plugins.webhook.signing import HEADER, problem_of, signature
 from toolcrib import ConfigError, StoreFailed
 from toolcrib.chat import Attachment, Chat, Host, NotSent, Outbound, Traits
@@ -140,7 +140,7 @@ class WebhookPlatform:
                 return JSONResponse({"error": problem}, 401)
             try:
                 return JSONResponse(await take(json.loads(bytes(body))))
-            except (Malformed, UnicodeDecodeError, RecursionError, json.JSONDecodeError) as error:
+            except (ValueError, RecursionError) as error:  # Malformed, no JSON, no UTF-8, a number of a million digits
                 return JSONResponse({"error": str(error)}, 400)
             except StoreFailed as error:
                 return JSONResponse({"error": str(error)}, 503, {"retry-after": "5"})

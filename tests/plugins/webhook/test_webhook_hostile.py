@@ -1,0 +1,230 @@
+"""Hostile requests to the webhook platform's server, through the whole gateway: each is refused, and the next one answered."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from agent.config import load_config
+from agent.gateway.gateway import Gateway
+from agent.run import assemble
+from agent.store.memory import MemoryStore
+from plugins.webhook.forms import outbound_json
+from plugins.webhook.platform import BODY_BYTES, WebhookPlatform
+from plugins.webhook.signing import HEADER, signature
+from tests.agent.gateway.conftest import House, line_of
+from tests.plugins.webhook.test_webhook import Receiver
+from tests.plugins.webhook.test_webhook import receiver as receiver
+from toolcrib.chat import Chat, Outbound
+
+SECRET = "between us"
+OWNED = """
+plugins: {{enabled: [webhook]}}
+platforms:
+  webhook:
+    roles: {{owner: [ann]}}
+    allowed_users: [bob]
+    allowed_chats: ['room']
+    allow_local: true
+    settings: {{url: '{url}', port: '0'}}
+"""
+MESSAGE = {"chat": "ann's", "user": "ann", "message_id": "1", "text": "let me in"}
+
+
+class WebhookHouse(House):
+    """A house whose chats are behind signed requests, with the service that shows what it is sent."""
+
+    receiver: Receiver
+    address: str
+
+    def gateway(self) -> Gateway:
+        crib = assemble(config=load_config(self.config), project_dir=self.folder, store=self.store)
+        self.cribs.append(crib)
+        return Gateway(crib, names=["webhook"], prepare=self.prepare)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Gateway]:
+        self.configure(OWNED.format(url=self.receiver.url))
+        async with self.gateway() as gateway:
+            platform = line_of(gateway)._platform
+            assert isinstance(platform, WebhookPlatform)
+            self.address = f"http://127.0.0.1:{platform.port}"
+            yield gateway
+
+    async def post(self, path: str, data: Any, header: str | None = None, **more: Any) -> httpx.Response:
+        body = data if isinstance(data, bytes) else json.dumps(data).encode()
+        signed = signature(SECRET, body) if header is None else header
+        async with httpx.AsyncClient() as client:
+            return await client.post(f"{self.address}{path}", content=body, headers={HEADER: signed, **more})
+
+    def shown(self, chat: str) -> dict[str, dict[str, Any]]:
+        """Return what is shown in a chat, by the ids that the service gave."""
+        found: dict[str, dict[str, Any]] = {}
+        for number, one in enumerate(self.receiver.got, 1):
+            if one["chat"] == chat:
+                found[one["edits"] or f"m{number}"] = one
+        return found
+
+    async def answered(self) -> None:
+        """Look that somebody who may speak is answered."""
+        good = {**MESSAGE, "message_id": f"good{time.monotonic_ns()}", "text": "are you well?", "chat": "good"}
+        assert (await self.post("/v1/messages", good)).json() == {"state": "kept"}
+        await self.until(lambda: any(one["text"] == "re are you well?" for one in self.shown("good").values()))
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, receiver: Receiver) -> Iterator[WebhookHouse]:
+    monkeypatch.setenv("TOOLCRIB_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("WEBHOOK_SECRET", SECRET)
+    (tmp_path / "project").mkdir()
+    made = WebhookHouse(tmp_path / "project", MemoryStore())
+    made.receiver = receiver
+    yield made
+    for crib in made.cribs:
+        crib.close()
+
+
+def _signed(data: Any, secret: str = SECRET, at: float | None = None) -> str:
+    return signature(secret, json.dumps(data).encode(), at)
+
+
+OTHER = {**MESSAGE, "text": "something else"}
+FORGED: dict[str, tuple[Any, Callable[[], str] | None, int]] = {
+    "no signature": (MESSAGE, lambda: "", 401),
+    "a signature by another secret": (MESSAGE, lambda: _signed(MESSAGE, "guessed"), 401),
+    "a signature by an empty secret": (MESSAGE, lambda: _signed(MESSAGE, ""), 401),
+    "a signature of another body": (MESSAGE, lambda: _signed(OTHER), 401),
+    "a signature of an hour ago": (MESSAGE, lambda: _signed(MESSAGE, at=time.time() - 3_600), 401),
+    "a signature of tomorrow": (MESSAGE, lambda: _signed(MESSAGE, at=time.time() + 86_400), 401),
+    "an old signature with a new time": (
+        MESSAGE, lambda: f"t={int(time.time())},{_signed(MESSAGE, at=1_000).partition(',')[2]}", 401,
+    ),
+    "two times": (MESSAGE, lambda: f"t={int(time.time())},{_signed(MESSAGE, at=1_000)}", 401),
+    "two signatures": (MESSAGE, lambda: f"{_signed(MESSAGE)},v1={'0' * 64}", 401),
+    "another version": (MESSAGE, lambda: _signed(MESSAGE).replace("v1=", "v0="), 401),
+    "half a signature": (MESSAGE, lambda: _signed(MESSAGE)[:-32], 401),
+    "a time without end": (MESSAGE, lambda: f"t={'9' * 5_000},v1={'0' * 64}", 401),
+    "a negative time": (MESSAGE, lambda: f"t=-1,v1={'0' * 64}", 401),
+    "a body without end": (b" " * (BODY_BYTES + 1), None, 413),
+    "no JSON": (b"let me in", None, 400),
+    "nothing": (b"", None, 400),
+    "no object": (["let me in"], None, 400),
+    "a number of five thousand digits": (b'{"chat": ' + b"9" * 5_000 + b"}", None, 400),
+    "brackets without end": (b"[" * 100_000, None, 400),
+    "our own message, sent back": (
+        outbound_json(Outbound(Chat("ann's"), "yes", "k")), None, 400,
+    ),
+    "a user who is a list": ({**MESSAGE, "user": ["ann"]}, None, 400),
+    "a user who is a number": ({**MESSAGE, "user": 1}, None, 400),
+    "roles that are one text": ({**MESSAGE, "roles": "owner"}, None, 400),
+    "a group that is a word": ({**MESSAGE, "is_group": "false"}, None, 400),
+    "a name without end": ({**MESSAGE, "name": "x" * 201}, None, 400),
+    "files that are none": ({**MESSAGE, "attachments": "x"}, None, 400),
+    "a file that is no base64": ({**MESSAGE, "attachments": [{"data": "../../etc/passwd"}]}, None, 400),
+    "a stranger": ({**MESSAGE, "user": "eve"}, None, 200),
+    "a stranger with roles of their own": ({**MESSAGE, "user": "eve", "roles": ["owner"]}, None, 200),
+    "a stranger's file": ({**MESSAGE, "user": "eve", "attachments": [{"data": base64.b64encode(b"x").decode()}]}, None, 200),
+    "a group as a user": ({**MESSAGE, "user": "room:room"}, None, 200),
+    "a chat that passes for a thread": ({**MESSAGE, "chat": "room\0t"}, None, 200),
+    "a group that nobody allowed": ({**MESSAGE, "chat": "other", "is_group": True, "is_addressed": True}, None, 200),
+    "a program": ({**MESSAGE, "is_bot": True}, None, 200),
+    "an edit": ({**MESSAGE, "edits": "0"}, None, 200),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "header", "status"), FORGED.values(), ids=list(FORGED))
+async def test_a_request_is_refused(house: WebhookHouse, data: Any, header: Callable[[], str] | None, status: int) -> None:
+    async with house.running() as gateway:
+        answer = await house.post("/v1/messages", data, None if header is None else header())
+        assert answer.status_code == status
+        assert answer.json() == {"state": "refused"} if status == 200 else answer.json()["error"]
+        assert SECRET not in answer.text
+        assert (await house.store.mail.waiting("webhook"), house.asked, house.receiver.got) == ([], [], [])
+        await house.answered()
+        assert (line_of(gateway).door.counts["kept"], house.asked) == (1, ["are you well?"])
+
+
+async def test_a_replayed_request_counts_once(house: WebhookHouse) -> None:
+    async with house.running():
+        header = _signed(MESSAGE)
+        states = [(await house.post("/v1/messages", MESSAGE, header)).json()["state"] for _ in range(3)]
+        await house.answered()
+        assert states == ["kept", "known", "known"]
+        assert house.asked.count("let me in") == 1
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/v1", "/v1/messages/", "/v1/presses/%2e%2e/messages", "//v1/messages", "/metrics", "/v2/messages"]
+)
+async def test_there_is_no_other_way_in(house: WebhookHouse, path: str) -> None:
+    async with house.running():
+        answer = await house.post(path, MESSAGE)
+        assert answer.status_code >= 300
+        async with httpx.AsyncClient() as client:
+            assert (await client.get(f"{house.address}/v1/messages")).status_code == 405
+        await house.answered()
+    assert house.asked == ["are you well?"]
+
+
+async def test_half_a_request_keeps_nobody_waiting(house: WebhookHouse) -> None:
+    async with house.running() as gateway:
+        platform = line_of(gateway)._platform
+        assert isinstance(platform, WebhookPlatform)
+        for head in (b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{", b"\0\xff\r\n\r\n"):
+            with socket.create_connection(("127.0.0.1", platform.port)) as half:
+                half.sendall(head)
+                await house.answered()
+
+
+PRESSES: dict[str, tuple[dict[str, Any], int, str]] = {
+    "a stranger": ({"user": "eve"}, 200, ""),
+    "somebody who may speak": ({"user": "bob"}, 200, "You may not decide"),
+    "somebody who may speak, with roles of their own": ({"user": "bob", "roles": ["owner"]}, 200, "You may not decide"),
+    "another chat": ({"chat": "bobs"}, 200, "no such question"),
+    "a message that there is not": ({"message_id": "m77"}, 200, "no such question"),
+    "a choice that there is not": ({"choice": "always"}, 200, "no such question"),
+    "a number that is none": ({"choice": "c\u00b2"}, 200, "no such question"),
+    "a choice without end": ({"choice": "y" * 65}, 400, "choice"),
+    "no choice": ({"choice": ""}, 400, "choice"),
+    "no press": ({"press_id": ""}, 400, "press_id"),
+}
+
+
+@pytest.mark.parametrize(("changes", "status", "says"), PRESSES.values(), ids=list(PRESSES))
+async def test_a_press_settles_nothing(house: WebhookHouse, changes: dict[str, Any], status: int, says: str) -> None:
+    """003-25"""
+    (house.folder / "build").mkdir()
+    async with house.running():
+        await house.post("/v1/messages", {**MESSAGE, "text": f"rm -rf {house.folder}/build"})
+        await house.until(lambda: any(one["buttons"] for one in house.shown("ann's").values()))
+        [number] = [number for number, one in house.shown("ann's").items() if one["buttons"]]
+        press = {"chat": "ann's", "user": "ann", "message_id": number, "choice": "y", "press_id": "p", **changes}
+        answer = await _pressed(house, press)
+        assert answer.status_code == status
+        assert says in answer.text
+        forged = await house.post(
+            "/v1/presses", {**press, **MESSAGE, "user": "ann", "message_id": number}, _signed(press, "guessed")
+        )
+        assert forged.status_code == 401
+        await house.answered()
+        assert (house.folder / "build").is_dir()
+        owners = {**press, "chat": "ann's", "user": "ann", "message_id": number, "choice": "y", "press_id": "owner's"}
+        assert (await _pressed(house, owners)).json() == {"notice": ""}
+        await house.until(lambda: not (house.folder / "build").exists())
+
+
+async def _pressed(house: WebhookHouse, press: dict[str, Any]) -> httpx.Response:
+    """Press, again while the question's id is not noted: a service does so where it is answered 503."""
+    while (answer := await house.post("/v1/presses", press)).status_code == 503:
+        await asyncio.sleep(0.05)
+    return answer
