@@ -19,7 +19,8 @@ import httpx
 import pytest
 
 from plugins.webhook.signing import HEADER, signature
-from tests.fuzz.kill_gateway import SECRET, Answers, Town, receiver_of, serving
+from tests.fuzz.kill_gateway import SECRET
+from tests.fuzz.kill_town import Answers, Town, receiver_of, serving
 
 pytest.importorskip("uvicorn")
 pytestmark = pytest.mark.full
