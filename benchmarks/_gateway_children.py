@@ -65,6 +65,8 @@ async def serve_model(deltas: int, per_second: float) -> None:
                         _event(writer, {"content": f"{word} "})
                     many = 0
                 for _ in range(many):
+                    if writer.is_closing():  # nobody listens any more
+                        return
                     _event(writer, {"content": f"{time.monotonic():.6f} "})
                     await asyncio.sleep(pause)
                 writer.write(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
