@@ -45,6 +45,8 @@ class PluginInfo:
     error: str = ""
     origin: Any = field(default=None, repr=False, compare=False)
     """Source that the loader loads it from: a Path, a ProjectFiles or an entry point."""
+    platforms: tuple[str, ...] = ()
+    """Platforms that it added."""
 
 
 @dataclass(frozen=True, slots=True)

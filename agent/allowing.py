@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from agent.below import folders_of, refuse_below
 from agent.config import BrokenConfig, OperatorRule, OperatorToolRule, parse_config, parse_value
 from agent.permissions import command_words, tool_words
 from toolcrib import ConfigError
+from toolcrib._dataclass import replace
 
 if TYPE_CHECKING:
     from agent.config import Config

@@ -13,7 +13,6 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,7 @@ from agent.config import (
     write_private,
 )
 from toolcrib import ConfigError
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 from toolcrib._store import Grant, GrantStore
 
 _log = logging.getLogger(__name__)
@@ -69,8 +68,11 @@ class PermanentGrants:
         state: str | Path | None = None,
         *,
         project_root: str = "",
+        instead: bytes | None = None,
     ) -> None:
-        """``project_root`` is the folder that entries of plain text are bound to; "" for none."""
+        """``project_root`` is the folder that entries of plain text are bound to; "" for none. ``instead`` is read in the place
+        of the file.
+        """
         self._root = str(Path(project_root).absolute()) if project_root else ""
         self._inner = inner
         self._path = config_path(path)
@@ -82,10 +84,11 @@ class PermanentGrants:
         self._unconfirmed: list[AllowlistEntry] = []
         self.faults: list[EntryFault] = []
         self.problem: ConfigError | None = None
-        self._load()
+        self._load(instead)
 
-    def _load(self) -> None:
-        entries = [_bound(entry, self._root) for entry in dict.fromkeys(load_config(self._path).command_allowlist)]
+    def _load(self, instead: bytes | None) -> None:
+        config = load_config(self._path, instead=instead)
+        entries = [_bound(entry, self._root) for entry in dict.fromkeys(config.command_allowlist)]
         try:
             present = {_digest(entry).partition("@")[0] for entry in entries}
             known = self._known.keep_only(present) if entries or self._known.exists() else frozenset()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import posixpath
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from agent.allowlist import PermanentGrants
 from agent.conversation.answers import record_answer
 from toolcrib import Answer, Denied, NotFound, ToolcribError
+from toolcrib._dataclass import replace
 from toolcrib._store import AuditEntry, Grant, Store, TicketRecord
 from tools.judge.folders import under
 

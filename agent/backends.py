@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import field, fields
 from pathlib import Path
 from typing import Any
 
 from agent.below import BELOW, folders_of, marks_of
 from agent.config import Config
 from toolcrib import ConfigError, Environment, EnvironmentFailed, ToolcribError
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 from toolcrib._near import near
 from tools.environments import known_environments, open_environment
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from agent.providers.endpoint import ModelInfo
 from agent.providers.factory import DEFAULT, PROVIDERS, ModelTarget
 from toolcrib import BadRequest, ConfigError, ProviderError
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 
 if TYPE_CHECKING:
     from agent.providers.endpoint import Endpoint

@@ -7,7 +7,7 @@ import json
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from agent.config import Config, state_dir, write_private
 from agent.providers.endpoint import Endpoint, ModelInfo, same_server
 from agent.providers.factory import DEFAULT, MANUAL, PROVIDERS, ModelRequest, ModelTarget, Plugins, check_name, find_target
 from toolcrib import ConfigError, ProviderError
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 
 FOUND = "found, not used unasked"
 FRESH = 3600.0

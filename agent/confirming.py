@@ -31,6 +31,7 @@ WATCHED = (
     "toolsets",
     "platforms",
     "gateway.approvers",
+    "gateway.host",
     "users",
     "terminal.backend",
     "terminal.pass_env",

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import model_tools
+from agent._additions import checked_command, must_open, once
 from agent.allowlist import PermanentGrants
 from agent.backends import BUILT_IN, Backends
 from agent.below import Hold
 from agent.config import Config, load_config
 from agent.confirming import require_confirmed
 from agent.lifecycle import Lifecycle
-from agent.workspace import Workspace, own_files
+from agent.slash_commands import PluginSlash, plugin_slash
+from agent.workspace import Workspace, own_files, same_config
 from toolcrib import Environment, EventSink, PluginError, ToolRegistry, registry
 from toolcrib._context import LOCAL_PLATFORMS
+from toolcrib._dataclass import replace
 from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Handler
 from tools.approval.gate import ApprovalGate
@@ -58,8 +61,8 @@ class Crib:
         self.store = store
         self.registry: ToolRegistry = registry.child()
         self.commands: dict[str, Any] = {}
-        self.slash: dict[str, Callable[..., Any]] = {}
-        """Functions of plugins for the chat's commands, by name without the slash."""
+        self.slash: dict[str, PluginSlash] = {}
+        """Commands of plugins for chats, by name without the slash."""
         self.providers: dict[str, Callable[..., Any]] = {}
         self.platforms: dict[str, Callable[..., Platform]] = {}
         self.toolsets: dict[str, Mapping[str, Any]] = {}
@@ -72,11 +75,13 @@ class Crib:
         """Locks by which commands below our sessions know whose they are."""
         self._grants: dict[tuple[Path, Path], PermanentGrants] = {}
         self._workspaces: list[Workspace] = []
+        self.pinned: bytes | None = None  # what the configuration's file said, where that counts until ``reconfigure``
+        self._retired = weakref.WeakSet[Workspace]()  # of an earlier configuration, while a session is open in them
         self.default = self._new_workspace(config, self.project_dir)
         self.hooks = model_tools.new_hooks(self._approval_gate())
         self.registry.attach(model_tools.face_of(lambda: self.dispatcher), check_schema)
         self._take_back = [self.registry.checkpoint()]
-        self._loaded = self._load_plugins() if config.plugins.enabled else []
+        self._loaded = self._load_plugins(config) if config.plugins.enabled else []
         self.lifecycle = Lifecycle(self.hooks, lambda text: self.redactor().text(text))
         self._holds_clients = False
 
@@ -119,7 +124,7 @@ class Crib:
     def _free(self) -> None:
         while self._take_back:
             self._take_back.pop()()
-        for workspace in self._workspaces:
+        for workspace in (*self._workspaces, *self._retired):
             workspace.close()
         self.hold.close()
         self.store.close()
@@ -172,17 +177,17 @@ class Crib:
                 known = next((one for one in self._workspaces if one.project_dir == folder and one.is_derived), None)
                 if known is not None:
                     return known
-                derived = load_config(self.config.path, profile=self.config.profile, project_dir=folder)
+                derived = load_config(self.config.path, profile=self.config.profile, project_dir=folder, instead=self.pinned)
                 if derived.digest != self.config.digest:
                     require_confirmed(derived)
                 return self._new_workspace(derived, folder, is_derived=True)
-            known = next((one for one in self._workspaces if one.project_dir == folder and _same(one.config, config)), None)
+            known = next((one for one in self._workspaces if one.project_dir == folder and same_config(one.config, config)), None)
             return known or self._new_workspace(config, folder)
 
     def _new_workspace(self, config: Config, folder: Path, *, is_derived: bool = False) -> Workspace:
         key = (config.path.resolve(), folder)
         if key not in self._grants:
-            self._grants[key] = PermanentGrants(self.store.grants, config.path, project_root=str(folder))
+            self._grants[key] = PermanentGrants(self.store.grants, config.path, project_root=str(folder), instead=self.pinned)
         own = own_files(config)
         if not set(own).issubset(self.protected):
             self.protected = [*self.protected, *(path for path in own if path not in self.protected)]
@@ -191,6 +196,23 @@ class Crib:
         workspace = Workspace(self, config, folder, self._grants[key], is_derived=is_derived)
         self._workspaces.append(workspace)
         return workspace
+
+    def reconfigure(self, config: Config, pinned: bytes) -> list[PluginInfo]:
+        """Go by another state of the configuration's file in all that is opened from now on; plugins that it enables besides are
+        loaded, not started, and returned. What is open, and plugins that it no longer enables, stay as they are.
+
+        Raises ConfigError: then everything is as it was.
+        """
+        from agent.plugins import newly_enabled
+
+        with self._lock:
+            self.default, self.pinned = self._new_workspace(config, self.project_dir), pinned
+            new, self.config = newly_enabled(self.config, config, self._loaded), config
+            self._retired.update(one for one in self._workspaces if one.is_derived)
+            self._workspaces = [one for one in self._workspaces if not one.is_derived]
+            loaded = self._load_plugins(new) if new.plugins.enabled else []
+            self._loaded += loaded
+            return loaded
 
     def _approval_gate(self) -> ApprovalGate:
         """Make the process's one gate. Calls that bring no policy of a session's go by the default workspace's."""
@@ -208,11 +230,11 @@ class Crib:
 
     # -- what plugins add ----------------------------------------------------------------------------------------
 
-    def _load_plugins(self) -> list[PluginInfo]:
+    def _load_plugins(self, config: Config) -> list[PluginInfo]:
         from agent.plugins import load_plugins
 
         return load_plugins(
-            self.config,
+            config,
             self.hooks,
             self.registry,
             add_toolset=self._add_toolset,
@@ -231,24 +253,18 @@ class Crib:
         self.toolsets[name] = definition
 
     def _add_command(self, name: str, module: Any) -> None:
-        if lacks := [part for part in ("HELP", "configure", "run") if not hasattr(module, part)]:
-            raise PluginError(f"the command {name!r} has no {', '.join(lacks)}: give it HELP, configure(parser) and run(args)")
-        _once(self.commands, "command", name, module)
+        once(self.commands, "command", name, checked_command(name, module))
 
-    def _add_slash(self, name: str, function: Callable[..., Any]) -> None:
-        if not name.isascii() or not name.replace("-", "").isalnum():
-            raise PluginError(f"the chat's command {name!r} can't be typed: letters, digits and '-', without the slash")
-        if not callable(function):
-            raise PluginError(f"the chat's command {name!r} is no function: def {name}(text, identity): ...")
-        _once(self.slash, "chat command", name, function)
+    def _add_slash(self, name: str, function: Callable[..., Any], *, surfaces: Any = ("terminal",), role: str = "") -> None:
+        once(self.slash, "chat command", name, plugin_slash(name, function, surfaces, role))
 
     def _add_environment(self, name: str, factory: Factory) -> None:
         if name in self.backends.named:
             raise PluginError(f"{self.config.path} gives the name {name!r} to a backend of its own; rename one of the two")
         if name in BUILT_IN:  # sessions would run elsewhere than everybody thinks
             raise PluginError(f"the backend {name!r} is toolcrib's own; choose another name")
-        _must_open("backend", name, factory)
-        _once(self._factories, "backend", name, factory)
+        must_open("backend", name, factory)
+        once(self._factories, "backend", name, factory)
         self._take_back.append(register_environment(name, factory))
 
     def _add_provider(self, name: str, factory: Callable[..., Any]) -> None:
@@ -256,15 +272,15 @@ class Crib:
 
         if name in PROVIDERS or name == MANUAL:
             raise PluginError(f"the provider {name!r} is toolcrib's own; choose another name")
-        _must_open("provider", name, factory)
-        _once(self.providers, "provider", name, factory)
+        must_open("provider", name, factory)
+        once(self.providers, "provider", name, factory)
 
     def _add_platform(self, name: str, factory: Callable[..., Platform]) -> None:
         """Register a plugin's platform. Its sessions get the toolset of its name, else that of any chat."""
         if name in RESERVED_PLATFORMS:
             raise PluginError(f"the platform {name!r} is toolcrib's own; choose another name")
-        _must_open("platform", name, factory)
-        _once(self.platforms, "platform", name, factory)
+        must_open("platform", name, factory)
+        once(self.platforms, "platform", name, factory)
         if f"toolcrib-{name}" not in self.catalog.names():
             self._add_toolset(f"toolcrib-{name}", {"description": f"The platform {name}.", "includes": ["toolcrib-gateway"]})
 
@@ -382,19 +398,3 @@ class Crib:
     def open_environment(self, info: SessionInfo, backend: str = "") -> Environment:
         """Open the environment of a stored session; see Workspace.open_environment."""
         return self.default.open_environment(info, backend)
-
-
-def _same(one: Config, other: Config) -> bool:
-    """Tell whether two configurations say the same, in the same file."""
-    return (one.path, one.profile) == (other.path, other.profile) and one == other
-
-
-def _once(table: dict[str, Any], what: str, name: str, value: Any) -> None:
-    if name in table:
-        raise PluginError(f"the {what} {name!r} was added before; choose another name")
-    table[name] = value
-
-
-def _must_open(what: str, name: str, factory: object) -> None:
-    if not callable(factory):
-        raise PluginError(f"the {what} {name!r} needs a function that opens it, got {factory!r}")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation import modes
 from agent.conversation.state import RunState
 from agent.store.memory import MemoryStore
 from toolcrib import Block, Decision, EnvironmentFailed, Portable, PortableState, RunIdentity, SetResult, Suspend, ToolCall
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 from toolcrib._store import Grant
 from tools.approval.modes import CONFIRM, CONFIRM_KEY, PLAN, Mode, confirmed
 from tools.approval.policy import Policy, Weighed

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from toolcrib import InvalidArguments, StateKey, ToolCallContext, ToolOutput, ToolResult, ToolStatus
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 from toolcrib._types import Handler
 from tools.todo_tool import STATUSES
 

@@ -37,6 +37,7 @@ class Lifecycle:
         self._begun: concurrent.futures.Future[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._to_stop: list[Hook] = []
+        self._known: set[str] = set()
         self.failed: dict[str, str] = {}
 
     @property
@@ -66,10 +67,18 @@ class Lifecycle:
         stops = {hook.plugin: hook for hook in life_hooks(self._hooks, "on_stop")}
         starts = {hook.plugin: hook for hook in life_hooks(self._hooks, "on_start")}
         for plugin, _ in self._hooks.list_name_plugin():
+            if plugin in self._known:
+                continue
+            self._known.add(plugin)
             if plugin in starts and (why := await self._guarded("on_start", starts[plugin], START_SECONDS)):
                 self.failed[plugin] = why
             elif plugin in stops:
                 self._to_stop.append(stops[plugin])
+
+    async def start_new(self) -> None:
+        """Start the plugins that were loaded since the start."""
+        await self.start()
+        await asyncio.get_running_loop().create_task(self._start_all())
 
     async def stop(self) -> None:
         """Stop what was started, in the reverse order. May be called twice."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent.config import Config, read_secrets
@@ -26,7 +25,7 @@ from agent.providers.factory import (
     wire_of,
 )
 from toolcrib import ConfigError
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 from tools.dispatch.threads import in_daemon_thread
 
 if TYPE_CHECKING:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.allowlist import covered
 from agent.config import Config, OperatorRule, OperatorToolRule
 from toolcrib import Principal, ToolcribError, ToolRegistry
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 from tools.dispatch.bridge import run_async
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from agent import _plugin_sources as sources
 from agent._plugin_sources import PluginInfo, ProjectFiles, canonical, project_digest
 from agent.config import Config
 from toolcrib import PluginError, RegistrationError, ToolEntry, ToolRegistry
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 from toolcrib._near import near
 
 if TYPE_CHECKING:
@@ -44,6 +45,13 @@ again.
 def discover(config: Config, project_dir: Path | None = None) -> list[PluginInfo]:
     """Every plugin there is, enabled or not, and every enabled one that there isn't. Runs no plugin's code."""
     return _found(config, project_dir)
+
+
+def newly_enabled(before: Config, now: Config, known: Sequence[PluginInfo]) -> Config:
+    """Return ``now`` with those plugins only that ``before`` did not enable, and that were not loaded earlier in this process."""
+    gone = {canonical(name) for name in before.plugins.enabled} | {canonical(info.name) for info in known if info.loaded}
+    enabled = tuple(name for name in now.plugins.enabled if canonical(name) not in gone)
+    return replace(now, plugins=replace(now.plugins, enabled=enabled))
 
 
 def load_plugins(
@@ -159,7 +167,7 @@ class _Loader:
                 plugin = self._import(info)
                 _check_hooks(self.manager, plugin)
                 self.manager.register(plugin, name=info.name)
-                self._set_up(info, plugin, before)
+                platforms = self._set_up(info, plugin, before)
         except BaseException as error:  # a plugin may also call sys.exit or raise CancelledError
             take_back()
             self._forget(plugin, info.name)
@@ -174,7 +182,7 @@ class _Loader:
             return replace(info, error=reason, origin=None)
         finally:
             self.registry.guard(None)
-        return replace(info, loaded=True, origin=None)
+        return replace(info, loaded=True, origin=None, platforms=platforms)
 
     def _import(self, info: PluginInfo) -> Any:
         _log.debug("loading plugin %r from %s", info.name, info.where)
@@ -212,8 +220,8 @@ class _Loader:
         spec.loader.exec_module(module)
         return module
 
-    def _set_up(self, info: PluginInfo, plugin: Any, before: Mapping[str, ToolEntry]) -> None:
-        """Call the plugin's own setup hooks; what they add is handed on only once all of them went well."""
+    def _set_up(self, info: PluginInfo, plugin: Any, before: Mapping[str, ToolEntry]) -> tuple[str, ...]:
+        """Call the plugin's own setup hooks; what they add is handed on only once all of them went well. Return its platforms."""
         added: list[tuple[Add, str, Any]] = []
         _call_hook(self.manager, "register_tools", plugin, self.registry)
         for hook, adder in self.adders.items():
@@ -224,6 +232,7 @@ class _Loader:
             raise PluginError("it does nothing: no function is marked with @toolcrib.hookimpl, and no tool was registered")
         for adder, name, value in added:
             adder(name, value)
+        return tuple(name for adder, name, _ in added if adder == self.adders["register_platform"])
 
     def _forget(self, plugin: Any, name: str) -> None:
         if plugin is not None and self.manager.get_plugin(name) is plugin:
@@ -321,10 +330,10 @@ def _call_hook(manager: pluggy.PluginManager, name: str, plugin: Any, value: Any
 
 
 def _collect(hook: str, adder: Add, added: list[tuple[Add, str, Any]]) -> Add:
-    def add(name: str, value: Any) -> None:
+    def add(name: str, value: Any, **more: Any) -> None:
         if not isinstance(name, str) or not name:
             raise PluginError(f"{hook}: add(name, value) needs a name, got {name!r}")
-        added.append((adder, name, value))
+        added.append((partial(adder, **more) if more else adder, name, value))
 
     return add
 

@@ -10,7 +10,6 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from agent.config import Config, load_config, secrets_path
 from agent.confirming import require_confirmed
 from agent.plugins import PluginInfo, load_plugins
 from toolcrib import PluginError, ToolEntry
+from toolcrib._dataclass import replace
 from tools.dispatch.hooks import life_hooks
 from tools.dispatch.pipeline import Dispatcher
 from tools.environments import Factory, register_environment

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 from toolcrib._usage import UsageSum
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from agent.config import Config, read_secrets, secrets_path, state_dir
 from agent.granting import Granting, ToolLine
 from agent.grants import SessionGrants
 from toolcrib import ConfigError, Environment, EventSink, Principal, RunIdentity
+from toolcrib._dataclass import replace
 from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Handler
 from tools.approval.modes import mode_of
@@ -322,6 +323,11 @@ class _LateUndo:
         self._log = self._log or self._open()
         self._log.turn = self.turn
         return self._log.changing(ctx, paths)
+
+
+def same_config(one: Config, other: Config) -> bool:
+    """Tell whether two configurations say the same, in the same file."""
+    return (one.path, one.profile) == (other.path, other.profile) and one == other
 
 
 def own_files(config: Config) -> list[str]:

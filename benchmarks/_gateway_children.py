@@ -30,10 +30,15 @@ platforms:
     allow_local: true
 gateway: {{sessions: {sessions}}}
 """
+KEPT = ("idle", "start")
+"""Measurements in a folder that whoever asks for them gives."""
 
 
 async def serve_model(deltas: int, per_second: float) -> None:
-    """Stream to each request so many deltas, each with the time at which it was sent; print the port first. For ever."""
+    """Stream to each request so many deltas, each with the time at which it was sent; print the port first. For ever.
+
+    A request that says "echo SECONDS ..." is told just that after so many seconds, word by word.
+    """
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -53,6 +58,11 @@ async def serve_model(deltas: int, per_second: float) -> None:
                         writer,
                         {"tool_calls": [{"index": 0, "id": f"c{time.monotonic_ns()}", "type": "function", "function": call}]},
                     )
+                    many = 0
+                if said.startswith("echo "):
+                    await asyncio.sleep(float(said.split()[1]))
+                    for word in said.split():
+                        _event(writer, {"content": f"{word} "})
                     many = 0
                 for _ in range(many):
                     _event(writer, {"content": f"{time.monotonic():.6f} "})
@@ -150,9 +160,13 @@ async def chats(url: str, many: int, seconds: float, folder: Path) -> None:
     print(json.dumps({"p50": p50, "p99": p99, "deltas": len(late), "cpu": spent}))
 
 
-async def idle(url: str, many: int, folder: Path) -> None:
-    """Print the MiB that so many chats add which each said something and are idle now."""
+async def idle(url: str, many: int, parked: int, folder: Path) -> None:
+    """Park so many runs, then print the MiB that so many chats add which each said something and are idle now. All is kept."""
     async with running(folder, url, sessions=500) as (gateway, platform, _):
+        for number in range(parked):
+            (folder / f"d{number}").mkdir()
+            await platform.says(f"p{number}", f"rm -rf {folder / f'd{number}'}", f"p{number}")
+        await _until(lambda: len(platform.asked) >= parked)
         for number in range(20):
             await platform.says(f"warm{number}", "hello", f"w{number}")
         await _settled(gateway)
@@ -185,21 +199,6 @@ async def approve(url: str, rounds: int, folder: Path) -> None:
                 await asyncio.sleep(0.001)
             ran.append((time.monotonic() - begun) * 1000)
     print(json.dumps({"asked": asked, "ran": ran}))
-
-
-async def prepare(url: str, many: int, parked: int, folder: Path) -> None:
-    """Keep so many chats, and so many runs that are parked."""
-    async with running(folder, url, sessions=500) as (gateway, platform, _):
-        for number in range(parked):
-            (folder / f"d{number}").mkdir()
-            await platform.says(f"p{number}", f"rm -rf {folder / f'd{number}'}", f"p{number}")
-        while len(platform.asked) < parked:
-            await asyncio.sleep(0.01)
-        for number in range(many):
-            await platform.says(f"c{number}", "hello", f"m{number}")
-            if number % 50 == 49:
-                await _settled(gateway)
-        await _settled(gateway)
 
 
 async def start(url: str, folder: Path) -> None:
@@ -237,20 +236,18 @@ def main() -> None:
         asyncio.run(serve_model(int(given[0]), float(given[1])))
         return
     url, *numbers = given
-    folder = Path(tempfile.mkdtemp(prefix="tc-bench-")) if what not in ("prepare", "start") else Path(numbers.pop())
+    folder = Path(tempfile.mkdtemp(prefix="tc-bench-")) if what not in KEPT else Path(numbers.pop())
     try:
         if what == "chats":
             asyncio.run(chats(url, int(float(numbers[0])), float(numbers[1]), folder))
         elif what == "idle":
-            asyncio.run(idle(url, int(float(numbers[0])), folder))
+            asyncio.run(idle(url, int(float(numbers[0])), int(float(numbers[1])), folder))
         elif what == "approve":
             asyncio.run(approve(url, int(float(numbers[0])), folder))
-        elif what == "prepare":
-            asyncio.run(prepare(url, int(float(numbers[0])), int(float(numbers[1])), folder))
         else:
             asyncio.run(start(url, folder))
     finally:
-        if what not in ("prepare", "start"):
+        if what not in KEPT:
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""The gateway: many chats that are answered at once, chats that are idle, approvals, a start with much that waits, and kills."""
+"""The gateway: many chats at once, also on Matrix, idle ones, approvals, a start with much that waits, and kills."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks import _gateway_matrix
 from benchmarks.core import CannotMeasureError, Figure
 
 _ROOT = Path(__file__).parents[1]
@@ -42,22 +43,23 @@ def measure(*, quick: bool) -> list[Figure]:
                 "gateway.approve", statistics.median(found["ran"]), "ms", begins, 100.0, "value", "a message until its question"
             )
         )
-        found = _child("idle", url, idle)
-        added = found["after"] - found["before"]
-        figures.append(Figure("gateway.idle", added, "MiB", found["before"], 200.0, "value", f"before {idle} chats were met"))
-        figures.append(_start(url, idle, parked))
+        figures += _idle_and_start(url, idle, parked)
+        figures += _gateway_matrix.measure(url, quick=quick)
     figures.append(_kill(kills, users))
     return figures
 
 
-def _start(url: str, chats: int, parked: int) -> Figure:
+def _idle_and_start(url: str, chats: int, parked: int) -> list[Figure]:
+    """Keep so many chats, and so many parked runs, then start with them."""
     with tempfile.TemporaryDirectory(prefix="tc-bench-") as empty, tempfile.TemporaryDirectory(prefix="tc-bench-") as folder:
-        _run(["prepare", url, str(chats), str(parked), folder])
+        found = _read(_run(["idle", url, str(chats), str(parked), folder]))
         none = statistics.median(_read(_run(["start", url, empty]))["seconds"] for _ in range(3))
         full = statistics.median(_read(_run(["start", url, folder]))["seconds"] for _ in range(3))
-    return Figure(
-        "gateway.start", full, "s", none, 2.0, "value", f"an empty store; measured: {chats} chats, {parked} parked runs"
-    )
+    added, stored = found["after"] - found["before"], f"an empty store; measured: {chats} chats, {parked} parked runs"
+    return [
+        Figure("gateway.idle", added, "MiB", found["before"], 200.0, "value", f"before {chats} chats were met"),
+        Figure("gateway.start", full, "s", none, 2.0, "value", stored),
+    ]
 
 
 def _kill(kills: int, users: int) -> Figure:

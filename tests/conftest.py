@@ -77,6 +77,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("house"))  # so that one process reads all the sources, not each
         groups = {mark.args[0] for mark in item.iter_markers("xdist_group")}
         fixtures = set(getattr(item, "fixturenames", ()))
+        if fixtures & {"synapse", "strict_synapse"}:
+            item.add_marker(pytest.mark.xdist_group("synapse"))  # so that one process starts a homeserver, not each
         params = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
         if path.startswith(folders) or groups & FULL_RUN_GROUPS or fixtures & FULL_RUN_FIXTURES or "postgres" in params:
             item.add_marker("full")

@@ -27,6 +27,7 @@ _BY_HAND = 5
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
+    from dataclasses import replace as replace
 else:
 
     def dataclass(*, slots, frozen=False, eq=True, kw_only=False):
@@ -34,6 +35,11 @@ else:
         if not slots:
             raise TypeError("a class that is completed later has slots: say slots=True, or take dataclasses.dataclass")
         return lambda plain: _with_slots(plain, _Options(frozen, eq, kw_only))
+
+    def replace(one, /, **changes):
+        """Copy a dataclass with other values, as ``dataclasses.replace`` does. It does not make the fields of its class."""
+        late = vars(type(one)).get(_FIELDS)
+        return late.changed(one, changes) if isinstance(late, _Late) else dataclasses.replace(one, **changes)
 
 
 class _Options(NamedTuple):
@@ -118,6 +124,14 @@ class _Late:
         if hasattr(self.made, "__post_init__"):
             self.made.__post_init__(this)
         return True
+
+    def changed(self, one: Any, changes: Mapping[str, Any]) -> Any:
+        """Return a copy of an instance with other values."""
+        parameters = self._parameters()
+        if parameters is None or not all(given.init for given in parameters):
+            return dataclasses.replace(one, **changes)
+        kept = {given.name: getattr(one, given.name) for given in parameters if given.name not in changes}
+        return self.made(**changes, **kept)
 
     def _parameters(self) -> Sequence[_Parameter] | None:
         """Return the parameters of the ``__init__`` that can be made here, and let ``match`` go by them; None where the standard
@@ -288,7 +302,7 @@ def _methods(late: _Late, options: _Options) -> dict[str, Any]:
     def hashed(this: object) -> int:
         return hash(late.hashed(this))
 
-    methods: dict[str, Any] = {"__repr__": _shown, "__replace__": dataclasses.replace}
+    methods: dict[str, Any] = {"__repr__": _shown, "__replace__": replace}
     if options.eq:
         methods |= {"__eq__": equal, "__hash__": hashed if options.frozen else None}
     if options.frozen:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
+from toolcrib._dataclass import replace
 from toolcrib._entry import ToolEntry, is_async_callable
 from toolcrib._errors import RegistrationError
 from toolcrib._regex import Regex

@@ -123,11 +123,12 @@ class SetupHooks:
         """``add("name", module)``: a subcommand of ``toolcrib``. See docs/plugins.md for what the module holds."""
 
     @hookspec
-    def register_slash(self, add: Callable[[str, Callable[..., Any]], None]) -> None:
-        """``add("sky", function)``: the chat's command ``/sky``.
+    def register_slash(self, add: Callable[..., None]) -> None:
+        """``add("sky", function)``: the command ``/sky`` of the chat in a terminal. ``add("sky", function, surfaces=["terminal",
+        "chat"], role="owner")``: also of a gateway's chats, there for that role ("" for whoever may speak).
 
-        Called with the text behind it and a RunIdentity, the function (sync or async) returns text to show, or None. What it
-        raises is told to the person. Its docstring's first line is its help.
+        Called with the text behind it and a RunIdentity, the function (sync or async) returns text to show, or None. A
+        ToolcribError that it raises is told to the person. Its docstring's first line is its help.
         """
 
     @hookspec

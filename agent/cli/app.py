@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from agent.cli.logs import logging_to_stderr
 from agent.cli.parsing import CommandParser, meant_by
 from agent.cli.signals import Ended, ending_in_order, interrupting
 from toolcrib import ConfigError, ProviderError, ToolcribError
+from toolcrib._dataclass import replace
 
 if TYPE_CHECKING:
     import asyncio

@@ -135,9 +135,8 @@ async def _may(
     session: Session, named: str, path: str, confirm: Callable[[str], Awaitable[bool | None]] | None, done: Attached
 ) -> bool:
     """Return whether the file may be read for the model: what the gate says of read_file, and the person of secrets."""
-    from dataclasses import replace
-
     from agent.explaining import foreseen
+    from toolcrib._dataclass import replace
 
     scope = replace(session.scope, open_environment=lambda: session.scope.environment, granted=None)
     heard: list[Weighed] = []

@@ -176,6 +176,10 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[CheckFinding]
             yield from check_granted(crib)
         yield from _allowlist(crib)
         yield from check_smart(crib)
+        if crib.platforms:
+            from agent.cli.gateway_checks import check_gateway
+
+            yield from _guarded("the gateway", lambda: check_gateway(crib))
         yield from _guarded("the backends", lambda: _backends(crib, project_dir))
         yield from _guarded("the model", lambda: _model(crib))
 
@@ -203,10 +207,11 @@ def _plugins(crib: Crib) -> Iterator[CheckFinding]:
 def check_added(crib: Crib) -> Iterator[CheckFinding]:
     """Find commands of plugins that nobody can reach."""
     from agent.cli.app import built_in
-    from agent.cli.words import SLASH
+    from agent.slash_commands import SLASH_COMMANDS
 
-    for name in crib.slash:
-        if f"/{name}" in SLASH:
+    for name, command in crib.slash.items():
+        own = SLASH_COMMANDS.get(f"/{name}")
+        if own is not None and set(own.surfaces).intersection(command.surfaces):
             fix = "rename the plugin's command"
             yield CheckFinding("wrong", f"a plugin adds /{name}, which the chat has itself", fix)
     for name in crib.commands:

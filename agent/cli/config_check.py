@@ -6,12 +6,13 @@ import contextlib
 import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.config import Config, config_path, read_secrets, sound_part
 from toolcrib import ConfigError, ToolcribError
+from toolcrib._dataclass import replace
 
 if TYPE_CHECKING:
     from agent.run import Crib

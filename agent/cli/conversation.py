@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from agent.cli.escape import one_line, tame
@@ -19,6 +18,7 @@ from agent.instructions import told
 from agent.models import ModelChoice, find_endpoint, own_choice
 from agent.protocols.command import parse_command
 from toolcrib import ContextTooLong, Image, LeaseLost, ToolCall, ToolcribError
+from toolcrib._dataclass import replace
 
 if TYPE_CHECKING:
     from agent.cli.beside import Beside

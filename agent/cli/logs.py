@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from toolcrib import ConfigError
@@ -49,6 +49,25 @@ def logging_to_stderr(*, verbose: bool) -> Iterator[None]:
     finally:
         root.removeHandler(handler)
         root.setLevel(before)
+
+
+@contextmanager
+def logging_of_gateway(form: str, redact: Callable[[str], str]) -> Iterator[None]:
+    """Log what a gateway does, in place of short warnings. TOOLCRIB_LOG and --verbose name the level here too."""
+    from agent.gateway.logs import gateway_log
+
+    root = logging.getLogger()
+    handlers = [handler for handler in root.handlers if isinstance(handler, _ToStderr)]
+    is_given = bool(os.environ.get("TOOLCRIB_LOG")) or not all(handler.brief for handler in handlers)
+    level = min((handler.level for handler in handlers), default=None) if is_given else None
+    for handler in handlers:
+        root.removeHandler(handler)
+    try:
+        with gateway_log(form, redact, level):
+            yield
+    finally:
+        for handler in handlers:
+            root.addHandler(handler)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from agent.cli.app import CAPPED, FAILED, INTERRUPTED, OK, PARKED, TIMED_OUT, UNASKED
@@ -20,7 +20,7 @@ from agent.conversation.state import RunResult
 from agent.events import Event, TurnFinished
 from agent.models import ModelChoice
 from toolcrib import Image, ToolcribError
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 
 if TYPE_CHECKING:
     from agent.cli.trace import Tracer

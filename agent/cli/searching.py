@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -17,20 +16,12 @@ from agent.cli.artifacts import hit_json, hit_lines, unread_words
 from agent.cli.escape import one_line, tame
 from agent.cli.stories import ID_CHARS, ago
 from toolcrib import ToolcribError
-from toolcrib._regex import Regex
 from toolcrib._search import SearchFilter, SearchHit
 
 if TYPE_CHECKING:
     from agent.crib import Crib
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[22m"
-_JSON = Regex(
-    r'\A\{"\w+": "?|\A"|"\}?\Z|\}\Z'  # around all of it
-    r'|(?:(?<!\\)")?, "(?P<key>\w+)": "?'
-    r"|\\u(?P<code>[0-9a-f]{4})|\\(?P<escaped>.)",
-    re.DOTALL,
-)
-_ESCAPED = {"n": " ", "r": " ", "t": " ", "b": " ", "f": " "}
 
 
 async def search(crib: Crib, args: argparse.Namespace) -> bool:
@@ -73,45 +64,11 @@ def _lines(hits: Sequence[SearchHit]) -> Iterator[str]:
             last = hit.session_id
             yield f"{tame(last[:ID_CHARS])}  {ago(hit.at, now)}  {one_line(hit.title, 80)}"
         who = hit.source or hit.role
-        text, marks = in_words(hit)
-        yield f"  message {hit.seq}, {_ROLES.get(who, who)}: {_marked(text, marks) if bold else tame(text)}"
+        shown = _marked(hit.snippet, hit.marks) if bold else tame(hit.snippet)
+        yield f"  message {hit.seq}, {_ROLES.get(who, who)}: {shown}"
 
 
 _ROLES = {"user": "you", "assistant": "model", "results": "tool"}
-
-
-def in_words(hit: SearchHit) -> tuple[str, Sequence[tuple[int, int]]]:
-    """Return a hit's text as a person reads it, and the ranges of what was searched for: what tools answer in JSON has lost its
-    quotes and escapes.
-    """
-    text = hit.snippet
-    if hit.role != "results" or not (text.startswith(('"', '{"')) or '\\"' in text or "\\n" in text):
-        return text, hit.marks
-    parts: list[str] = []
-    places, at, size = [0] * (len(text) + 1), 0, 0
-    for found in [*_JSON.finditer(text), None]:
-        begin, end = (len(text), len(text)) if found is None else found.span()
-        for place in range(at, begin):
-            places[place] = size + place - at
-        piece = text[at:begin]
-        size += len(piece)
-        for place in range(begin, end):
-            places[place] = size
-        said = "" if found is None else _said(found)
-        parts += [piece, said]
-        at, size = end, size + len(said)
-    places[len(text)] = size
-    return "".join(parts), [(places[start], places[end]) for start, end in hit.marks]
-
-
-def _said(found: re.Match[str]) -> str:
-    """Return what a piece of JSON stands for in a line of text."""
-    if key := found["key"]:
-        return f" · {key}: "
-    if code := found["code"]:
-        return chr(int(code, 16))
-    escaped = found["escaped"]
-    return "" if escaped is None else _ESCAPED.get(escaped, escaped)
 
 
 def _bold() -> bool:

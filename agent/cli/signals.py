@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -65,6 +66,28 @@ def interrupting(interrupt: Callable[[], None]) -> Iterator[list[int]]:
     for number in came:
         if number in _ENDING:
             raise Ended(number)
+
+
+@contextmanager
+def serving(end: Callable[[bool], None], reload: Callable[[], None]) -> Iterator[None]:
+    """While a service runs, the first Ctrl-C or SIGTERM calls ``end(False)``, the second ``end(True)``, and a third is raised at
+    once. SIGHUP calls ``reload``, unless it says that the terminal is gone: that ends it too. Both are called between any two
+    instructions of the main thread.
+    """
+    came, at_terminal = 0, os.isatty(2)
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        if number == signal.SIGHUP and (os.isatty(2) or not at_terminal):
+            reload()
+            return
+        came += 1
+        if came > 2:
+            raise KeyboardInterrupt if number == signal.SIGINT else Ended(number)
+        end(came == 2)
+
+    with _handling(handle, (signal.SIGINT, *_ENDING)):
+        yield
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

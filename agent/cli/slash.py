@@ -1,4 +1,6 @@
-"""The chat's own commands: lines that begin with a slash. A new one: a function and its row here, its words in words.py."""
+"""The commands of a terminal's chat: lines that begin with a slash. A new one: a function and its name here, and its row in
+agent/slash_commands.py.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,13 @@ from agent.cli.remembered import show_memory
 from agent.cli.render import first_sentence, table
 from agent.cli.resuming import begin_anew, may_leave, resume
 from agent.cli.stories import conversation
-from agent.cli.words import ALIASES, meant_by, words_of
+from agent.cli.words import ALONE, meant_by, words_of
+from agent.slash_commands import ALIASES
 from toolcrib import ToolcribError
 from toolcrib._near import near
 
 if TYPE_CHECKING:
     from agent.cli.conversation import Conversation
-
-_ALONE = ("/tools", "/cost", "/memory", "/context", "/new", "/sessions", "/env", "/keys")
-"""Commands without arguments: words behind them were meant for something, and would be lost."""
 
 
 async def obey(chat: Conversation, line: str) -> bool:
@@ -38,7 +38,7 @@ async def obey(chat: Conversation, line: str) -> bool:
         chat.screen.note(f"there is no {word}; {meant_by(word, words_of(chat.opening.crib))}")
         return True
     try:
-        if word in _ALONE and rest.strip():
+        if word in ALONE and rest.strip():
             more = "; `toolcrib memory edit` and `toolcrib memory forget TEXT` change it" if word == "/memory" else ""
             raise ToolcribError(f"{word} takes nothing after it, and nothing was done{more}")
         await command(chat, rest.strip())
@@ -49,13 +49,13 @@ async def obey(chat: Conversation, line: str) -> bool:
 
 def _of_plugin(chat: Conversation, word: str) -> Callable[[Any, str], Awaitable[None]] | None:
     """Return what runs a plugin's command; None where no plugin has one of that name."""
-    function = chat.opening.crib.slash.get(word.removeprefix("/"))
-    if function is None:
+    command = chat.opening.crib.slash.get(word.removeprefix("/"))
+    if command is None or "terminal" not in command.surfaces:
         return None
 
     async def act(chat: Conversation, rest: str) -> None:
         try:
-            said = function(rest, chat.session.identity)
+            said = command.function(rest, chat.session.identity)
             said = await said if isawaitable(said) else said
         except ToolcribError:
             raise

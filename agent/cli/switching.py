@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.catalog import ModelServer, Offer, ask_servers, configured_servers
@@ -11,6 +10,7 @@ from agent.models import ModelChoice, choose_provider, environment
 from agent.providers._history import same_model
 from agent.providers.factory import MANUAL, PROVIDERS, ModelTarget, check_name
 from toolcrib import ConfigError, ToolcribError
+from toolcrib._dataclass import replace
 from toolcrib._near import near
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import Any
 
 from agent.config._schema import AllowlistEntry, Config, Profile, is_required
 from toolcrib import ConfigError
+from toolcrib._dataclass import replace
 from toolcrib._near import near
 
 
@@ -149,7 +150,7 @@ def replaced(value: Any, parts: Sequence[str], new: Any, hint: Any = Config) -> 
         old = value[part] if part in value else inner() if below else None
         return {**value, part: replaced(old, below, new, inner)}
     inner = _types(type(value))[part]
-    return dataclasses.replace(value, **{part: replaced(getattr(value, part), below, new, inner)})
+    return replace(value, **{part: replaced(getattr(value, part), below, new, inner)})
 
 
 def leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

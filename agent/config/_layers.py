@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import os
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from agent.config._paths import config_path
 from agent.config._project import with_project
 from agent.config._read import BrokenConfig, ConfigFault, is_blank, is_mapping, parse_node, read_bytes, read_node
 from agent.config._schema import Config
+from toolcrib._dataclass import replace
 from toolcrib._near import near
 
 PROFILE = "TOOLCRIB_PROFILE"
@@ -44,11 +44,11 @@ def load_config(
             raise unknown_profile(chosen, config, by_environment=profile is None)
         config = with_profile(node, file, chosen)
     if data is not None:
-        config = dataclasses.replace(config, digest=hashlib.sha256(data).hexdigest())
+        config = replace(config, digest=hashlib.sha256(data).hexdigest())
     if config.store.path is None and os.environ.get("TOOLCRIB_STATE"):
-        config = dataclasses.replace(config, origins={**config.origins, "store.path": "environment TOOLCRIB_STATE"})
+        config = replace(config, origins={**config.origins, "store.path": "environment TOOLCRIB_STATE"})
     if config.store.url is None and os.environ.get("TOOLCRIB_STORE_URL"):
-        config = dataclasses.replace(config, origins={**config.origins, "store.url": "environment TOOLCRIB_STORE_URL"})
+        config = replace(config, origins={**config.origins, "store.url": "environment TOOLCRIB_STORE_URL"})
     return config if project_dir is None else with_project(config, Path(project_dir))
 
 
@@ -65,7 +65,7 @@ def with_profile(node: Any, file: Path, name: str) -> Config:
     """Return what the file's nodes say under one of its profiles. Raises BrokenConfig."""
     profile = _child(_child(node, "profiles"), name)
     if profile is None or is_blank(profile):
-        return dataclasses.replace(read_node(node, file), profile=name)
+        return replace(read_node(node, file), profile=name)
     laid = {id(key) for key in _key_nodes(profile)}
     return read_node(_laid_over(_without_foreign_key(node, profile), profile), file, name, laid)
 

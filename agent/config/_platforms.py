@@ -92,12 +92,22 @@ class PlatformConfig:
         expect="a number, 0 or more",
         check=at_least_zero,
     )
+    runs_at_once: int = setting(
+        0,
+        "Runs that one user may have under way at once, in all chats; 0 for no limit. The owner has none.",
+        expect="a number, 0 or more",
+        check=at_least_zero,
+    )
     tokens_per_day: int = setting(
-        0, "Tokens that one chat may use in a day; 0 for no limit.", expect="a number, 0 or more", check=at_least_zero
+        0,
+        "Tokens that one user's own chats, or one group, may use in a day; 0 for no limit. The owner has none.",
+        expect="a number, 0 or more",
+        check=at_least_zero,
     )
     cost_per_day: float = setting(
         0.0,
-        "Cost that one chat may have in a day, by the models' prices; 0 for no limit.",
+        "Cost that one user's own chats, or one group, may have in a day, by the models' prices; 0 for no limit. The owner has\n"
+        "none.",
         expect="a number, 0 or more",
         check=at_least_zero,
     )
@@ -119,11 +129,25 @@ class GatewayConfig:
         "fits counts, and where none does, owner: approvers: {fs: [owner, admins], git.push-force: [admins]}",
         expect="names of findings (fs, git.push-force), each with a list of roles",
     )
+    host: str = setting(
+        "127.0.0.1",
+        "Address at which gateway.port listens. Whoever reaches it reads the figures.",
+        expect="an address of this machine",
+    )
     port: int = setting(
         0,
-        "Port on 127.0.0.1 for metrics (/metrics, Prometheus) and health (/health); 0 for none.",
+        "Port for metrics (/metrics, Prometheus) and health (/healthz); 0 for none.",
         expect="a port number, or 0",
+        check=lambda value: 0 <= value < 65_536,
+    )
+    drain_seconds: float = setting(
+        30.0,
+        "Seconds for which runs may go on to their end once the gateway is to stop; what is left goes on at the next start.",
+        expect="a number of seconds, 0 or more",
         check=at_least_zero,
+    )
+    logs: Literal["text", "json"] = setting(
+        "text", "Form of the gateway's log, on standard error; `gateway run --logs` goes before it.", expect="text or json"
     )
     sessions: int = setting(
         500,

@@ -5,7 +5,6 @@ Whoever wrote the repository wrote that file, so all else in it is ignored, and 
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 import stat
@@ -17,6 +16,7 @@ from agent.config._keys import all_keys, find_key, join, plain, replaced, value_
 from agent.config._read import BrokenConfig, ConfigFault, ConfigReader, is_blank, is_mapping, parse_node, read_handle, visible
 from agent.config._schema import Config
 from toolcrib import ConfigError
+from toolcrib._dataclass import replace
 
 MAX_BYTES = 64_000
 MAX_NOTICES = 20
@@ -105,10 +105,10 @@ def _narrowed(config: Config, file: Path, data: bytes) -> Config:
             if value == stands:
                 continue
             where = f"{where}; {origin}" if stands else where
-        config = dataclasses.replace(replaced(config, parts, value), origins={**config.origins, key: f"project {where}"})
+        config = replace(replaced(config, parts, value), origins={**config.origins, key: f"project {where}"})
     more = len(notices) - MAX_NOTICES
     shown = (*notices[:MAX_NOTICES], f"{file}: and {more} more of the kind") if more > 0 else tuple(notices)
-    return dataclasses.replace(config, notices=shown)
+    return replace(config, notices=shown)
 
 
 def _refuse_aliases(node: Any, file: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from agent.config._keys import join, required, schema_of, suggest
 from agent.config._schema import Config, Profile
 from toolcrib import ConfigError
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 from toolcrib._near import near
 
 MAX_BYTES = 1_000_000
@@ -121,7 +121,7 @@ def read_node(node: Any, path: Path, profile: str = "", laid: Collection[int] = 
         key: f"profile {profile} {path}:{given.line}" if given.laid else f"{path}:{given.line}"
         for key, given in reader.given.items()
     }
-    return dataclasses.replace(config, path=path, profile=profile, origins=origins)
+    return replace(config, path=path, profile=profile, origins=origins)
 
 
 def parse_node(data: bytes, path: Path) -> Any:

@@ -277,6 +277,7 @@ class Config:
         "      allow_local: false\n"
         "      folders: {'-100123': /srv/app}\n"
         "      messages_per_hour: 0\n"
+        "      runs_at_once: 0\n"
         "      tokens_per_day: 0\n"
         "      cost_per_day: 0\n"
         "      settings: {}",

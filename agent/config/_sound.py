@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from agent.config._paths import config_path
 from agent.config._project import with_project
 from agent.config._read import BrokenConfig, ConfigFault, is_mapping, parse_node, read_bytes, read_node
 from agent.config._schema import Config
+from toolcrib._dataclass import replace
 
 _MOST_PASSES = 50
 

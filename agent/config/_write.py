@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import re
 import typing
@@ -19,7 +18,7 @@ from agent.config._paths import config_path
 from agent.config._read import BrokenConfig, is_mapping, parse_config, parse_node, read_bytes
 from agent.config._schema import AllowlistEntry, Config
 from toolcrib import ConfigError
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 
 _INNER = r"(?m)^[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*( +)[^\s#-]"
 """The first key inside a section, whose indentation the whole file gets."""
@@ -80,7 +79,7 @@ def _remover(parts: Sequence[str]) -> Change:
 
 def _unwritten(error: BrokenConfig, path: Path) -> BrokenConfig:
     """Return the faults of a text that was not written without its lines: the file's are others."""
-    faults = [dataclasses.replace(fault, line=0) if fault.path == path else fault for fault in error.faults]
+    faults = [replace(fault, line=0) if fault.path == path else fault for fault in error.faults]
     return BrokenConfig(faults, "\n".join(filter(None, (error.advice, "nothing was changed"))))
 
 
@@ -128,7 +127,7 @@ def append_allowlist(path: str | Path | None, entry: AllowlistEntry) -> Config:
         document["command_allowlist"].append(_quoted(words))
 
     def only_added(old: Config, new: Config) -> bool:
-        return new == dataclasses.replace(old, command_allowlist=(*old.command_allowlist, entry))
+        return new == replace(old, command_allowlist=(*old.command_allowlist, entry))
 
     current = load_config(path, profile="")
     return current if entry in current.command_allowlist else _edit(path, lambda text: _changed(text, change), only_added)

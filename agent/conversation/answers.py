@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 
 from agent.conversation.lineage import is_delegate
 from toolcrib import Answer, Denied, NotFound, Principal
+from toolcrib._dataclass import replace
 from toolcrib._store import Settled, Store, TicketRecord
 
 _DEEPEST = 100

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent.conversation.limits import RunLimits
@@ -14,6 +13,7 @@ from agent.providers._calls import MAX_CALLS, TOO_MANY
 from agent.providers.abilities import fall_back
 from agent.retry import with_retry
 from toolcrib import ProviderError, ProviderSession, ProviderTurn, StreamEvent
+from toolcrib._dataclass import replace
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from agent.context import BYTES_A_TOKEN, ContextUse, tokens_of, tokens_of_record
@@ -18,7 +17,7 @@ from agent.prices import Prices
 from agent.providers.abilities import prices_of
 from agent.summarising import NotSummarised, Summariser, outline, told_of
 from toolcrib import TokenPrices
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 from toolcrib._namedtuple import NamedTuple
 
 if TYPE_CHECKING:

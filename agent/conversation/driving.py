@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.conversation.asking import Emit, interruptible
@@ -26,6 +25,7 @@ from toolcrib import (
     StoreFailed,
     ToolcribError,
 )
+from toolcrib._dataclass import replace
 from toolcrib._store import InboxItem
 
 if TYPE_CHECKING:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, field
 from typing import Literal, TypeAlias
 
 from agent.config import Config
 from agent.prices import Prices
 from agent.retry import RetryPolicy
 from toolcrib import ConfigError, ToolcribError
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 from toolcrib._types import Json
 
 Stopped: TypeAlias = Literal["done", "max_turns", "interrupted", "ended", "parked"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from weakref import WeakSet
 
 from toolcrib import InvalidArguments
+from toolcrib._dataclass import replace
 from toolcrib._store import Store
 from tools.approval.modes import DEFAULT, MODES, Mode, is_stricter, mode_of
 from tools.approval.policy import Policy

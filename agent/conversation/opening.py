@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from agent.handlers import TODOS, TodoStore, loop_handlers
 from agent.reports import Reports
 from agent.store._owner import new_owner
 from toolcrib import EventSink, Principal, RunIdentity, ToolCallContext, ToolcribError, ToolResult
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 from toolcrib._store import Fence, SessionInfo, Store
 from toolcrib._types import Handler
 from tools.dispatch.scope import Asker

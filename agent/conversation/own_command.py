@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.events import SessionBusy
 from toolcrib import Denied, ExecOutcome, ExecRequest
+from toolcrib._dataclass import replace
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.prompt import Surroundings, system_prompt
+from toolcrib._dataclass import replace
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.asking import Emit, interruptible
 from agent.conversation.state import RunState
 from agent.events import CompressionFailed, ContextCompressed, ContextCompressing
 from toolcrib import ContextTooLong, StoreFailed, ToolcribError
+from toolcrib._dataclass import replace
 
 if TYPE_CHECKING:
     from agent.conversation.compressing import Compression, Why

@@ -199,8 +199,12 @@ class Session:
 
     def stop(self) -> None:
         """End what runs now, and begin nothing more: messages stay in the inbox, for the next process. From any thread."""
-        self._driver.is_stopped = True
+        self.begin_nothing()
         self.scope.interrupt()
+
+    def begin_nothing(self) -> None:
+        """Begin nothing more, as ``stop``; what runs now goes on to its end."""
+        self._driver.is_stopped = True
 
     async def waits_for_answers(self) -> bool:
         """Return True if a run of this session is parked, or its process ended while somebody was asked."""

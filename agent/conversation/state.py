@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
 from agent.conversation.limits import ERRORS, AnswerUnfit, RunError, RunLimits, Stopped
 from toolcrib import Image, Principal, ToolCall, ToolCallStatus, ToolcribError
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 from toolcrib._store import InboxItem, RunRecord, RunStatus
 from toolcrib._types import Json
 

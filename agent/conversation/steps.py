@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.answers import adopt_answers
@@ -34,6 +33,7 @@ from toolcrib import (
     ToolCall,
     ToolCallStatus,
 )
+from toolcrib._dataclass import replace
 from toolcrib._store import InboxItem
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.limits import RunLimits
 from agent.delegates.orders import CHARGED, SEARCH
 from toolcrib import Denied
+from toolcrib._dataclass import replace
 from toolcrib._namedtuple import NamedTuple
 
 if TYPE_CHECKING:

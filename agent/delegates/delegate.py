@@ -128,7 +128,16 @@ class Delegate:
             with contextlib.suppress(ToolcribError):
                 await child.close()
         self.outcome = await self._outcome(child, work, late=late)
+        if self.outcome.ended != "parked":
+            await self._end_grants()
         return self.outcome
+
+    async def _end_grants(self) -> None:
+        """Take back what a person granted it for its session: nobody but the delegate works there."""
+        grants = self._parent.store.grants
+        for grant in await grants.all(self.id):
+            if grant.session_id == self.id:
+                await grants.revoke(grant.id)
 
     async def _drive(self, child: Session, limits: RunLimits) -> RunResult | None:
         await self.say(child, limits)

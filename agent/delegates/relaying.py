@@ -6,12 +6,12 @@ import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from agent.conversation.answers import record_answer
 from agent.smart import person_behind
 from toolcrib import Answer, Denied, NotFound, SuspendTicket, ToolCall, ToolCallContext
+from toolcrib._dataclass import replace
 from toolcrib._entry import is_async_callable
 from toolcrib._store import Store, TicketRecord
 from toolcrib._types import Json

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.instructions import project_root
 from toolcrib import Environment, ToolCallContext
+from toolcrib._dataclass import replace
 from toolcrib._records import NO_ENTRIES
 from toolcrib._undo import Keeping, UndoLog
 from tools.approval.origins import Origins, SessionFiles

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from agent.delegates.budget import Allowance, RunBudget, limits_of
 from agent.delegates.delegate import Delegate
 from agent.delegates.orders import PROMPT, allowed_tools
 from agent.delegates.places import Places
+from toolcrib._dataclass import replace
 
 if TYPE_CHECKING:
     from agent.backends import Location

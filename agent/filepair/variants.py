@@ -12,7 +12,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from agent.conversation.limits import RunLimits
@@ -24,6 +24,7 @@ from agent.filepair.htmltext import find_html
 from agent.filepair.state import VariantFile
 from agent.models import ModelChoice
 from toolcrib import ProviderSession, ToolcribError
+from toolcrib._dataclass import replace
 from tools.dispatch.scope import Asker
 from tools.filepair_tool import TOOLSET, offer
 

@@ -2,65 +2,105 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
+from inspect import isawaitable
 from typing import TYPE_CHECKING
 
-from agent.gateway.admission import OWNER, Admitted
+from agent.gateway.admission import Admitted
 from agent.gateway.deciding import scopes_of
 from agent.gateway.forms import one_line
 from agent.gateway.questions import NoSuchQuestion
+from agent.slash_commands import ALIASES, on
 from toolcrib import ToolcribError
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import replace
 from toolcrib.chat import Chat, Inbound
 
 if TYPE_CHECKING:
     from agent.conversation.manager import SessionManager
     from agent.gateway.questions import ChatQuestions
     from agent.gateway.rooms import Rooms
+    from agent.slash_commands import PluginSlash
 
+_log = logging.getLogger(__name__)
 _SHOWN_ID = 8
 _OTHERS = "That run is somebody else's."
-
-
-@dataclass(frozen=True, slots=True)
-class ChatCommand:
-    """A command: its help, and the role that it needs, "" for none."""
-
-    help: str
-    run: Callable[[ChatCommands, Inbound, Admitted, str], Awaitable[str]]
-    role: str = ""
 
 
 class ChatCommands:
     """The commands of one platform's chats. ``status`` tells of the whole gateway."""
 
     def __init__(
-        self, rooms: Rooms, questions: ChatQuestions, manager: SessionManager, status: Callable[[], Awaitable[str]]
+        self,
+        rooms: Rooms,
+        questions: ChatQuestions,
+        manager: SessionManager,
+        status: Callable[[], Awaitable[str]],
+        added: Mapping[str, PluginSlash],
+        redact: Callable[[str], str],
     ) -> None:
         self.rooms = rooms
         self.questions = questions
         self.manager = manager
         self.status = status
+        self.added = added
+        self.redact = redact
 
     async def run(self, message: Inbound, who: Admitted) -> str | None:
         """Carry out a command, and return what to say; None for a message that is none. Raises StoreFailed."""
         head, _, rest = message.text.strip().partition(" ")
-        name = head.partition("@")[0].lower()
-        if not name.startswith("/") or not name[1:].isalpha():
+        word = head.partition("@")[0].lower()
+        if not word.startswith("/") or not (word[1:].isalpha() or word[1:] in self.added):
             return None
-        command = COMMANDS.get(name)
-        if command is None:
-            return f"There is no {name} here; /help lists what there is."
-        if command.role and command.role not in who.roles:
-            return f"{name} is for {command.role}."
+        roles = self._roles()
+        name = word if word in roles else ALIASES.get(word, word)
+        role = roles.get(name)
+        if role is None:
+            return f"There is no {word} here; /help lists what there is."
+        if role and role not in who.roles:
+            return f"{name} is for {role}."
         try:
-            return await command.run(self, message, who, rest.strip())
+            if name in COMMANDS:
+                return await COMMANDS[name](self, message, who, rest.strip())
+            return await self._of_plugin(name, message, who, rest.strip())
         except NoSuchQuestion as error:
             return str(error)
 
+    def offered(self, who: Admitted) -> dict[str, str]:
+        """Return the commands that somebody may use here, by name, with what each does."""
+        roles = self._roles()
+        words = {f"/{name}": command.words for name, command in self.added.items()}
+        words |= {name: row.in_chat or row.words for name, row in on("chat").items()}
+        return {name: words[name] for name, role in roles.items() if not role or role in who.roles}
+
+    def _roles(self) -> dict[str, str]:
+        """Return the commands of chats, ours first, with the role that each needs."""
+        ours = {name: row.role for name, row in on("chat").items()}
+        return ours | {
+            f"/{name}": command.role
+            for name, command in self.added.items()
+            if "chat" in command.surfaces and f"/{name}" not in ours
+        }
+
+    async def _of_plugin(self, name: str, message: Inbound, who: Admitted, text: str) -> str:
+        room = await self.rooms.enter(message.chat, who)
+        session = await self.manager.opened(room.session_id)
+        principal = self.rooms.principal(message.chat, who)
+        identity = replace(session.identity, user=principal.user, roles=principal.roles, speaker=principal.speaker)
+        try:
+            said = await asyncio.to_thread(self.added[name.removeprefix("/")].function, text, identity)
+            said = await said if isawaitable(said) else said
+        except ToolcribError:
+            raise
+        except Exception as error:
+            _log.exception("the plugin's %s failed", name)
+            raise ToolcribError(f"{name} failed; the operator finds more in the log") from error
+        return "" if said is None else self.redact(str(said))
+
 
 async def _help(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
-    lines = [f"{name} — {one.help}" for name, one in COMMANDS.items() if not one.role or one.role in who.roles]
+    lines = [f"{name} — {words}" for name, words in here.offered(who).items()]
     return "\n".join(["Write what you want done. Besides:", *lines])
 
 
@@ -137,17 +177,18 @@ async def _status(here: ChatCommands, message: Inbound, who: Admitted, text: str
     return await here.status()
 
 
-COMMANDS: Mapping[str, ChatCommand] = {
-    "/help": ChatCommand("this", _help),
-    "/new": ChatCommand("begin a new session", _new),
-    "/stop": ChatCommand("end what runs now", _stop),
-    "/approvals": ChatCommand("the questions that wait here", _approvals),
-    "/approve": ChatCommand("/approve [ID] [SCOPE] agrees", _approve),
-    "/deny": ChatCommand("/deny [ID] [REASON] refuses", _deny),
-    "/tools": ChatCommand("the tools of this chat", _tools),
-    "/title": ChatCommand("/title TEXT names this session", _title),
-    "/status": ChatCommand("what the gateway does", _status, role=OWNER),
+COMMANDS: Mapping[str, Callable[[ChatCommands, Inbound, Admitted, str], Awaitable[str]]] = {
+    "/help": _help,
+    "/new": _new,
+    "/stop": _stop,
+    "/approvals": _approvals,
+    "/approve": _approve,
+    "/deny": _deny,
+    "/tools": _tools,
+    "/title": _title,
+    "/status": _status,
 }
+"""What carries out the commands that agent.slash_commands has for chats."""
 
 
 def is_told(error: Exception) -> str:

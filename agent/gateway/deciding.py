@@ -19,6 +19,10 @@ class Deciding:
     def __init__(self, approvers: Mapping[str, Sequence[str]]) -> None:
         self._approvers = approvers
 
+    def use(self, approvers: Mapping[str, Sequence[str]]) -> None:
+        """Go by others from now on."""
+        self._approvers = approvers
+
     def may(self, who: Admitted, record: TicketRecord, asked: Principal | None) -> bool:
         """Return whether somebody may settle a ticket. ``asked`` is whom its run is for.
 

@@ -52,6 +52,16 @@ class Door:
         self.questions: ChatQuestions
         self.quotas: Quotas
         self.counts: dict[str, int] = {"kept": 0, "known": 0, "refused": 0}
+        self._given: dict[str, str] = {}
+
+    def use(self, config: PlatformConfig) -> None:
+        """Go by another configuration from now on."""
+        self._config = config
+
+    def is_outdated(self, config: PlatformConfig) -> bool:
+        """Return whether the platform was given settings or secrets that are others now. Raises ConfigError."""
+        given = any(secret(name, folder=self._folder) != value for name, value in self._given.items())
+        return given or config.settings != self._config.settings
 
     async def receive(self, message: Inbound) -> Taken:
         """See toolcrib.chat.Host."""
@@ -127,6 +137,7 @@ class Door:
         if not found:
             where = secrets_path(self._folder)
             raise ConfigError(f"{self._platform} needs {name}: put `{name}=...` into {where}, or set it as a variable")
+        self._given[name] = found
         return found
 
     async def recall(self, name: str) -> Json:

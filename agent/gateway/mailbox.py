@@ -12,6 +12,7 @@ from agent.config import PlatformConfig
 from agent.gateway.admission import Admission, Admitted
 from agent.gateway.commands import ChatCommands, in_room, is_told
 from agent.gateway.forms import body_of, inbound_of
+from agent.gateway.logs import work_on
 from agent.gateway.outbox import Outbox
 from agent.gateway.splitting import split
 from toolcrib import StoreFailed
@@ -66,29 +67,46 @@ class Mailbox:
         self.taken = 0
         """Messages that were worked on since the start."""
 
+    def use(self, config: PlatformConfig) -> None:
+        """Go by another configuration from the next message on."""
+        self._config = config
+
     @property
     def waiting(self) -> int:
         """The number of messages that wait to be worked on."""
         return sum(map(len, self._waiting.values()))
+
+    @property
+    def chats(self) -> int:
+        """The number of chats with messages that wait."""
+        return len(self._waiting)
 
     async def start(self) -> None:
         """Go on with what an ended process left. Raises StoreFailed."""
         for mail in await self._mail.waiting(self._platform):
             self.add(mail)
 
-    async def close(self) -> None:
-        """Begin nothing more, and wait for what is being worked on: a few moments. The rest is for the next process."""
+    async def close(self, seconds: float) -> None:
+        """Begin nothing more, and wait that long for what is being worked on; the rest is for the next process. What comes now
+        waits too. May be called again.
+        """
         self._closing = True
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        tasks = list(self._tasks.values())
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=max(0.0, seconds))
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
     def add(self, mail: Mail) -> None:
         """Work on a message that was kept, after those that came before in its chat."""
         self._waiting.setdefault(mail.chat, deque()).append(mail)
-        if mail.chat not in self._tasks:
+        if mail.chat not in self._tasks and not self._closing:
             self._tasks[mail.chat] = asyncio.get_running_loop().create_task(self._work(mail.chat))
 
     async def _work(self, chat: str) -> None:
         waiting = self._waiting[chat]
+        work_on(self._platform, chat)
         try:
             while waiting and not self._closing:
                 try:
@@ -141,13 +159,20 @@ class Mailbox:
     async def _say(self, message: Inbound, who: Admitted) -> str:
         room = await self._rooms.enter(message.chat, who)
         self._greet(room.session_id, message)
-        if not who.is_owner and (spent := await self._quotas.spent(room.session_id)):
+        if not who.is_owner and (busy := self._quotas.busy(who.user, room.session_id, self._manager.at_work)):
+            return busy
+        try:
+            return await self._said_in(room.session_id, message, who)
+        finally:
+            self._quotas.begun(room.session_id)
+
+    async def _said_in(self, session_id: str, message: Inbound, who: Admitted) -> str:
+        who_says = self._rooms.principal(message.chat, who)
+        if not who.is_owner and (spent := await self._quotas.spent(who_says)):
             return spent
-        text, images, told = await self._media.taken(message, room.session_id)
+        text, images, told = await self._media.taken(message, session_id)
         if text.strip() or images:
             text = in_room(message.chat, message.name or message.user, text)
-            mode = self._config.busy
-            who_says = self._rooms.principal(message.chat, who)
             key = f"{self._platform}:{message.message_id}"
-            await self._manager.say_in(room.session_id, text, images, principal=who_says, mode=mode, message_key=key)
+            await self._manager.say_in(session_id, text, images, principal=who_says, mode=self._config.busy, message_key=key)
         return told

@@ -48,6 +48,8 @@ class _Lane:
         self.live: LiveText | None = None
         self.task: asyncio.Task[None] | None = None
         self.changed = asyncio.Event()
+        self.begun_at = 0.0
+        """Time at which the beginning of an answer was shown last."""
         self.edited_at = 0.0
 
 
@@ -76,6 +78,8 @@ class Outbox:
         self._lanes: dict[str, _Lane] = {}
         self._pace: SendRate | None = None
         self._closing = False
+        self.sent = 0
+        """Posts that were shown since the start."""
         self.failed = 0
         """Posts that were given up since the start."""
 
@@ -183,8 +187,17 @@ class Outbox:
                     await self._pause(lane, _STORE_PAUSE)
         finally:
             lane.task = None
-            if not lane.posts and lane.live is None:
-                self._lanes.pop(chat, None)
+            self._forget(chat, lane)
+
+    def _forget(self, chat: str, lane: _Lane) -> None:
+        """Forget a lane that has nothing to show, once its chat may have another edit."""
+        if lane.task is not None or lane.posts or lane.live is not None or self._lanes.get(chat) is not lane:
+            return
+        wait = lane.edited_at + (self._platform.traits.edit_seconds or 0.0) - time.monotonic()
+        if wait > 0:
+            asyncio.get_running_loop().call_later(wait, self._forget, chat, lane)
+        else:
+            del self._lanes[chat]
 
     def _has_news(self, lane: _Lane) -> bool:
         return lane.live is not None and not self._closing and lane.live.shown != lane.live.body
@@ -234,6 +247,7 @@ class Outbox:
         except Exception as error:  # noqa: BLE001 - somebody else's code: whether it was shown is not known
             _log.debug("%s: a message was not sent", name, exc_info=True)
             return await self._not_sent(post, NotSent(f"{type(error).__name__}: {error}", perhaps_sent=True))
+        self.sent += 1
         now = await self._mail.moved(post.id, "shown", shown_as=shown_as, body=post.body)
         return now is None or now.state != "waiting"
 
@@ -262,7 +276,7 @@ class Outbox:
             if not live.shown_as:
                 if await self._try(lane, post) and (known := await self._mail.get(self._platform.name, live.key)) is not None:
                     live.shown_as = known.shown_as
-                lane.edited_at = time.monotonic()
+                lane.begun_at = time.monotonic()
                 if not live.shown_as:
                     lane.live = None  # it can't be shown now: its end will be
                 return
@@ -284,9 +298,12 @@ class Outbox:
                 lane.edited_at = time.monotonic() + error.retry_after
 
     async def _edit_pause(self, lane: _Lane, of: LiveText | None = None) -> None:
-        """Wait until the chat may have another edit; for an update no longer than until something else is to be shown."""
+        """Wait until the chat may have another edit; for an update no longer than until something else is to be shown.
+
+        An update leaves as much time after the beginning of an answer. The end follows that at once: the beginning was no edit.
+        """
         spacing = self._platform.traits.edit_seconds or 0.0
-        while (wait := lane.edited_at + spacing - time.monotonic()) > 0:
+        while (wait := max(lane.edited_at, lane.begun_at * (of is not None)) + spacing - time.monotonic()) > 0:
             if of is None:
                 await asyncio.sleep(wait)
             elif lane.posts or lane.live is not of:

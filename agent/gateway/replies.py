@@ -77,7 +77,7 @@ class Replies:
         self._chat_of = chat_of
         self._run_of = run_of
         self._most = most
-        self._streams = streams
+        self.streams = streams
         self._typing = typing
         self._typists: dict[str, asyncio.Task[None]] = {}
         self._running: dict[str, _Running] = {}
@@ -141,7 +141,7 @@ class Replies:
 
     def _show(self, session_id: str, running: _Running) -> None:
         chat = self._chats.get(session_id)
-        if chat is None or not self._streams or not running.run_id or len(running.text) < running.looked_at:
+        if chat is None or not self.streams or not running.run_id or len(running.text) < running.looked_at:
             return
         key, text = f"said:{running.run_id}:{running.turn}", running.text.strip()
         if len(text) > self._most:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from agent.conversation.manager import session_id_of
 from agent.gateway.admission import OWNER, ROOM, Admitted
 from agent.gateway.forms import chat_json, chat_of
 from toolcrib import Principal, ToolcribError
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 from toolcrib._mail import ChatRecord
 from toolcrib._types import Json
 from toolcrib.chat import Chat
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from agent.crib import Crib
     from agent.models import ModelChoice
 
-_SAFE = (BUBBLEWRAP, DOCKER, SSH)
+SAFE_BACKENDS = (BUBBLEWRAP, DOCKER, SSH)
 """Kinds of backends in which toolcrib's own files are out of reach."""
 _MAX_TURNS = 50
 _PLACE_TOOLSETS = frozenset({"file", "terminal"})
@@ -57,6 +56,10 @@ class Rooms:
         self._chats: dict[str, Chat] = {}
         """Chats by the sessions that were met here."""
 
+    def use(self, config: PlatformConfig) -> None:
+        """Open sessions by another configuration from now on."""
+        self._config = config
+
     async def enter(self, chat: Chat, who: Admitted) -> ChatRoom:
         """Return the chat's room for somebody who may speak; made where there is none, or where it rested too long."""
         record, now = await self._mail.chat(self._platform, chat.key), time.time()
@@ -87,6 +90,10 @@ class Rooms:
             self._chats[session_id] = chat_of(record.body["chat"])
         return self._chats[session_id]
 
+    def known(self, session_id: str) -> Chat | None:
+        """Return the chat of a session that was met here, without a look into the store."""
+        return self._chats.get(session_id)
+
     def principal(self, chat: Chat, who: Admitted) -> Principal:
         """Return whom a message is of. A group is a principal of its own, in which somebody speaks."""
         if chat.is_group:
@@ -99,6 +106,7 @@ class Rooms:
         if record is None:
             raise ToolcribError(f"no chat of {self._platform} has the session {session_id[:12]}")
         chat, user = chat_of(record.body["chat"]), str(record.body["user"])
+        self._chats.setdefault(session_id, chat)
         folder = self.folder(chat)
         here = self._crib.workspace(folder) if folder != self._crib.project_dir else self._crib.default
         backend = here.backends.get(self._config.backend)
@@ -135,7 +143,7 @@ class Rooms:
 
     def _may_act(self, record: ChatRecord, kind: str) -> bool:
         owners = not record.body["chat"]["is_group"] and OWNER in record.body["roles"]
-        return owners or kind in _SAFE or self._config.allow_local
+        return owners or kind in SAFE_BACKENDS or self._config.allow_local
 
     async def _begin(self, chat: Chat, who: Admitted, generation: int) -> ChatRoom:
         session_id = session_id_of(self._platform, f"{chat.key}\0{generation}")

@@ -6,7 +6,6 @@ import html
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from agent.protocols import _python
@@ -14,6 +13,7 @@ from agent.protocols._ends import without_misspelt
 from agent.protocols._made import Definitions, between, faulty, from_json, made, takes_list, typed, unfenced
 from agent.protocols.repair import DECODER, end_of_value, read_json
 from toolcrib import ToolCall
+from toolcrib._dataclass import replace
 
 _NAME = r"[A-Za-z_][\w.:/-]*"
 _COLON = re.compile(rf"(?:call)?:\s*({_NAME})\s*(?=\{{)")

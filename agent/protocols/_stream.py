@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 from agent.protocols import _bare, _fences
 from agent.protocols._blocks import CutBlock, without_end
@@ -17,6 +16,7 @@ from agent.protocols._scan import Cut, JsonScanner, Scanner
 from agent.protocols._start import Beginning, Pending
 from agent.protocols._thoughts import HALF_TAG, Thoughts
 from toolcrib import StreamEvent
+from toolcrib._dataclass import replace
 from toolcrib._session import ParsedReply, TextReader, Thinking
 
 _CHAINED_YET = re.compile(r"[\s,;]{0,20}(?:[A-Za-z_][\w.:/-]{0,100}\s{0,20}(?:\[[^{\n]{0,60})?\{?)?")

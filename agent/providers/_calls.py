@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from json.scanner import make_scanner
 from typing import Any, NoReturn
 
 from toolcrib import StreamEvent, ToolCall
+from toolcrib._dataclass import replace
 
 UNREADABLE = "INVALID_JSON"
 """The one argument of a call whose arguments could not be read: their raw text."""

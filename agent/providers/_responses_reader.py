@@ -7,13 +7,13 @@ back unchanged. The server sends an item when it is done, which is taken before 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from agent.providers._calls import CUT_OFF, MAX_CALLS, TOO_MANY, UNREADABLE, new_event, read_arguments
 from agent.providers._events import EventReader, counts, whole
 from agent.providers._images import drawn_in
 from toolcrib import ProviderTurn, StreamEvent, ToolCall
+from toolcrib._dataclass import replace
 
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled", "response.done"})
 _Kind: TypeAlias = Literal["assistant_delta", "thinking_delta"]

@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -16,6 +15,7 @@ from agent.providers.endpoint import ModelInfo as ModelInfo
 from agent.providers.factory import PROVIDERS
 from agent.providers.http import HttpClient
 from toolcrib import BadRequest, ConfigError, ProviderError
+from toolcrib._dataclass import replace
 
 _PAGES = 5
 _DETAILS = 40

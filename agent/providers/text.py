@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from agent.providers._calls import bounded
@@ -13,6 +12,7 @@ from agent.providers._text_messages import TextMessages
 from agent.providers.http import HttpClient
 from agent.providers.openai_chat import OpenAIChatSession
 from toolcrib import BadRequest, ConfigError, ExecutedCall, Image, ProviderError, ProviderTurn, StreamEvent, TextProtocol
+from toolcrib._dataclass import replace
 from toolcrib._regex import Regex
 from toolcrib._session import OnEvent, TextReader, Thinking
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 from toolcrib import Answer, Image, SuspendTicket, ToolCall, ToolResult, ToolStatus
+from toolcrib._dataclass import replace
 from toolcrib._records import NO_ENTRIES
 from toolcrib._store import Grant, InboxItem
 from toolcrib._types import Failure, Json

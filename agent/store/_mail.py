@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent.store._codec import Stored, dump_body, load, plain, text
 from agent.store._database import Access
 from agent.store._shared import Clock
+from toolcrib._dataclass import replace
 from toolcrib._frozen import freeze
 from toolcrib._mail import ChatRecord, Mail, Post, PostState
 from toolcrib._types import Json

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 
 from agent.store._memory_room import MemoryMember, Room
+from toolcrib._dataclass import replace
 from toolcrib._undo import ChangeStep, FileChange
 
 

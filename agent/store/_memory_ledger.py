@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from agent.store._codec import dump_answer, dump_call, dump_result, dump_ticket, plain
 from agent.store._memory_room import MemoryMember, Room
 from agent.store._shared import can_finish_as, check_opening, check_settling, interrupted
 from toolcrib import Answer, InvalidTransition, ToolCall, ToolCallStatus, ToolResult
+from toolcrib._dataclass import replace
 from toolcrib._frozen import freeze
 from toolcrib._records import NO_ENTRIES
 from toolcrib._store import AuditEntry, CallRecord, Settled, TicketRecord, TicketState

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from agent.store._codec import dump_body, load, plain
 from agent.store._memory_room import MemoryMember, Room
 from agent.store._memory_sessions import MemoryRuns
+from toolcrib._dataclass import replace
 from toolcrib._frozen import freeze
 from toolcrib._mail import ChatRecord, Mail, Post, PostState
 from toolcrib._types import Json

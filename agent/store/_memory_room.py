@@ -7,12 +7,12 @@ import itertools
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TypeVar
 
 from agent.store._owner import is_dead
 from agent.store._shared import Clock, lost
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 from toolcrib._store import Fence, Lease
 
 Member = TypeVar("Member", bound="MemoryMember")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 
 from agent.store._codec import dump_item, plain
 from agent.store._memory_room import MemoryMember, Room
 from agent.store._memory_usage import MemoryUsage
 from agent.store._shared import CANDIDATES, ambiguous, first_title, received, rewritten, times_of, title_of
+from toolcrib._dataclass import replace
 from toolcrib._frozen import freeze
 from toolcrib._records import NO_ENTRIES
 from toolcrib._store import InboxItem, RunRecord, SessionInfo

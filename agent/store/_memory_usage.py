@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 
 from agent.store._memory_room import MemoryMember, Room
 from agent.store._usage import Used, used
+from toolcrib._dataclass import replace
 from toolcrib._types import Json
 from toolcrib._usage import UsageSum
 

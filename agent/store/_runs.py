@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from agent.store._codec import Stored, dump, dump_item, load, load_item, plain, text
 from agent.store._database import Access
 from agent.store._sessions import appending
 from agent.store._shared import Clock, received
+from toolcrib._dataclass import replace
 from toolcrib._records import NO_ENTRIES
 from toolcrib._store import InboxItem, RunRecord
 from toolcrib._types import Json

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from toolcrib import LeaseLost, ToolCallStatus, ToolcribError, ToolResult
+from toolcrib._dataclass import replace
 from toolcrib._frozen import freeze
 from toolcrib._store import InboxItem, Lease, SessionInfo, TicketState
 from toolcrib._types import Failure, Json

@@ -8,10 +8,10 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 from agent.store._codec import Stored, dump, load
+from toolcrib._dataclass import replace
 from toolcrib._undo import ChangeStep, FileChange, FileState
 
 _MANY = 1_000_000

@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from agent.store import _damage, _file, _locking, _placing, _schema
@@ -19,6 +19,7 @@ from agent.store._merging import Restored, lay_over
 from agent.store._pages import Pages
 from agent.store._salvage import count_rows, fill, unreadable_rows
 from toolcrib import StoreFailed
+from toolcrib._dataclass import replace
 
 _log = logging.getLogger(__name__)
 _NO_VERSION = 10_000

@@ -64,6 +64,7 @@ class MatrixPlatform:
         """Begin to receive."""
         await self.rooms.start()
         sync = MatrixSync(self._connected, self.rooms, self._host, self.take)
+        await sync.begin()
         self._task = asyncio.get_running_loop().create_task(sync.run())
 
     async def stop(self) -> None:
@@ -177,6 +178,8 @@ class MatrixPlatform:
 
     async def send(self, out: Outbound) -> str:
         """Show a message or replace one: the text first, then the files. Raises NotSent."""
+        if len(out.text) > self.traits.max_chars:
+            raise NotSent(f"{len(out.text)} characters are more than {self.traits.max_chars}", for_good=True)
         try:
             return await self._send(out)
         except MatrixRefused as error:

@@ -38,6 +38,7 @@ class MatrixSync:
         self._rooms = rooms
         self._host = host
         self._take = take
+        self._place = f"since:{server.account}"
         self._slots = asyncio.Semaphore(_AT_ONCE)
         # Without what we say ourselves: each edit of an answer would be told back, and end a wait.
         timeline = {"limit": _PAGE, "lazy_load_members": True, "not_senders": [server.account]}
@@ -45,15 +46,20 @@ class MatrixSync:
         room = {"ephemeral": _NOTHING, "account_data": _NOTHING, "timeline": timeline, "state": state}
         self._filter = {"presence": _NOTHING, "account_data": {"types": ["m.direct"]}, "room": room}
 
+    async def begin(self) -> None:
+        """Note where to begin, the first time of all: what is said from here on is read. Raises what CONNECTION has."""
+        if await self._host.recall(self._place) is None:
+            await self._host.keep(self._place, await self._once(None))
+
     async def run(self) -> None:
         """Receive until cancelled."""
-        place, pause = f"since:{self._server.account}", 0.0
+        pause = 0.0
         while True:
             try:
-                since = await self._host.recall(place)
+                since = await self._host.recall(self._place)
                 while True:
                     since = await self._once(since)
-                    await self._host.keep(place, since)
+                    await self._host.keep(self._place, since)
                     pause = 0.0
             except Exception as error:  # noqa: BLE001 - it must go on receiving, whatever the library raises
                 pause = min(_LONGEST_PAUSE, pause * 2 or 0.25)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.chat import Button, Outbound, OutFile
+from toolcrib.chat import Button, Outbound, OutFile, without_controls
 
 from .reading import bare
 
@@ -35,7 +35,7 @@ def emoji_of(button: Button, number: int) -> str:
 
 def text_content(out: Outbound, kind: str) -> dict[str, Any]:
     """Return the content of a message, or of the edit that replaces one."""
-    text = out.text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+    text = without_controls(out.text)
     content: dict[str, Any] = {"msgtype": kind, "body": text, **_PINGS_NOBODY}
     if html := _html(text, is_plain=out.is_plain):
         content |= {"format": "org.matrix.custom.html", "formatted_body": html}
@@ -55,8 +55,8 @@ def file_content(out: Outbound, file: OutFile, url: str, size: int) -> dict[str,
     """Return the content of the message that shows an uploaded file."""
     kind = file.media_type.partition("/")[0]
     msgtype = f"m.{kind}" if kind in ("image", "audio", "video") else "m.file"
-    info = {"mimetype": file.media_type, "size": size}
-    return {"msgtype": msgtype, "body": file.name, "filename": file.name, "url": url, "info": info, **_PINGS_NOBODY} | _place(out)
+    name, info = without_controls(file.name), {"mimetype": file.media_type, "size": size}
+    return {"msgtype": msgtype, "body": name, "filename": name, "url": url, "info": info, **_PINGS_NOBODY} | _place(out)
 
 
 def _place(out: Outbound) -> dict[str, Any]:

@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Coroutine
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from plugins.telegram.reading import inbound_of, press_of
 from plugins.telegram.writing import html_of, html_of_plain, units
 from toolcrib import ConfigError, StoreFailed, ToolcribError
+from toolcrib._dataclass import replace
 from toolcrib._regex import Regex
 from toolcrib.chat import Attachment, Chat, Host, NotSent, Outbound, OutFile, Traits
 

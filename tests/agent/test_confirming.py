@@ -75,6 +75,7 @@ def test_the_configuration_may_lie_in_the_state_folder(tmp_path: Path, monkeypat
         ("terminal: {pass_env: [SECRET]}", '+ terminal.pass_env: ["SECRET"]'),
         ("environments: {local: {network: true}}", "+ environments.local.network: true"),
         ("store: {path: /tmp/other.db}", '+ store.path: "/tmp/other.db"'),
+        ("gateway: {host: 0.0.0.0}", '+ gateway.host: "0.0.0.0"'),
         ("platforms: {telegram: {enabled_toolsets: [all]}}", '+ platforms.telegram.enabled_toolsets: ["all"]'),
         ("profiles: {b: {approval: {develop_toolcrib: true}}}", "+ profiles.b.approval.develop_toolcrib: true"),
         ("profiles: {b: {tools: {disabled: [patch]}}}", '+ profiles.b.tools.disabled: ["patch"]'),
@@ -232,7 +233,7 @@ def test_of_each_key_it_is_decided_whether_a_person_must_agree_to_it() -> None:
         "model.first_byte_timeout", "model.between_bytes_timeout", "model.reply_timeout", "model.prices", "model.context_window",
         "compression.enabled", "compression.threshold", "compression.model", "compression.summary_timeout",
         "run", "delegates", "retry", "tools.timeout", "tools.max_result_chars", "instructions", "terminal.cwd",
-        "gateway.port", "gateway.sessions",
+        "gateway.port", "gateway.sessions", "gateway.drain_seconds", "gateway.logs",
         "terminal.timeout", "store.synchronous", "sessions", "memory", "undo", "display", "max_turns",
         "profiles",  # by the keys in them
         "command_allowlist",  # has a confirmation of its own

@@ -93,6 +93,18 @@ def test_the_loop_is_measured_with_a_store_and_a_server(root: Path) -> None:
         assert figure["baseline"] > 0
 
 
+@pytest.mark.untraced
+def test_the_gateway_is_measured(root: Path) -> None:
+    done = run(root, "gateway", "--json", "--quick")
+    assert done.returncode in (0, 1), done.stderr
+    figures = {figure["name"]: figure for figure in map(json.loads, done.stdout.splitlines())}
+    names = ["gateway.chats", "gateway.approve", "gateway.idle", "gateway.start"]
+    if "the figures of Matrix are left out" not in done.stderr:
+        names += ["gateway.chats_matrix", "gateway.overhead"]
+    assert list(figures) == [*names, "gateway.kill"]
+    assert figures["gateway.kill"]["value"] == 0, done.stderr
+
+
 def test_a_delegates_first_request_is_measured(root: Path) -> None:
     done = run(root, "delegate", "--json", "--quick")
     assert done.returncode in (0, 1), done.stderr
@@ -157,7 +169,7 @@ def test_groups_need_no_more_than_the_installed_package(root: Path) -> None:
         top for top, names in packages_distributions().items() if needed & {name.lower().replace("-", "_") for name in names}
     }
     own = {path.stem for path in root.glob("*.py")} | {"benchmarks", "toolcrib", "tools", "agent", "plugins"}
-    optional = {"psycopg", "rich"}  # their figures are left out where they are missing, and stderr says so
+    optional = {"psycopg", "rich", "nio"}  # their figures are left out where they are missing, and stderr says so
     known = {*sys.stdlib_module_names, *brought, *own, *optional}
     files = [*(root / "benchmarks").glob("*.py"), *(root / "tests" / "infra").glob("*.py")]
     wrong = [

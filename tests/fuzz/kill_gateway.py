@@ -4,8 +4,9 @@
 
 A real `toolcrib gateway run webhook` over SQLite, a model server and a service on the other side of the webhook, which shows the
 same key once and sends what was not acknowledged again. Users write messages, ask for commands that need approval, and press its
-button, while the gateway is killed (SIGKILL, its process group) so many ms after it began to listen, or after the model was
-asked, or after a button was pressed, as the seed says; some messages are sent while it is down. Then:
+button, at once or a while later, while the gateway is killed (SIGKILL, its process group) at moments of four kinds in turns:
+within 2 s after it began to listen, between a message's acknowledgement and the model's request, within 150 ms after the model's
+reply, and while a button is pressed. After every other kill it stays down for a while, in which people go on. Then:
 
 - each message that was acknowledged got exactly one answer, and each that was not could be sent again;
 - each command that was agreed to had its effect once, and none that was refused;
@@ -24,139 +25,32 @@ import os
 import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from plugins.webhook.signing import HEADER, signature
+from tests.fuzz.kill_town import Town, model_of, receiver_of, serving
 
 SECRET = "between us"
-_MARK = re.compile(r"<(\w+)>")
 _MOST_SECONDS = 120.0
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 512
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Connections end as processes are killed."""
-
-
-@contextlib.contextmanager
-def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
-    """Serve on a free port of this machine until the end."""
-    server = _Server(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield int(server.server_address[1])
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-class Answers(BaseHTTPRequestHandler):
-    """A base with what both servers need."""
-
-    protocol_version = "HTTP/1.1"
-
-    def body(self) -> Any:
-        return json.loads(self.rfile.read(int(self.headers["content-length"])))
-
-    def reply(self, data: Any, kind: str = "application/json") -> None:
-        body = data if isinstance(data, bytes) else json.dumps(data).encode()
-        self.send_response(200)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args: object) -> None:
-        return
-
-
-@dataclass
-class Town:
-    """What the people of the chats see, and what the model was asked."""
-
-    shown: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Messages by their keys, in their newest form: the service shows a key once."""
-    asked: int = 0
-    pressed: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def show(self, message: Mapping[str, Any]) -> str:
-        """Show a message, or change one; return its id."""
-        with self.lock:
-            known = message["edits"] or message["key"]
-            before = self.shown.get(known)
-            self.shown[known] = dict(message) | {"at": time.monotonic() if before is None else before["at"]}
-            return str(known)
-
-    def with_text(self, text: str) -> list[str]:
-        """Return the keys of the messages whose text has this."""
-        with self.lock:
-            return [key for key, one in self.shown.items() if text in one["text"]]
-
-    def question(self, mark: str) -> tuple[str, dict[str, Any]] | None:
-        """Return the question about a command with this mark."""
-        with self.lock:
-            found = [(key, one) for key, one in self.shown.items() if key.startswith("ticket:") and mark in one["text"]]
-        return found[0] if found else None
-
-
-def model_of(town: Town) -> type[BaseHTTPRequestHandler]:
-    """Return a model that answers each message with its mark, and runs what it is told to."""
-
-    class Model(Answers):
-        def do_POST(self) -> None:
-            messages = self.body()["messages"]
-            town.asked += 1
-            said = next(str(one["content"]) for one in reversed(messages) if one["role"] == "user")
-            mark = (_MARK.findall(said) or ["none"])[-1]
-            command = said.partition("run: ")[2]
-            if command and messages[-1]["role"] == "user":
-                call = {"name": "terminal", "arguments": json.dumps({"command": command})}
-                delta: Any = {"tool_calls": [{"index": 0, "id": f"call-{mark}", "type": "function", "function": call}]}
-                pieces = [delta]
-            else:
-                pieces = [{"content": word} for word in ("answer ", "to ", f"[{mark}]")]
-            time.sleep(0.03)
-            events = [{"choices": [{"index": 0, "delta": piece, "finish_reason": None}]} for piece in pieces]
-            end = "tool_calls" if "tool_calls" in pieces[0] else "stop"
-            events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": end}]})
-            text = "".join(f"data: {json.dumps(one)}\n\n" for one in events) + "data: [DONE]\n\n"
-            with contextlib.suppress(OSError):
-                self.reply(text.encode(), "text/event-stream")
-
-        def do_GET(self) -> None:
-            self.reply({"data": [{"id": "toy"}]})
-
-    return Model
-
-
-def receiver_of(town: Town) -> type[BaseHTTPRequestHandler]:
-    """Return the service's side that shows messages."""
-
-    class Receiver(Answers):
-        def do_POST(self) -> None:
-            number = town.show(self.body())
-            with contextlib.suppress(OSError):
-                self.reply({"id": number})
-
-    return Receiver
+MOMENTS = {
+    "after the start": ("", 2.0),
+    "between a message and the model": ("taken", 0.03),
+    "after the model's reply": ("replied", 0.15),
+    "while a button is pressed": ("pressed", 0.08),
+}
+"""What a kill waits for, and the most seconds that it comes later."""
 
 
 class Gateway:
@@ -182,11 +76,9 @@ class Gateway:
 
     def listens(self) -> bool:
         """Return whether somebody answers."""
-        try:
-            httpx.get(f"http://127.0.0.1:{self.port}/", timeout=2)
-        except httpx.HTTPError:
-            return False
-        return True
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=2):
+            return True
+        return False
 
     def kill(self) -> None:
         """Kill it with all that it started."""
@@ -209,7 +101,8 @@ class People:
         self._town = town
         self._port = port
         self._folder = folder
-        self._chance = random.Random(seed)  # noqa: S311 - a test's dice
+        self._seed = seed
+        self._client = httpx.Client(timeout=20, limits=httpx.Limits(max_connections=users))
         self.ending = threading.Event()
         self._ended_at = 0.0
         self.said: list[str] = []
@@ -217,6 +110,8 @@ class People:
         self.commands: dict[str, bool] = {}
         """Marks of acknowledged commands, and whether they were agreed to."""
         self.faults: list[str] = []
+        self.lost = 0
+        """Requests that nobody took: the gateway was down, or died meanwhile."""
         self._users = [threading.Thread(target=self._live, args=(f"u{number}",), daemon=True) for number in range(users)]
 
     def start(self) -> None:
@@ -229,37 +124,48 @@ class People:
         self.ending.set()
         for one in self._users:
             one.join(_MOST_SECONDS * 2)
+        self._client.close()
 
     def _gives_up(self) -> bool:
         return self.ending.is_set() and time.monotonic() - self._ended_at > _MOST_SECONDS
 
     def _live(self, user: str) -> None:
-        chance, number = random.Random(f"{user} {self._chance.random()}"), 0  # noqa: S311 - a test's dice
+        chance, number = random.Random(f"{user} {self._seed}"), 0  # noqa: S311 - a test's dice
         while not self.ending.is_set():
             number += 1
             mark = f"{user}m{number}"
             if chance.random() < 0.25:
-                self._command(user, mark, agrees=chance.random() < 0.7)
+                self._command(user, mark, agrees=chance.random() < 0.7, after=chance.uniform(0, 4) * (chance.random() < 0.3))
             else:
-                self._post("messages", {"chat": user, "user": user, "message_id": mark, "text": f"<{mark}> hello"})
-                self.said.append(mark)
+                self._say(user, mark, "hello")
+            # Some wait for the answer, as people do; others write on meanwhile.
+            if chance.random() < 0.8:
+                self._wait(mark, self._town.answered)
             self.ending.wait(chance.uniform(0.05, 1.0))
 
-    def _command(self, user: str, mark: str, *, agrees: bool) -> None:
-        (self._folder / mark).mkdir()
-        command = f"rm -rf {self._folder / mark} && echo {mark} >> {self._folder / 'effects' / mark}"
-        text = f"<{mark}> run: {command}"
-        self._post("messages", {"chat": user, "user": user, "message_id": mark, "text": text})
+    def _say(self, user: str, mark: str, text: str) -> None:
+        self._post("messages", {"chat": user, "user": user, "message_id": mark, "text": f"<{mark}> {text}"})
         self.said.append(mark)
-        self.commands[mark] = agrees
-        while (found := self._town.question(f"/{mark} ")) is None:
+        self._town.note("taken")
+
+    def _wait(self, mark: str, among: Container[str]) -> bool:
+        while mark not in among:
             if self._gives_up():
-                self.faults.append(f"{mark}: it was never asked about")
-                return
-            time.sleep(0.05)
-        key, _ = found
-        press = {"chat": user, "user": user, "message_id": key, "choice": "y" if agrees else "n", "press_id": f"p{mark}"}
-        self._town.pressed += 1
+                return False
+            time.sleep(0.02)
+        return True
+
+    def _command(self, user: str, mark: str, *, agrees: bool, after: float) -> None:
+        (self._folder / mark).mkdir()
+        self.commands[mark] = agrees
+        self._say(user, mark, f"run: rm -rf {self._folder / mark} && echo {mark} >> {self._folder / 'effects' / mark}")
+        if not self._wait(mark, self._town.questions):
+            self.faults.append(f"{mark}: it was never asked about")
+            return
+        self.ending.wait(after)
+        key, choice = self._town.questions[mark], "y" if agrees else "n"
+        press = {"chat": user, "user": user, "message_id": key, "choice": choice, "press_id": f"p{mark}"}
+        self._town.note("pressed")
         notice = self._post("presses", press).get("notice")
         if notice and "settled before" not in notice:
             self.faults.append(f"{mark}: the press was answered {notice!r}")
@@ -270,8 +176,9 @@ class People:
         while not self._gives_up():
             try:
                 url = f"http://127.0.0.1:{self._port}/v1/{what}"
-                answer = httpx.post(url, content=body, headers={HEADER: signature(SECRET, body)}, timeout=20)
+                answer = self._client.post(url, content=body, headers={HEADER: signature(SECRET, body)})
             except httpx.HTTPError:
+                self.lost += 1
                 time.sleep(0.1)
                 continue
             if answer.status_code == 200:
@@ -305,11 +212,12 @@ def run(kills: int, users: int, seed: int, folder: Path) -> Outcome:
         gateway, people = Gateway(folder, port), People(town, port, folder / "work", users, seed)
         gateway.start()
         people.start()
-        for number in range(kills):
-            when = _wait(chance, town)
+        for number, moment in zip(range(kills), _moments(chance), strict=False):
+            when = _wait_for(moment, chance, town)
             gateway.kill()
-            print(f"kill {number + 1}: {when}; {len(people.said)} said, {town.asked} asked, {len(town.shown)} shown", flush=True)
-            if chance.random() < 0.3:  # people go on writing while it is down
+            so_far = f"{len(people.said)} said, {town.happened['asked']} asked, {len(town.shown)} shown, {people.lost} not taken"
+            print(f"kill {number + 1}: {when}; {so_far}", flush=True)
+            if number % 2:  # people go on writing while it is down
                 time.sleep(chance.uniform(0, 1.5))
             gateway.start()
         people.join()
@@ -318,27 +226,33 @@ def run(kills: int, users: int, seed: int, folder: Path) -> Outcome:
             faults.append("the gateway did not end in order")
         faults += _doctor(folder)
     counts = Counter(said=len(people.said), commands=len(people.commands), agreed=sum(people.commands.values()))
-    return Outcome(kills, counts + Counter(shown=len(town.shown), asked=town.asked), faults)
+    counts += Counter(shown=len(town.shown), asked=town.happened["asked"], lost=people.lost)
+    return Outcome(kills, counts, faults)
 
 
-def _wait(chance: random.Random, town: Town) -> str:
+def _moments(chance: random.Random) -> Iterator[str]:
+    """Yield the kinds of moments without end, each as often as the others."""
+    while True:
+        yield from chance.sample(list(MOMENTS), len(MOMENTS))
+
+
+def _wait_for(moment: str, chance: random.Random, town: Town) -> str:
     """Wait for the moment of the next kill, and say which it is."""
-    kind, more = chance.choice(["after the start", "after a request", "after a press"]), chance.uniform(0, 0.15)
-    if kind == "after the start":
-        more = chance.uniform(0, 2.0)
-    else:
-        ends, name = time.monotonic() + 5, "asked" if kind == "after a request" else "pressed"
-        before = getattr(town, name)
-        while getattr(town, name) == before and time.monotonic() < ends:
-            time.sleep(0.002)
+    name, most = MOMENTS[moment]
+    if name and chance.random() < 0.5:  # else it comes while what was left is gone on with
+        time.sleep(chance.uniform(0, 2.0))
+    before, ends = town.happened[name], time.monotonic() + 5
+    while name and town.happened[name] == before and time.monotonic() < ends:
+        time.sleep(0.002)
+    more = chance.uniform(0, most)
     time.sleep(more)
-    return f"{kind} by {more * 1000:.0f} ms"
+    return f"{moment}, {more * 1000:.0f} ms"
 
 
 def _checked(town: Town, people: People, work: Path) -> list[str]:
     """Return what is wrong, once everything had its time."""
     ends = time.monotonic() + _MOST_SECONDS
-    while time.monotonic() < ends and any(not town.with_text(f"[{mark}]") for mark in people.said):
+    while time.monotonic() < ends and not town.answered.issuperset(people.said):
         time.sleep(0.2)
     faults = []
     for mark in people.said:
@@ -347,13 +261,13 @@ def _checked(town: Town, people: People, work: Path) -> list[str]:
             faults.append(f"{mark}: {len(answers)} answers: {answers}")
     effects = Counter(word for file in (work / "effects").iterdir() for word in file.read_text().split())
     for mark, agreed in people.commands.items():
-        question = town.question(f"/{mark} ")
+        question = town.shown.get(town.questions.get(mark, ""))
         if effects[mark] > 1 or (effects[mark] and not agreed):
             faults.append(f"{mark}: {effects[mark]} effects, agreed: {agreed}")
         if agreed and not effects[mark]:
             told = town.with_text(f"[{mark}]")
             print(f"  {mark}: agreed, and no effect; the model was told that it may not have run ({told})", flush=True)
-        if question is None or question[1]["buttons"] or not re.search("agreed|refused|nobody", question[1]["text"]):
+        if question is None or question["buttons"] or not re.search("agreed|refused|nobody", question["text"]):
             faults.append(f"{mark}: its question is still shown as open")
     return faults
 
@@ -382,8 +296,6 @@ platforms:
 
 
 def _free_port() -> int:
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
 

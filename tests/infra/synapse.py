@@ -91,6 +91,7 @@ class Homeserver:
             "report_stats": False,
             "trusted_key_servers": [],
             "presence": {"enabled": False},
+            "bcrypt_rounds": 4,  # tests make many accounts
             "enable_registration": True,
             "enable_registration_without_verification": True,
             "rc_registration": _MUCH,

@@ -19,6 +19,7 @@ import pytest
 import agent
 import toolcrib
 import tools
+from toolcrib import _dataclass
 from toolcrib._dataclass import dataclass
 
 
@@ -206,6 +207,49 @@ def test_a_mutable_one_compares_and_has_no_hash() -> None:
     assert thing == thing
     assert thing != Thing("a")
     assert thing in {thing}
+
+
+def test_a_copy_does_not_make_the_fields_of_its_class() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Late:
+        """A class that nothing has looked into yet."""
+
+        a: int
+        b: list[int] = field(default_factory=list, compare=False)
+        _c: str = ""
+
+        def __post_init__(self) -> None:
+            if self.a < 0:
+                raise ValueError("a is a count")
+
+    one = Late(1, [2], "c")
+    before = vars(Late)["__dataclass_fields__"]
+    moved = _dataclass.replace(one, a=3)
+    assert (moved.a, moved.b, moved._c) == (3, [2], "c")
+    assert moved.b is one.b
+    with pytest.raises(TypeError, match="unknown"):
+        _dataclass.replace(one, unknown=1)  # type: ignore[call-arg]  # that is what is tried
+    with pytest.raises(ValueError, match="count"):
+        _dataclass.replace(one, a=-1)
+    assert vars(Late)["__dataclass_fields__"] is before
+    assert fields(Late)
+    assert _dataclass.replace(one, a=3) == replace(one, a=3) == moved
+
+
+def test_what_the_standard_library_alone_can_copy_it_copies() -> None:
+    box = Box(size=1)
+    assert _dataclass.replace(box, size=2) == replace(box, size=2) == Box(size=2)
+    with pytest.raises(ValueError, match="count"):
+        _dataclass.replace(box, count=1)
+    assert _dataclass.replace(Place(1), name="there") == Place(1, name="there")
+
+    @dataclasses.dataclass
+    class Plain:
+        """One of the standard library's."""
+
+        a: int
+
+    assert _dataclass.replace(Plain(1), a=2) == Plain(2)
 
 
 @pytest.mark.parametrize("one", [Point(1, tags=["a"]), Place(1, name="x"), Box(size=2)], ids=repr)

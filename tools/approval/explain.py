@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from toolcrib import FileInfo
+from toolcrib._dataclass import replace
 from tools.judge.meaning.state import NoFiles
 from tools.judge.setting import Setting
 

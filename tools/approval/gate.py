@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from toolcrib import (
@@ -22,6 +21,7 @@ from toolcrib import (
     ToolEntry,
     hookimpl,
 )
+from toolcrib._dataclass import replace
 from toolcrib._namedtuple import NamedTuple
 from toolcrib._store import AuditEntry, AuditLog, Grant, GrantStore, OriginStore
 from toolcrib._types import Json

@@ -8,10 +8,10 @@ import secrets
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 
 from toolcrib import ConfigError
+from toolcrib._dataclass import replace
 from toolcrib._store import Grant, GrantScope
 from toolcrib._types import Json
 from tools.approval.described import PREFIX, described, means, pattern_grant

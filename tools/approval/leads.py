@@ -5,10 +5,10 @@ from __future__ import annotations
 import fnmatch
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from toolcrib import FileInfo, ToolcribError
+from toolcrib._dataclass import replace
 from tools.judge.findings import UNKNOWN_PATH, Finding
 from tools.judge.folders import under
 

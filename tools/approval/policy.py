@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 from toolcrib._namedtuple import NamedTuple
 from toolcrib._store import AuditLog, Grant, GrantStore
 from tools.approval.modes import DEFAULT, Mode

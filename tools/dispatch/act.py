@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from types import CoroutineType
 from typing import Any
 
@@ -19,6 +18,7 @@ from toolcrib import (
     ToolOutput,
     ToolResult,
 )
+from toolcrib._dataclass import replace
 from tools.dispatch.faces import failed
 from tools.dispatch.finish import observe
 from tools.dispatch.gates import ROUNDS, suspend

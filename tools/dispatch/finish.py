@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from toolcrib import ExecutedCall, Image, ToolCallStatus, ToolResult, ToolStatus
+from toolcrib._dataclass import replace
 from tools.clip import clip_data, clip_text, encode, whole_text
 from tools.dispatch.after import take
 from tools.dispatch.faces import failed

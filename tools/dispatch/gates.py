@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import logging
 import time
-from dataclasses import replace
 from typing import TypeGuard
 
 from toolcrib import (
@@ -21,6 +20,7 @@ from toolcrib import (
     ToolResult,
     strongest,
 )
+from toolcrib._dataclass import replace
 from toolcrib._store import TicketRecord, TicketState
 from tools.dispatch.answers import is_refusal, misfit, why_not
 from tools.dispatch.faces import failed

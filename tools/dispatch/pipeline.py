@@ -10,7 +10,7 @@ import asyncio
 import contextvars
 import time
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
@@ -37,7 +37,7 @@ from toolcrib import (
     ToolResult,
 )
 from toolcrib._context import give_own_state, mint_context
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 from toolcrib._state import SHARED
 from toolcrib._store import Settled, TicketRecord
 from tools.arguments import ArgumentCheck, own_copy

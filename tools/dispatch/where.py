@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from toolcrib import ToolResult
+from toolcrib._dataclass import replace
 from tools.dispatch.progress import CallInProgress
 
 _HERE = ("", "local")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from toolcrib._dataclass import replace
 from tools.judge.findings import UNKNOWN_PATH, Finding, visible
 from tools.judge.meaning.act import Act
 from tools.judge.paths import resolve_value

@@ -86,7 +86,7 @@ def _gone_through(act: Act, basis: Basis) -> Sequence[str]:
     """Return the absolute folders and patterns of which the command reads or takes all that is in them."""
     if act.name == "git":
         return taken_by_git(act)
-    found = [*searched(act, basis.protected, basis.home), *copied(act, basis.home)]
+    found = [*searched(act, basis.protected, basis.home, basis.links.real), *copied(act, basis.home)]
     return [*found, *(there for path in found for there in basis.links.real(path))]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from toolcrib._regex import Regex
 from tools.judge.folders import under
@@ -114,9 +114,12 @@ def places(act: Act, home: str) -> Sequence[str]:
 
 # what is searched
 
-_SEARCHES_TREE = frozenset({"grep", "egrep", "fgrep", "zgrep", "rgrep"})
-_SKIPS_HIDDEN = frozenset({"rg", "ag", "ack"})
-_HIDDEN = Regex(r"--hidden|-[a-zA-Z]*(?:uu|\.)[a-zA-Z.]*|--no-ignore|--unrestricted")
+_SEARCHES_TREE = frozenset({"grep", "egrep", "fgrep", "zgrep", "rgrep", "ack"})
+_HIDDEN = {
+    "rg": Regex(r"--hidden|-[a-zA-Z]*(?:uu|\.)[a-zA-Z.]*|--no-ignore|--unrestricted"),
+    "ag": Regex(r"--hidden|-[a-zA-Z]*u[a-zA-Z]*|--unrestricted"),
+}
+"""Searches that skip what is hidden, and the options with which they do not."""
 _SEARCH_VALUED = _PATTERNS | {
     "-m",
     "--max-count",
@@ -133,12 +136,15 @@ _SEARCH_VALUED = _PATTERNS | {
 }
 
 
-def searched(act: Act, protected: Sequence[str], home: str = "") -> list[str]:
-    """The absolute folders in which a search goes through what is in the folders and files ``protected``."""
-    words = act.words()
+def searched(
+    act: Act, protected: Sequence[str], home: str = "", real: Callable[[str], Sequence[str]] = lambda path: ()
+) -> list[str]:
+    """The absolute folders in which a search goes through what is in the folders and files ``protected``. ``real`` gives where
+    a path may lead: a link that is named is followed.
+    """
     hidden = True
-    if act.name in _SKIPS_HIDDEN:
-        hidden = any(map(_HIDDEN.fullmatch, words))
+    if act.name in _HIDDEN:
+        hidden = any(map(_HIDDEN[act.name].fullmatch, act.words()))
     elif act.name not in _SEARCHES_TREE or not takes_folders(act):
         return []
     reading = read([value.text for value in act.argv], "", _SEARCH_VALUED)
@@ -150,7 +156,8 @@ def searched(act: Act, protected: Sequence[str], home: str = "") -> list[str]:
     starts = [path for one in operands for path in spelled(one, act.cwds, home)] if operands else list(act.cwds)
     return [
         path
-        for path in starts
+        for start in starts
+        for path in (start, *real(start))
         for own in protected
         if (way := _way(path, own)) is not None
         and (hidden or not any(part[:1] == "." for part in way))

@@ -8,10 +8,10 @@ import posixpath
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import field, replace
+from dataclasses import field
 
 from toolcrib import Environment, EnvironmentFailed, ExecutionFailed, FileInfo, HoldsFiles, StoreFailed, ToolCallContext
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 from toolcrib._undo import ChangeJournal, ChangeStep, FileChange, FileState, Keeping, UndoLog
 from tools.files.attributes import attributes_of
 from tools.undo.contents import Contents, digest_of

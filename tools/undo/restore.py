@@ -6,11 +6,10 @@ import difflib
 import errno
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from toolcrib import Environment, RemovesFolders, StoreFailed, ToolcribError
-from toolcrib._dataclass import dataclass
+from toolcrib._dataclass import dataclass, replace
 from toolcrib._undo import ChangeStep, FileChange, FileState, StepKind
 from tools.files.attributes import attributes_of, give_attributes
 from tools.files.owners import give_back

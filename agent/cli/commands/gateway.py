@@ -7,7 +7,7 @@ import asyncio
 import json
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent.cli.app import FAILED, OK, open_crib
 from toolcrib import ToolcribError
@@ -19,23 +19,24 @@ if TYPE_CHECKING:
 HELP = "Let people chat with it on other platforms: run, look at, pair and stop the gateway."
 _EPILOG = """\
 examples:
-  toolcrib plugins enable matrix             a platform is a plugin; each says in its README what it needs
   toolcrib gateway run                       run all enabled platforms until Ctrl-C
+  toolcrib plugins enable matrix             a platform is a plugin; each says in its README what it needs
   toolcrib gateway run matrix                only this one
   toolcrib gateway pair matrix --role owner  show a code; say it to the bot within ten minutes to be let in
   toolcrib gateway people                    who was let in by pairing
   toolcrib gateway unpair matrix @eve:host   let somebody in no longer
   toolcrib gateway status                    what it does now, from any terminal
-  toolcrib gateway drain                     take nothing new, finish what is under way, end
-  toolcrib gateway stop                      end; what was said meanwhile is answered at the next start
+  toolcrib gateway stop                      begin nothing new, finish what is under way, end; as Ctrl-C and SIGTERM do
+  toolcrib gateway reload                    read the configuration again; no chat is lost, and a broken one is refused
+  toolcrib gateway stop --now                end at once, as a second Ctrl-C does; what was under way goes on at the next start
 
 Nobody is listened to but those who paired and platforms.NAME.allowed_users. Chats of others than the owner get no tools that run
 or change something, unless they run in a sandbox, a container or on another host (platforms.NAME.backend). What needs approval is
 asked in the chat; gateway.approvers says who may agree to what.
 """
-_ACTIONS = ("run", "status", "pair", "people", "unpair", "drain", "stop")
-_FRESH = 30.0
-"""Seconds after which a gateway that has not told what it does is taken for dead."""
+_ACTIONS = ("run", "status", "pair", "people", "unpair", "reload", "drain", "stop")
+_PATIENCE = 20.0
+"""Seconds within which a gateway tells what came of a reload."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -47,6 +48,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "names", metavar="NAME", nargs="*", help="platforms (default: all that are enabled); unpair: one, and a user"
     )
     parser.add_argument("--role", default="", help="pair: the role of who is let in, such as owner (default: none)")
+    parser.add_argument("--logs", choices=("text", "json"), default="", help="run: form of the log (default: gateway.logs)")
+    parser.add_argument("--now", action="store_true", help="stop: without waiting for what is under way")
     parser.add_argument("--json", action="store_true", help="status, people: as JSON")
     add_model_options(parser)
 
@@ -64,35 +67,32 @@ def run(args: argparse.Namespace) -> int:
 
 def _serve(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.options import choice_of
-    from agent.cli.signals import Ended
 
     names = _wanted(crib, args.names)
     if not crib.config.store.enabled:
         raise ToolcribError("a gateway needs the store: what people say must outlive the process (store.enabled)")
     with asyncio.Runner() as runner:
-        try:
-            return runner.run(_served(crib, names, choice_of(args)))
-        except Ended as error:
-            return 128 + error.number
+        return runner.run(_served(crib, names if args.names else None, choice_of(args), args.logs or crib.config.gateway.logs))
 
 
-async def _served(crib: Crib, names: list[str], choice: ModelChoice) -> int:
-    from agent.cli.signals import interrupting
+async def _served(crib: Crib, names: list[str] | None, choice: ModelChoice, form: str) -> int:
+    from agent.cli.logs import logging_of_gateway
+    from agent.cli.signals import serving
     from agent.gateway.gateway import Gateway
 
     gateway, loop = Gateway(crib, names=names, choice=choice), asyncio.get_running_loop()
 
-    def end() -> None:
-        loop.call_soon_threadsafe(gateway.end)
+    def end(now: bool) -> None:
+        loop.call_soon_threadsafe(lambda: gateway.end(now=now))
 
-    async with gateway:
-        for line in gateway.lines:
-            _say(f"{line.name}: {line.problem or f'listening as {line.account}'}")
-        if not gateway.running:
-            return FAILED
-        with interrupting(end):
+    def reload() -> None:
+        loop.call_soon_threadsafe(gateway.reload)
+
+    with serving(end, reload), logging_of_gateway(form, lambda text: gateway.redact(text)):
+        async with gateway:
+            if not gateway.can_run:
+                return FAILED
             await gateway.serve()
-        _say("ending: nothing new is taken, and what was said is kept")
     return OK
 
 
@@ -115,34 +115,10 @@ def _wanted(crib: Crib, names: list[str]) -> list[str]:
 
 
 async def _status(crib: Crib, args: argparse.Namespace) -> int:
-    from agent.cli.render import table
-    from agent.gateway.gateway import STATUS
+    from agent.cli.gateway_status import show_status
 
-    found = []
-    for name in args.names or sorted({*crib.platforms, *crib.config.platforms} - {"cli", "api", "cron", "acp"}):
-        kept = (await crib.store.state.of("profile", f"gateway:{name}")).get(STATUS)
-        one = kept.value if kept is not None and isinstance(kept.value, dict) else {}
-        fresh = time.time() - float(one.get("at", 0.0)) < _FRESH
-        found.append({**one, "name": name, "running": fresh and not one.get("problem")})
-    if args.json:
-        print(json.dumps(found))
-        return OK
-    if not found:
-        print("no platform is enabled; `toolcrib gateway --help` shows how")
-        return OK
-    rows = [
-        [
-            str(one["name"]),
-            "running" if one["running"] else str(one.get("problem") or "stopped"),
-            str(one.get("account", "")),
-            *(
-                str(one.get(key, "-")) if one["running"] else "-"
-                for key in ("open_sessions", "questions", "mail", "posts", "pid")
-            ),
-        ]
-        for one in found
-    ]
-    table([["PLATFORM", "STATE", "ACCOUNT", "OPEN", "QUESTIONS", "TO READ", "TO SHOW", "PID"], *rows], spare=(5, 6, 7))
+    names = args.names or sorted({*crib.platforms, *crib.config.platforms} - {"cli", "api", "cron", "acp"})
+    await show_status(crib, names, as_json=args.json)
     return OK
 
 
@@ -197,15 +173,46 @@ async def _unpair(crib: Crib, args: argparse.Namespace) -> int:
 
 async def _end(crib: Crib, args: argparse.Namespace) -> int:
     from agent.below import folders_of, refuse_below
-    from agent.gateway.gateway import DRAIN, STOP
+    from agent.gateway.gateway import STOP, STOP_NOW
 
     refuse_below(folders_of(crib.config), "ending the gateway")
-    await crib.store.signals.send(DRAIN if args.action == "drain" else STOP)
+    await crib.store.signals.send(STOP_NOW if args.now else STOP)
     _say("asked for the end; `toolcrib gateway status` tells when it has ended")
     return OK
 
 
-_OTHERS = {"status": _status, "pair": _pair, "people": _people, "unpair": _unpair, "drain": _end, "stop": _end}
+async def _reload(crib: Crib, args: argparse.Namespace) -> int:
+    """Ask for it, and print what came of it. A file with faults was refused before, as for any command."""
+    from agent.below import folders_of, refuse_below
+    from agent.gateway.gateway import RELOAD
+    from agent.gateway.reloading import RELOADED
+    from agent.gateway.status import told_status
+
+    refuse_below(folders_of(crib.config), "reloading the gateway")
+    names = sorted({*crib.platforms, *crib.config.platforms})
+    names = [name for name in names if (await told_status(crib.store, name))["is_fresh"]]
+    if not names:
+        raise ToolcribError("no gateway runs; `toolcrib gateway run` starts one, with the configuration as it is")
+
+    async def told() -> list[Any]:
+        found = [(await crib.store.state.of("profile", f"gateway:{name}")).get(RELOADED) for name in names]
+        return [None if one is None else one.value for one in found]
+
+    before, ends = await told(), time.monotonic() + _PATIENCE
+    await crib.store.signals.send(RELOAD)
+    while time.monotonic() < ends:
+        for was, now in zip(before, await told(), strict=True):
+            if now is not None and now != was:
+                for line in now["told"]:
+                    _say(line)
+                if now["problem"]:
+                    _say(f"the configuration stays as it was: {now['problem']}")
+                return FAILED if now["problem"] else OK
+        await asyncio.sleep(0.1)
+    raise ToolcribError("the gateway did not answer; `toolcrib gateway status` tells whether it runs, its log what it did")
+
+
+_OTHERS = {"reload": _reload, "status": _status, "pair": _pair, "people": _people, "unpair": _unpair, "drain": _end, "stop": _end}
 
 
 def _say(text: str) -> None:

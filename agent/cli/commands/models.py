@@ -6,12 +6,12 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.app import FAILED, OK, open_crib
 from agent.cli.escape import one_line, tame
 from toolcrib import ConfigError, ProviderError, ToolcribError
+from toolcrib._dataclass import replace
 from tools.dispatch.bridge import run_async
 
 if TYPE_CHECKING:

@@ -64,9 +64,6 @@ def _list(args: argparse.Namespace) -> int:
         found = discover(crib.config, crib.project_dir)
         outcomes = {(info.name, info.source, info.where): info for info in crib.plugins}
         added = [finding.text for finding in check_added(crib)]
-    if not found:
-        print(f"no plugins; install one, or put one into {crib.config.folder / 'plugins'}")
-        return OK
     rows = [("NAME", "SOURCE", "VERSION", "STATE", "WHERE")]
     faults = []
     for plain in found:
@@ -76,6 +73,8 @@ def _list(args: argparse.Namespace) -> int:
             faults.append(f"{info.name}: {info.error}")
     faults += added
     table(rows)
+    if all(info.source == "bundled" for info in found):
+        faults.append(f"none but toolcrib's own; install one, or put one into {crib.config.folder / 'plugins'}")
     if faults:
         print("\n" + "\n".join(faults))
     return OK
@@ -231,10 +230,14 @@ def _trust(args: argparse.Namespace) -> int:
     from agent.plugins import discover, project_digest
 
     config, root = load_config(args.config, profile="", project_dir=Path.cwd()), Path.cwd().resolve()
+    if not (root / ".toolcrib" / "plugins").is_dir():
+        raise ToolcribError(f"{root} has no plugins of its own (.toolcrib/plugins): there is nothing to trust")
     digest = project_digest(root)
     with shown_otherwise():
         found = [info for info in discover(config, root) if info.source == "project"]
-    if found and all(info.trusted for info in found):
+    if not found:
+        raise ToolcribError(f"{root / '.toolcrib' / 'plugins'} has no plugin in it: there is nothing to trust")
+    if all(info.trusted for info in found):
         print(f"{root}: its plugins are trusted already, as they are now")
         return OK
     with controlling_terminal(folders_of(config)) as terminal:

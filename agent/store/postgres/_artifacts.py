@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.store._artifacts import pack, unpacked
@@ -11,6 +10,7 @@ from agent.store.postgres._database import NOW, PostgresDatabase
 from agent.store.postgres._text import Values, from_text, to_text
 from toolcrib import StoreFailed
 from toolcrib._artifacts import KeptArtifact
+from toolcrib._dataclass import replace
 from toolcrib._store import Fence
 from tools.undo.contents import digest_of
 

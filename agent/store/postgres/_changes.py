@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent.store._steps import Ways, dump_changes, forgotten, numbered, read_step, rewritten, settled, with_ids
 from agent.store.postgres._database import PostgresDatabase
 from agent.store.postgres._text import Values, from_text, to_json, to_text
+from toolcrib._dataclass import replace
 from toolcrib._store import Fence
 from toolcrib._undo import ChangeStep
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.store._codec import dump_body, load
 from agent.store.postgres._database import NOW, PostgresDatabase
 from agent.store.postgres._text import Values, digest, from_text, to_json, to_text
+from toolcrib._dataclass import replace
 from toolcrib._frozen import freeze
 from toolcrib._mail import ChatRecord, Mail, Post, PostState
 from toolcrib._types import Json

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from agent.store._codec import dump, dump_item, load, load_item
@@ -11,6 +10,7 @@ from agent.store.postgres._database import NOW, PostgresDatabase
 from agent.store.postgres._sessions import GROW, SAY, said
 from agent.store.postgres._text import Values, digest, from_text, to_json, to_text
 from agent.store.postgres._usage import USE
+from toolcrib._dataclass import replace
 from toolcrib._records import NO_ENTRIES
 from toolcrib._store import Fence, InboxItem, RunRecord
 from toolcrib._types import Json

@@ -7,6 +7,7 @@ apart alike, and its pieces are searched for as a phrase, so that the whole is f
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections import Counter, deque
@@ -112,8 +113,33 @@ def texts_of(record: Mapping[str, Any]) -> list[str]:
     texts = [str(record.get("text") or "")]
     for call in record.get("calls") or ():
         texts += [str(call.get("name", "")), *_strings(call.get("args"))]
-    texts += [str(result.get("text") or "") for result in record.get("results") or ()]
+    texts += [_told(str(result.get("text") or "")) for result in record.get("results") or ()]
     return [text for text in texts if text]
+
+
+def _told(answer: str) -> str:
+    """Return what a tool answered as it reads. Most answer in JSON, in which a line break is a backslash and a letter: the words
+    behind it would begin with that letter.
+    """
+    if not answer.startswith(("{", "[", '"')):
+        return answer
+    try:
+        return "\n".join(_lines(json.loads(answer)))
+    except (ValueError, RecursionError):  # text that begins so, or that was cut
+        return answer
+
+
+def _lines(value: object, name: str = "") -> Iterator[str]:
+    """Give a line for each value. The first of an object is what it is about, and needs no name."""
+    if isinstance(value, Mapping):
+        for number, (key, inner) in enumerate(value.items()):
+            yield from _lines(inner, key if number or name else "")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _lines(inner, name)
+    elif value is not None:
+        text = value if isinstance(value, str) else json.dumps(value)
+        yield f"{name}: {text}" if name else text
 
 
 def _strings(value: object) -> Iterator[str]:

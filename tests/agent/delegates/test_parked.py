@@ -89,17 +89,22 @@ def test_several_questions_come_one_after_another(tmp_path: Path, task_server: A
     asyncio.run(main())
 
 
-def test_what_is_granted_there_covers_the_delegate_alone(tmp_path: Path, task_server: Any) -> None:
+def test_what_is_granted_there_covers_the_delegate_alone_and_ends_with_it(tmp_path: Path, task_server: Any) -> None:
     async def main() -> None:
         (tmp_path / "build").mkdir()
-        with task_server(scripts("rm -rf build")) as server:
+        with task_server(scripts("rm -rf build", "git push --force")) as server:
             async with Agent(model="m", base_url=server.base_url, project_dir=tmp_path, parks=True) as agent:
                 result = await agent.aask("go")
                 await agent.answer(result.tickets[0], {"approved": True, "scope": "session"})
-                await agent.resume_run()
+                again = await agent.resume_run()
                 store = agent.crib.store
                 (child,) = [one.id for one in await store.sessions.list(9) if lineage.is_delegate(one)]
                 assert [grant.session_id for grant in await store.grants.all()] == [child]
+                assert again is not None
+                assert len(again.tickets) == 1
+                await agent.answer(again.tickets[0], {"approved": False, "reason": "not today"})
+                await agent.resume_run()
+                assert await store.grants.all() == []
 
     asyncio.run(main())
 

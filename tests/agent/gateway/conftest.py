@@ -12,7 +12,8 @@ import pytest
 from agent.config import Config, load_config
 from agent.conversation.session import Session
 from agent.crib import Crib
-from agent.gateway.gateway import ChatLine, Gateway
+from agent.gateway.gateway import Gateway
+from agent.gateway.line import ChatLine
 from agent.run import assemble
 from agent.store.memory import MemoryStore
 from toolcrib import ProviderTurn, ToolCall
@@ -67,6 +68,8 @@ class House:
         self.cribs: list[Crib] = []
         self.platform = FakePlatform()
         self.more: dict[str, Any] = {}
+        self.others: dict[str, Callable[..., FakePlatform]] = {}
+        """Factories of further platforms, by name."""
 
     def configure(self, text: str) -> None:
         self.config.write_text(text)
@@ -80,6 +83,8 @@ class House:
         config: Config = load_config(self.config)
         crib = assemble(config=config, project_dir=self.folder, store=self.store)
         crib._add_platform("fake", self.factory)
+        for name, factory in self.others.items():
+            crib._add_platform(name, factory)
         self.cribs.append(crib)
         return Gateway(crib, prepare=self.prepare, **self.more)
 

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 from tests.agent.gateway.conftest import House, line_of
+from toolcrib import RunIdentity
 from toolcrib.chat import Chat
 from toolcrib.testing import Shown
 
@@ -121,3 +122,38 @@ async def test_a_grant_of_one_chat_is_none_of_another_s(house: House) -> None:
         await house.until(lambda: not (room / "build").exists())  # the room's grant, for whoever speaks in it
         again = await asked(house, folder=room)
         assert again.out.chat.id == "direct"
+
+
+async def test_words_from_elsewhere_mean_the_same_here(house: House) -> None:
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        assert "/approve" in await said(house, "/start")
+        assert "new session" in await said(house, "/reset")
+        assert "There is no /model here" in await said(house, "/model")
+        assert await said(house, "/etc/hosts is what?") == "re /etc/hosts is what?"
+
+
+async def test_plugins_commands_are_for_the_surfaces_and_the_role_that_they_name(house: House) -> None:
+    def sky(text: str, identity: RunIdentity) -> str:
+        """What the sky is like."""
+        return f"blue over {text or 'all'}, {identity.user}"
+
+    async def fails(text: str, identity: RunIdentity) -> str:
+        raise ValueError("secret words")
+
+    gateway = house.gateway()
+    crib = house.cribs[-1]
+    crib._add_slash("sky", sky, surfaces=["chat"])
+    crib._add_slash("storm", fails, surfaces=["terminal", "chat"], role="owner")
+    crib._add_slash("inside", sky)
+    async with gateway:
+        line_of(gateway)
+        assert await said(house, "/sky Rome", user="bob") == "blue over Rome, bob"
+        assert await said(house, "/storm", user="bob") == "/storm is for owner."
+        failed = await said(house, "/storm")
+        assert ("/storm failed" in failed, "secret" in failed) == (True, False)
+        assert "There is no /inside" in await said(house, "/inside")
+        told = await said(house, "/help", user="bob")
+        assert "/sky — What the sky is like." in told
+        assert "/storm" not in told
+    assert house.asked == []

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from agent.gateway import mailbox as module
-from tests.agent.gateway.conftest import OWNED, House, line_of
-from toolcrib import StoreFailed
+from tests.agent.gateway.conftest import OWNED, House, Parrot, line_of
+from toolcrib import ProviderTurn, StoreFailed
+from toolcrib._dataclass import replace
+from toolcrib._session import OnEvent
 from toolcrib.chat import Attachment, Chat
 
 GROUP = Chat("room", is_group=True)
@@ -144,3 +146,44 @@ async def test_too_many_messages_are_told_once(house: House) -> None:
         await house.until(lambda: len(house.platform.texts(chat)) == 3)
         assert len([text for text in house.platform.texts(chat) if "2 messages within an hour" in text]) == 1
     assert house.asked == ["n0", "n1"]
+
+
+async def test_a_new_session_begins_with_what_the_earlier_ones_left_of_the_day(house: House) -> None:
+    class Costly(Parrot):
+        async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
+            return replace(await super().stream_turn(on_event), usage={"input": 40, "output": 10})
+
+    house.prepare = lambda session: session.link.use(Costly(house))  # type: ignore[method-assign]  # a model that counts
+    house.configure(OWNED + "    tokens_per_day: 80\n    busy: steer\n")
+    bobs, room = Chat("bobs"), Chat("room", is_group=True)
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        for number, text in enumerate(("one", "two", "/new", "three"), 1):
+            await house.platform.says(text, user="bob", chat=bobs)
+            assert len(await house.texts(number, chat=bobs)) == number
+        assert house.platform.texts(bobs)[-1] == "You have used the 80 tokens of a day."
+        for number, text in enumerate(("four", "five", "six"), 1):
+            await house.platform.says(text, user="bob" if number < 3 else "carl", chat=room, is_addressed=True)
+            assert len(await house.texts(number, chat=room)) == number
+        assert house.platform.texts(room)[-1] == "This group has used the 80 tokens of a day."
+        await house.platform.says("seven", user="ann")
+        await house.until(lambda: house.platform.texts() == ["re seven"])
+    assert house.asked == ["one", "two", "bob: four", "bob: five", "seven"]
+
+
+async def test_one_users_runs_at_once_are_bounded_over_their_chats(house: House) -> None:
+    house.configure(OWNED + "    runs_at_once: 2\n")
+    chats = [Chat("bobs", thread=str(number)) for number in range(4)]
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        for chat in chats:
+            await house.platform.says("wait", user="bob", chat=chat)
+        await house.until(lambda: len(house.platform.shown) == 2)
+        assert ["2 runs of yours are under way" in one.out.text for one in house.platform.shown] == [True, True]
+        await house.platform.says("wait", user="carl", chat=Chat("carls"))
+        await house.until(lambda: len(house.asked) == 3)
+        house.may.set()
+        await house.until(lambda: len(house.platform.shown) == 5)
+        await house.platform.says("hello", user="bob", chat=chats[3])
+        await house.until(lambda: house.platform.texts(chats[3])[-1] == "re hello")
+    assert house.asked == ["wait", "wait", "wait", "hello"]

@@ -104,6 +104,21 @@ async def test_an_answer_grows_by_edits_within_the_platform_s_limits() -> None:
         assert "x" * 60 not in platform.shown[0].forms
 
 
+async def test_the_end_of_an_answer_follows_its_beginning_at_once() -> None:
+    """No more than one edit is sent in the platform's time, and the beginning is none."""
+    platform, store = FakePlatform(traits=Traits(edit_seconds=60.0, idempotent=True, per_second=1000)), MemoryStore()
+    async with opened(platform, store) as outbox:
+        outbox.show(HERE.key, "k", body_of(HERE, "the first"))
+        await platform.until(lambda: platform.texts(HERE) == ["the first"])
+        outbox.show(HERE.key, "k", body_of(HERE, "the first and more"))
+        await asyncio.sleep(0.1)
+        await outbox.put(HERE.key, "k", body_of(HERE, "the first and the rest"))
+        await platform.until(lambda: platform.texts(HERE) == ["the first and the rest"])
+        await outbox.put(HERE.key, "k", body_of(HERE, "another"))
+        await asyncio.sleep(0.1)
+        assert platform.shown[0].forms == ["the first", "the first and the rest"]
+
+
 async def test_a_store_that_fails_for_a_while_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_STORE_PAUSE", 0.02)
     platform, store = FakePlatform(), MemoryStore()

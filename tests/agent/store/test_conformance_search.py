@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -58,6 +59,22 @@ async def test_what_was_called_and_what_came_of_it_is_found(store: Store) -> Non
         assert ("a", 1) in await found(store, query), query
     assert await found(store, "valueerror width") == [("a", 2)]
     assert await found(store, "count", where=SearchFilter(roles=("user", "results"))) == [("a", 0)]
+
+
+async def test_what_a_tool_answered_is_searched_as_it_reads(store: Store) -> None:
+    """In JSON a word behind a line break would begin with the letter of its escape."""
+    await store.sessions.create("s1", platform="cli", user="", cwd="/")
+    answer = {"output": 'the \tcape\nharbour "café"\n', "exit_code": 3, "found": [{"path": "a.txt", "line": 7, "more": None}]}
+    texts = [json.dumps(answer), json.dumps("north\nquay"), '{"cut": "in the mid\\ndle', "[not JSON]"]
+    results = [{"call_id": str(number), "name": "t", "text": text} for number, text in enumerate(texts)]
+    await store.sessions.append("s1", {"role": "results", "results": results})
+    for query in ("harbour", "cape", "café", '"cape harbour"', "exit_code 3", "a.txt", "quay", "mid", '"not JSON"'):
+        assert await found(store, query) == [("s1", 0)], query
+    for query in ("nharbour", "tcape", "u00e9", "nquay"):
+        assert await found(store, query) == [], query
+    (hit,) = await store.search.find("harbour")
+    assert hit.snippet.startswith('the cape harbour "café" exit_code: 3 path: a.txt')
+    assert [hit.snippet[start:end] for start, end in hit.marks] == ["harbour"]
 
 
 @pytest.mark.parametrize("query", ["東京", "京タ", "タワー", "東京タワー", "서울", "\uff34\uff2f\uff2b\uff39\uff2f"])

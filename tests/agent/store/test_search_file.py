@@ -155,3 +155,21 @@ async def test_a_copy_of_the_store_alone_is_searched(open_file: Open, file: Path
     assert isinstance(store.search, SqliteSearch)
     assert await found(store, "apricots") == [("a", 0)]
     store.close()
+
+
+async def test_an_index_of_words_in_json_is_made_anew(open_file: Open, file: Path) -> None:
+    """Until its second version the words of results had the letters of JSON's escapes."""
+    store = open_file()
+    await store.sessions.create("a", platform="cli", user="")
+    answer = '{"output": "the\\nharbour"}'
+    await store.sessions.append("a", {"role": "results", "results": [{"call_id": "1", "name": "t", "text": answer}]})
+    assert await found(store, "harbour") == [("a", 0)]
+    store.close()
+    with closing(sqlite3.connect(index_of(file))) as index:
+        index.execute("INSERT INTO words (words) VALUES ('delete-all')")
+        index.execute("INSERT INTO words (rowid, said, place) VALUES (1, 'output the nharbour', 's1 rresults')")
+        index.execute("PRAGMA user_version = 1")
+        index.commit()
+    store = open_file()
+    assert await found(store, "harbour") == [("a", 0)]
+    assert await found(store, "nharbour") == []

@@ -9,7 +9,7 @@ import itertools
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,10 +21,12 @@ import pytest
 from agent.config import load_config
 from agent.conversation.session import Session
 from agent.crib import Crib
-from agent.gateway.gateway import ChatLine, Gateway
+from agent.gateway.gateway import Gateway
+from agent.gateway.line import ChatLine
 from agent.run import assemble
 from agent.store.memory import MemoryStore
 from plugins.matrix.platform import MatrixPlatform
+from plugins.matrix.writing import BUTTONS
 from toolcrib import ProviderTurn, ToolCall
 from toolcrib._session import OnEvent, StreamEvent
 from toolcrib.testing import FakeHost, ScriptedSession
@@ -76,24 +78,26 @@ class Synapse:
 
 
 class Person:
-    """Somebody on the server. ``seen`` has each event that they got, in order."""
+    """Somebody on the server. ``seen`` has each event that they got, in order; nothing where they don't look."""
 
-    def __init__(self, synapse: Synapse, name: str) -> None:
+    def __init__(self, synapse: Synapse, name: str, *, looks: bool = True) -> None:
         self._url = f"{synapse.url}/_matrix/client"
-        self.id, self._token = synapse.register(name)
+        self._looks = looks
+        self.id, self.token = synapse.register(name)
         self.name = self.id[1:].partition(":")[0]
         self.seen: list[dict[str, Any]] = []
         self._since = ""
         self._numbers = itertools.count(1)
 
     async def __aenter__(self) -> Person:
-        self._http = httpx.AsyncClient(headers={"Authorization": f"Bearer {self._token}"}, timeout=_LIMIT)
-        self._task = asyncio.create_task(self._look())
+        self._http = httpx.AsyncClient(headers={"Authorization": f"Bearer {self.token}"}, timeout=_LIMIT)
+        self._tasks = [asyncio.create_task(self._look())] if self._looks else []
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._http.aclose()
 
     async def ask(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
@@ -150,17 +154,7 @@ class Person:
 
     def messages(self, room: str) -> list[dict[str, Any]]:
         """The bot's messages in a room as they are now: the newest content, with ``id`` and the ``forms`` of its text."""
-        found: dict[str, dict[str, Any]] = {}
-        for event in self.seen:
-            if event["room_id"] != room or event["type"] != "m.room.message" or not event["sender"].startswith("@bot"):
-                continue
-            content, related = event["content"], event["content"].get("m.relates_to", {})
-            if related.get("rel_type") == "m.replace":
-                shown, new = found[related["event_id"]], content["m.new_content"]
-                found[related["event_id"]] = {**shown, **new, "forms": [*shown["forms"], new["body"]]}
-            elif event["event_id"] not in found:
-                found[event["event_id"]] = {**content, "id": event["event_id"], "forms": [content["body"]]}
-        return list(found.values())
+        return folded(event for event in self.seen if event["room_id"] == room)
 
     def texts(self, room: str) -> list[str]:
         return [one["body"] for one in self.messages(room)]
@@ -183,6 +177,21 @@ class Person:
                 raise AssertionError(json.dumps([one["content"] for one in self.seen[-8:]], ensure_ascii=False, indent=1))
             await asyncio.sleep(0.02)
         return found
+
+
+def folded(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The bot's messages among the events of a room, as ``Person.messages`` tells of them."""
+    found: dict[str, dict[str, Any]] = {}
+    for event in events:
+        if event["type"] != "m.room.message" or not event["sender"].startswith("@bot"):
+            continue
+        content, related = event["content"], event["content"].get("m.relates_to", {})
+        if related.get("rel_type") == "m.replace":
+            shown, new = found[related["event_id"]], content["m.new_content"]
+            found[related["event_id"]] = {**shown, **new, BUTTONS: new.get(BUTTONS, {}), "forms": [*shown["forms"], new["body"]]}
+        elif event["event_id"] not in found:
+            found[event["event_id"]] = {**content, "id": event["event_id"], "forms": [content["body"]]}
+    return list(found.values())
 
 
 class Speaker(ScriptedSession):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.kill_gateway import Town, model_of, serving
+from tests.fuzz.kill_town import Town, model_of, serving
 from tests.plugins.matrix.conftest import Person, Synapse
 
 KILLS = 6
@@ -80,12 +80,12 @@ async def test_a_gateway_that_is_killed_loses_nothing(
             rooms = [await alice.room(bot) for _ in range(3)]
             marks: list[tuple[str, str]] = []
             for kill in range(KILLS):
-                asked = model.asked
+                replied = model.happened["replied"]
                 for number, where in enumerate(rooms):
                     marks.append((where, f"k{kill}n{number}"))
                     await alice.says(where, f"<{marks[-1][1]}> hello")
-                await alice.until(lambda asked=asked: model.asked > asked)
-                await asyncio.sleep(chance.uniform(0, 0.3))
+                await alice.until(lambda replied=replied: model.happened["replied"] > replied)
+                await asyncio.sleep(chance.uniform(0, 0.15))
                 program.end(signal.SIGKILL)
                 if kill % 2:
                     marks.append((rooms[0], f"k{kill}away"))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from plugins.matrix.platform import MatrixPlatform
 from tests.plugins.matrix.conftest import BotHost, Person, Synapse, platform_of
 from toolcrib import ConfigError, StoreFailed
-from toolcrib.chat import Button, Chat, NotSent, Outbound
+from toolcrib.chat import Button, Chat, Inbound, NotSent, Outbound
 from toolcrib.testing import FakeHost
 
 ODD: list[dict[str, Any]] = [
@@ -70,7 +70,20 @@ async def test_messages_that_nobody_s_client_writes_do_no_harm(host: BotHost, sy
         assert host.presses == []
 
 
-async def test_everything_that_came_while_nobody_received_is_taken_in_order(host: BotHost, synapse: Synapse) -> None:
+class SmallHost(BotHost):
+    """A host whose store is full once it has so many messages."""
+
+    most = 1_000
+
+    async def receive(self, message: Inbound) -> Literal["kept", "known", "refused"]:
+        if len(self.received) >= self.most:
+            raise StoreFailed("the disk is full")
+        return await super().receive(message)
+
+
+async def test_everything_that_came_while_nobody_received_is_taken_in_order(synapse: Synapse) -> None:
+    """Also where it is stopped in the middle of what a limited sync left out."""
+    host = SmallHost(synapse)
     async with Person(synapse, "alice") as alice:
         async with platform_of(host, synapse):
             room = await alice.room(host.account)
@@ -82,8 +95,10 @@ async def test_everything_that_came_while_nobody_received_is_taken_in_order(host
             await asyncio.sleep(0.5)
         for number in range(250):
             await alice.says(room, str(number))
-        async with platform_of(host, synapse):
-            await alice.until(lambda: len(host.received) == 251)
+        for most in (61, 171, 1_000):
+            host.most = most
+            async with platform_of(host, synapse):
+                await alice.until(lambda most=most: len(host.received) == min(most, 251))
         assert [one.text for one in host.received] == ["before", *map(str, range(250))]
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tools.approval.snapshot import LocalFiles
 from tools.judge.detect import examine
 from tools.judge.meaning.state import NoFiles
 from tools.judge.setting import Setting
@@ -82,6 +85,8 @@ def said(command: str) -> set[tuple[str, str]]:
         "ack . ~ --hidden",
         "zgrep -r . ~",
         "ag --hidden . ~",
+        "ag -u . ~",
+        "ack . ~",
         "tar cf n.tar ~",
         "tar cf n.tar ..",
         "tar cf n.tar /home",
@@ -260,6 +265,33 @@ def test_what_names_them_is_refused(command: str) -> None:
 )
 def test_other_walks_are_free(command: str) -> None:
     assert said(command) == set()
+
+
+@pytest.mark.parametrize(
+    ("command", "is_asked"),
+    [
+        ("grep -r x up/", True),
+        ("grep -r x up", True),
+        ("cd src; grep -rh x ../up", True),
+        ("rg --hidden x up", True),
+        ("ag -u x up", True),
+        ("ack x up", True),
+        ("ln -s ~ higher; grep -r x higher/", True),
+        ("rg x up", False),
+        ("grep -r x aside", False),
+        ("grep -r --include=*.py x up", False),
+    ],
+)
+def test_a_search_goes_behind_a_link_that_is_named(command: str, is_asked: bool, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    state, work = home / ".local/state/toolcrib", home / "project"
+    for folder in (state, work / "src", home / "other"):
+        folder.mkdir(parents=True)
+    (work / "up").symlink_to(home)
+    (work / "aside").symlink_to(home / "other")
+    setting = Setting(protected=[str(state)], home=str(home))
+    findings = examine(command, str(work), None, LocalFiles(), setting).findings
+    assert ("self.above" in {one.key for one in findings}) == is_asked
 
 
 def test_a_list_that_is_not_only_of_ours_is_no_refusal() -> None:

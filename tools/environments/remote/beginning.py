@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from toolcrib import ExecOutcome
+from toolcrib._dataclass import replace
 from toolcrib._environment import Ended
 from tools.environments._request import never_run
 from tools.environments._waiter import Waiter

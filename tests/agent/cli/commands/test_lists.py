@@ -68,13 +68,15 @@ def test_what_a_platform_gets_and_why_not_the_rest(run: Any, config: Any) -> Non
 
 
 def test_plugins(run: Any, user_plugin: Any, config: Any) -> None:
-    assert "no plugins" in run("plugins").out
+    bundled = run("plugins").out
+    assert "none but toolcrib's own; install one" in bundled
+    assert {line.split()[1] for line in bundled.split("\n\n")[0].splitlines()[1:]} == {"bundled"}
     file = user_plugin("good", NEEDS_A_KEY)
     file.with_name("bad.py").write_text("import nothing_like_it")
     file.with_name("resting.py").write_text("")
     config("plugins: {enabled: [good, bad, gone]}\n")
     done = run("plugins")
-    states = {line.split()[0]: line.split()[3] for line in done.out.split("\n\n")[0].splitlines()[1:]}
+    states = {line.split()[0]: line.split()[3] for line in done.out.split("\n\n")[0].splitlines()[1:] if " bundled " not in line}
     assert states == {"good": "loaded", "bad": "failed", "resting": "off", "gone": "failed"}
     assert "bad: ModuleNotFoundError: No module named 'nothing_like_it'" in done.out
     assert "gone: there is no such plugin" in done.out

@@ -81,6 +81,12 @@ def test_trust_is_given_at_a_terminal_alone(run: Any, tmp_path: Path) -> None:
     assert load_config().plugins.trusted_projects == {}
 
 
+def test_an_empty_folder_of_plugins_has_nothing_to_trust(run: Any, tmp_path: Path) -> None:
+    (tmp_path / ".toolcrib" / "plugins").mkdir(parents=True)
+    done = run("plugins", "trust")
+    assert (done.code, "has no plugin in it: there is nothing to trust" in done.err) == (2, True)
+
+
 @pytest.mark.parametrize("answer", ["yes", "no"])
 def test_a_person_trusts_a_project_as_it_is_now(run: Any, tmp_path: Path, answer: str) -> None:
     plugin = _plugin(tmp_path / ".toolcrib" / "plugins", "mine")
@@ -93,7 +99,8 @@ def test_a_person_trusts_a_project_as_it_is_now(run: Any, tmp_path: Path, answer
     person.close()
     assert person.exitstatus == 0
     run("plugins", "enable", "mine")
-    assert f"mine  project  1.2      {'loaded' if answer == 'yes' else 'failed'}" in run("plugins").out
+    (mine,) = (line.split() for line in run("plugins").out.splitlines() if line.startswith("mine "))
+    assert mine[:4] == ["mine", "project", "1.2", "loaded" if answer == "yes" else "failed"]
     if answer == "yes":
         assert "its plugins are trusted already, as they are now" in run("plugins", "trust").out
         plugin.write_text(HELLO + "# more\n")
@@ -108,7 +115,7 @@ def test_a_person_trusts_a_project_as_it_is_now(run: Any, tmp_path: Path, answer
         (("disable", "hello"), "'hello' is not enabled (enabled: none)"),
         (("enable",), "name the plugin: toolcrib plugins enable NAME"),
         (("list", "hello"), "`plugins list` takes no name"),
-        (("trust",), "is no folder"),
+        (("trust",), "has no plugins of its own (.toolcrib/plugins): there is nothing to trust"),
     ],
 )
 def test_what_can_not_be_done_names_the_fix(run: Any, words: tuple[str, ...], said: str) -> None:

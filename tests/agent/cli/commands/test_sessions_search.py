@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from typing import Any
 
 import pytest
 
-from agent.cli.searching import in_words
 from agent.run import assemble
-from toolcrib._search import SearchHit
 
 
 @pytest.fixture
@@ -68,17 +65,8 @@ def test_what_a_tool_answered_is_told_in_words(run: Any) -> None:
     asyncio.run(fill())
     assert run("sessions", "search", "harbour").out.splitlines()[1:] == [
         "  message 1, tool: notes.txt: lines 1-2 of 2 1|the harbour café 2|x",
-        '  message 0, tool: a harbour "QX\\7" of the harbour master · exit_code: 0 · where: local',
+        '  message 0, tool: a harbour "QX\\7" of the harbour master exit_code: 0 where: local',
     ]
-
-
-def test_the_ranges_of_a_hit_are_those_of_its_words() -> None:
-    snippet = json.dumps({"output": 'a "harbour"\nthe harbour'})
-    marks = [(match.start(), match.end()) for match in re.finditer("harbour", snippet)]
-    hit = SearchHit("a", "", 0, "results", 0.0, snippet, marks, "cli", "")
-    text, found = in_words(hit)
-    assert text == 'a "harbour" the harbour'
-    assert [text[start:end] for start, end in found] == ["harbour", "harbour"]
 
 
 def test_what_cannot_be_searched_for_is_said(run: Any) -> None:

@@ -1,0 +1,27 @@
+"""Checks of what plugins add to a process: each name once, and each value of a form that can be used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolcrib import PluginError
+
+
+def once(table: dict[str, Any], what: str, name: str, value: Any) -> None:
+    """Put a value into a table. Raises PluginError where the name is taken."""
+    if name in table:
+        raise PluginError(f"the {what} {name!r} was added before; choose another name")
+    table[name] = value
+
+
+def must_open(what: str, name: str, factory: object) -> None:
+    """Raise PluginError for a factory that can't be called."""
+    if not callable(factory):
+        raise PluginError(f"the {what} {name!r} needs a function that opens it, got {factory!r}")
+
+
+def checked_command(name: str, module: Any) -> Any:
+    """Return a subcommand's module. Raises PluginError for one that can't be run."""
+    if lacks := [part for part in ("HELP", "configure", "run") if not hasattr(module, part)]:
+        raise PluginError(f"the command {name!r} has no {', '.join(lacks)}: give it HELP, configure(parser) and run(args)")
+    return module

@@ -1,0 +1,175 @@
+"""Checks of the gateway for `toolcrib doctor`: who may speak and agree, what is missing, and what a process left behind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from agent.cli.finding import CheckFinding
+from agent.cli.gateway_status import lasted
+from agent.config import PlatformConfig
+from toolcrib import ConfigError
+from toolcrib._dataclass import dataclass
+from tools.dispatch.bridge import run_async
+
+if TYPE_CHECKING:
+    from agent.crib import Crib
+
+_CONNECT_SECONDS = 10.0
+_EVERYTHING = "anything else"
+_ANYBODY = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What there is to see of a platform: what was told of it, the roles that people have, the account and who holds it, and
+    why it can't connect.
+    """
+
+    name: str
+    config: PlatformConfig
+    told: dict[str, Any]
+    roles: frozenset[str]
+    people: int
+    account: str
+    holder: str
+    problem: str
+
+
+def check_gateway(crib: Crib) -> Iterator[CheckFinding]:
+    """Find what is wrong with the platforms that are enabled. Those that no gateway runs now are connected to, to see."""
+    found = [run_async(_look(crib, name)) for name in sorted(crib.platforms)]
+    for seen in found:
+        yield from _reach(crib, seen)
+        yield from _life(seen)
+    yield from _approvers(crib, found)
+    yield from _port(crib, found)
+
+
+async def _look(crib: Crib, name: str) -> _Seen:
+    from agent.gateway.pairing import Pairings
+    from agent.gateway.status import told_status
+
+    config = crib.config.platforms.get(name, PlatformConfig())
+    told = await told_status(crib.store, name)
+    paired = await Pairings(crib.store, name).people()
+    roles = {role for role, people in config.roles.items() if people} | {one.role for one in paired if one.role}
+    account, problem = (str(told.get("account", "")), "") if told["is_fresh"] else await _connected(crib, name, config)
+    holder = await crib.store.leases.holder(f"account:{name}:{account}") if account else None
+    people = len(config.allowed_users) + len(paired) + sum(map(len, config.roles.values()))
+    return _Seen(name, config, told, frozenset(roles), people, account, holder or "", problem)
+
+
+async def _connected(crib: Crib, name: str, config: PlatformConfig) -> tuple[str, str]:
+    """Return the platform's account, and why it can't be connected to, "" where it can. Nothing is received."""
+    from agent.gateway.admission import Admission
+    from agent.gateway.door import Door
+    from agent.gateway.pairing import Pairings
+    from agent.lifecycle import STOP_SECONDS, guarded
+
+    pairings, account, made = Pairings(crib.store, name), "", list[Any]()
+    door = Door(name, config, crib.config.folder, crib.store, Admission(name, config, pairings, crib.store), pairings)
+
+    async def connect() -> None:
+        nonlocal account
+        made.append(crib.platforms[name](name=name, host=door))
+        account = await made[0].connect()
+
+    problem = await guarded(f"the platform {name!r}", connect, _CONNECT_SECONDS, crib.redactor().text)
+    if made:
+        await guarded(f"stop of the platform {name!r}", made[0].stop, STOP_SECONDS)
+    return account, problem.removeprefix("ConfigError: ")
+
+
+def _reach(crib: Crib, seen: _Seen) -> Iterator[CheckFinding]:
+    """Find who may do too much, or nothing."""
+    from agent.gateway.rooms import SAFE_BACKENDS
+
+    name, config = seen.name, seen.config
+    where = f"platforms.{name}"
+    try:
+        is_local = crib.backends.get(config.backend).kind not in SAFE_BACKENDS
+    except ConfigError as error:
+        yield CheckFinding("wrong", f"{where}.backend: {error}", "name one that there is")
+        return
+    fix = f"set {where}.backend to a sandbox, a container or another host, or name the people"
+    if is_local and _ANYBODY in config.roles.get("owner", ()):
+        yield CheckFinding("wrong", f"{where}.roles: anybody who writes is the owner, and runs commands on this machine", fix)
+    elif is_local and config.allow_local and _ANYBODY in (*config.allowed_users, *sum(config.roles.values(), ())):
+        yield CheckFinding("wrong", f"{where}: anybody who writes runs commands on this machine, with your rights", fix)
+    elif is_local and config.allow_local:
+        words = f"{where}.allow_local: others than the owner run commands on this machine, with your rights"
+        yield CheckFinding("note", words, f"set {where}.backend to a sandbox, a container or another host instead")
+    if not seen.people:
+        fix = f"toolcrib gateway pair {name} --role owner"
+        yield CheckFinding("note", f"{name}: nobody may chat there yet", fix)
+
+
+def _life(seen: _Seen) -> Iterator[CheckFinding]:
+    """Find platforms that can't be connected to, and processes that died or hold an account without working."""
+    name, told = seen.name, seen.told
+    since = lasted(time.time() - float(told.get("at", 0.0)))
+    if told["is_fresh"] and told.get("problem"):
+        yield CheckFinding("wrong", f"{name} is not up: {told['problem']}", "do what it says; it is tried again by itself")
+    elif told["is_fresh"]:
+        yield CheckFinding("ok", f"{name}: the gateway runs as process {told.get('pid')}, {told.get('state')}")
+    elif seen.problem:
+        fix = "do what it says, then start the gateway"
+        yield CheckFinding("wrong", f"{name} can't be connected to: {seen.problem}", fix)
+    elif seen.holder:
+        words = (
+            f"{name}: process {seen.holder.partition(':')[0]} holds the account {seen.account}, and has told nothing for {since}"
+        )
+        yield CheckFinding("wrong", words, "end that process; the account is free half a minute later")
+    elif told.get("state") not in (None, "stopped"):
+        words = f"{name}: the gateway's process {told.get('pid')} died {since} ago"
+        yield CheckFinding("note", words, "toolcrib gateway run; what was under way goes on, and nothing is lost")
+    else:
+        yield CheckFinding("ok", f"{name} can be connected to, as {seen.account}")
+    if not told["is_fresh"] and not seen.holder and (why := _taken(seen.account)):
+        yield CheckFinding(
+            "wrong", f"{name} can't listen at {seen.account}: {why}", "end what listens there, or set another port"
+        )
+
+
+def _approvers(crib: Crib, found: Sequence[_Seen]) -> Iterator[CheckFinding]:
+    """Find what nobody could agree to in a chat."""
+    approvers = {**crib.config.gateway.approvers, _EVERYTHING: ("owner",)}
+    for key, roles in approvers.items():
+        without = [seen.name for seen in found if seen.people and not seen.roles.intersection(roles)]
+        if not without:
+            continue
+        asked = " or ".join(roles)
+        words = f"nobody on {', '.join(without)} may agree to {key}: that takes the role {asked}"
+        role, first = (*roles, "ROLE")[0], without[0]
+        fix = f"give it to somebody by platforms.{first}.roles, or: toolcrib gateway pair {first} --role {role}"
+        yield CheckFinding("wrong" if key != _EVERYTHING else "note", words, fix)
+
+
+def _port(crib: Crib, found: Sequence[_Seen]) -> Iterator[CheckFinding]:
+    """Find what keeps the figures from being had."""
+    gateway = crib.config.gateway
+    if not gateway.port:
+        return
+    if find_spec("prometheus_client") is None or find_spec("uvicorn") is None:
+        yield CheckFinding("wrong", "gateway.port needs an extra that is not installed", "pip install 'toolcrib[gateway]'")
+    elif not any(seen.told["is_fresh"] for seen in found) and (why := _taken(f"{gateway.host}:{gateway.port}")):
+        yield CheckFinding(
+            "wrong", f"gateway.port: {gateway.host}:{gateway.port}: {why}", "end what listens there, or set another"
+        )
+
+
+def _taken(address: str) -> str:
+    """Return why nobody can listen at an address, "" where somebody can, and for what is no address."""
+    import socket
+
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+        return ""
+    try:
+        socket.create_server((host, int(port)), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""

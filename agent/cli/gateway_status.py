@@ -1,0 +1,93 @@
+"""What a gateway does now, as another process tells it: in words, or as JSON."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agent.cli.agreed import line, on_one
+from agent.cli.escape import exact
+from agent.cli.render import table
+from agent.gateway.figures import MINUTES
+from agent.gateway.status import parked, told_status
+
+if TYPE_CHECKING:
+    from agent.crib import Crib
+    from toolcrib._store import TicketRecord
+
+_COUNTS = ("open_sessions", "runs", "questions", "mail", "posts", "pid")
+
+
+async def show_status(crib: Crib, names: Sequence[str], *, as_json: bool) -> None:
+    """Print the state of these platforms, and the questions that wait there. Raises StoreFailed."""
+    told = [{**await told_status(crib.store, name), "name": name} for name in names]
+    for one in told:
+        one["running"] = bool(one["is_fresh"]) and one.get("state") in ("running", "draining")
+        if not one["is_fresh"] and one.get("state") not in (None, "stopped"):
+            one["state"], one["problem"] = "died", "its process ended without a word; start it again"
+    waiting = await parked(crib.store, names)
+    if as_json:
+        questions = [
+            {"id": record.ticket.id, "platform": name, "session": record.session_id, "asked_at": record.at}
+            for name, record in waiting
+        ]
+        print(json.dumps({"platforms": told, "parked": questions}))
+        return
+    if not told:
+        print("no platform is enabled; `toolcrib gateway --help` shows how")
+        return
+    head = ["PLATFORM", "STATE", "ACCOUNT", "OPEN", "RUNS", "QUESTIONS", "TO READ", "TO SHOW", "PID"]
+    table([head, *map(_row, told)], spare=(6, 7, 8))
+    for one in told:
+        for words in _words(one):
+            print(f"{one['name']}: {words}")
+    if waiting:
+        print()
+        table([["ID", "PLATFORM", "WAITS", "QUESTION"], *(_question(name, record) for name, record in waiting)], whole=(3,))
+
+
+def _row(one: Mapping[str, Any]) -> list[str]:
+    counts = [str(one.get(key, "-")) if one["running"] else "-" for key in _COUNTS]
+    return [str(one["name"]), str(one.get("state", "stopped")), exact(str(one.get("account", ""))), *counts]
+
+
+def _question(platform: str, record: TicketRecord) -> list[str]:
+    return [record.ticket.id[:8], platform, lasted(time.time() - record.at), exact(line(on_one(record.ticket.message)))]
+
+
+def _words(one: Mapping[str, Any]) -> list[str]:
+    if one.get("problem") and one.get("state") != "stopped":
+        again = float(one.get("retry_at", 0.0)) - time.time()
+        return [exact(str(one["problem"])) + (f"; tried again in {lasted(again)}" if one["is_fresh"] and again > 0 else "")]
+    figures = one.get("figures") or {}
+    if not one["running"] or not figures:
+        return []
+    counts, runs, rate = one.get("counts", {}), figures["runs"], figures["per_minute"]
+    whole = (
+        f"since its start {runs['begun']} runs were begun, {runs['ended']} ended and {runs['failed']} failed;"
+        f" {counts.get('kept', 0)} messages were taken and {counts.get('refused', 0)} refused;"
+        f" {counts.get('sent', 0)} were sent and {counts.get('given_up', 0)} given up"
+    )
+    return [
+        f"{rate['messages']:.1f} messages and {rate['answers']:.1f} answers a minute, in the last {MINUTES} minutes",
+        *_times(figures),
+        whole,
+    ]
+
+
+def _times(figures: Mapping[str, Any]) -> list[str]:
+    first, answer = figures["first_text"], figures["answer"]
+    if not answer["count"]:
+        return []
+    begun = f"first words after {first['median']:.1f} s, " if first["count"] else ""
+    return [f"{begun}answers after {answer['median']:.1f} s, 95 of 100 within {answer['p95']:.1f} s (the last {answer['count']})"]
+
+
+def lasted(seconds: float) -> str:
+    """Return a time in its largest unit."""
+    for size, unit in ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"

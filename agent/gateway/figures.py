@@ -1,0 +1,124 @@
+"""Figures of one platform: runs, and how long people waited, since the start and in the last minutes. Never of whom."""
+
+from __future__ import annotations
+
+import bisect
+import time
+from collections import Counter, deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from agent.events import Event, TextDelta, TurnStarted
+from toolcrib._types import Json
+
+if TYPE_CHECKING:
+    from agent.conversation.state import RunResult
+
+BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)
+"""Upper bounds of a distribution's buckets, in seconds."""
+MINUTES = 5
+"""Minutes that rates are of."""
+_LAST = 200
+"""Times of which people are told the middle."""
+
+
+class Waits:
+    """Distribution of times in seconds: ``counts`` by BOUNDS and one for all above, and the last ones."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS) + 1)
+        self.total = 0.0
+        self._last: deque[float] = deque(maxlen=_LAST)
+
+    def note(self, seconds: float) -> None:
+        """Count one."""
+        self.counts[bisect.bisect_left(BOUNDS, seconds)] += 1
+        self.total += seconds
+        self._last.append(seconds)
+
+    def within(self, share: float) -> float | None:
+        """Return the seconds within which that share of the last ones were; None where there were none."""
+        ordered = sorted(self._last)
+        return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what people are told of the last ones."""
+        return {"count": len(self._last), "median": self.within(0.5), "p95": self.within(0.95)}
+
+
+class Rate:
+    """How often something happened in the last minutes."""
+
+    def __init__(self) -> None:
+        self._minutes: deque[list[int]] = deque(maxlen=MINUTES + 1)
+        self._since = time.monotonic()
+
+    def note(self) -> None:
+        """Count one."""
+        minute = int(time.monotonic() // 60)
+        if not self._minutes or self._minutes[-1][0] != minute:
+            self._minutes.append([minute, 0])
+        self._minutes[-1][1] += 1
+
+    def per_minute(self) -> float:
+        """Return the mean of a minute."""
+        now = time.monotonic()
+        first = int(now // 60) - MINUTES + 1
+        seconds = max(60.0, min(now - self._since, now - first * 60))
+        return sum(count for minute, count in self._minutes if minute >= first) * 60 / seconds
+
+
+class LineFigures:
+    """For one platform. A person's wait begins with their message, or with its run where another one was under way."""
+
+    def __init__(self) -> None:
+        self.runs: Counter[str] = Counter()
+        """Runs that were ``begun``, that ``ended``, and that ``failed``."""
+        self.first_text, self.answers = Waits(), Waits()
+        self._messages, self._answered = Rate(), Rate()
+        self._said: dict[str, float] = {}
+        self._begun: dict[str, float] = {}
+        self._silent: set[str] = set()
+
+    def said(self, session_id: str) -> None:
+        """Note a message that a session gets."""
+        self._messages.note()
+        if session_id not in self._begun:
+            self._said.setdefault(session_id, time.monotonic())
+
+    def watch(self, session_id: str, event: Event) -> bool:
+        """Take an event of a session. Whether a run begins with it, or goes on."""
+        if isinstance(event, TextDelta):
+            if session_id in self._silent:
+                self._silent.discard(session_id)
+                self.first_text.note(time.monotonic() - self._begun[session_id])
+            return False
+        if not isinstance(event, TurnStarted) or session_id in self._begun:
+            return False
+        self._begun[session_id] = self._said.pop(session_id, time.monotonic())
+        self._silent.add(session_id)
+        self.runs["begun"] += event.number == 1
+        return True
+
+    def done(self, session_id: str, outcome: RunResult | Exception) -> float:
+        """Take what a run came to; return the seconds that it took."""
+        now = time.monotonic()
+        said = self._said.pop(session_id, now)
+        took = now - self._begun.pop(session_id, said)
+        self._silent.discard(session_id)
+        if isinstance(outcome, Exception):
+            self.runs["failed"] += 1
+        elif outcome.stopped != "parked":
+            self.runs["ended"] += 1
+            self.answers.note(took)
+            self._answered.note()
+        return took
+
+    def to_json(self) -> Mapping[str, Json]:
+        """Return what other processes tell people."""
+        return {
+            "runs": {name: self.runs[name] for name in ("begun", "ended", "failed")},
+            "per_minute": {"messages": self._messages.per_minute(), "answers": self._answered.per_minute()},
+            "first_text": self.first_text.to_json(),
+            "answer": self.answers.to_json(),
+        }

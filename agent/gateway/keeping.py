@@ -1,0 +1,73 @@
+"""Keeping platforms up: one that fails is tried again, after growing pauses, while the others go on."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+
+from agent.gateway.line import ChatLine
+
+_LONGEST = 300.0
+_NOTES_EVERY = 10.0
+
+
+class LineKeeper:
+    """Has one platform's line, and makes another where it failed or lost its account. ``first`` is the first pause in seconds."""
+
+    def __init__(self, make: Callable[[], ChatLine], first: float) -> None:
+        self._make = make
+        self._first = first
+        self._task: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
+        self.line = make()
+
+    async def start(self) -> None:
+        """Start the line, and return once it runs or has failed: then it is tried again by itself."""
+        await self.line.start()
+        self._task = asyncio.get_running_loop().create_task(self._keep())
+
+    async def drain(self, seconds: float) -> None:
+        """Begin nothing more; see ChatLine.drain."""
+        await self._let_be()
+        await self.line.drain(seconds)
+
+    async def stop(self, *, now: bool = False) -> None:
+        """Stop the line; see ChatLine.stop."""
+        await self._let_be()
+        await self.line.stop(now=now)
+
+    async def renew(self, seconds: float) -> None:
+        """Drain the line for that long, and start another in its place. Of several at once each does so in its turn."""
+        async with self._turn:
+            await self.drain(seconds)
+            await self.line.stop()
+            self.line = self._make()
+            await self.start()
+
+    async def _let_be(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _keep(self) -> None:
+        pause = self._first
+        while True:
+            if self.line.problem == "":
+                await self.line.lost.wait()
+                await self.line.stop()
+                pause = self._first
+            await self._wait(pause * random.uniform(0.8, 1.2))  # noqa: S311 - no secret
+            pause = min(pause * 2, _LONGEST)
+            self.line = self._make()
+            await self.line.start()
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait, and say meanwhile why the platform is not up."""
+        self.line.retry_at = time.time() + seconds
+        while (left := self.line.retry_at - time.time()) > 0:
+            if not self.line.is_anothers:
+                await self.line.note_status()
+            await asyncio.sleep(min(left, _NOTES_EVERY))

@@ -1,0 +1,372 @@
+"""One platform's line, from what arrives to what is shown: its life, and what other processes are told of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from typing import TYPE_CHECKING
+
+from agent.config import PlatformConfig
+from agent.conversation.answers import topic_of
+from agent.conversation.hosting import knock
+from agent.conversation.state import RunResult, RunState
+from agent.events import Event, TicketOpened
+from agent.gateway.admission import Admission
+from agent.gateway.commands import ChatCommands
+from agent.gateway.deciders import Deciders
+from agent.gateway.deciding import Deciding
+from agent.gateway.door import Door
+from agent.gateway.figures import LineFigures
+from agent.gateway.limits import Quotas
+from agent.gateway.logs import about, work_on
+from agent.gateway.mailbox import Mailbox
+from agent.gateway.media import Media
+from agent.gateway.outbox import Outbox
+from agent.gateway.pairing import Pairings
+from agent.gateway.questions import ChatQuestions
+from agent.gateway.replies import Replies
+from agent.gateway.rooms import Rooms
+from agent.gateway.sessions import ChatSessions
+from agent.gateway.status import STATUS, ChatLineStatus, LineState
+from agent.lifecycle import START_SECONDS, STOP_SECONDS, guarded
+from agent.store._owner import new_owner
+from toolcrib import ConfigError, StoreFailed, ToolcribError
+from toolcrib._state import StateWrite
+from toolcrib._store import Lease
+from toolcrib.chat import Inbound, Platform, ShowsTyping
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from agent.conversation.session import Session
+    from agent.crib import Crib
+    from agent.models import ModelChoice
+
+_log = logging.getLogger(__name__)
+_LEASE_SECONDS = 30.0
+_LOOKS_EVERY = 10.0
+_ALIVE = "alive"
+"""Name of when the gateway was last seen to work, in the store."""
+_OVERLAP = 120.0
+"""Seconds before that within which runs may have ended whose answers were not kept to be shown."""
+_SWEEP_AFTER = 14 * 86_400.0
+_AT_ONCE = 0.5
+"""Seconds for what is being shown, where the end was asked for at once."""
+
+
+class AccountTaken(ToolcribError):
+    """Another gateway has the platform's account."""
+
+
+class ChatLine:
+    """One platform: its door, mailbox, rooms, sessions and outbox. Started and stopped once, in one event loop."""
+
+    def __init__(
+        self,
+        crib: Crib,
+        name: str,
+        factory: Callable[..., Platform],
+        choice: ModelChoice | None,
+        status: Callable[[], Awaitable[str]],
+        prepare: Callable[[Session], None],
+    ) -> None:
+        self.name = name
+        self.state: LineState = "starting"
+        self.problem = ""
+        self.needs_somebody = False
+        """True where it failed for what somebody has to mend: a setting, or another gateway."""
+        self.is_anothers = False
+        """True where another gateway has the account: what that one does is not to be written over."""
+        self.retry_at = 0.0
+        self.figures = LineFigures()
+        self.lost = asyncio.Event()
+        """Set when another gateway has taken the account."""
+        self.account = ""
+        self._crib = crib
+        self._store = crib.store
+        self._factory = factory
+        self._config = crib.config.platforms.get(name, PlatformConfig())
+        self._choice = choice
+        self._status = status
+        self._prepare = prepare
+        self._lease: Lease | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._platform: Platform | None = None
+        self._started: list[Callable[[], object]] = []
+        self._is_assembled = False
+
+    async def start(self) -> None:
+        """Connect, take the account, go on with what was left, and begin to receive. What fails is in ``problem``."""
+        redact = self._crib.redactor().text
+        self.problem = await guarded(f"start of the platform {self.name!r}", self._begin, START_SECONDS, redact)
+        if self.problem:
+            await self.stop()
+            self.state = "failed"
+
+    async def _begin(self) -> None:
+        try:
+            await self._start()
+        except (ConfigError, AccountTaken) as error:
+            self.needs_somebody, self.is_anothers = True, isinstance(error, AccountTaken)
+            raise
+
+    async def _start(self) -> None:
+        pairings = Pairings(self._store, self.name)
+        admission = self._admission = Admission(self.name, self._config, pairings, self._store)
+        self.door = Door(self.name, self._config, self._crib.config.folder, self._store, admission, pairings)
+        platform = self._platform = self._factory(name=self.name, host=self.door)
+        self.account = await platform.connect()
+        await self._take_account()
+        self._assemble(platform, admission)
+        await self.outbox.start()
+        await self._show_what_ended()
+        await self.manager.start()
+        await self.questions.start(self.rooms.chat_of)
+        await self.mailbox.start()
+        loop = asyncio.get_running_loop()
+        forget = self._store.signals.listen(lambda topic: knock(loop, self._heard, topic))
+        self._started.append(forget)
+        self._tasks.append(loop.create_task(self._look()))
+        await platform.start()
+        self.state = "running"
+        _log.info("listening as %s", self.account, extra=about(self.name))
+        await self.note_status()
+
+    def _assemble(self, platform: Platform, admission: Admission) -> None:
+        """Put together what stands between the door and the platform."""
+        self.rooms = Rooms(self._crib, self.name, self._config, self._choice)
+        self.outbox = Outbox(platform, self._store)
+        self.manager = ChatSessions(
+            self._crib,
+            platform=self.name,
+            watch=self._watch,
+            done=self._done,
+            opens=self.rooms.open,
+            most=self._crib.config.gateway.sessions,
+            prepare=self._prepare,
+        )
+        self.deciding = Deciding(self._crib.config.gateway.approvers)
+        most = platform.traits.max_chars
+        deciders = Deciders(self.name, self._store, admission, self.deciding)
+        self.questions = ChatQuestions(self.name, self._store, self.outbox, self.deciding, deciders, self.manager.answer, most)
+        self.replies = Replies(
+            self.outbox,
+            self.questions,
+            self.rooms.chat_of,
+            self.manager.run_id,
+            most,
+            streams=self._config.streams,
+            typing=platform.typing if isinstance(platform, ShowsTyping) else None,
+        )
+        crib = self._crib
+        redact = lambda text: crib.redactor().text(text)  # noqa: E731 - as it is then
+        commands = ChatCommands(self.rooms, self.questions, self.manager, self._status, crib.slash, redact)
+        self.quotas = Quotas(self._config, self._store)
+        self.mailbox = Mailbox(
+            self.name,
+            self._store,
+            self._config,
+            admission,
+            self.rooms,
+            self.questions,
+            commands,
+            self.manager,
+            self.outbox,
+            Media(platform, self.manager.opened),
+            self.quotas,
+            self._greet,
+        )
+        self.door.outbox, self.door.mailbox = self.outbox, self.mailbox
+        self.door.questions, self.door.quotas = self.questions, self.quotas
+        self._is_assembled = True
+
+    # -- another configuration -----------------------------------------------------------------------------------
+
+    def needs_renewal(self) -> bool:
+        """Return whether the crib's configuration takes another line: this one is not up, or its settings or secrets are others.
+
+        Raises ConfigError for secrets that can't be read.
+        """
+        config = self._crib.config.platforms.get(self.name, PlatformConfig())
+        return self.state != "running" or self.door.is_outdated(config)
+
+    async def reconfigure(self) -> None:
+        """Go by the crib's configuration as it is now, from the next message on. Runs that are under way end first."""
+        gateway = self._crib.config.gateway
+        config = self._config = self._crib.config.platforms.get(self.name, PlatformConfig())
+        self._admission.config = config
+        self.door.use(config)
+        self.rooms.use(config)
+        self.mailbox.use(config)
+        self.quotas.use(config)
+        self.deciding.use(gateway.approvers)
+        self.replies.streams = config.streams
+        self.manager.use(gateway.sessions)
+        await self.manager.renew()
+
+    # -- its end -------------------------------------------------------------------------------------------------
+
+    async def drain(self, seconds: float) -> None:
+        """Begin nothing more, and return once what is under way has ended, or that time is over.
+
+        What arrives meanwhile is kept for the next start, and questions stay open.
+        """
+        if self._platform is None or self.state != "running":
+            return
+        self.state = "draining"
+        await self.note_status()
+        ends = time.monotonic() + seconds
+        await self.mailbox.close(seconds)
+        await self.manager.drain(ends - time.monotonic())
+
+    async def stop(self, *, now: bool = False) -> None:
+        """Receive nothing more and close, once what is being shown was shown; ``now`` does not wait for that. May be called
+        twice. Runs that are under way go on at the next start.
+        """
+        if self._platform is None:
+            return
+        platform, self._platform = self._platform, None
+        self.state = "failed" if self.problem else "stopped"
+        what = f"stop of the platform {self.name!r}"
+        if self._is_assembled:
+            await guarded(what, lambda: self._rest(now=now), STOP_SECONDS * 4)
+        await guarded(what, platform.stop, STOP_SECONDS)
+        if self._lease is not None:
+            with contextlib.suppress(StoreFailed):  # it lapses by itself
+                await self._store.leases.release(self._lease)
+
+    async def _rest(self, *, now: bool) -> None:
+        for forget in self._started:
+            forget()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.mailbox.close(_AT_ONCE if now else STOP_SECONDS)
+        await self.manager.leave()
+        await self.replies.settle()
+        await (self.outbox.close(_AT_ONCE) if now else self.outbox.close())
+        if self._started and not self.is_anothers:  # else what ended before was not looked at yet
+            await self._note_alive()
+            await self.note_status()
+
+    def status(self) -> ChatLineStatus:
+        """Return what the platform does now."""
+        if not self._started:
+            problem = self.problem or "not started"
+            return ChatLineStatus(self.name, self.account, self.state, problem, self.retry_at)
+        return ChatLineStatus(
+            self.name,
+            self.account,
+            self.state,
+            self.problem,
+            self.retry_at,
+            self.manager.open_sessions,
+            self.manager.at_work_now,
+            self.mailbox.waiting,
+            self.mailbox.chats,
+            self.outbox.waiting,
+            self.questions.open,
+            {
+                **self.door.counts,
+                "taken": self.mailbox.taken,
+                "sent": self.outbox.sent,
+                "given_up": self.outbox.failed,
+            },
+            self.figures.to_json(),
+        )
+
+    # -- between processes ---------------------------------------------------------------------------------------
+
+    async def _take_account(self) -> None:
+        """Take the account for this process. Raises AccountTaken where another gateway has it."""
+        owner = new_owner()
+        self._lease = await self._store.leases.take(f"account:{self.name}:{self.account}", owner, _LEASE_SECONDS)
+        if self._lease is None:
+            raise AccountTaken(f"another gateway has the account {self.account!r}; stop it, or wait half a minute after its end")
+
+    async def _show_what_ended(self) -> None:
+        """Show what runs came to whose process ended before it was kept to be shown."""
+        found = (await self._store.state.of("profile", self._owner)).get(_ALIVE)
+        since = (float(found.value) if found is not None else time.time()) - _OVERLAP
+        for run_id in await self._store.mail.unposted(self.name, since):
+            record = await self._store.runs.get(run_id)
+            if record is not None:
+                await self.replies.finish(RunState.of(record))
+
+    async def _look(self) -> None:
+        """Keep the account, note that this lives, and look for questions whose time is over."""
+        swept = 0.0
+        while True:
+            await asyncio.sleep(_LOOKS_EVERY)
+            try:
+                if self._lease is not None and not await self._store.leases.renew(self._lease):
+                    _log.error("%s: another gateway took the account; this one stops receiving", self.name)
+                    self.problem, self.state, self.is_anothers = "another gateway took the account", "failed", True
+                    self.lost.set()
+                    if self._platform is not None:
+                        await self._platform.stop()
+                    return
+                await self._note_alive()
+                await self.note_status()
+                await self.questions.expired()
+                if time.time() - swept > 86_400:
+                    swept = time.time()
+                    await self._store.mail.sweep(swept - _SWEEP_AFTER)
+            except StoreFailed as error:
+                _log.warning("%s: the store can't be used: %s", self.name, error)
+            except Exception:  # noqa: BLE001 - without this task the account would be lost
+                _log.exception("%s could not be looked after", self.name)
+
+    async def _note_alive(self) -> None:
+        with contextlib.suppress(StoreFailed):
+            await self._store.state.write([StateWrite("profile", self._owner, _ALIVE, time.time())])
+
+    async def note_status(self) -> None:
+        """Keep for other processes what this one does."""
+        kept = {**self.status().to_json(), "pid": os.getpid(), "at": time.time()}
+        with contextlib.suppress(StoreFailed):
+            await self._store.state.write([StateWrite("profile", self._owner, STATUS, kept)])
+
+    @property
+    def _owner(self) -> str:
+        return f"gateway:{self.name}"
+
+    def _heard(self, topic: str) -> None:
+        if topic.startswith(topic_of("")):
+            task = asyncio.get_running_loop().create_task(self._refresh(topic.removeprefix(topic_of(""))))
+            self._tasks.append(task)
+            task.add_done_callback(self._tasks.remove)
+
+    async def _refresh(self, session_id: str) -> None:
+        try:
+            await self.questions.refresh(session_id)
+        except StoreFailed as error:
+            _log.warning("%s: a question could not be shown as settled: %s", self.name, error)
+
+    # -- what its sessions do ------------------------------------------------------------------------------------
+
+    def _greet(self, session_id: str, message: Inbound) -> None:
+        self.figures.said(session_id)
+        self.replies.begin(session_id, message.chat)
+
+    def _watch(self, session_id: str, event: Event) -> None:
+        if self.figures.watch(session_id, event):
+            work_on(self.name, self._chat(session_id), self.manager.run_id(session_id))
+            _log.info("a run begins, or goes on")
+        elif isinstance(event, TicketOpened):
+            _log.info("the question %s is asked", event.ticket[:8])
+        self.replies.watch(session_id, event)
+
+    def _done(self, session_id: str, outcome: RunResult | Exception) -> None:
+        run = self.manager.run_id(session_id)
+        took = self.figures.done(session_id, outcome)
+        ended = f"failed: {type(outcome).__name__}" if isinstance(outcome, Exception) else outcome.stopped
+        _log.info("a run ended after %.1f s: %s", took, ended, extra=about(self.name, self._chat(session_id), run))
+        self.replies.done(session_id, outcome)
+
+    def _chat(self, session_id: str) -> str:
+        chat = self.rooms.known(session_id)
+        return "" if chat is None else chat.key

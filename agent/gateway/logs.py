@@ -1,0 +1,128 @@
+"""The gateway's log: lines with the platform, chat and run that they are about. No text of messages, no secrets, no people.
+
+A chat is the beginning of a digest of its id, the same as in the name of its folder; a run the beginning of its session's id,
+and its number there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+_OURS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
+_GATEWAY = "agent.gateway"
+_IDS = ("platform", "chat", "run")
+_SHOWN_ID = 12
+_FRAMES = 12
+_about: ContextVar[Mapping[str, str]] = ContextVar("toolcrib_gateway_about")
+"""Ids of what the current task works on."""
+
+
+def chat_id(key: str) -> str:
+    """Return a chat as logs show it."""
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:_SHOWN_ID]
+
+
+def run_id(run: str) -> str:
+    """Return a run as logs show it."""
+    session, _, number = run.rpartition("-")
+    return f"{session[:_SHOWN_ID]}-{number}" if session else run[:_SHOWN_ID]
+
+
+def about(platform: str, chat: str = "", run: str = "") -> dict[str, dict[str, str]]:
+    """Return what a line of the log is about, as ``extra`` for a logger. ``chat`` is Chat.key."""
+    return {"about": _shown(platform, chat, run)}
+
+
+def work_on(platform: str, chat: str = "", run: str = "") -> None:
+    """Have all that the current task logs from now on, and tasks that it makes, be about this."""
+    _about.set(_shown(platform, chat, run))
+
+
+def _shown(platform: str, chat: str, run: str) -> dict[str, str]:
+    found = {"platform": platform, "chat": chat and chat_id(chat), "run": run and run_id(run)}
+    return {name: value for name, value in found.items() if value}
+
+
+class GatewayLog(logging.Handler):
+    """Writes a line to standard error for each record of ours. ``redact`` takes out secrets. ``level`` None stands for all that
+    happens in the gateway, and what goes wrong elsewhere.
+    """
+
+    def __init__(self, form: str, redact: Callable[[str], str], level: int | None) -> None:
+        super().__init__(logging.INFO if level is None else level)
+        self._form = form
+        self._redact = redact
+        self._others = logging.WARNING if level is None else level
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Leave out what libraries log, as they name URLs, which may hold a token; and of ours what may tell what was said."""
+        if not record.name.split(".")[0].startswith(_OURS):
+            return False
+        return record.levelno >= self._others or record.name.startswith(_GATEWAY)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record."""
+        try:
+            line = self._redact(self._json(record) if self._form == "json" else self._text(record))
+            print(line, file=sys.stderr, flush=True)  # noqa: T201 - this is the log
+        except Exception:  # noqa: BLE001 - as in the standard library: logging must not end the program
+            self.handleError(record)
+
+    def _json(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": f"{time.strftime('%FT%T', time.gmtime(record.created))}.{int(record.msecs):03}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_ids_of(record),
+        }
+        if found := _fault(record):
+            line |= {"error": found[0], "at": found[1]}
+        return json.dumps(line, ensure_ascii=False)
+
+    def _text(self, record: logging.LogRecord) -> str:
+        ids = _ids_of(record)
+        words = [time.strftime("%F %T", time.localtime(record.created)), record.levelname.lower()]
+        words += [ids["platform"]] if "platform" in ids else []
+        words += [f"{name}={ids[name]}" for name in ("chat", "run") if name in ids]
+        lines = [f"{' '.join(words)}: {' '.join(record.getMessage().split())}"]
+        if found := _fault(record):
+            lines += [f"    {found[0]}", *(f"    at {where}" for where in found[1])]
+        return "\n".join(lines)
+
+
+def _ids_of(record: logging.LogRecord) -> dict[str, str]:
+    given: Mapping[str, str] = getattr(record, "about", {})
+    ids = {**_about.get({}), **given}
+    return {name: ids[name] for name in _IDS if name in ids}
+
+
+def _fault(record: logging.LogRecord) -> tuple[str, list[str]] | None:
+    """Return an exception's class, and where it came from. What it says is left out: it may repeat what somebody wrote."""
+    if not record.exc_info or record.exc_info[0] is None:
+        return None
+    frames = traceback.extract_tb(record.exc_info[2])[-_FRAMES:]
+    return record.exc_info[0].__name__, [f"{one.filename}:{one.lineno} {one.name}" for one in reversed(frames)]
+
+
+@contextmanager
+def gateway_log(form: str, redact: Callable[[str], str], level: int | None = None) -> Iterator[None]:
+    """Log in that form, ``text`` or ``json``, while a gateway runs; see GatewayLog."""
+    root, handler = logging.getLogger(), GatewayLog(form, redact, level)
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(min(before, handler.level))
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(before)

@@ -1,0 +1,85 @@
+"""Another state of the configuration, taken up while people chat: what is wrong with it is refused, and the old one stays."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from agent.backends import Backends
+from agent.config import Config, load_config, read_secrets
+from agent.confirming import require_confirmed
+from agent.plugins import canonical
+from toolcrib import ConfigError
+
+if TYPE_CHECKING:
+    from agent.crib import Crib
+
+RELOADED = "reloaded"
+"""Name of what came of the last reload, in the store, for each platform."""
+_AT_START = ("store", "gateway.logs")
+"""Keys that count from the next start on."""
+
+
+async def taken_up(crib: Crib) -> list[str]:
+    """Have the crib go by its configuration's file as it is now, and return what there is to say about it.
+
+    Raises ConfigError with file, line and key, and UnconfirmedConfig for what nobody agreed to: then everything is as it was.
+    """
+    before = crib.config
+    now, data = await asyncio.to_thread(_read, crib)
+    loaded = crib.reconfigure(now, data)
+    await crib.lifecycle.start_new()
+    failed = {info.name: info.error for info in crib.plugins if info.error}
+    told = [f"plugin {info.name}: {failed.get(info.name) or 'loaded'}" for info in loaded]
+    told += [f"plugin {name} is no longer enabled: its tools and hooks go with the next start" for name in _disabled(crib, now)]
+    told += [f"{key} counts from the next start on" for key in _AT_START if _value(before, key) != _value(now, key)]
+    return told
+
+
+def pin(crib: Crib) -> None:
+    """Have the crib go by its configuration as it was read, for folders of later chats too, until another is taken up."""
+    with contextlib.suppress(OSError):
+        data = crib.config.path.read_bytes()
+        if hashlib.sha256(data).hexdigest() == crib.config.digest:
+            crib.pinned = data
+
+
+def _read(crib: Crib) -> tuple[Config, bytes]:
+    path = crib.config.path
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
+    now = load_config(path, profile=crib.config.profile, project_dir=crib.project_dir, instead=data)
+    require_confirmed(now)
+    read_secrets(now.folder)
+    backends = Backends(now, ())
+    for name, one in now.platforms.items():
+        try:
+            backends.get(one.backend)
+        except ConfigError as error:
+            key = f"platforms.{name}.backend"
+            raise ConfigError(f"{now.origin(key)}: {key}: {error}" if one.backend else str(error)) from error
+    return now, data
+
+
+def wanted(crib: Crib, named: Sequence[str] | None) -> list[str]:
+    """Return the platforms to run: those of enabled plugins, of which a person may have named some."""
+    off = {platform for info in crib.plugins if info.name in _disabled(crib, crib.config) for platform in info.platforms}
+    return [name for name in (crib.platforms if named is None else named) if name in crib.platforms and name not in off]
+
+
+def _disabled(crib: Crib, config: Config) -> list[str]:
+    """Return the plugins that were loaded and are not enabled now."""
+    enabled = {canonical(name) for name in config.plugins.enabled}
+    return [info.name for info in crib.plugins if info.loaded and canonical(info.name) not in enabled]
+
+
+def _value(config: Config, key: str) -> object:
+    found: object = config
+    for part in key.split("."):
+        found = getattr(found, part)
+    return found

@@ -1,0 +1,78 @@
+"""What a platform's line does, as it is kept for other processes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Literal, TypeAlias
+
+from toolcrib._dataclass import dataclass
+from toolcrib._store import Store, TicketRecord
+from toolcrib._types import Json
+
+STATUS = "status"
+"""Name of what a platform's line does, in the store."""
+FRESH_SECONDS = 30.0
+"""Seconds after which a gateway that has not told what it does is taken for dead."""
+LineState: TypeAlias = Literal["starting", "running", "draining", "failed", "stopped"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChatLineStatus:
+    """State of one platform. ``problem`` is why it does not run, "" where it does; ``retry_at`` when it is tried again, in Unix
+    seconds, 0 where it is not.
+    """
+
+    name: str
+    account: str
+    state: LineState
+    problem: str
+    retry_at: float
+    open_sessions: int = 0
+    runs: int = 0
+    mail: int = 0
+    mailboxes: int = 0
+    posts: int = 0
+    questions: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    figures: Mapping[str, Json] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON."""
+        return {
+            "name": self.name,
+            "account": self.account,
+            "state": self.state,
+            "problem": self.problem,
+            "retry_at": self.retry_at,
+            "open_sessions": self.open_sessions,
+            "runs": self.runs,
+            "mail": self.mail,
+            "mailboxes": self.mailboxes,
+            "posts": self.posts,
+            "questions": self.questions,
+            "counts": dict(self.counts),
+            "figures": dict(self.figures),
+        }
+
+
+async def told_status(store: Store, name: str) -> dict[str, Json]:
+    """Return what was told last of a platform, {} where nothing was. ``is_fresh``: its process told it a moment ago, and lives.
+
+    Raises StoreFailed.
+    """
+    found = (await store.state.of("profile", f"gateway:{name}")).get(STATUS)
+    told = dict(found.value) if found is not None and isinstance(found.value, dict) else {}
+    is_fresh = bool(told) and told.get("state") != "stopped" and time.time() - float(told.get("at", 0.0)) < FRESH_SECONDS
+    return {**told, "is_fresh": is_fresh}
+
+
+async def parked(store: Store, platforms: Sequence[str]) -> list[tuple[str, TicketRecord]]:
+    """Return the questions that wait in chats of these platforms, with the platform, the oldest first. Raises StoreFailed."""
+    found = []
+    for record in await store.tickets.pending():
+        info = await store.sessions.get(record.session_id)
+        if info is not None and info.platform in platforms:
+            found.append((info.platform, record))
+    return sorted(found, key=lambda one: one[1].at)

@@ -1,0 +1,131 @@
+"""The commands that people type with a slash, wherever they chat: each with where it is known, what it does, and who may use it.
+
+What carries them out: agent/cli/slash.py in a terminal, agent/gateway/commands.py in the chats of a gateway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from toolcrib import PluginError
+from toolcrib._dataclass import dataclass
+
+Surface: TypeAlias = Literal["terminal", "chat"]
+SURFACES: Sequence[Surface] = ("terminal", "chat")
+TERMINAL: Sequence[Surface] = ("terminal",)
+_CHAT: Sequence[Surface] = ("chat",)
+
+
+@dataclass(frozen=True, slots=True)
+class SlashCommand:
+    """A command's row. ``words`` say what it does, ``in_chat`` does where it does something else there.
+
+    ``role``: who may use it in a chat, "" for whoever may speak. ``at_once``: a terminal does it while the model works.
+    ``alone``: words behind it were meant for something, and would be lost.
+    """
+
+    words: str
+    surfaces: Sequence[Surface] = TERMINAL
+    in_chat: str = ""
+    role: str = ""
+    at_once: bool = False
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSlash:
+    """A plugin's command: its function, and where and by whom it may be used."""
+
+    function: Callable[..., Any]
+    surfaces: Sequence[Surface] = TERMINAL
+    role: str = ""
+
+    @property
+    def words(self) -> str:
+        """Its help: the first line of the function's docstring."""
+        import inspect
+
+        return (inspect.getdoc(self.function) or self._origin()).splitlines()[0]
+
+    def _origin(self) -> str:
+        module = str(getattr(self.function, "__module__", "")).partition(".")[0]
+        name = module.split("_", 3)[-1] if module.startswith("toolcrib_plugin_") else module
+        return f"a command of the plugin {name}; its function has no docstring"
+
+
+def plugin_slash(name: str, function: Any, surfaces: Any, role: str) -> PluginSlash:
+    """Return a plugin's command. Raises PluginError for one that can't be typed or called, and for unknown surfaces."""
+    if not name.isascii() or not name.replace("-", "").isalnum():
+        raise PluginError(f"the chat's command {name!r} can't be typed: letters, digits and '-', without the slash")
+    if not callable(function):
+        raise PluginError(f"the chat's command {name!r} is no function: def {name}(text, identity): ...")
+    if not surfaces or isinstance(surfaces, str) or set(surfaces) - set(SURFACES):
+        raise PluginError(f"the chat's command {name!r}: expected some of {', '.join(SURFACES)} as surfaces, got {surfaces!r}")
+    return PluginSlash(function, tuple(surfaces), role)
+
+
+def on(surface: Surface) -> Mapping[str, SlashCommand]:
+    """Return the commands that are known there, by name with the slash."""
+    return {name: row for name, row in SLASH_COMMANDS.items() if surface in row.surfaces}
+
+
+ALIASES = {"/clear": "/new", "/reset": "/new", "/compact": "/compress", "/h": "/help", "/?": "/help", "/start": "/help"}
+"""Words that people know from elsewhere -> the command that does the same here."""
+SLASH_COMMANDS: Mapping[str, SlashCommand] = {
+    "/help": SlashCommand("this", surfaces=SURFACES, at_once=True),
+    "/keys": SlashCommand("all keys of the chat, and what they do", at_once=True, alone=True),
+    "/theme": SlashCommand(
+        "/theme NAME switches the colours: dark, light, colorblind, none; /theme alone shows a sample", at_once=True
+    ),
+    "/tools": SlashCommand(
+        "the tools of this session", surfaces=SURFACES, in_chat="the tools of this chat", at_once=True, alone=True
+    ),
+    "/model": SlashCommand("which model answers; /model NAME, or /model PROVIDER NAME, takes another one"),
+    "/image": SlashCommand("/image FILE shows a picture with the next message; /image alone removes it"),
+    "/explain": SlashCommand("/explain COMMAND tells what would be said of a command here and now; nothing is run"),
+    "/mode": SlashCommand("what is asked besides; /mode default, /mode confirm-edits and /mode plan switch it", at_once=True),
+    "/undo": SlashCommand("undo the last turn's file changes; /undo call, the last call's; /undo redo makes them again"),
+    "/diff": SlashCommand("what tools changed in files in this session; /diff FILE, in one of them", at_once=True),
+    "/cost": SlashCommand("tokens, cost and calls of this session; `toolcrib usage` has all of them", at_once=True, alone=True),
+    "/show": SlashCommand(
+        "/show N prints whole what was shown in short, with #N behind it; /show alone, the last one; /show all, the session",
+        at_once=True,
+    ),
+    "/memory": SlashCommand(
+        "what is remembered of you and of this project, with where it is from; `toolcrib memory` changes it",
+        at_once=True,
+        alone=True,
+    ),
+    "/new": SlashCommand("begin a new session", surfaces=SURFACES, in_chat="begin a new session", alone=True),
+    "/fork": SlashCommand(
+        "/fork [N] begins a session that takes over your last N messages and what followed; without N what fits well"
+    ),
+    "/compress": SlashCommand(
+        "summarise the middle of this session now, nothing is lost; /compress WISH says what the summary is to keep"
+    ),
+    "/context": SlashCommand("what fills the model's context, and how much it can read", at_once=True, alone=True),
+    "/title": SlashCommand(
+        "/title TEXT names this session; /title alone tells its title and tags",
+        surfaces=SURFACES,
+        in_chat="/title TEXT names this session",
+        at_once=True,
+    ),
+    "/sessions": SlashCommand("the last sessions, with titles and tags", alone=True),
+    "/resume": SlashCommand("/resume ID continues one; /resume alone lists the last ones"),
+    "/approvals": SlashCommand(
+        "what is granted here and what waits; /approvals revoke ID takes one back",
+        surfaces=SURFACES,
+        in_chat="the questions that wait here",
+        at_once=True,
+    ),
+    "/delegates": SlashCommand("the delegates that work in the background; /delegates stop ID ends one", at_once=True),
+    "/env": SlashCommand("where commands run, and in which folder", at_once=True, alone=True),
+    "/export": SlashCommand("/export [FILE.md|.html|.json] writes the session into a file; --force, over one that is there"),
+    "/init": SlashCommand("draft an AGENTS.md of this project, or propose a better one; /init WISHES says what matters"),
+    "/quit": SlashCommand("leave (/exit and Ctrl-D do too)"),
+    "/stop": SlashCommand("end what runs now", surfaces=_CHAT),
+    "/approve": SlashCommand("/approve [ID] [SCOPE] agrees", surfaces=_CHAT),
+    "/deny": SlashCommand("/deny [ID] [REASON] refuses", surfaces=_CHAT),
+    "/status": SlashCommand("what the gateway does", surfaces=_CHAT, role="owner"),
+}

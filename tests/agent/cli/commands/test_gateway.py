@@ -1,0 +1,288 @@
+"""``toolcrib gateway`` as a program: its end, its configuration read again, its figures and its log. Over signed webhooks."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from plugins.webhook.signing import HEADER, signature
+from tests.fuzz.kill_gateway import SECRET
+from tests.fuzz.kill_town import Answers, Town, receiver_of, serving
+
+pytest.importorskip("uvicorn")
+pytestmark = pytest.mark.full
+PATIENCE = 60.0
+_CODE = "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+class Bureau:
+    """A model that waits where it is told to, a service that shows messages, and gateways between the two."""
+
+    def __init__(self, folder: Path, model: int, receiver: int, town: Town) -> None:
+        self.folder = folder
+        self.town = town
+        self.may = threading.Event()
+        self.asked: list[str] = []
+        self.command = ""
+        """What the model runs before it answers."""
+        self.port, self.watch = _free_port(), _free_port()
+        self._model, self._receiver = model, receiver
+        self._processes: list[subprocess.Popen[str]] = []
+        self.configure()
+
+    def configure(self, more: str = "", allowed: str = "ann", enabled: str = "webhook", roles: str = "") -> None:
+        text = f"""
+model: {{provider: chat, base_url: 'http://127.0.0.1:{self._model}/v1', name: toy}}
+plugins: {{enabled: [{enabled}]}}
+platforms:
+  webhook:
+    allowed_users: [{allowed}]
+    roles: {{{roles}}}
+    settings: {{url: 'http://127.0.0.1:{self._receiver}/', port: '{self.port}', edit_seconds: '0.05'}}
+  console:
+    settings: {{socket: '{self.folder / "socket" / "gateway"}'}}
+{more}
+"""
+        (self.folder / "config.yaml").write_text(text)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start a gateway, and return once its webhook listens."""
+        log = (self.folder / "log").open("a")
+        process = subprocess.Popen(
+            [sys.executable, "-c", _CODE, "gateway", "run", *words],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            text=True,
+        )
+        log.close()
+        self._processes.append(process)
+        self.until(lambda: process.poll() is not None or self.listens())
+        assert process.poll() is None, self.log()
+        return process
+
+    def listens(self) -> bool:
+        try:
+            httpx.get(f"http://127.0.0.1:{self.port}/", timeout=PATIENCE)
+        except httpx.HTTPError:
+            return False
+        return True
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run another command of toolcrib."""
+        argv = [sys.executable, "-c", _CODE, *words]
+        return subprocess.run(
+            argv, cwd=self.folder, capture_output=True, text=True, timeout=PATIENCE, check=False, stdin=subprocess.DEVNULL
+        )
+
+    def status(self) -> Any:
+        """Return what `gateway status --json` says of the webhook platform."""
+        done = self.run("gateway", "status", "webhook", "--json")
+        return json.loads(done.stdout)["platforms"][0]
+
+    def says(self, text: str, *, user: str = "ann", number: str = "") -> Any:
+        """Have somebody write, and return the gateway's answer to that."""
+        body = json.dumps({"chat": user, "user": user, "message_id": number or text, "text": text}).encode()
+        url = f"http://127.0.0.1:{self.port}/v1/messages"
+        return httpx.post(url, content=body, headers={HEADER: signature(SECRET, body)}, timeout=PATIENCE).json()
+
+    def log(self) -> str:
+        return (self.folder / "log").read_text()
+
+    def until(self, holds: Callable[[], Any]) -> Any:
+        ends = time.monotonic() + PATIENCE
+        while not (found := holds()):
+            assert time.monotonic() < ends, self.log()
+            time.sleep(0.02)
+        return found
+
+    def close(self) -> None:
+        self.may.set()
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
+
+def _model_of(bureau: Callable[[], Bureau]) -> type[Answers]:
+    class Model(Answers, BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            messages = self.body()["messages"]
+            said = str([one["content"] for one in messages if one["role"] == "user"][-1])
+            bureau().asked.append(said)
+            if "wait" in said:
+                bureau().may.wait(PATIENCE)
+            delta: Any = {"content": f"re {said}"}
+            if is_command := bool(bureau().command) and messages[-1]["role"] == "user":
+                call = {"name": "terminal", "arguments": json.dumps({"command": bureau().command})}
+                delta = {"tool_calls": [{"index": 0, "id": "call-1", "type": "function", "function": call}]}
+            events: list[Any] = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}]
+            end = "tool_calls" if is_command else "stop"
+            events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": end}]})
+            text = "".join(f"data: {json.dumps(one)}\n\n" for one in events) + "data: [DONE]\n\n"
+            with contextlib.suppress(OSError):
+                self.reply(text.encode(), "text/event-stream")
+
+        def do_GET(self) -> None:
+            self.reply({"data": [{"id": "toy"}]})
+
+    return Model
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def bureau(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bureau]:
+    monkeypatch.setenv("TOOLCRIB_CONFIG", str(tmp_path / "config.yaml"))
+    monkeypatch.setenv("TOOLCRIB_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("WEBHOOK_SECRET", SECRET)
+    town = Town()
+    with serving(_model_of(lambda: made)) as model, serving(receiver_of(town)) as receiver:
+        made = Bureau(tmp_path, model, receiver, town)
+        yield made
+        made.close()
+
+
+def test_a_signal_lets_runs_end_and_their_answers_be_shown(bureau: Bureau) -> None:
+    process = bureau.start()
+    assert bureau.says("wait here") == {"state": "kept"}
+    bureau.until(lambda: bureau.asked)
+    process.send_signal(signal.SIGTERM)
+    bureau.until(lambda: bureau.status()["state"] == "draining")
+    bureau.may.set()
+    assert process.wait(PATIENCE) == 0
+    assert [one["text"] for one in bureau.town.shown.values()] == ["re wait here"]
+    assert bureau.status()["state"] == "stopped"
+
+
+def test_a_second_signal_ends_at_once_and_the_next_start_goes_on(bureau: Bureau) -> None:
+    process = bureau.start()
+    bureau.says("wait here")
+    bureau.until(lambda: bureau.asked)
+    process.send_signal(signal.SIGINT)
+    bureau.until(lambda: bureau.status()["state"] == "draining")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE) == 0
+    assert bureau.town.shown == {}
+    bureau.may.set()
+    bureau.start()
+    bureau.until(lambda: [one["text"] for one in bureau.town.shown.values()] == ["re wait here"])
+
+
+@pytest.mark.parametrize("words", [(), ("--now",)])
+def test_another_process_ends_it(bureau: Bureau, words: tuple[str, ...]) -> None:
+    process = bureau.start()
+    assert bureau.run("gateway", "stop", *words).returncode == 0
+    assert process.wait(PATIENCE) == 0
+
+
+def test_a_failed_platform_keeps_the_others_up_and_says_why(bureau: Bureau, monkeypatch: pytest.MonkeyPatch) -> None:
+    bureau.configure(enabled="webhook, telegram")
+    process = bureau.start()
+    told = bureau.run("gateway", "status")
+    assert "TELEGRAM_TOKEN" in told.stdout
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) == 0
+
+
+def test_a_gateway_that_can_t_run_says_why_and_ends(bureau: Bureau, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WEBHOOK_SECRET")
+    done = bureau.run("gateway", "run")
+    assert done.returncode == 1
+    assert "WEBHOOK_SECRET" in done.stderr
+
+
+def test_a_configuration_is_read_again_without_losing_a_chat(bureau: Bureau) -> None:
+    process = bureau.start()
+    assert bureau.says("one") == {"state": "kept"}
+    assert bureau.says("hello", user="bob") == {"state": "refused"}
+    bureau.configure(allowed="ann, bob", enabled="webhook, console")
+    assert bureau.run("config", "confirm").returncode != 0, "there is no terminal to agree at"
+    refused = bureau.run("gateway", "reload")
+    assert refused.returncode == 2
+    assert "platforms.webhook.allowed_users" in refused.stderr
+    assert bureau.says("hello again", user="bob") == {"state": "refused"}
+    _agree(bureau)
+    told = bureau.run("gateway", "reload")
+    assert (told.returncode, "console is new, and starts" in told.stderr) == (0, True)
+    assert bureau.says("at last", user="bob") == {"state": "kept"}
+    bureau.until((bureau.folder / "socket" / "gateway").exists)
+    assert bureau.says("two") == {"state": "kept"}
+    bureau.until(lambda: {"re one", "re two", "re at last"} == {one["text"] for one in bureau.town.shown.values()})
+
+    bureau.configure(allowed="ann")
+    _agree(bureau)
+    process.send_signal(signal.SIGHUP)
+    bureau.until(lambda: not (bureau.folder / "socket" / "gateway").exists())
+    assert bureau.says("and now", user="bob") == {"state": "refused"}
+    assert "console is switched off" in bureau.log()
+
+    (bureau.folder / "config.yaml").write_text("platforms: {webhook: {busy: never}}\n")
+    broken = bureau.run("gateway", "reload")
+    assert broken.returncode == 2
+    assert f"{bureau.folder / 'config.yaml'}:1: platforms.webhook.busy: " in broken.stderr
+    process.send_signal(signal.SIGHUP)
+    bureau.until(lambda: "config.yaml:1: platforms.webhook.busy: " in bureau.log())
+    assert bureau.says("three") == {"state": "kept"}
+    bureau.until(lambda: "re three" in {one["text"] for one in bureau.town.shown.values()})
+    assert process.poll() is None
+
+
+def _agree(bureau: Bureau) -> None:
+    """Have a person agree to the configuration, who sits at no terminal here."""
+    from agent.config import load_config
+    from agent.confirming import confirm
+
+    confirm(load_config(bureau.folder / "config.yaml"))
+
+
+def test_figures_status_and_log_tell_the_same_and_nothing_of_people(bureau: Bureau) -> None:
+    pytest.importorskip("prometheus_client")
+    bureau.configure(more=f"gateway: {{port: {bureau.watch}}}")
+    process = bureau.start("--logs", "json")
+    bureau.says("hello words")
+    bureau.until(lambda: "re hello words" in {one["text"] for one in bureau.town.shown.values()})
+    figures = httpx.get(f"http://127.0.0.1:{bureau.watch}/metrics", timeout=PATIENCE).text
+    assert 'toolcrib_gateway_runs_total{platform="webhook",state="ended"} 1.0' in figures
+    assert httpx.get(f"http://127.0.0.1:{bureau.watch}/healthz", timeout=PATIENCE).json()["ok"]
+    told = bureau.until(lambda: (status := bureau.status()).get("figures", {}).get("runs", {}).get("ended") and status)
+    assert (told["running"], told["figures"]["runs"]) == (True, {"begun": 1, "ended": 1, "failed": 0})
+    words = bureau.run("gateway", "status").stdout
+    assert "1 ended and 0 failed" in words
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) == 0
+    lines = [json.loads(line) for line in bureau.log().splitlines()]
+    assert {"platform", "chat", "run"} <= set().union(*lines)
+    assert "hello words" not in bureau.log()
+
+
+def test_status_tells_what_waits_for_an_answer_and_since_when(bureau: Bureau) -> None:
+    (bureau.folder / "build").mkdir()
+    bureau.command = f"rm -rf {bureau.folder / 'build'}"
+    bureau.configure(roles="owner: [ann]")
+    bureau.start()
+    bureau.says("clear it")
+    bureau.until(lambda: [one for one in bureau.town.shown.values() if one["buttons"]])
+    told = bureau.run("gateway", "status").stdout
+    assert re.search(r"[0-9a-f]{8}  webhook +\d+ s +.*rm -rf", told)
+    [question] = json.loads(bureau.run("gateway", "status", "--json").stdout)["parked"]
+    assert question["platform"] == "webhook"

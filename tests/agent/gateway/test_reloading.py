@@ -1,0 +1,129 @@
+"""A configuration that is read again while people chat."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agent.config import load_config
+from agent.confirming import confirm
+from tests.agent.gateway.conftest import OWNED, House, line_of
+from toolcrib import ConfigError
+from toolcrib.chat import Chat
+
+GROUP = Chat("room", is_group=True)
+
+
+def changed(house: House, text: str) -> None:
+    """Write the configuration, as a person who agrees to it."""
+    house.configure(text)
+    confirm(load_config(house.config))
+
+
+async def test_who_may_speak_is_read_again_and_open_chats_go_on(house: House) -> None:
+    async with house.gateway() as gateway:
+        line = line_of(gateway)
+        await house.platform.says("one")
+        await house.until(lambda: house.platform.texts() == ["re one"])
+        await house.platform.says("nobody", user="dora", chat=Chat("d"))
+        changed(house, OWNED.replace("bob, carl", "bob, dora"))
+        assert await gateway.reconfigure() == ["the configuration was read again"]
+        assert gateway.lines == [line]
+        await house.platform.says("now", user="dora", chat=Chat("d"))
+        await house.platform.says("gone", user="carl", chat=Chat("c"))
+        await house.platform.says("two")
+        await house.until(lambda: house.platform.texts()[-1:] == ["re two"] and house.platform.texts(Chat("d")))
+    assert house.platform.texts(Chat("d")) == ["re now"]
+    assert house.platform.texts(Chat("c")) == []
+    assert len([info for info in await house.store.sessions.list(10) if info.user == "ann"]) == 1
+
+
+async def test_a_run_that_is_under_way_ends_by_the_old_and_the_next_message_goes_by_the_new(house: House) -> None:
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await house.platform.says("wait")
+        await house.until(lambda: house.asked)
+        await house.platform.says("behind")
+        changed(house, OWNED + "tools: {disabled: [terminal]}\n")
+        await gateway.reconfigure()
+        house.may.set()
+        await house.until(lambda: house.platform.texts() == ["re wait", "re behind"])
+        session = await gateway.lines[0].manager.opened((await house.store.sessions.list(1))[0].id)
+        assert "terminal" not in session.names
+
+
+async def test_who_may_agree_is_read_again_for_open_questions_too(house: House) -> None:
+    changed(house, OWNED)  # its folder is there before the question is, as what is agreed to names it
+    (house.folder / "build").mkdir()
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await house.platform.says(f"rm -rf {house.folder}/build")
+        await house.until(lambda: house.platform.shown and house.platform.shown[-1].out.buttons)
+        question = house.platform.shown[-1]
+        assert "owner" in await house.platform.presses(question, "y", user="bob")
+        changed(house, OWNED.replace("owner: [ann]", "owner: [ann], chiefs: [bob]") + "gateway: {approvers: {fs: [chiefs]}}\n")
+        await gateway.reconfigure()
+        assert await house.platform.presses(question, "y", user="bob") == ""
+        await house.until(lambda: house.platform.texts()[-1] == "ran it")
+
+
+async def test_quotas_and_modes_are_read_again(house: House) -> None:
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        changed(house, OWNED + "    messages_per_hour: 1\n    busy: interrupt\n")
+        await gateway.reconfigure()
+        await house.platform.says("one", user="bob")
+        await house.platform.says("two", user="bob")
+        await house.until(lambda: any("limit" in text for text in house.platform.texts()))
+        await house.platform.says("wait")
+        await house.until(lambda: "wait" in house.asked)
+        await house.platform.says("instead")
+        await house.until(lambda: house.platform.texts()[-1] == "re instead")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("platforms: {fake: {busy: never}}\n", "config.yaml:1: platforms.fake.busy: "),
+        ("platforms:\n  fake:\n    backend: moon\n", "config.yaml:3: platforms.fake.backend: "),
+        ("platforms: [\n", "not YAML"),
+    ],
+)
+async def test_a_broken_file_is_refused_and_the_running_configuration_stays(house: House, text: str, told: str) -> None:
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        house.configure(text)
+        with pytest.raises(ConfigError) as caught:
+            await gateway.reconfigure()
+        assert told in str(caught.value)
+        await house.platform.says("hello")
+        await house.until(lambda: house.platform.texts() == ["re hello"])
+
+
+async def test_what_nobody_agreed_to_is_refused(house: House) -> None:
+    changed(house, OWNED)
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        house.configure(OWNED.replace("owner: [ann]", "owner: [ann, eve]"))
+        with pytest.raises(ConfigError, match="nobody confirmed"):
+            await gateway.reconfigure()
+        await house.platform.says("hello", user="eve")
+        await asyncio.sleep(0.1)
+    assert house.asked == []
+
+
+async def test_other_settings_make_a_platform_begin_anew_once_its_runs_have_ended(house: House) -> None:
+    async with house.gateway() as gateway:
+        line = line_of(gateway)
+        await house.platform.says("wait")
+        await house.until(lambda: house.asked)
+        changed(house, OWNED + "    settings: {server: other}\n")
+        assert "fake begins anew, once its runs have ended" in await gateway.reconfigure()
+        await house.until(lambda: line.state == "draining")
+        await house.platform.says("meanwhile", chat=Chat("other"))
+        house.may.set()
+        await house.until(lambda: gateway.lines[0] is not line and gateway.running)
+        assert gateway.lines[0].door.settings == {"server": "other"}
+        await house.until(lambda: house.platform.texts(Chat("other")) == ["re meanwhile"])
+    assert house.platform.texts() == ["re wait"]
