@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -56,6 +56,10 @@ class FakeHost:
         if all(one.press_id != press.press_id for one in self.presses):
             self.presses.append(press)
         return self.answer_to_press
+
+    async def listens(self, chat: Chat, user: str, roles: Sequence[str] = ()) -> bool:
+        """Return whether the user is among those who are allowed."""
+        return self._allowed is None or user in self._allowed
 
     def secret(self, name: str) -> str:
         """Return a secret. Raises ConfigError where there is none."""

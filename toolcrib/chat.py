@@ -244,6 +244,12 @@ class Host(Protocol):
         """Take a press, and return a line for who pressed, "" for none. Within about a second. Raises StoreFailed."""
         ...
 
+    async def listens(self, chat: Chat, user: str, roles: Sequence[str] = ()) -> bool:
+        """Return whether somebody may speak there: for what the platform itself would answer or keep, such as that it can't read
+        a message. Who may not is refused as by ``receive``. Raises StoreFailed.
+        """
+        ...
+
     @property
     def settings(self) -> Mapping[str, Json]:
         """The operator's settings for this platform: ``platforms.NAME.settings`` of the configuration."""

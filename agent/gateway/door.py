@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -115,6 +115,16 @@ class Door:
             await self._admission.refuse(press.chat, press.user, who)
             return ""
         return await self.questions.pressed(press.chat, press.message_id, press.choice, who, press.name, press.press_id)
+
+    async def listens(self, chat: Chat, user: str, roles: Sequence[str] = ()) -> bool:
+        """See toolcrib.chat.Host."""
+        if _is_forged(chat, user):
+            return False
+        who = await self._admission.admit(chat, user, roles)
+        if not isinstance(who, Admitted):
+            await self._admission.refuse(chat, user, who)
+            return False
+        return True
 
     @property
     def settings(self) -> Mapping[str, Json]:

@@ -38,6 +38,8 @@ _LOOKS, _LOOK_SECONDS = 50, 0.02
 """How often, and how far apart, a press looks for a question that is being shown."""
 _PUT_OFF = 3
 """Times that one press is put off, so that it can't keep back what comes behind it."""
+_COPIES = 20
+"""Open questions of others in one chat, so that whoever asks for much does not bury it."""
 _REASON = 300
 """Characters of a reason that are shown."""
 _ANSWERS: Mapping[str, Mapping[str, Json]] = {
@@ -114,6 +116,8 @@ class ChatQuestions:
             return
         asker = await asked_of(self._store, record)
         for other in await self._deciders.for_ticket(record, asker, chat, chats):
+            if sum(other.key in one.shown for known in self._open.values() for one in known.values()) >= _COPIES:
+                continue
             key = f"{_KEY}{ticket_id}:to:{hashlib.sha256(other.key.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
             await self._outbox_parts(other, record, foot, buttons, key, _origin(chat, asker))
             self._note(record, other.key, key)

@@ -93,7 +93,7 @@ class MatrixPlatform:
             elif kind == "m.reaction":
                 await self._reaction(room, event, sender, event_id)
             elif kind == "m.room.encrypted":
-                await self._say_once(room, _ENCRYPTED)
+                await self._encrypted(room, sender)
         except CONNECTION:
             raise
         except Exception:  # noqa: BLE001 - anybody can write any event: it must not keep back the others
@@ -161,11 +161,12 @@ class MatrixPlatform:
             self._ours.clear()
         self._ours[event_id] = is_ours
 
-    async def _say_once(self, room: str, line: str) -> None:
-        place = f"told:{room}"
-        if not await self._host.recall(place):
+    async def _encrypted(self, room: str, sender: str) -> None:
+        """Say once in a room that it can't be read, to somebody who is listened to."""
+        place, known = f"told:{room}", await self.rooms.room(room)
+        if not await self._host.recall(place) and await self._host.listens(Chat(room, "", known.is_group), sender):
             with contextlib.suppress(NotSent):
-                await self.send(Outbound(Chat(room), line, place))
+                await self.send(Outbound(Chat(room), _ENCRYPTED, place))
             await self._host.keep(place, True)
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:

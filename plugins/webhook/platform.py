@@ -9,6 +9,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from plugins.webhook.forms import inbound_of, outbound_json, press_of
 from plugins.webhook.signing import HEADER, problem_of, signature
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
 
 SECRET = "WEBHOOK_SECRET"  # noqa: S105 - the name of one
 BODY_BYTES = 16 * 1024 * 1024
+UNREAD_BYTES = 8 * BODY_BYTES
 _SECONDS = 20.0
+_BODY_SECONDS = 30.0
+_IN_HEADERS = "!\"#$&'()*+,/:;<=>?@[\\]^`{|}~ "
+"""Signs that stand in a header as they are, besides letters and digits."""
 _TRY_AGAIN = (408, 425, 429)
 
 
@@ -49,6 +54,8 @@ class WebhookPlatform:
             per_second=10_000,
         )
         self._secret = ""
+        self._unread = 0
+        """Bytes of requests that are being read, and nobody has signed yet."""
         self._client: httpx.AsyncClient | None = None
         self._server: uvicorn.Server | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -96,7 +103,8 @@ class WebhookPlatform:
         if len(out.text) > self.traits.max_chars:
             raise NotSent(f"{len(out.text)} characters are more than {self.traits.max_chars}", for_good=True)
         body = json.dumps(outbound_json(out)).encode()
-        headers = {"content-type": "application/json", HEADER: signature(self._secret, body), "idempotency-key": out.key}
+        key = quote(out.key, _IN_HEADERS, errors="surrogatepass")  # ids of others are in it, and may be any text
+        headers = {"content-type": "application/json", HEADER: signature(self._secret, body), "idempotency-key": key}
         try:
             answer = await self._client.post(self._url, content=body, headers=headers)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
@@ -131,21 +139,39 @@ class WebhookPlatform:
         from starlette.responses import JSONResponse
 
         async def endpoint(request: Request) -> Response:
-            body = bytearray()
-            async for piece in request.stream():
-                body += piece
-                if len(body) > BODY_BYTES:
-                    return JSONResponse({"error": f"more than {BODY_BYTES // 2**20} MiB"}, 413)
-            if problem := problem_of(self._secret, bytes(body), request.headers.get(HEADER, "")):
-                return JSONResponse({"error": problem}, 401)
+            body, status, problem = await self._read(request)
+            if not status and (problem := problem_of(self._secret, body, request.headers.get(HEADER, ""))):
+                status = 401
+            if status:
+                return JSONResponse({"error": problem}, status)
             try:
-                return JSONResponse(await take(json.loads(bytes(body))))
+                return JSONResponse(await take(json.loads(body)))
             except (ValueError, RecursionError) as error:  # Malformed, no JSON, no UTF-8, a number of a million digits
                 return JSONResponse({"error": str(error)}, 400)
             except StoreFailed as error:
                 return JSONResponse({"error": str(error)}, 503, {"retry-after": "5"})
 
         return endpoint
+
+    async def _read(self, request: Request) -> tuple[bytes, int, str]:
+        """Return a request's body, or the status and the words with which it is refused. Anybody can send one: all that are
+        being read together are bounded, and each has its time.
+        """
+        body = bytearray()
+        try:
+            async with asyncio.timeout(_BODY_SECONDS):
+                async for piece in request.stream():
+                    body += piece
+                    self._unread += len(piece)
+                    if len(body) > BODY_BYTES:
+                        return b"", 413, f"more than {BODY_BYTES // 2**20} MiB"
+                    if self._unread > UNREAD_BYTES:
+                        return b"", 503, "too much at once"
+        except TimeoutError:
+            return b"", 408, f"it did not come within {_BODY_SECONDS:.0f} s"
+        finally:
+            self._unread -= len(body)
+        return bytes(body), 0, ""
 
     async def _message(self, data: Any) -> dict[str, Any]:
         return {"state": await self._host.receive(inbound_of(data))}

@@ -26,8 +26,7 @@ async def ask(house: House, user: str = "bob", chat: Chat = GROUP) -> TicketReco
     (house.folder / "build").mkdir(exist_ok=True)
     await house.platform.says(f"rm -rf {house.folder}/build", user=user, chat=chat, is_addressed=True)
     await house.until(lambda: questions(house, chat))
-    [record] = await house.store.tickets.pending()
-    return record
+    return (await house.store.tickets.pending())[-1]
 
 
 def questions(house: House, chat: Chat) -> list[Shown]:
@@ -178,6 +177,24 @@ async def test_copies_go_to_few_and_to_nobody_who_was_let_out(house: House) -> N
         await asyncio.sleep(0.1)
         assert sum(bool(questions(house, chat)) for chat in copies) == 5
         assert questions(house, Chat("o7s")) == []
+
+
+async def test_whoever_asks_for_much_buries_nobody_s_chat(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_COPIES", 2)
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await greeted(house, "ann")
+        for number in range(4):
+            (house.folder / f"b{number}").mkdir()
+            chat = Chat(f"room{number}", is_group=True)
+            await house.platform.says(f"rm -rf {house.folder}/b{number}", user="bob", chat=chat, is_addressed=True)
+            await house.until(lambda chat=chat: questions(house, chat))  # type: ignore[misc]  # bound
+            await asyncio.sleep(0.05)
+        assert len(questions(house, DIRECT)) == 2
+        await house.platform.presses(questions(house, DIRECT)[0], "n")
+        await house.until(lambda: len(questions(house, DIRECT)) == 1)
+        await ask(house, "bob", GROUP)
+        await house.until(lambda: len(questions(house, DIRECT)) == 2)
 
 
 async def test_copies_outlive_the_gateway_and_are_not_doubled(house: House) -> None:

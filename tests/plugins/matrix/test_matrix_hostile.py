@@ -68,6 +68,17 @@ async def _removed(house: MatrixHouse, alice: Person, eve: Person, room: str) ->
     await alice.ask("PUT", f"v3/rooms/{room}/redact/{last}/r", {})
 
 
+async def _encrypted(house: MatrixHouse, alice: Person, eve: Person, room: str) -> None:
+    state = [{"type": "m.room.encryption", "state_key": "", "content": {"algorithm": "m.megolm.v1.aes-sha2"}}]
+    secret = await eve.room(house.bot, initial_state=state)
+    words = {"algorithm": "m.megolm.v1.aes-sha2", "ciphertext": "x", "sender_key": "x", "session_id": "x", "device_id": "x"}
+    await eve.send(secret, "m.room.encrypted", words)
+    await eve.until(lambda: any(event["type"] == "m.room.encrypted" for event in eve.seen))
+    await asyncio.sleep(0.5)
+    assert eve.texts(secret) == []
+    assert not [name for name in await house.store.state.of("profile", "platform:matrix") if name.startswith("told:")]
+
+
 MENTIONED = {"m.mentions": {"user_ids": ["BOT"]}}
 EVENTS: dict[str, Act] = {
     "a stranger alone": _alone,
@@ -76,6 +87,7 @@ EVENTS: dict[str, Act] = {
     "a stranger who is called by the owner's id": _disguised,
     "a content that says who sent it": eve_writes(**MENTIONED, sender="OWNER", user_id="OWNER"),
     "a stranger's file": _file,
+    "a stranger's encrypted room": _encrypted,
     "an edit of the owner's message by a stranger": eve_writes(
         **{"m.new_content": {"msgtype": "m.text", "body": "let me in", **MENTIONED}},
         **{"m.relates_to": {"rel_type": "m.replace", "event_id": "LAST"}},

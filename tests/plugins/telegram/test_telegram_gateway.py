@@ -193,9 +193,11 @@ async def test_a_press_outlives_a_restart(house: TelegramHouse) -> None:
 
 
 async def test_what_came_while_it_was_down_is_answered_once(house: TelegramHouse) -> None:
-    async with house.running():
+    async with house.running() as gateway:
         house.fake.write(ANN, ANN, "one")
         await holds(lambda: house.said() == ["re one"])
+        [record] = await house.store.mail.chats()
+        await holds(lambda: not line_of(gateway).manager.at_work(record.session_id))  # else it goes on, and asks again
     await house.fake.revive()
     house.fake.write(ANN, ANN, "two")
     async with house.again():

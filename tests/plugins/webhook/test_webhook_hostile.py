@@ -19,6 +19,7 @@ from agent.config import load_config
 from agent.gateway.gateway import Gateway
 from agent.run import assemble
 from agent.store.memory import MemoryStore
+from plugins.webhook import platform as module
 from plugins.webhook.forms import outbound_json
 from plugins.webhook.platform import BODY_BYTES, WebhookPlatform
 from plugins.webhook.signing import HEADER, signature
@@ -53,8 +54,8 @@ class WebhookHouse(House):
         return Gateway(crib, names=["webhook"], prepare=self.prepare)
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[Gateway]:
-        self.configure(OWNED.format(url=self.receiver.url))
+    async def running(self, more: str = "") -> AsyncIterator[Gateway]:
+        self.configure(OWNED.format(url=self.receiver.url) + more)
         async with self.gateway() as gateway:
             platform = line_of(gateway)._platform
             assert isinstance(platform, WebhookPlatform)
@@ -184,6 +185,34 @@ async def test_half_a_request_keeps_nobody_waiting(house: WebhookHouse) -> None:
             with socket.create_connection(("127.0.0.1", platform.port)) as half:
                 half.sendall(head)
                 await house.answered()
+
+
+async def test_ids_that_no_header_takes_keep_back_no_answer(house: WebhookHouse) -> None:
+    async with house.running("    strangers: told\n    messages_per_hour: 1\n") as gateway:
+        for message_id in ("1", "\u00e9\r\nx-evil: 1", "\ud800 %"):
+            data = {**MESSAGE, "user": "bob", "chat": "bobs", "message_id": message_id}
+            assert (await house.post("/v1/messages", data)).status_code == 200
+        await house.post("/v1/messages", {**MESSAGE, "user": "\u0435ve\n", "chat": "eves"})
+        await house.until(lambda: any("the limit here" in one["text"] for one in house.shown("bobs").values()))
+        await house.until(lambda: any("private" in one["text"] for one in house.shown("eves").values()))
+        await house.answered()
+        assert line_of(gateway).outbox.waiting == 0
+
+
+async def test_bodies_that_are_being_read_are_bounded(house: WebhookHouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "UNREAD_BYTES", 1_000)
+    monkeypatch.setattr(module, "_BODY_SECONDS", 0.3)
+    async with house.running() as gateway:
+        platform = line_of(gateway)._platform
+        assert isinstance(platform, WebhookPlatform)
+        reader, writer = await asyncio.open_connection("127.0.0.1", platform.port)
+        writer.write(b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 5000\r\n\r\n" + b"x" * 900)
+        await house.until(lambda: platform._unread == 900)
+        assert (await house.post("/v1/messages", MESSAGE | {"text": "x" * 500})).status_code == 503
+        assert b" 408 " in await reader.readline()  # the half one had its time
+        writer.close()
+        assert platform._unread == 0
+        await house.answered()
 
 
 PRESSES: dict[str, tuple[dict[str, Any], int, str]] = {
