@@ -1,6 +1,8 @@
 """The gateway: many people in many chats, through platforms that plugins bring (see toolcrib.chat).
 
-``gateway`` has the life of one process; ``door`` is what a platform speaks to. What arrives: ``admission`` and ``pairing`` (who
-may speak), ``mailbox`` (in order, by chat), ``rooms`` (which session a chat has), ``commands``. What is shown: ``replies`` (a
-run's answer while it comes, and whole), ``questions`` (tickets), ``outbox`` (in order, until it was shown), ``splitting``.
+``gateway`` has the life of one process, ``line`` that of a platform in it, which ``keeping`` keeps up; ``door`` is what the
+platform speaks to. What arrives: ``admission`` and ``pairing`` (who may speak), ``mailbox`` (in order, by chat), ``rooms`` (which
+session a chat has), ``sessions``, ``commands``. What is shown: ``replies`` (a run's answer while it comes, and whole),
+``questions`` (tickets), ``outbox`` (in order, until it was shown), ``splitting``. For operators: ``reloading`` (another
+configuration), ``figures`` and ``status``, ``metrics`` and ``watching`` (on a port), ``logs``.
 """

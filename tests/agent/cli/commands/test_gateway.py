@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +19,54 @@ import httpx
 import pytest
 
 from plugins.webhook.signing import HEADER, signature
-from tests.fuzz.kill_gateway import SECRET
-from tests.fuzz.kill_town import Answers, Town, receiver_of, serving
 
 pytest.importorskip("uvicorn")
 pytestmark = pytest.mark.full
 PATIENCE = 60.0
+SECRET = "between us"
 _CODE = "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+class _Answers(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def body(self) -> Any:
+        return json.loads(self.rfile.read(int(self.headers["content-length"])))
+
+    def reply(self, body: bytes, kind: str) -> None:
+        self.send_response(200)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        return
+
+
+@contextlib.contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
+    """Serve on a free port of this machine until the end."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield int(server.server_address[1])
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 class Bureau:
     """A model that waits where it is told to, a service that shows messages, and gateways between the two."""
 
-    def __init__(self, folder: Path, model: int, receiver: int, town: Town) -> None:
+    def __init__(self, folder: Path, model: int, receiver: int) -> None:
         self.folder = folder
-        self.town = town
+        self.shown: dict[str, dict[str, Any]] = {}
+        """What people see, by its key: the service shows the same key once."""
         self.may = threading.Event()
         self.asked: list[str] = []
         self.command = ""
@@ -89,6 +122,10 @@ platforms:
             argv, cwd=self.folder, capture_output=True, text=True, timeout=PATIENCE, check=False, stdin=subprocess.DEVNULL
         )
 
+    def texts(self) -> list[str]:
+        """Return what people see."""
+        return [one["text"] for one in list(self.shown.values())]
+
     def status(self) -> Any:
         """Return what `gateway status --json` says of the webhook platform."""
         done = self.run("gateway", "status", "webhook", "--json")
@@ -117,8 +154,8 @@ platforms:
             process.wait()
 
 
-def _model_of(bureau: Callable[[], Bureau]) -> type[Answers]:
-    class Model(Answers, BaseHTTPRequestHandler):
+def _model_of(bureau: Callable[[], Bureau]) -> type[BaseHTTPRequestHandler]:
+    class Model(_Answers, BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             messages = self.body()["messages"]
             said = str([one["content"] for one in messages if one["role"] == "user"][-1])
@@ -133,13 +170,23 @@ def _model_of(bureau: Callable[[], Bureau]) -> type[Answers]:
             end = "tool_calls" if is_command else "stop"
             events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": end}]})
             text = "".join(f"data: {json.dumps(one)}\n\n" for one in events) + "data: [DONE]\n\n"
-            with contextlib.suppress(OSError):
-                self.reply(text.encode(), "text/event-stream")
+            self.reply(text.encode(), "text/event-stream")
 
         def do_GET(self) -> None:
-            self.reply({"data": [{"id": "toy"}]})
+            self.reply(b'{"data": [{"id": "toy"}]}', "application/json")
 
     return Model
+
+
+def _receiver_of(bureau: Callable[[], Bureau]) -> type[BaseHTTPRequestHandler]:
+    class Receiver(_Answers, BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            message = self.body()
+            key = str(message["edits"] or message["key"])
+            bureau().shown[key] = message
+            self.reply(json.dumps({"id": key}).encode(), "application/json")
+
+    return Receiver
 
 
 def _free_port() -> int:
@@ -154,9 +201,8 @@ def bureau(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bureau]:
     monkeypatch.setenv("TOOLCRIB_CONFIG", str(tmp_path / "config.yaml"))
     monkeypatch.setenv("TOOLCRIB_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("WEBHOOK_SECRET", SECRET)
-    town = Town()
-    with serving(_model_of(lambda: made)) as model, serving(receiver_of(town)) as receiver:
-        made = Bureau(tmp_path, model, receiver, town)
+    with serving(_model_of(lambda: made)) as model, serving(_receiver_of(lambda: made)) as receiver:
+        made = Bureau(tmp_path, model, receiver)
         yield made
         made.close()
 
@@ -169,7 +215,7 @@ def test_a_signal_lets_runs_end_and_their_answers_be_shown(bureau: Bureau) -> No
     bureau.until(lambda: bureau.status()["state"] == "draining")
     bureau.may.set()
     assert process.wait(PATIENCE) == 0
-    assert [one["text"] for one in bureau.town.shown.values()] == ["re wait here"]
+    assert bureau.texts() == ["re wait here"]
     assert bureau.status()["state"] == "stopped"
 
 
@@ -181,10 +227,10 @@ def test_a_second_signal_ends_at_once_and_the_next_start_goes_on(bureau: Bureau)
     bureau.until(lambda: bureau.status()["state"] == "draining")
     process.send_signal(signal.SIGINT)
     assert process.wait(PATIENCE) == 0
-    assert bureau.town.shown == {}
+    assert bureau.shown == {}
     bureau.may.set()
     bureau.start()
-    bureau.until(lambda: [one["text"] for one in bureau.town.shown.values()] == ["re wait here"])
+    bureau.until(lambda: bureau.texts() == ["re wait here"])
 
 
 @pytest.mark.parametrize("words", [(), ("--now",)])
@@ -192,6 +238,32 @@ def test_another_process_ends_it(bureau: Bureau, words: tuple[str, ...]) -> None
     process = bureau.start()
     assert bureau.run("gateway", "stop", *words).returncode == 0
     assert process.wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize("is_asked_twice", [True, False])
+def test_a_command_that_runs_ends_with_the_gateway_and_its_run_goes_on(bureau: Bureau, is_asked_twice: bool) -> None:
+    mark = bureau.folder / "begun"
+    bureau.command = f"touch {mark}; sleep 1234; echo never"
+    bureau.configure(roles="owner: [ann]", more="" if is_asked_twice else "gateway: {drain_seconds: 0.2}")
+    process = bureau.start()
+    bureau.says("sleep")
+    bureau.until(mark.exists)
+    process.send_signal(signal.SIGTERM)
+    if is_asked_twice:
+        bureau.until(lambda: bureau.status()["state"] == "draining")
+        process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) == 0
+    assert not [one for one in Path("/proc").glob("[0-9]*/cmdline") if b"sleep\x001234" in _read(one)]
+    bureau.command = ""
+    bureau.start()
+    bureau.until(lambda: "re sleep" in bureau.texts())
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
 
 
 def test_a_failed_platform_keeps_the_others_up_and_says_why(bureau: Bureau, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +299,7 @@ def test_a_configuration_is_read_again_without_losing_a_chat(bureau: Bureau) -> 
     assert bureau.says("at last", user="bob") == {"state": "kept"}
     bureau.until((bureau.folder / "socket" / "gateway").exists)
     assert bureau.says("two") == {"state": "kept"}
-    bureau.until(lambda: {"re one", "re two", "re at last"} == {one["text"] for one in bureau.town.shown.values()})
+    bureau.until(lambda: {"re one", "re two", "re at last"} == set(bureau.texts()))
 
     bureau.configure(allowed="ann")
     _agree(bureau)
@@ -243,7 +315,7 @@ def test_a_configuration_is_read_again_without_losing_a_chat(bureau: Bureau) -> 
     process.send_signal(signal.SIGHUP)
     bureau.until(lambda: "config.yaml:1: platforms.webhook.busy: " in bureau.log())
     assert bureau.says("three") == {"state": "kept"}
-    bureau.until(lambda: "re three" in {one["text"] for one in bureau.town.shown.values()})
+    bureau.until(lambda: "re three" in set(bureau.texts()))
     assert process.poll() is None
 
 
@@ -260,7 +332,7 @@ def test_figures_status_and_log_tell_the_same_and_nothing_of_people(bureau: Bure
     bureau.configure(more=f"gateway: {{port: {bureau.watch}}}")
     process = bureau.start("--logs", "json")
     bureau.says("hello words")
-    bureau.until(lambda: "re hello words" in {one["text"] for one in bureau.town.shown.values()})
+    bureau.until(lambda: "re hello words" in set(bureau.texts()))
     figures = httpx.get(f"http://127.0.0.1:{bureau.watch}/metrics", timeout=PATIENCE).text
     assert 'toolcrib_gateway_runs_total{platform="webhook",state="ended"} 1.0' in figures
     assert httpx.get(f"http://127.0.0.1:{bureau.watch}/healthz", timeout=PATIENCE).json()["ok"]
@@ -281,7 +353,7 @@ def test_status_tells_what_waits_for_an_answer_and_since_when(bureau: Bureau) ->
     bureau.configure(roles="owner: [ann]")
     bureau.start()
     bureau.says("clear it")
-    bureau.until(lambda: [one for one in bureau.town.shown.values() if one["buttons"]])
+    bureau.until(lambda: [one for one in list(bureau.shown.values()) if one["buttons"]])
     told = bureau.run("gateway", "status").stdout
     assert re.search(r"[0-9a-f]{8}  webhook +\d+ s +.*rm -rf", told)
     [question] = json.loads(bureau.run("gateway", "status", "--json").stdout)["parked"]
