@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 from toolcrib import ConfigError
 from toolcrib.chat import Attachment, Chat, Host, Inbound, NotSent, Outbound, OutFile, Press, Traits
@@ -216,10 +216,14 @@ class MatrixPlatform:
         if not file.path.is_file():
             raise NotSent(f"{file.name} is no longer there", for_good=True)
         size = file.path.stat().st_size
-        # By its path, so that the client opens it anew for each try.
-        client = self._connected.client
-        uploading = client.upload(lambda *_: str(file.path), file.media_type, file.name, filesize=size)
-        return str((await self._connected.taken(_first(uploading))).content_uri), size
+        with file.path.open("rb") as content:  # what the client opens itself it leaves open once the server has had enough
+
+            def begun(*_: int) -> BinaryIO:
+                content.seek(0)
+                return content
+
+            uploading = self._connected.client.upload(begun, file.media_type, file.name, filesize=size)
+            return str((await self._connected.taken(_first(uploading))).content_uri), size
 
     async def typing(self, chat: Chat, is_on: bool) -> None:
         """Show that an answer is being written, for ten seconds, or no longer."""

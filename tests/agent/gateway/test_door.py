@@ -1,4 +1,4 @@
-"""What a platform is given: its secrets, from the file beside the configuration that is used."""
+"""What a platform is given: its secrets, from the file beside the configuration that is used, and whom it may answer."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.gateway.conftest import House, line_of
+from tests.agent.gateway.conftest import OWNED, House, line_of
 from toolcrib import ConfigError
+from toolcrib.chat import Chat
 
 
 async def test_a_secret_is_read_beside_the_configuration_that_is_used(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,3 +23,18 @@ async def test_a_secret_is_read_beside_the_configuration_that_is_used(house: Hou
             door.secret("OTHER_TOKEN")
         monkeypatch.setenv("FAKE_TOKEN", "of the environment")
         assert door.secret("FAKE_TOKEN") == "of the environment"
+
+
+async def test_a_platform_may_ask_whether_somebody_is_listened_to(house: House) -> None:
+    house.configure(OWNED.replace("['*']", "[room]"))
+    async with house.gateway() as gateway:
+        door = line_of(gateway).door
+        room, elsewhere = Chat("room", is_group=True), Chat("elsewhere", is_group=True)
+        assert await door.listens(Chat("d"), "bob")
+        assert await door.listens(room, "bob")
+        assert not await door.listens(elsewhere, "bob")
+        assert not await door.listens(Chat("d"), "eve", ["owner"])
+        assert not await door.listens(Chat("d\0"), "ann")
+    decisions = [entry.decision for entry in await house.store.audit.entries()]
+    assert decisions == ["refused: group", "refused: stranger"]
+    assert await house.store.mail.chats() == []

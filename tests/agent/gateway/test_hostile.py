@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent.gateway.media import FILE_BYTES
 from agent.gateway.pairing import Pairings
+from agent.store.sqlite import SqliteStore
 from tests.agent.gateway.conftest import OWNED, House, line_of
 from toolcrib import Principal
 from toolcrib._store import TicketRecord
@@ -336,6 +340,47 @@ async def test_a_user_has_nothing_of_a_group_that_is_called_alike(house: House, 
         await answered(house)
         keys = {Principal(info.platform, info.user).key for info in await house.store.sessions.list(10)}
         assert keys == {"fake:ann"}
+
+
+NASTY = [
+    *("", "ann", "bob", "eve", "room", "direct", "m1", "\0", "\ud800", "\u202e\x1b[2J", "'; DROP TABLE mail; --", "../.."),
+    *("ticket:1", "*", "role:owner", "/new", "/approve", "/deny x", "/title \ud800\0", "/stop", "1", "c0", "\n\n"),
+    *("9" * 400, "x" * 5_000),
+]
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+async def test_whatever_comes_in_whatever_order_ends_nothing(
+    house: House, watched: WatchedPlatform, tmp_path: Path, caplog: pytest.LogCaptureFixture, store: str
+) -> None:
+    """Seeded at random: messages and presses of fields that nobody would choose, by people who may speak and who may not."""
+    if store == "sqlite":
+        house.store = SqliteStore(tmp_path / "store.db")
+    choose = random.Random(16).choice  # noqa: S311 - no secret
+    async with house.gateway() as gateway:
+        line = line_of(gateway)
+        for number in range(300):
+            chat = Chat(choose(["room", *NASTY]), choose([*[""] * 20, *NASTY]), choose([True, False, False]), choose(NASTY))
+            user, name = choose([*["ann", "bob", "carl"] * 10, *NASTY]), choose(NASTY)
+            if number % 3:
+                await _says(house, choose, chat, user, choose([f"u{number}", *NASTY]), name)
+            else:
+                press = Press(chat, user, choose(NASTY), choose(NASTY), choose(NASTY), name)
+                assert "\n" not in await house.platform.host.press(press)
+        await answered(house)
+        await house.until(lambda: line.mailbox.waiting == 0)
+        assert line.door.counts["kept"] > 30
+        assert line.door.counts["refused"] > 30
+    house.store.close()
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def _says(house: House, choose: Callable[[list[Any]], Any], chat: Chat, user: str, message_id: str, name: str) -> None:
+    size = choose([None, -1, 10**30])
+    file = Attachment(choose(NASTY), choose(["image/png", *NASTY]), size, {"id": choose(["file", "x"])})
+    more: dict[str, Any] = {"roles": [choose(NASTY)], "reply_to": choose(NASTY), "attachments": choose([(), (), [file]])}
+    more |= {"is_addressed": choose([True, False]), "edits": choose(["", "", "", "u1"]), "name": name, "message_id": message_id}
+    await house.platform.says(choose(NASTY), user=user, chat=chat, **more)
 
 
 # -- files -------------------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from agent.config import load_config
+from agent.gateway import outbox, questions
 from agent.gateway.gateway import Gateway
 from agent.run import assemble
 from agent.store.memory import MemoryStore
@@ -249,6 +250,24 @@ async def test_a_press_settles_nothing(house: WebhookHouse, changes: dict[str, A
         assert (house.folder / "build").is_dir()
         owners = {**press, "chat": "ann's", "user": "ann", "message_id": number, "choice": "y", "press_id": "owner's"}
         assert (await _pressed(house, owners)).json() == {"notice": ""}
+        await house.until(lambda: not (house.folder / "build").exists())
+
+
+async def test_a_press_that_comes_too_early_is_to_be_offered_again(house: WebhookHouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """003-25"""
+    monkeypatch.setattr(questions, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(questions, "_PUT_OFF", 1_000)
+    monkeypatch.setattr(outbox, "_FIRST_PAUSE", 3.0)
+    (house.folder / "build").mkdir()
+    house.receiver.answers = [(0, {})]  # it shows the question, and its answer is lost
+    async with house.running():
+        await house.post("/v1/messages", {**MESSAGE, "text": f"rm -rf {house.folder}/build"})
+        await house.until(lambda: house.receiver.got)
+        press = {"chat": "ann's", "user": "ann", "message_id": "m2", "choice": "y", "press_id": "p"}
+        early = await house.post("/v1/presses", press)
+        assert (early.status_code, early.headers["retry-after"]) == (503, "5")
+        assert (house.folder / "build").is_dir()
+        assert (await _pressed(house, press)).json() == {"notice": ""}
         await house.until(lambda: not (house.folder / "build").exists())
 
 

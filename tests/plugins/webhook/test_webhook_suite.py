@@ -7,6 +7,7 @@ import base64
 import contextlib
 import itertools
 import json
+import random
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -132,8 +133,11 @@ def _where(chat: Chat) -> dict[str, Any]:
 
 
 def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
+    """Return a port below those that the system gives to connections: one of them might have it before it is listened to."""
+    while True:
+        port = random.randrange(20_000, 32_000)  # noqa: S311 - no secret
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class TestWebhook(PlatformSuite):
