@@ -18,9 +18,9 @@ from toolcrib._dataclass import replace
 from toolcrib.chat import Chat, Inbound
 
 if TYPE_CHECKING:
-    from agent.conversation.manager import SessionManager
     from agent.gateway.questions import ChatQuestions
     from agent.gateway.rooms import Rooms
+    from agent.gateway.sessions import ChatSessions
     from agent.slash_commands import PluginSlash
 
 _log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class ChatCommands:
         self,
         rooms: Rooms,
         questions: ChatQuestions,
-        manager: SessionManager,
+        manager: ChatSessions,
         status: Callable[[], Awaitable[str]],
         added: Mapping[str, PluginSlash],
         redact: Callable[[str], str],
@@ -108,27 +108,40 @@ async def _new(here: ChatCommands, message: Inbound, who: Admitted, text: str) -
     room = await here.rooms.enter(message.chat, who)
     if await _is_others(here, room.session_id, who):
         return _OTHERS
-    here.manager.interrupt_in(room.session_id)
+    await _ended(here, room.session_id)
     await here.rooms.renew(message.chat, who)
     return "A new session begins with your next message."
 
 
 async def _stop(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
     room = await here.rooms.enter(message.chat, who)
-    if not here.manager.at_work(room.session_id):
+    if not here.manager.at_work(room.session_id) and not here.questions.open_in(room.session_id):
         return "Nothing runs here."
     if await _is_others(here, room.session_id, who):
         return _OTHERS
-    here.manager.interrupt_in(room.session_id)
-    return ""
+    return "Stopped: what was asked for is not done." if await _ended(here, room.session_id) else ""
 
 
 async def _is_others(here: ChatCommands, session_id: str, who: Admitted) -> bool:
-    """Return whether a run is under way that only its speaker, or the owner, may end."""
-    if who.is_owner or not here.manager.at_work(session_id):
+    """Return whether a run is under way, or waits for an answer, that only its speaker, or the owner, may end."""
+    if who.is_owner:
         return False
-    session = await here.manager.opened(session_id)
-    return session.identity.principal.person != who.user
+    if here.manager.at_work(session_id):
+        return (await here.manager.opened(session_id)).identity.principal.person != who.user
+    asker = await here.questions.asker_in(session_id)
+    return asker is not None and asker.person != who.user
+
+
+async def _ended(here: ChatCommands, session_id: str) -> bool:
+    """End what runs in a session, or waits for an answer: nobody can agree to it afterwards. Return True for the latter."""
+    if here.manager.at_work(session_id):
+        here.manager.interrupt_in(session_id)
+        return False
+    if not here.questions.open_in(session_id):
+        return False
+    await here.manager.give_up(session_id)
+    await here.questions.refresh(session_id)
+    return True
 
 
 async def _approvals(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:

@@ -72,6 +72,8 @@ class Door:
     async def _received(self, message: Inbound) -> Taken:
         if message.is_bot or message.edits or not message.message_id or _is_forged(message.chat, message.user):
             return "refused"
+        if await self._has_code(message):
+            return "kept"
         who = await self._admission.admit(message.chat, message.user, message.roles)
         if not isinstance(who, Admitted):
             return await self._stranger(message, who)
@@ -90,11 +92,19 @@ class Door:
         self.mailbox.add(kept)
         return "kept"
 
+    async def _has_code(self, message: Inbound) -> bool:
+        """Return whether a message is the code of a pairing: it is taken here, from whomever, and nothing of it is kept. One that
+        a whole room has read is void.
+        """
+        if message.chat.is_group:
+            return await self._pairings.void(message.text)
+        if await self._pairings.take(message.text, message.user) is None:
+            return False
+        await self._say(message, f"paired:{message.message_id}", _PAIRED)
+        return True
+
     async def _stranger(self, message: Inbound, why: Literal["stranger", "group"]) -> Taken:
-        """Refuse, unless the code of a pairing is said. Nothing that a stranger says is kept."""
-        if why == "stranger" and not message.chat.is_group and await self._pairings.take(message.text, message.user):
-            await self._say(message, f"paired:{message.message_id}", _PAIRED)
-            return "refused"
+        """Refuse. Nothing that a stranger says is kept."""
         if await self._admission.refuse(message.chat, message.user, why):
             await self._say(message, f"stranger:{message.user}:{time.strftime('%F')}", _STRANGER)
         return "refused"

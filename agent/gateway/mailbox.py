@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _PAUSE = 5.0
+_TOLD = 10_000
 
 
 class Mailbox:
@@ -64,6 +65,8 @@ class Mailbox:
         self._waiting: dict[str, deque[Mail]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._closing = False
+        self._told_of: set[str] = set()
+        """Tickets of which was said that messages wait behind them."""
         self.taken = 0
         """Messages that were worked on since the start."""
 
@@ -151,10 +154,13 @@ class Mailbox:
         return said
 
     async def _answered(self, message: Inbound, who: Admitted) -> str | None:
-        """Take a message as the answer to a question, where it replies to one; None where it does not."""
-        if not message.reply_to or not (ticket := await self._questions.shown_soon(message.chat, message.reply_to)):
+        """Take a message as the answer to a question, where it is one; None where it is not."""
+        if message.reply_to and (ticket := await self._questions.shown_soon(message.chat, message.reply_to)):
+            return await self._questions.replied(message, ticket, who)
+        if message.reply_to or message.chat.is_group or not self._questions.open:
             return None
-        return await self._questions.replied(message, ticket, who)
+        room = await self._rooms.enter(message.chat, who)
+        return await self._questions.said_alone(message, room.session_id, who)
 
     async def _say(self, message: Inbound, who: Admitted) -> str:
         room = await self._rooms.enter(message.chat, who)
@@ -175,4 +181,15 @@ class Mailbox:
             text = in_room(message.chat, message.name or message.user, text)
             key = f"{self._platform}:{message.message_id}"
             await self._manager.say_in(session_id, text, images, principal=who_says, mode=self._config.busy, message_key=key)
+            told = "\n".join(filter(None, (told, self._waits(session_id))))
         return told
+
+    def _waits(self, session_id: str) -> str:
+        """Return what is said of a message that waits behind a question, once for each; "" where it does not wait."""
+        asked = [one for one in self._questions.open_in(session_id) if one not in self._told_of]
+        if not asked or self._config.busy == "interrupt":
+            return ""
+        if len(self._told_of) > _TOLD:
+            self._told_of.clear()
+        self._told_of.update(asked)
+        return "This waits until the question above is answered; /stop takes back what was asked for."

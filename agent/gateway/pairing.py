@@ -49,8 +49,7 @@ class Pairings:
 
     async def take(self, said: str, user: str) -> Paired | None:
         """Let in who says the code, once. Anything else counts as a try, where it has a code's form."""
-        word = said.strip().upper().replace("-", "")
-        if len(word) != _LENGTH or set(word) - set(_LETTERS):
+        if not (word := _code_in(said)):
             return None
         while (offered := await self._offered()) is not None:
             kept, version = offered
@@ -59,6 +58,15 @@ class Pairings:
             if await self._state.write([StateWrite("profile", self._owner, _CODE, left, version)]):
                 return await self._let_in(user, kept["role"]) if right else None
         return None
+
+    async def void(self, said: str) -> bool:
+        """Void the code where this is it: others have read it. Return True where it was."""
+        if not (word := _code_in(said)):
+            return False
+        while (offered := await self._offered()) is not None and hmac.compare_digest(offered[0]["digest"], _digest(word)):
+            if await self._state.write([StateWrite("profile", self._owner, _CODE, None, offered[1])]):
+                return True
+        return False
 
     async def people(self) -> list[Paired]:
         """Return who paired, the first one first."""
@@ -99,6 +107,12 @@ class Pairings:
         if found is None or found.value is None:
             return {}, 0 if found is None else found.version
         return {user: (role, at) for user, (role, at) in found.value.items()}, found.version
+
+
+def _code_in(said: str) -> str:
+    """Return what has a code's form, "" for anything else."""
+    word = said.strip().upper().replace("-", "")
+    return "" if len(word) != _LENGTH or set(word) - set(_LETTERS) else word
 
 
 def _digest(code: str) -> str:

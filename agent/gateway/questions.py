@@ -182,6 +182,17 @@ class ChatQuestions:
                 found.append(record)
         return sorted(found, key=lambda record: record.at)
 
+    def open_in(self, session_id: str) -> list[str]:
+        """Return the ids of a session's tickets that are shown as open."""
+        return list(self._open.get(session_id, ()))
+
+    async def asker_in(self, session_id: str) -> Principal | None:
+        """Return whom the run is for that waits for a ticket of a session; None where none does."""
+        for ticket_id in self.open_in(session_id):
+            if (record := await self._store.tickets.get(ticket_id)) is not None:
+                return await asked_of(self._store, record)
+        return None
+
     async def find(self, chat: Chat, prefix: str) -> TicketRecord:
         """Return the open ticket of a chat whose id begins so, the only one without. Raises NoSuchQuestion."""
         found = [record for record in await self.waiting(chat) if record.ticket.id.startswith(prefix)]
@@ -237,10 +248,32 @@ class ChatQuestions:
             return "Answer with 1 (yes, once), 2 (for this session) or 3 (no); or /deny with a reason."
         return await self.answer(record, who, message.name, payload, message.message_id)
 
+    async def said_alone(self, message: Inbound, session_id: str, who: Admitted) -> str | None:
+        """Take a message that replies to none of ours as the answer to the one question that the chat's own session waits for,
+        where it is one of its answers; None for any other. For chats of one person: in a room it may be said to somebody else.
+        """
+        asked = self._open.get(session_id, {})
+        key = next(iter(asked.values())).shown.get(message.chat.key) if len(asked) == 1 else None
+        post = None if key is None else await self._store.mail.get(self._platform, key)
+        ticket_id = next(iter(asked), "")
+        record = await self._store.tickets.get(ticket_id) if post is not None and post.state == "shown" else None
+        if record is None or record.state != "pending":
+            return None
+        word = message.text.strip()
+        if record.ticket.resume_mode == "replay":
+            is_answer = word.lower().rstrip(".") in _WORDS
+        else:
+            choices = [str(choice) for choice in record.ticket.parameters.get("choices") or ()]
+            is_answer = not choices or word in choices or 0 < _number(word) <= len(choices)
+        return await self.replied(message, ticket_id, who) if is_answer else None
+
     async def answer(self, record: TicketRecord, who: Admitted, name: str, payload: Json, decision_id: str) -> str:
-        """Settle a ticket for somebody, and return a line for them. Refused is whoever may not, and what came too late."""
+        """Settle a ticket for somebody, and return a line for them. Refused is whoever may not, and what came too late. Who asked
+        may always say no.
+        """
         asked = await asked_of(self._store, record)
-        if not self._deciding.may(who, record, asked):
+        is_no = isinstance(payload, Mapping) and payload.get("approved") is False
+        if not self._deciding.may(who, record, asked) and not (is_no and asked is not None and asked.person == who.user):
             return _NOT_YOURS.format(roles=", ".join(self._deciding.roles_of(record)))
         if isinstance(payload, Mapping) and payload.get("approved") and payload.get("scope", "once") not in scopes_of(record):
             return f"That scope is not offered here; there is: {', '.join(scopes_of(record))}."

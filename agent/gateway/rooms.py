@@ -66,15 +66,22 @@ class Rooms:
         if record is None:
             return await self._begin(chat, who, 1)
         idle = self._config.renew_hours * 3600
-        was_group = record.body["chat"]["is_group"]
-        # What somebody said alone is not for those who came later, nor a room's words for one of them.
-        if was_group != chat.is_group or (idle and now - record.used_at > idle):
+        if self._is_anothers(record, chat, who) or (idle and now - record.used_at > idle):
             return await self._begin(chat, who, int(record.body["generation"]) + 1)
         self._chats[record.session_id] = chat
         body = self._body(chat, who, int(record.body["generation"]))
         if body != record.body or now - record.used_at > 60:
             await self._mail.enter(replace(record, body=body, used_at=now))
         return ChatRoom(chat, record.session_id)
+
+    def _is_anothers(self, record: ChatRecord, chat: Chat, who: Admitted) -> bool:
+        """Return whether a chat's session is not for who speaks now: what somebody said alone is not for those who came later,
+        nor a room's words for one of them; and its tools are those of its own person, who is the owner, or is not.
+        """
+        was_group = record.body["chat"]["is_group"]
+        if was_group or chat.is_group:
+            return bool(was_group != chat.is_group)
+        return bool(record.body["user"] != who.user or (OWNER in record.body["roles"]) != who.is_owner)
 
     async def renew(self, chat: Chat, who: Admitted) -> ChatRoom:
         """Begin a new session in a chat."""

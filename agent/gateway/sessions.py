@@ -35,6 +35,12 @@ class ChatSessions(SessionManager):
         await asyncio.gather(*driving, return_exceptions=True)
         await self.close()
 
+    async def give_up(self, session_id: str) -> None:
+        """End a session's run that is parked, and go on with what was said behind it. Raises as Crib.open."""
+        session = await self.opened(session_id)
+        await session.give_up()
+        await self._woken(session_id)
+
     def use(self, most: int) -> None:
         """Keep so many sessions open from now on."""
         self._most = most

@@ -159,7 +159,7 @@ async def test_a_code_is_not_guessed_and_not_said_in_a_group(house: House, watch
             guess = "ABCDEFGH"[number:] + "ABCDEFGH"[:number]
             await house.platform.says(code if chat.is_group else guess, user="eve", chat=chat, is_addressed=True)
         await house.platform.says(code, user="mal", chat=chat, is_addressed=True)
-        assert await pairings.is_open() is chat.is_group  # five wrong ones void it
+        assert not await pairings.is_open()  # five wrong ones void it, and so does a room that has read it
         assert await pairings.people() == []
         await answered(house)
     assert house.asked == ["are you well?"]
@@ -241,7 +241,9 @@ ATTACKS = {
     "a reply that says more than yes": saying("yes, and always", "Answer with 1", reply_to="question", user="ann"),
     "a command of whoever asked": saying("/approve {id}", "You may not decide"),
     "a command without an id": saying("/approve", "You may not decide"),
-    "a refusal of whoever asked": saying("/deny {id} because", "You may not decide"),
+    "a refusal of another's": saying("/deny {id} because", "You may not decide", user="carl"),
+    "an end by another": saying("/stop", "somebody else's", user="carl"),
+    "a new session by another": saying("/new", "somebody else's", user="carl"),
     "another's ticket, named elsewhere": saying("/approve {id}", "no such question", chat=BOBS),
     "another's ticket, refused elsewhere": saying("/deny {id}", "no such question", chat=BOBS),
     "another's ticket, looked for elsewhere": saying("/approvals", "No question waits", chat=BOBS),
