@@ -29,6 +29,7 @@ from agent.gateway.pairing import Pairings
 from agent.gateway.questions import ChatQuestions
 from agent.gateway.replies import Replies
 from agent.gateway.rooms import Rooms
+from agent.gateway.sending import TOOL, ChatFiles, offer
 from agent.gateway.sessions import ChatSessions
 from agent.gateway.status import STATUS, ChatLineStatus, LineState
 from agent.lifecycle import START_SECONDS, STOP_SECONDS, guarded
@@ -152,9 +153,13 @@ class ChatLine:
         most = platform.traits.max_chars
         deciders = Deciders(self.name, self._store, admission, self.deciding)
         self.questions = ChatQuestions(self.name, self._store, self.outbox, self.deciding, deciders, self.manager.answer, most)
+        offer(self._crib.registry)
+        self.files = ChatFiles(platform, self.outbox, self.rooms.chat_of)
+        self.rooms.handlers = {TOOL: self.files.handle} if platform.traits.max_file_bytes else {}
         self.replies = Replies(
             self.outbox,
             self.questions,
+            self.files,
             self.rooms.chat_of,
             self.manager.run_id,
             most,
@@ -315,6 +320,7 @@ class ChatLine:
                 if time.time() - swept > 86_400:
                     swept = time.time()
                     await self._store.mail.sweep(swept - _SWEEP_AFTER)
+                    self.files.sweep()
             except StoreFailed as error:
                 _log.warning("%s: the store can't be used: %s", self.name, error)
             except Exception:  # noqa: BLE001 - without this task the account would be lost

@@ -14,6 +14,7 @@ from agent.events import (
     ContextCompressed,
     DelegateEnded,
     Event,
+    ImageMade,
     Retrying,
     TextDelta,
     TicketOpened,
@@ -30,6 +31,7 @@ from toolcrib.chat import Chat
 
 if TYPE_CHECKING:
     from agent.gateway.questions import ChatQuestions
+    from agent.gateway.sending import ChatFiles
 
 _log = logging.getLogger(__name__)
 _MORE = " …"
@@ -65,6 +67,7 @@ class Replies:
         self,
         outbox: Outbox,
         questions: ChatQuestions,
+        files: ChatFiles,
         chat_of: Callable[[str], Awaitable[Chat | None]],
         run_of: Callable[[str], str],
         most: int,
@@ -74,6 +77,7 @@ class Replies:
     ) -> None:
         self._outbox = outbox
         self._questions = questions
+        self._files = files
         self._chat_of = chat_of
         self._run_of = run_of
         self._most = most
@@ -101,6 +105,8 @@ class Replies:
                 self._show(session_id, running)
             case TurnFinished(number=number, text=text, calls=calls) if running is not None and calls:
                 self._later(session_id, self._say(session_id, f"said:{running.run_id}:{number}", text))
+            case ImageMade(image=image) if running is not None:
+                self._later(session_id, self._files.show(session_id, running.run_id, image))
             case TicketOpened(ticket=ticket):
                 self._later(session_id, self._ask(session_id, ticket))
             case TicketReminder(ticket=ticket):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,11 @@ from agent.conversation.limits import RunLimits
 from agent.conversation.manager import session_id_of
 from agent.gateway.admission import OWNER, ROOM, Admitted
 from agent.gateway.forms import chat_json, chat_of
+from agent.gateway.sending import TOOL
 from toolcrib import Principal, ToolcribError
 from toolcrib._dataclass import dataclass, replace
 from toolcrib._mail import ChatRecord
-from toolcrib._types import Json
+from toolcrib._types import Handler, Json
 from toolcrib.chat import Chat
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 SAFE_BACKENDS = (BUBBLEWRAP, DOCKER, SSH)
 """Kinds of backends in which toolcrib's own files are out of reach."""
 _MAX_TURNS = 50
-_PLACE_TOOLSETS = frozenset({"file", "terminal"})
+_PLACE_TOOLSETS = frozenset({"file", "terminal", "chat"})
 PROMPT = (
     "You answer in a chat on {platform}. People read it on phones: be brief, and use plain Markdown without wide tables. "
     "What needs somebody's approval is asked in the chat by itself."
@@ -55,6 +57,8 @@ class Rooms:
         self._mail = crib.store.mail
         self._chats: dict[str, Chat] = {}
         """Chats by the sessions that were met here."""
+        self.handlers: Mapping[str, Handler] = {}
+        """Handlers of the tools that only chats have."""
 
     def use(self, config: PlatformConfig) -> None:
         """Open sessions by another configuration from now on."""
@@ -125,7 +129,9 @@ class Rooms:
             named=session_id,
             choice=self._choice,
             backend=self._config.backend,
-            without=() if self._may_act(record, backend.kind) else self.needing_a_place(),
+            without=frozenset({TOOL} - set(self.handlers))
+            | (frozenset() if self._may_act(record, backend.kind) else self.needing_a_place()),
+            handlers=self.handlers,
         )
         if here.config.origin("max_turns") == "default":
             session.limits = replace(RunLimits.of(here.config), max_turns=_MAX_TURNS)

@@ -1,0 +1,139 @@
+"""Files for chats: those that a model sends by ``send_file``, and pictures that it makes. A copy stays until it was shown."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.config import state_dir
+from agent.gateway.forms import body_of, one_line
+from toolcrib import (
+    Denied,
+    ExecutionFailed,
+    Image,
+    InvalidArguments,
+    ReadsFile,
+    StoreFailed,
+    ToolCallContext,
+    ToolRegistry,
+    ToolResult,
+)
+from toolcrib.chat import Chat, OutFile, Platform
+from tools.files import late
+
+if TYPE_CHECKING:
+    from agent.gateway.outbox import Outbox
+
+TOOL = "send_file"
+_KEPT_SECONDS = 2 * 86_400.0
+"""Seconds that a copy is kept; what could not be shown within one day is given up."""
+_MEDIA_TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
+
+
+def offer(tools: ToolRegistry) -> None:
+    """Register the tool, once."""
+    if tools.get(TOOL) is None:
+        tools.register(
+            name=TOOL,
+            toolset="chat",
+            schema={
+                "description": "Send a file to the chat, for people to look at: a path alone is of no use to them.",
+                "parameters": {
+                    "type": "object",
+                    "properties": {
+                        "path": {"type": "string"},
+                        "text": {"type": "string", "default": "", "description": "A line above it."},
+                    },
+                    "required": ["path"],
+                    "additionalProperties": False,
+                },
+            },
+            handler=None,
+            kind="read",
+            effects=late("reading", "effects"),
+            emoji="📎",
+        )
+
+
+class ChatFiles:
+    """For one platform. ``chat_of`` gives the chat of a session."""
+
+    def __init__(self, platform: Platform, outbox: Outbox, chat_of: Callable[[str], Awaitable[Chat | None]]) -> None:
+        self._most = platform.traits.max_file_bytes
+        self._outbox = outbox
+        self._chat_of = chat_of
+        self._folder = state_dir() / "outgoing" / platform.name
+
+    async def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
+        """``data``: {sent, bytes}. Raises NotFound, InvalidArguments for what is no file or too large, Denied where the session
+        is none of a chat, as a delegate's, and ExecutionFailed where it can't be kept.
+        """
+        from tools.files.places import files_of, judged, missing, told, unmoved
+
+        session_id = ctx.run_identity.session_id
+        chat = await self._chat_of(session_id)
+        if chat is None or not self._most:
+            raise Denied("this session has no chat that takes files; put into the answer what matters of it")
+        path = judged(ctx, ReadsFile).path
+        files = files_of(ctx, path)
+        with told(path):
+            info = await files.stat(path)
+            if info is None:
+                raise await missing(files, path)
+            await unmoved(files, path)
+            if info.kind != "file":
+                raise InvalidArguments(f"{path} is no regular file; pack a folder into an archive first")
+            data = await files.read_file(path, limit=self._most + 1)
+        if len(data) > self._most:
+            raise InvalidArguments(f"{path} is larger than the {self._most:,} bytes that this chat takes; pack or cut it first")
+        name = one_line(path.rpartition("/")[2]) or "file"
+        kind = _MEDIA_TYPES.get(Path(name).suffix.lower(), "application/octet-stream")
+        key, text = f"file:{session_id}:{ctx.call_id}", str(args.get("text", ""))
+        await self._post(chat, session_id, key, text, OutFile(Path(), name, kind), data)
+        return ToolResult.success(ctx.tool_name, {"sent": name, "bytes": len(data)})
+
+    async def show(self, session_id: str, run_id: str, image: Image) -> None:
+        """Show a picture that the model made in a run. One that is too large for the platform is told. Raises StoreFailed."""
+        chat = await self._chat_of(session_id)
+        if chat is None:
+            return
+        key = f"image:{run_id}:{hashlib.sha256(image.data).hexdigest()[:16]}"
+        if len(image.data) > self._most:
+            text = f"⚠ a picture was made, and is too large for this chat: {image}"
+            await self._outbox.put(chat.key, key, body_of(chat, text), session_id=session_id)
+            return
+        name = f"picture.{image.media_type.rpartition('/')[2]}"
+        await self._post(chat, session_id, key, "", OutFile(Path(), name, image.media_type), image.data)
+
+    async def _post(self, chat: Chat, session_id: str, key: str, text: str, file: OutFile, data: bytes) -> None:
+        """Keep a copy, and then that it is to be shown. The same key again is the same file."""
+        path = self._folder / hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        try:
+            await asyncio.to_thread(_write, path, data)
+        except OSError as error:
+            raise ExecutionFailed(f"a copy for the chat can't be kept: {error.strerror or error}") from error
+        body = body_of(chat, text, files=(OutFile(path, file.name, file.media_type),))
+        try:
+            await self._outbox.put(chat.key, key, body, session_id=session_id)
+        except StoreFailed:
+            path.unlink(missing_ok=True)
+            raise
+
+    def sweep(self) -> None:
+        """Delete copies that were shown, or given up, long ago."""
+        before = time.time() - _KEPT_SECONDS
+        for file in self._folder.glob("*"):
+            if file.stat().st_mtime < before:
+                file.unlink(missing_ok=True)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file for its owner alone."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.touch(mode=0o600)
+    path.write_bytes(data)
