@@ -156,6 +156,21 @@ async def test_a_gateway_that_is_opened_again_goes_on(house: MatrixHouse) -> Non
             assert len(alice.messages(room)) == 3
 
 
+async def test_an_answer_that_a_restart_broke_off_is_shown_whole_and_once(house: MatrixHouse) -> None:
+    async with house.person("alice") as alice:
+        house.configure(alice.id)
+        async with house.gateway() as gateway:
+            line_of(gateway)
+            room = await alice.room(house.bot)
+            await alice.says(room, "slow one two three four five six")
+            await alice.until(lambda: alice.texts(room))
+        async with house.gateway() as gateway:
+            line_of(gateway)
+            await alice.until(lambda: alice.texts(room) == ["re slow one two three four five six"])
+            await alice.says(room, "and on")
+            await alice.until(lambda: alice.texts(room)[1:] == ["re and on"])
+
+
 async def test_a_server_that_was_killed_is_found_again(house: MatrixHouse) -> None:
     async with house.person("alice") as alice:
         house.configure(alice.id)
