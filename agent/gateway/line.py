@@ -37,7 +37,7 @@ from agent.store._owner import new_owner
 from toolcrib import ConfigError, StoreFailed, ToolcribError
 from toolcrib._state import StateWrite
 from toolcrib._store import Lease
-from toolcrib.chat import Inbound, Platform, ShowsTyping
+from toolcrib.chat import Chat, Inbound, Platform, ShowsTyping
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -125,7 +125,7 @@ class ChatLine:
         await self.outbox.start()
         await self._show_what_ended()
         await self.manager.start()
-        await self.questions.start(self.rooms.chat_of)
+        await self.questions.start(self._chat_that_waits)
         await self.mailbox.start()
         loop = asyncio.get_running_loop()
         forget = self._store.signals.listen(lambda topic: knock(loop, self._heard, topic))
@@ -300,6 +300,13 @@ class ChatLine:
             record = await self._store.runs.get(run_id)
             if record is not None:
                 await self.replies.finish(RunState.of(record))
+
+    async def _chat_that_waits(self, session_id: str) -> Chat | None:
+        """Return the chat of a session whose run is parked. A ticket of any other is asked anew once its run goes on: whoever
+        answered it before that would have answered nothing.
+        """
+        run = await self._store.runs.current(session_id)
+        return await self.rooms.chat_of(session_id) if run is not None and run.status == "parked" else None
 
     async def _look(self) -> None:
         """Keep the account, note that this lives, and look for questions whose time is over."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,8 @@ from agent.conversation.answers import record_answer
 from agent.gateway.forms import body_of
 from agent.gateway.outbox import SendRate
 from tests.agent.gateway.conftest import House, line_of
-from toolcrib import Answer
+from toolcrib import Answer, StoreFailed
+from toolcrib._store import RunRecord
 from toolcrib.chat import Chat, NotSent, Traits
 
 GROUP = Chat("room", is_group=True)
@@ -155,3 +158,37 @@ async def test_a_question_that_was_settled_while_nobody_showed_it_is_shown_as_se
         line_of(gateway)
         await house.until(lambda: question.out.text.endswith("✗ refused by the terminal: no"))
         assert question.out.buttons == ()
+
+
+async def test_a_question_whose_run_was_not_parked_yet_is_shown_once_it_is(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    (house.folder / "build").mkdir()
+    commit, unfinished, may = house.store.runs.commit, house.store.runs.unfinished, asyncio.Event()
+
+    async def failing(record: RunRecord, **more: Any) -> bool:
+        if record.status == "parked":
+            raise StoreFailed("the process ends here")
+        return await commit(record, **more)
+
+    async def late() -> Sequence[str]:
+        await may.wait()
+        return await unfinished()
+
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        with monkeypatch.context() as patch:
+            patch.setattr(house.store.runs, "commit", failing)
+            await house.platform.says(f"rm -rf {house.folder}/build")
+            while not await house.store.tickets.pending():
+                await asyncio.sleep(0.01)
+            await gateway.__aexit__()
+    monkeypatch.setattr(house.store.runs, "unfinished", late)
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await asyncio.sleep(0.1)
+        assert not [one for one in house.platform.shown if one.out.buttons], "whoever answered it now would answer nothing"
+        may.set()
+        await house.until(lambda: [one for one in house.platform.shown if one.out.buttons])
+        [question] = [one for one in house.platform.shown if one.out.key.startswith("ticket:")]
+        assert await house.platform.presses(question, "y") == ""
+        await house.until(lambda: house.platform.texts()[-1].startswith("ran"))
+    assert not (house.folder / "build").exists()
