@@ -20,15 +20,15 @@ HELP = "Let people chat with it on other platforms: run, look at, pair and stop 
 _EPILOG = """\
 examples:
   toolcrib gateway run                       run all enabled platforms until Ctrl-C
+  toolcrib gateway run matrix --logs json    only this one, with a log for programs
   toolcrib plugins enable matrix             a platform is a plugin; each says in its README what it needs
-  toolcrib gateway run matrix                only this one
   toolcrib gateway pair matrix --role owner  show a code; say it to the bot within ten minutes to be let in
   toolcrib gateway people                    who was let in by pairing
   toolcrib gateway unpair matrix @eve:host   let somebody in no longer
   toolcrib gateway status                    what it does now, from any terminal
   toolcrib gateway stop                      begin nothing new, finish what is under way, end; as Ctrl-C and SIGTERM do
-  toolcrib gateway reload                    read the configuration again; no chat is lost, and a broken one is refused
   toolcrib gateway stop --now                end at once, as a second Ctrl-C does; what was under way goes on at the next start
+  toolcrib gateway reload                    read the configuration again; no chat is lost, and a broken one is refused
 
 Nobody is listened to but those who paired and platforms.NAME.allowed_users. Chats of others than the owner get no tools that run
 or change something, unless they run in a sandbox, a container or on another host (platforms.NAME.backend). What needs approval is
