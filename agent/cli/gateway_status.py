@@ -67,8 +67,8 @@ def _words(one: Mapping[str, Any]) -> list[str]:
     counts, runs, rate = one.get("counts", {}), figures["runs"], figures["per_minute"]
     whole = (
         f"since its start {runs['begun']} runs were begun, {runs['ended']} ended and {runs['failed']} failed;"
-        f" {counts.get('kept', 0)} messages were taken and {counts.get('refused', 0)} refused;"
-        f" {counts.get('sent', 0)} were sent and {counts.get('given_up', 0)} given up"
+        f" {counts.get('kept', 0)} messages were taken and {counts.get('refused', 0)} refused,"
+        f" {counts.get('sent', 0)} shown and {counts.get('given_up', 0)} given up"
     )
     return [
         f"{rate['messages']:.1f} messages and {rate['answers']:.1f} answers a minute, in the last {MINUTES} minutes",

@@ -199,3 +199,19 @@ def test_a_plugin_that_uses_sessions_as_it_starts_does_not_wait_for_itself() -> 
     lives.append(Lifecycle(managed(("self", faulty(uses_a_session)))))
     asyncio.run(lives[0].start())
     assert log == ["used"]
+
+
+async def test_plugins_that_came_later_are_started_once_and_stopped_with_the_others() -> None:
+    log: Log = []
+    hooks = new_manager()
+    hooks.register(Plugin("first", log), "first")
+    lives = Lifecycle(hooks)
+    await lives.start()
+    hooks.register(Plugin("second", log), "second")
+    await lives.start()
+    assert log == ["first starts"]
+    await lives.start_new()
+    await lives.start_new()
+    assert log == ["first starts", "second starts"]
+    await lives.stop()
+    assert log[2:] == ["second stops", "first stops"]

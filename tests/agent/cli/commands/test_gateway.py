@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pexpect
 import pytest
 
 from plugins.webhook.signing import HEADER, signature
@@ -264,6 +265,17 @@ def _read(file: Path) -> bytes:
         return file.read_bytes()
     except OSError:
         return b""
+
+
+def test_a_closed_terminal_ends_it_as_a_signal_does(bureau: Bureau) -> None:
+    person = pexpect.spawn(sys.executable, ["-c", _CODE, "gateway", "run"], cwd=str(bureau.folder), timeout=PATIENCE)
+    person.expect("listening as")
+    person.kill(signal.SIGHUP)
+    person.expect("the configuration was read again")
+    person.ptyproc.fileobj.close()  # as a terminal does that is closed; pexpect's own close would send further signals
+    person.closed = person.ptyproc.closed = True
+    bureau.until(lambda: not person.isalive())
+    assert person.exitstatus == 0
 
 
 def test_a_failed_platform_keeps_the_others_up_and_says_why(bureau: Bureau, monkeypatch: pytest.MonkeyPatch) -> None:
