@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import pwd
+import secrets
 import socket
 import struct
 from collections.abc import AsyncIterator
@@ -30,7 +32,9 @@ class ConsolePlatform:
         self._path = socket_path(str(host.settings.get("socket", "")))
         self._server: asyncio.Server | None = None
         self._terminals: dict[str, asyncio.StreamWriter] = {}
-        self._number = 0
+        self._process = secrets.token_hex(8)
+        """Part of each id, as nothing is sure to be kept of the last process where that was killed."""
+        self._ids = itertools.count(1)
 
     async def connect(self) -> str:
         """Look whether the socket can be ours. Raises ToolcribError."""
@@ -39,8 +43,6 @@ class ConsolePlatform:
 
     async def start(self) -> None:
         """Listen. The account's lease says that no other gateway does, so what is there is a leftover."""
-        found = await self._host.recall("number")
-        self._number = found if isinstance(found, int) else 0
         self._path.unlink(missing_ok=True)
         self._server = await asyncio.start_unix_server(self._talk, self._path, limit=LINE_BYTES)
         self._path.chmod(0o600)
@@ -104,23 +106,19 @@ class ConsolePlatform:
         chat = Chat(name, title=name)
         try:
             if "press" in said:
-                self._number += 1
                 message, choice = said["press"]
-                line = await self._host.press(Press(chat, user, str(message), str(choice), await self._next(), user))
+                line = await self._host.press(Press(chat, user, str(message), str(choice), self._next(), user))
                 writer.write(packed({"notice": line}))
                 return
-            message = Inbound(chat, user, await self._next(), str(said["text"]), user, reply_to=str(said.get("reply_to", "")))
+            message = Inbound(chat, user, self._next(), str(said["text"]), user, reply_to=str(said.get("reply_to", "")))
             if await self._host.receive(message) == "refused":
                 writer.write(packed({"notice": f"not taken: {user} may not chat here, or said nothing"}))
         except StoreFailed as error:
             writer.write(packed({"problem": str(error)}))
 
-    async def _next(self) -> str:
+    def _next(self) -> str:
         """Return an id that no message of this platform had, in any process."""
-        self._number += 1
-        if self._number % 100 == 1:
-            await self._host.keep("number", self._number + 100)
-        return str(self._number)
+        return f"{self._process}-{next(self._ids)}"
 
 
 def _account(writer: asyncio.StreamWriter) -> str:
