@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import socket
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from toolcrib import ToolcribError
+from toolcrib import ConfigError, ToolcribError
 
 LINE_BYTES = 1024 * 1024
 
@@ -33,6 +36,65 @@ def private_folder(path: Path) -> None:
         raise ToolcribError(
             f"{folder} is not a folder of this account alone: remove it, or set platforms.console.settings.socket"
         )
+
+
+def bound(path: Path) -> socket.socket:
+    """Return a socket that listens there, in the place of one that a process left behind. Raises ConfigError while another
+    process listens, whatever store and configuration it has, and where something else lies there.
+    """
+    with _alone(path):
+        if os.path.lexists(path):
+            if not stat.S_ISSOCK(path.lstat().st_mode):
+                raise ConfigError(f"{path} is no socket: remove it, or set platforms.console.settings.socket")
+            if _answers(path):
+                raise ConfigError(
+                    f"another gateway of this account listens at {path}: end that one, or set platforms.console.settings.socket"
+                )
+            path.unlink()
+        listening = socket.socket(socket.AF_UNIX)
+        try:
+            listening.bind(str(path))
+            path.chmod(0o600)
+            listening.listen()
+        except BaseException:
+            listening.close()
+            raise
+        return listening
+
+
+def inode(path: Path) -> tuple[int, int]:
+    """Return what tells a socket from another one that lies there later, (0, 0) where there is none."""
+    try:
+        about = path.lstat()
+    except OSError:
+        return 0, 0
+    return about.st_dev, about.st_ino
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Hold the socket's folder, so that of two who find a dead socket one takes its place. Raises ConfigError."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise ConfigError(f"another gateway of this account is about to listen at {path}: end one of them") from error
+    finally:
+        os.close(folder)
+
+
+def _answers(path: Path) -> bool:
+    """Return whether a process listens there: one that is too busy to answer counts."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        except OSError:
+            return True
+        return True
 
 
 def packed(message: Mapping[str, Any]) -> bytes:

@@ -14,7 +14,7 @@ import struct
 from collections.abc import AsyncIterator
 from typing import Any
 
-from plugins.console.place import LINE_BYTES, packed, private_folder, socket_path
+from plugins.console.place import LINE_BYTES, bound, inode, packed, private_folder, socket_path
 from toolcrib import StoreFailed, ToolcribError
 from toolcrib.chat import Attachment, Chat, Host, Inbound, NotSent, Outbound, Press, Traits, without_controls
 
@@ -31,6 +31,7 @@ class ConsolePlatform:
         self._host = host
         self._path = socket_path(str(host.settings.get("socket", "")))
         self._server: asyncio.Server | None = None
+        self._ours = (0, 0)
         self._terminals: dict[str, asyncio.StreamWriter] = {}
         self._process = secrets.token_hex(8)
         """Part of each id, as nothing is sure to be kept of the last process where that was killed."""
@@ -42,16 +43,17 @@ class ConsolePlatform:
         return str(self._path)
 
     async def start(self) -> None:
-        """Listen. The account's lease says that no other gateway does, so what is there is a leftover."""
-        self._path.unlink(missing_ok=True)
-        self._server = await asyncio.start_unix_server(self._talk, self._path, limit=LINE_BYTES)
-        self._path.chmod(0o600)
+        """Listen. Raises ConfigError where another gateway does: the account's lease is in our store, and it may have another."""
+        listening = bound(self._path)
+        self._ours = inode(self._path)
+        self._server = await asyncio.start_unix_server(self._talk, sock=listening, limit=LINE_BYTES)
 
     async def stop(self) -> None:
         """Close the socket and every terminal."""
         if self._server is not None:
+            if inode(self._path) == self._ours:  # looked at while it is open: no other file has its number then
+                self._path.unlink(missing_ok=True)
             self._server.close()
-            self._path.unlink(missing_ok=True)
             self._server = None
         for writer in list(self._terminals.values()):
             writer.close()

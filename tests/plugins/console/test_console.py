@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import getpass
+import socket
 
+from agent.store.memory import MemoryStore
 from tests.plugins.console.test_console_hostile import ConsoleHouse
 from tests.plugins.console.test_console_hostile import house as house
 
@@ -16,3 +18,39 @@ async def test_messages_are_new_ones_in_each_process_and_after_presses(house: Co
                 terminal.line({"text": f"message {number} of start {start}"})
                 await terminal.told("text", f"re message {number} of start {start}")
     assert len(house.asked) == 12
+
+
+async def test_a_second_gateway_leaves_the_socket_of_the_first_one_alone(house: ConsoleHouse) -> None:
+    second = ConsoleHouse(house.folder, MemoryStore())  # as one with another HOME: the lease of the account is not seen there
+    async with house.running(getpass.getuser()):
+        async with second.gateway() as gateway:
+            assert "another gateway of this account listens" in gateway.lines[0].problem
+            assert not gateway.can_run
+        await house.answered()
+    assert not house.path.exists()
+    async with second.gateway() as gateway:
+        assert gateway.lines[0].problem == ""
+    second.cribs[0].close()
+    second.cribs[1].close()
+
+
+async def test_a_dead_socket_is_replaced_and_another_s_is_left(house: ConsoleHouse) -> None:
+    house.path = house.folder / "s" / "gateway"
+    house.path.parent.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(house.path))
+    async with house.running(getpass.getuser()):
+        await house.answered()
+        house.path.unlink()
+        with socket.socket(socket.AF_UNIX) as another:
+            another.bind(str(house.path))
+    assert house.path.exists()
+
+
+async def test_what_is_no_socket_is_left_alone(house: ConsoleHouse) -> None:
+    async with house.running(getpass.getuser()):
+        pass
+    house.path.write_text("somebody's notes")
+    async with house.gateway() as gateway:
+        assert "is no socket" in gateway.lines[0].problem
+    assert house.path.read_text() == "somebody's notes"
