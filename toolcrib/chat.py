@@ -235,8 +235,8 @@ class Host(Protocol):
         """Take a message. Returns once it is kept for good, not when it is answered: then tell the platform's server that it
         came.
 
-        ``known``: it came before. ``refused``: nobody here listens to this user; nothing is kept. Raises StoreFailed: it was not
-        taken, and must be offered again.
+        ``kept`` is also a pairing's code that counted. ``known``: it came before. ``refused``: nobody here listens to this user;
+        nothing is kept. Raises StoreFailed: it was not taken, and must be offered again.
         """
         ...
 

@@ -24,6 +24,8 @@ Lines are messages. `:1` presses the first button of the last message that has s
 `:quit` or Ctrl-D leaves. The gateway must run (`toolcrib gateway run console`) and listen to your account:
 platforms.console.roles: {owner: [YOU]}, or `toolcrib gateway pair console --role owner`.
 """
+_REST_SECONDS = 0.3
+"""Seconds without anything new after which a line of an answer that is no longer written is ended."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -52,6 +54,7 @@ async def _talk(args: argparse.Namespace) -> int:
     done, left = await asyncio.wait([shown, typed], return_when=asyncio.FIRST_COMPLETED)
     for task in left:
         task.cancel()
+    screen.end_line()
     writer.close()
     for task in done:
         task.result()
@@ -65,16 +68,23 @@ class _Screen:
         self.asked: tuple[str, list[list[str]]] = ("", [])
         self._texts: dict[str, str] = {}
         self._last = ""
-        """The message whose line has not ended."""
+        """The message that was printed last, which may grow where it stands."""
+        self._is_open = False
+        """True while the cursor is behind something that was printed."""
+        self._is_writing = False
+        self._pause: asyncio.TimerHandle | None = None
 
     def message(self, number: str, text: str, buttons: list[list[str]], files: list[str]) -> None:
         """Print a message; of one that grows, what is new."""
         before, now = self._texts.get(number), text.rstrip()
-        if before is None or not now.startswith(before) or self._last != number:
-            self.line(_tame(now) if now != before else "", ends=False)
-        else:
-            _say(_tame(now[len(before) :]), end="")
-        self._texts[number], self._last = now, number
+        if before is not None and now.startswith(before) and self._last == number:
+            new = now[len(before) :]
+            self._put(_tame(new if self._is_open else new.lstrip()))
+        elif now and now != before:
+            self.end_line()
+            self._put(_tame(now))
+            self._last = number
+        self._texts[number] = now
         for file in files:
             self.line(f"[file: {_tame(file)}]")
         if buttons:
@@ -82,12 +92,40 @@ class _Screen:
             self.line("  ".join(f":{at} {_tame(label)}" for at, (_, label) in enumerate(buttons, 1)))
         elif self.asked[0] == number:
             self.asked = "", []
+        self._rest()
 
-    def line(self, text: str, *, ends: bool = True) -> None:
+    def line(self, text: str) -> None:
         """Print something on a line of its own."""
+        self.end_line()
+        _say(text)
+        self._last = ""
+
+    def writing(self, is_on: bool) -> None:
+        """Take that an answer is being written, or no longer: then its end may still come."""
+        self._is_writing = is_on
+        self._rest()
+
+    def end_line(self) -> None:
+        """Print the end of the line, where it has not ended."""
+        if self._is_open:
+            _say("")
+        self._is_open = False
+
+    def entered(self) -> None:
+        """Take that somebody ended a line with their own Enter."""
+        self._is_open = False
+
+    def _put(self, text: str) -> None:
         if text:
-            _say(("\n" if self._last else "") + text, end="\n" if ends else "")
-            self._last = ""
+            _say(text, end="")
+            self._is_open = True
+
+    def _rest(self) -> None:
+        """End the line once nothing more comes, so that what is typed next stands on its own."""
+        if self._pause is not None:
+            self._pause.cancel()
+        later = asyncio.get_running_loop().call_later
+        self._pause = None if self._is_writing or not self._is_open else later(_REST_SECONDS, self.end_line)
 
 
 async def _show(reader: asyncio.StreamReader, screen: _Screen) -> None:
@@ -95,6 +133,8 @@ async def _show(reader: asyncio.StreamReader, screen: _Screen) -> None:
         told: dict[str, Any] = json.loads(line)
         if "text" in told:
             screen.message(str(told["id"]), str(told["text"]), told.get("buttons") or [], told.get("files") or [])
+        elif "typing" in told:
+            screen.writing(bool(told["typing"]))
         elif said := told.get("notice") or told.get("problem"):
             screen.line(f"({_tame(str(said))})")
     screen.line("(the gateway has ended)")
@@ -106,6 +146,8 @@ async def _type(writer: asyncio.StreamWriter, screen: _Screen) -> None:
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     while line := await lines.readline():
         text = line.decode("utf-8", "replace").rstrip("\n")
+        if sys.stdin.isatty():
+            screen.entered()
         if text in (":quit", ":q"):
             return
         message, buttons = screen.asked

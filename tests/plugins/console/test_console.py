@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import getpass
 import socket
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
+from agent.gateway.pairing import Pairings
 from agent.store.memory import MemoryStore
 from tests.plugins.console.test_console_hostile import ConsoleHouse
 from tests.plugins.console.test_console_hostile import house as house
@@ -54,3 +61,46 @@ async def test_what_is_no_socket_is_left_alone(house: ConsoleHouse) -> None:
     async with house.gateway() as gateway:
         assert "is no socket" in gateway.lines[0].problem
     assert house.path.read_text() == "somebody's notes"
+
+
+@asynccontextmanager
+async def client(house: ConsoleHouse) -> AsyncIterator[Process]:
+    """Run the terminal's side, as a program whose keys are a pipe."""
+    code = (
+        "import argparse, sys; from plugins.console import client; p = argparse.ArgumentParser(); client.configure(p);"
+        "sys.exit(client.run(p.parse_args(sys.argv[1:])))"
+    )
+    argv = [sys.executable, "-c", code, "--socket", str(house.path)]
+    process = await asyncio.create_subprocess_exec(*argv, stdin=PIPE, stdout=PIPE)
+    try:
+        async with asyncio.timeout(60):
+            yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def typed(process: Process, text: str) -> str:
+    """Type a line, and return the line that is shown next."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{text}\n".encode())
+    return (await process.stdout.readline()).decode()
+
+
+async def test_an_answer_s_line_ends_before_the_next_one(house: ConsoleHouse) -> None:
+    async with house.running(getpass.getuser()), client(house) as process:
+        assert await typed(process, "hello there") == "re hello there\n"
+        assert (await typed(process, "/title mine")).endswith("\n")
+        assert await typed(process, "and again") == "re and again\n"
+        rest, _ = await process.communicate(b"")
+        assert rest == b""
+
+
+async def test_a_code_that_counts_is_answered_by_that_alone(house: ConsoleHouse) -> None:
+    async with house.running("somebody-else"), client(house) as process:
+        assert "may not chat here" in await typed(process, "hello")
+        code = await Pairings(house.store, "console").offer("owner")
+        assert (await typed(process, code)).startswith("You are paired.")
+        assert await typed(process, "hello") == "re hello\n"
