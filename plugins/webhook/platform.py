@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -29,6 +30,8 @@ _SECONDS = 20.0
 _BODY_SECONDS = 30.0
 _IN_HEADERS = "!\"#$&'()*+,/:;<=>?@[\\]^`{|}~ "
 """Signs that stand in a header as they are, besides letters and digits."""
+_DIGEST = 24
+"""Characters of a body's digest."""
 _TRY_AGAIN = (408, 425, 429)
 
 
@@ -103,8 +106,7 @@ class WebhookPlatform:
         if len(out.text) > self.traits.max_chars:
             raise NotSent(f"{len(out.text)} characters are more than {self.traits.max_chars}", for_good=True)
         body = json.dumps(outbound_json(out)).encode()
-        key = quote(out.key, _IN_HEADERS, errors="surrogatepass")  # ids of others are in it, and may be any text
-        headers = {"content-type": "application/json", HEADER: signature(self._secret, body), "idempotency-key": key}
+        headers = {"content-type": "application/json", HEADER: signature(self._secret, body), "idempotency-key": _key(out, body)}
         try:
             answer = await self._client.post(self._url, content=body, headers=headers)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
@@ -194,6 +196,12 @@ def server_of(routes: list[Any]) -> uvicorn.Server:
 
     app = Starlette(routes=routes)
     return Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=5))
+
+
+def _key(out: Outbound, body: bytes) -> str:
+    """Return a header that is the same for the same content only: an answer's beginning and its end have one key."""
+    key = quote(out.key, _IN_HEADERS, errors="surrogatepass")  # ids of others are in it, and may be any text
+    return f"{key}.{hashlib.sha256(body).hexdigest()[:_DIGEST]}"
 
 
 def _id_of(answer: httpx.Response) -> str:

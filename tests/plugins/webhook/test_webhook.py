@@ -33,12 +33,15 @@ class Receiver:
     def __init__(self) -> None:
         self.got: list[dict[str, Any]] = []
         self.problems: list[str] = []
+        self.headers: list[str] = []
+        """What `idempotency-key` said each time."""
         self.answers: list[tuple[int, dict[str, str]]] = []
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
+                receiver.headers.append(self.headers["idempotency-key"])
                 receiver.problems.append(problem_of(SECRET, body, self.headers[HEADER]))
                 status, headers = receiver.answers.pop(0) if receiver.answers else (200, {})
                 if status == 200:
@@ -166,6 +169,18 @@ async def test_what_is_shown_is_signed_and_named(receiver: Receiver, tmp_path: P
             {"name": "f.bin", "media_type": "application/octet-stream", "data": base64.b64encode(b"data").decode()}
         ]
         assert [(one["chat"], one["key"], one["edits"]) for one in receiver.got] == [("c", "k1", ""), ("c", "k2", "m1")]
+
+
+async def test_the_header_is_the_same_for_the_same_content_only(receiver: Receiver) -> None:
+    begun, whole = Outbound(Chat("c"), "one", "k \u00e9"), Outbound(Chat("c"), "one two", "k \u00e9", edits="m1")
+    async with running(receiver) as (platform, _):
+        for out in (begun, begun, whole, whole, Outbound(Chat("c"), "one two", "k \u00e9", is_again=True)):
+            await platform.send(out)
+    first, again, end, end_again, other = receiver.headers
+    assert (first, end) == (again, end_again)
+    assert len({first, end, other}) == 3
+    assert all(one.startswith("k %C3%A9.") for one in receiver.headers)
+    assert len({one["key"] for one in receiver.got}) == 1
 
 
 @pytest.mark.parametrize(
