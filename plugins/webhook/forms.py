@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from toolcrib._near import near
 from toolcrib.chat import Attachment, Chat, Inbound, Outbound, Press, without_controls
 
 MOST_ATTACHMENTS = 10
 _LENGTHS = {"chat": 500, "thread": 500, "user": 200, "name": 200, "message_id": 200, "press_id": 200, "title": 200, "choice": 64}
+
+
+_LONGEST_NAME = 60
+_PLACE = ("chat", "thread", "is_group", "title", "user", "name", "roles", "message_id")
+_MESSAGE = (*_PLACE, "text", "attachments", "reply_to", "edits", "is_addressed", "is_bot")
+_PRESS = (*_PLACE, "choice", "press_id")
+_ATTACHMENT = ("name", "media_type", "data")
 
 
 class Malformed(ValueError):
@@ -18,7 +26,7 @@ class Malformed(ValueError):
 
 def inbound_of(data: Any) -> Inbound:
     """Read a message. Raises Malformed."""
-    fields = _object(data)
+    fields = _object(data, _MESSAGE)
     files = fields.get("attachments", [])
     if not isinstance(files, list) or len(files) > MOST_ATTACHMENTS:
         raise Malformed(f"attachments: expected a list of at most {MOST_ATTACHMENTS}")
@@ -39,7 +47,7 @@ def inbound_of(data: Any) -> Inbound:
 
 def press_of(data: Any) -> Press:
     """Read a press. Raises Malformed."""
-    fields = _object(data)
+    fields = _object(data, _PRESS)
     return Press(
         _chat(fields),
         _text(fields, "user"),
@@ -74,7 +82,7 @@ def _chat(fields: Mapping[str, Any]) -> Chat:
 
 
 def _attachment(data: Any) -> Attachment:
-    fields = _object(data)
+    fields = _object(data, _ATTACHMENT)
     text = _text(fields, "data")
     try:
         size = len(base64.b64decode(text, validate=True))
@@ -84,9 +92,14 @@ def _attachment(data: Any) -> Attachment:
     return Attachment(_text(fields, "name", "file"), kind, size, {"data": text})
 
 
-def _object(data: Any) -> Mapping[str, Any]:
+def _object(data: Any, known: Sequence[str]) -> Mapping[str, Any]:
+    """Return the fields. One that is not known is refused: misspelt, it would be as if it were not there."""
     if not isinstance(data, Mapping):
         raise Malformed("expected a JSON object")
+    for key in data:
+        if key not in known:
+            alike = near(key[:_LONGEST_NAME], known)
+            raise Malformed(f"{key[:_LONGEST_NAME]}: there is no such field" + (f"; did you mean {alike[0]}?" if alike else ""))
     return data
 
 

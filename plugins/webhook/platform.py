@@ -15,6 +15,7 @@ from urllib.parse import quote
 from plugins.webhook.forms import inbound_of, outbound_json, press_of
 from plugins.webhook.signing import HEADER, problem_of, signature
 from toolcrib import ConfigError, StoreFailed
+from toolcrib._near import near
 from toolcrib.chat import Attachment, Chat, Host, NotSent, Outbound, Traits
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ _IN_HEADERS = "!\"#$&'()*+,/:;<=>?@[\\]^`{|}~ "
 """Signs that stand in a header as they are, besides letters and digits."""
 _DIGEST = 24
 """Characters of a body's digest."""
+_MOST_SECONDS = 3_600.0
+_SECRET_CHARS = 16
+_SETTINGS = ("url", "host", "port", "max_chars", "edit_seconds")
 _TRY_AGAIN = (408, 425, 429)
 
 
@@ -43,9 +47,9 @@ class WebhookPlatform:
     def __init__(self, name: str, host: Host, **more: Any) -> None:
         self.name = name
         self._host = host
-        settings = {key: str(value) for key, value in host.settings.items()}
+        settings = _settings(name, host)
         self._url = settings.get("url", "")
-        self._address = settings.get("host", "127.0.0.1"), _number(settings, "port", 8790)
+        self._address = settings.get("host", "127.0.0.1"), _number(settings, "port", 8790, most=65_535)
         edits = settings.get("edit_seconds", "0.5")
         self.traits = Traits(
             max_chars=_number(settings, "max_chars", 8_000),
@@ -71,6 +75,11 @@ class WebhookPlatform:
         if not self._url.startswith(("http://", "https://")):
             raise ConfigError(f"platforms.{self.name}.settings.url: expected the address that messages are sent to")
         self._secret = self._host.secret(SECRET)
+        if len(self._secret) < _SECRET_CHARS:
+            raise ConfigError(
+                f"{SECRET} is shorter than {_SECRET_CHARS} characters, and whoever guesses it speaks for everybody: set a random"
+                " one, such as `openssl rand -hex 32` prints, here and in your service"
+            )
         self._client = httpx.AsyncClient(timeout=_SECONDS, limits=httpx.Limits(max_connections=50))
         return f"{self._address[0]}:{self._address[1]}"
 
@@ -212,15 +221,28 @@ def _id_of(answer: httpx.Response) -> str:
     return str(found["id"]) if isinstance(found, dict) and isinstance(found.get("id"), (str, int)) else ""
 
 
-def _number(settings: dict[str, str], key: str, default: int) -> int:
+def _settings(name: str, host: Host) -> dict[str, str]:
+    """Return the settings. Raises ConfigError for one that there is not."""
+    for key in host.settings:
+        if key not in _SETTINGS:
+            alike = near(key, _SETTINGS)
+            meant = f"did you mean {alike[0]}?" if alike else f"there is {', '.join(_SETTINGS)}"
+            raise ConfigError(f"platforms.{name}.settings.{key}: there is no such setting; {meant}")
+    return {key: str(value) for key, value in host.settings.items()}
+
+
+def _number(settings: dict[str, str], key: str, default: int, *, most: int = 1_000_000) -> int:
     text = settings.get(key, str(default))
-    if not text.isdecimal():
-        raise ConfigError(f"platforms.webhook.settings.{key}: expected a whole number, got {text!r}")
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) <= most):
+        raise ConfigError(f"platforms.webhook.settings.{key}: expected a whole number up to {most}, got {text[:40]!r}")
     return int(text)
 
 
 def _seconds(text: str) -> float:
     try:
-        return max(0.0, float(text))
-    except ValueError as error:
-        raise ConfigError(f"platforms.webhook.settings.edit_seconds: expected seconds, or none, got {text!r}") from error
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < _MOST_SECONDS:
+        raise ConfigError(f"platforms.webhook.settings.edit_seconds: expected seconds, or none, got {text[:40]!r}")
+    return seconds

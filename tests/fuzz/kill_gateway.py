@@ -42,7 +42,7 @@ import httpx
 from plugins.webhook.signing import HEADER, signature
 from tests.fuzz.kill_town import Town, model_of, receiver_of, serving
 
-SECRET = "between us"
+SECRET = "a secret between us"
 _MOST_SECONDS = 60.0
 MOMENTS = {
     "after the start": ("", 2.0),

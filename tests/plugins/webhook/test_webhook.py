@@ -23,7 +23,7 @@ from toolcrib import ConfigError, StoreFailed
 from toolcrib.chat import Attachment, Chat, NotSent, Outbound, OutFile
 from toolcrib.testing import FakeHost
 
-SECRET = "between us"
+SECRET = "a secret between us"
 MESSAGE = {"chat": "c", "user": "ann", "message_id": "1", "text": "hello"}
 
 
@@ -129,6 +129,9 @@ async def test_a_signed_message_arrives(receiver: Receiver) -> None:
         ({"data": {**MESSAGE, "user": ""}}, 400, "user: expected a text that is not empty"),
         ({"data": {**MESSAGE, "chat": "x" * 501}}, 400, "chat: longer than 500"),
         ({"data": {**MESSAGE, "is_group": "yes"}}, 400, "is_group: expected true or false"),
+        ({"data": {**MESSAGE, "isgroup": True}}, 400, "isgroup: there is no such field; did you mean is_group?"),
+        ({"data": {**MESSAGE, "x" * 1_000: 1}}, 400, "x: there is no such field"),
+        ({"data": {**MESSAGE, "attachments": [{"data": "", "mime": "text/plain"}]}}, 400, "mime: there is no such field"),
         ({"data": {**MESSAGE, "attachments": [{"data": "%%"}]}}, 400, "base64"),
         ({"data": {**MESSAGE, "attachments": [{}] * 11}}, 400, "at most 10"),
         ({"data": b" " * (BODY_BYTES + 1)}, 413, "MiB"),
@@ -149,6 +152,8 @@ async def test_presses_arrive_and_their_line_goes_back(receiver: Receiver) -> No
         assert (await posted(platform, "/v1/presses", press)).json() == {"notice": "settled"}
         assert [(one.user, one.choice, one.press_id) for one in host.presses] == [("ann", "y", "p1")]
         assert (await posted(platform, "/v1/presses", {**press, "choice": "y" * 65})).status_code == 400
+        answer = await posted(platform, "/v1/presses", {**press, "button": "y"})
+        assert (answer.status_code, answer.json()["error"]) == (400, "button: there is no such field")
 
 
 async def test_a_full_store_is_told_as_such(receiver: Receiver) -> None:
@@ -214,8 +219,13 @@ async def test_what_is_missing_is_named(receiver: Receiver) -> None:
     for settings, secrets, says in (
         ({}, {"WEBHOOK_SECRET": SECRET}, "settings.url"),
         ({"url": "http://x/"}, {}, "WEBHOOK_SECRET"),
-        ({"url": "http://x/", "port": "many"}, {}, "settings.port"),
+        ({"url": "http://x/"}, {"WEBHOOK_SECRET": "x"}, "WEBHOOK_SECRET is shorter than 16"),
+        ({"url": "http://x/", "port": "many"}, {}, "settings.port: expected a whole number up to 65535, got 'many'"),
+        ({"url": "http://x/", "port": "99999"}, {}, "settings.port: expected a whole number up to 65535"),
+        ({"url": "http://x/", "prt": "8790"}, {}, "settings.prt: there is no such setting; did you mean port?"),
+        ({"url": "http://x/", "colour": "red"}, {}, "settings.colour: there is no such setting; there is url, host, port"),
         ({"url": "http://x/", "edit_seconds": "soon"}, {}, "settings.edit_seconds"),
+        ({"url": "http://x/", "edit_seconds": "nan"}, {}, "settings.edit_seconds"),
     ):
         with pytest.raises(ConfigError, match=says):
             await WebhookPlatform("webhook", FakeHost(settings=settings, secrets=secrets)).connect()

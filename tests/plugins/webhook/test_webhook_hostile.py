@@ -29,7 +29,7 @@ from tests.plugins.webhook.test_webhook import Receiver
 from tests.plugins.webhook.test_webhook import receiver as receiver
 from toolcrib.chat import Chat, Outbound
 
-SECRET = "between us"
+SECRET = "a secret between us"
 OWNED = """
 plugins: {{enabled: [webhook]}}
 platforms:

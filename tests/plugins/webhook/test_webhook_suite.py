@@ -24,7 +24,7 @@ from plugins.webhook.signing import HEADER, problem_of, signature
 from toolcrib.chat import Chat
 from toolcrib.testing import PlatformDesk, PlatformSuite, SeenMessage
 
-SECRET = "between us"
+SECRET = "a secret between us"
 
 
 @dataclass

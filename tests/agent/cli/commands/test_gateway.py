@@ -24,7 +24,7 @@ from plugins.webhook.signing import HEADER, signature
 pytest.importorskip("uvicorn")
 pytestmark = pytest.mark.full
 PATIENCE = 60.0
-SECRET = "between us"
+SECRET = "a secret between us"
 _CODE = "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
