@@ -63,6 +63,11 @@ class Admission:
             return "group"
         return Admitted(user, tuple(sorted(has)))
 
+    async def lets_anybody_in(self) -> bool:
+        """Return whether somebody may speak here, or can once they say the code that waits for them. Raises StoreFailed."""
+        people = (*self.config.allowed_users, *(one for people in self.config.roles.values() for one in people))
+        return any(people) or bool(await self._pairings.people()) or await self._pairings.is_open()
+
     async def with_roles(self) -> set[str]:
         """Return the users who have a role here by their id, or by pairing. Raises StoreFailed."""
         named = {one for people in self.config.roles.values() for one in people if one != ANYBODY and not one.startswith(_ROLE)}

@@ -31,6 +31,7 @@ from agent.gateway.replies import Replies
 from agent.gateway.rooms import Rooms
 from agent.gateway.sending import TOOL, ChatFiles, offer
 from agent.gateway.sessions import ChatSessions
+from agent.gateway.starting import nobody_speaks, require_backend
 from agent.gateway.status import STATUS, ChatLineStatus, LineState
 from agent.lifecycle import START_SECONDS, STOP_SECONDS, guarded
 from agent.store._owner import new_owner
@@ -115,6 +116,7 @@ class ChatLine:
             raise
 
     async def _start(self) -> None:
+        require_backend(self._crib.config, self._crib.backends, self.name)
         pairings = Pairings(self._store, self.name)
         admission = self._admission = Admission(self.name, self._config, pairings, self._store)
         self.door = Door(self.name, self._config, self._crib.config.folder, self._store, admission, pairings)
@@ -134,6 +136,8 @@ class ChatLine:
         await platform.start()
         self.state = "running"
         _log.info("listening as %s", self.account, extra=about(self.name))
+        if told := await nobody_speaks(self.name, admission):
+            _log.warning("%s", told, extra=about(self.name))
         await self.note_status()
 
     def _assemble(self, platform: Platform, admission: Admission) -> None:

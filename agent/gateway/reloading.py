@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agent.backends import Backends
 from agent.config import Config, load_config, read_secrets
 from agent.confirming import require_confirmed
+from agent.gateway.starting import require_backend
 from agent.plugins import canonical
 from toolcrib import ConfigError
 
@@ -57,12 +58,8 @@ def _read(crib: Crib) -> tuple[Config, bytes]:
     require_confirmed(now)
     read_secrets(now.folder)
     backends = Backends(now, ())
-    for name, one in now.platforms.items():
-        try:
-            backends.get(one.backend)
-        except ConfigError as error:
-            key = f"platforms.{name}.backend"
-            raise ConfigError(f"{now.origin(key)}: {key}: {error}" if one.backend else str(error)) from error
+    for name in now.platforms:
+        require_backend(now, backends, name)
     return now, data
 
 
