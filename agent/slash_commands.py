@@ -125,6 +125,9 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
     "/init": SlashCommand("draft an AGENTS.md of this project, or propose a better one; /init WISHES says what matters"),
     "/quit": SlashCommand("leave (/exit and Ctrl-D do too)"),
     "/stop": SlashCommand("end what runs now", surfaces=_CHAT),
+    "/busy": SlashCommand(
+        "/busy queue, steer or interrupt: what a message does here while a run is under way; /busy alone tells", surfaces=_CHAT
+    ),
     "/approve": SlashCommand("/approve [ID] [SCOPE] agrees", surfaces=_CHAT),
     "/deny": SlashCommand("/deny [ID] [REASON] refuses", surfaces=_CHAT),
     "/status": SlashCommand("what the gateway does", surfaces=_CHAT, role="owner"),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _SHOWN_ID = 8
+BUSY_MODES = ("queue", "steer", "interrupt")
 _OTHERS = "That run is somebody else's."
 
 
@@ -186,6 +187,18 @@ async def _title(here: ChatCommands, message: Inbound, who: Admitted, text: str)
     return (info.title if info is not None else "") or "This session has no title yet."
 
 
+async def _busy(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
+    """Who is not the owner sets it where they are alone."""
+    if not text:
+        return f"A message that comes while a run is under way: {await here.rooms.busy(message.chat, who)}."
+    if text not in BUSY_MODES:
+        return f"Choose one of {', '.join(BUSY_MODES)}."
+    if message.chat.is_group and not who.is_owner:
+        return "In a group this is for owner."
+    await here.rooms.set_busy(message.chat, who, text)
+    return f"From now on it is {text}."
+
+
 async def _status(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
     return await here.status()
 
@@ -199,6 +212,7 @@ COMMANDS: Mapping[str, Callable[[ChatCommands, Inbound, Admitted, str], Awaitabl
     "/deny": _deny,
     "/tools": _tools,
     "/title": _title,
+    "/busy": _busy,
     "/status": _status,
 }
 """What carries out the commands that agent.slash_commands has for chats."""

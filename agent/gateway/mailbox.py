@@ -17,7 +17,7 @@ from agent.gateway.outbox import Outbox
 from agent.gateway.splitting import split
 from toolcrib import StoreFailed
 from toolcrib._mail import Mail
-from toolcrib._store import Store
+from toolcrib._store import InboxMode, Store
 from toolcrib.chat import Inbound
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agent.gateway.limits import Quotas
     from agent.gateway.media import Media
     from agent.gateway.questions import ChatQuestions
-    from agent.gateway.rooms import Rooms
+    from agent.gateway.rooms import ChatRoom, Rooms
 
 _log = logging.getLogger(__name__)
 _PAUSE = 5.0
@@ -168,11 +168,12 @@ class Mailbox:
         if not who.is_owner and (busy := self._quotas.busy(who.user, room.session_id, self._manager.at_work)):
             return busy
         try:
-            return await self._said_in(room.session_id, message, who)
+            return await self._said_in(room, message, who)
         finally:
             self._quotas.begun(room.session_id)
 
-    async def _said_in(self, session_id: str, message: Inbound, who: Admitted) -> str:
+    async def _said_in(self, room: ChatRoom, message: Inbound, who: Admitted) -> str:
+        session_id, busy = room.session_id, room.busy or self._config.busy
         who_says = self._rooms.principal(message.chat, who)
         if not who.is_owner and (spent := await self._quotas.spent(who_says)):
             return spent
@@ -180,14 +181,15 @@ class Mailbox:
         if text.strip() or images:
             text = in_room(message.chat, message.name or message.user, text)
             key = f"{self._platform}:{message.message_id}"
-            await self._manager.say_in(session_id, text, images, principal=who_says, mode=self._config.busy, message_key=key)
-            told = "\n".join(filter(None, (told, self._waits(session_id))))
+            mode: InboxMode = "steer" if busy == "steer" else "interrupt" if busy == "interrupt" else "queue"
+            await self._manager.say_in(session_id, text, images, principal=who_says, mode=mode, message_key=key)
+            told = "\n".join(filter(None, (told, "" if mode == "interrupt" else self._waits(session_id))))
         return told
 
     def _waits(self, session_id: str) -> str:
         """Return what is said of a message that waits behind a question, once for each; "" where it does not wait."""
         asked = [one for one in self._questions.open_in(session_id) if one not in self._told_of]
-        if not asked or self._config.busy == "interrupt":
+        if not asked:
             return ""
         if len(self._told_of) > _TOLD:
             self._told_of.clear()

@@ -9,7 +9,7 @@ import time
 
 from toolcrib._dataclass import dataclass
 from toolcrib._state import StateWrite
-from toolcrib._store import Store
+from toolcrib._store import AuditEntry, Store
 from toolcrib._types import Json
 
 SECONDS = 600.0
@@ -34,6 +34,8 @@ class Pairings:
 
     def __init__(self, store: Store, platform: str) -> None:
         self._state = store.state
+        self._audit = store.audit
+        self._platform = platform
         self._owner = f"gateway:{platform}"
 
     async def offer(self, role: str = "") -> str:
@@ -65,6 +67,7 @@ class Pairings:
             return False
         while (offered := await self._offered()) is not None and hmac.compare_digest(offered[0]["digest"], _digest(word)):
             if await self._state.write([StateWrite("profile", self._owner, _CODE, None, offered[1])]):
+                await self._note("code void: said in a group")
                 return True
         return False
 
@@ -86,6 +89,7 @@ class Pairings:
                 return False
             rest: Json = {name: list(one) for name, one in found.items() if name != user}
             if await self._state.write([StateWrite("profile", self._owner, _PEOPLE, rest, version)]):
+                await self._note("unpaired", user=user)
                 return True
 
     async def _let_in(self, user: str, role: str) -> Paired:
@@ -94,7 +98,12 @@ class Pairings:
             found, version = await self._people()
             more: Json = {**{name: list(known) for name, known in found.items()}, user: [role, one.at]}
             if await self._state.write([StateWrite("profile", self._owner, _PEOPLE, more, version)]):
+                await self._note("paired", user=user, role=role)
                 return one
+
+    async def _note(self, decision: str, **detail: Json) -> None:
+        about = {"platform": self._platform, **detail}
+        await self._audit.record(AuditEntry(time.time(), "", "", "gateway", decision, "gateway", about))
 
     async def _offered(self) -> tuple[dict[str, Json], int] | None:
         found = (await self._state.of("profile", self._owner)).get(_CODE)

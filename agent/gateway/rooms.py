@@ -44,6 +44,8 @@ class ChatRoom:
     chat: Chat
     session_id: str
     is_new: bool = False
+    busy: str = ""
+    """Setting of the chat for messages that come while a run is under way; "" for the platform's."""
 
 
 class Rooms:
@@ -70,13 +72,26 @@ class Rooms:
         if record is None:
             return await self._begin(chat, who, 1)
         idle = self._config.renew_hours * 3600
-        if self._is_anothers(record, chat, who) or (idle and now - record.used_at > idle):
+        if self._is_anothers(record, chat, who):
             return await self._begin(chat, who, int(record.body["generation"]) + 1)
+        if idle and now - record.used_at > idle:
+            return await self.renew(chat, who)
         self._chats[record.session_id] = chat
-        body = self._body(chat, who, int(record.body["generation"]))
+        body = self._body(chat, who, int(record.body["generation"]), _busy_in(record))
         if body != record.body or now - record.used_at > 60:
             await self._mail.enter(replace(record, body=body, used_at=now))
-        return ChatRoom(chat, record.session_id)
+        return ChatRoom(chat, record.session_id, busy=_busy_in(record))
+
+    async def busy(self, chat: Chat, who: Admitted) -> str:
+        """Return what a message in a chat does while a run is under way."""
+        return (await self.enter(chat, who)).busy or self._config.busy
+
+    async def set_busy(self, chat: Chat, who: Admitted, mode: str) -> None:
+        """Set what a message in a chat does while a run is under way. A new session keeps it."""
+        await self.enter(chat, who)
+        record = await self._mail.chat(self._platform, chat.key)
+        if record is not None:
+            await self._mail.enter(replace(record, body={**record.body, "busy": mode}))
 
     def _is_anothers(self, record: ChatRecord, chat: Chat, who: Admitted) -> bool:
         """Return whether a chat's session is not for who speaks now: what somebody said alone is not for those who came later,
@@ -90,7 +105,8 @@ class Rooms:
     async def renew(self, chat: Chat, who: Admitted) -> ChatRoom:
         """Begin a new session in a chat."""
         record = await self._mail.chat(self._platform, chat.key)
-        return await self._begin(chat, who, 1 if record is None else int(record.body["generation"]) + 1)
+        generation = 1 if record is None else int(record.body["generation"]) + 1
+        return await self._begin(chat, who, generation, "" if record is None else _busy_in(record))
 
     async def chat_of(self, session_id: str) -> Chat | None:
         """Return the chat that has a session, or had it."""
@@ -158,13 +174,18 @@ class Rooms:
         owners = not record.body["chat"]["is_group"] and OWNER in record.body["roles"]
         return owners or kind in SAFE_BACKENDS or self._config.allow_local
 
-    async def _begin(self, chat: Chat, who: Admitted, generation: int) -> ChatRoom:
+    async def _begin(self, chat: Chat, who: Admitted, generation: int, busy: str = "") -> ChatRoom:
         session_id = session_id_of(self._platform, f"{chat.key}\0{generation}")
-        record = ChatRecord(self._platform, chat.key, session_id, self._body(chat, who, generation), used_at=time.time())
+        body = self._body(chat, who, generation, busy)
+        record = ChatRecord(self._platform, chat.key, session_id, body, used_at=time.time())
         await self._mail.enter(record)
         self._chats[session_id] = chat
-        return ChatRoom(chat, session_id, is_new=True)
+        return ChatRoom(chat, session_id, is_new=True, busy=busy)
 
-    def _body(self, chat: Chat, who: Admitted, generation: int) -> dict[str, Json]:
+    def _body(self, chat: Chat, who: Admitted, generation: int, busy: str) -> dict[str, Json]:
         theirs = {"user": "", "roles": []} if chat.is_group else {"user": who.user, "roles": list(who.roles)}
-        return {"chat": chat_json(chat), "generation": generation, **theirs}
+        return {"chat": chat_json(chat), "generation": generation, **theirs, **({"busy": busy} if busy else {})}
+
+
+def _busy_in(record: ChatRecord) -> str:
+    return str(record.body.get("busy", ""))

@@ -157,3 +157,21 @@ async def test_plugins_commands_are_for_the_surfaces_and_the_role_that_they_name
         assert "/sky — What the sky is like." in told
         assert "/storm" not in told
     assert house.asked == []
+
+
+async def test_each_chat_says_what_a_message_does_while_a_run_is_under_way(house: House) -> None:
+    alone = Chat("bobs")
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        assert "under way: queue." in await said(house, "/busy", user="bob", chat=alone)
+        assert "queue, steer, interrupt" in await said(house, "/busy never", user="bob", chat=alone)
+        assert await said(house, "/busy interrupt", user="bob", chat=GROUP) == "In a group this is for owner."
+        assert await said(house, "/busy steer", chat=GROUP) == "From now on it is steer."
+        assert await said(house, "/busy interrupt", user="bob", chat=alone) == "From now on it is interrupt."
+        await said(house, "/new", user="bob", chat=alone)
+        await house.platform.says("wait", user="bob", chat=alone)
+        await house.until(lambda: house.asked == ["wait"])
+        await house.platform.says("hello", user="bob", chat=alone)
+        await house.until(lambda: house.platform.texts(alone)[-1] == "re hello")  # and the first one waits for nothing any more
+        assert any("interrupted" in text for text in house.platform.texts(alone))
+        assert "under way: queue." in await said(house, "/busy", chat=OTHER)

@@ -46,3 +46,17 @@ async def test_platforms_have_their_own_codes_and_no_code_is_kept() -> None:
     code = await Pairings(store, "one").offer()
     assert await Pairings(store, "two").take(code, "ann") is None
     assert code not in str(await store.state.of("profile", "gateway:one"))
+
+
+async def test_who_was_let_in_and_no_longer_is_in_the_audit() -> None:
+    store = MemoryStore()
+    pairings = Pairings(store, "p")
+    await pairings.take(await pairings.offer("owner"), "ann")
+    await pairings.remove("ann")
+    code = await pairings.offer()
+    assert await pairings.void(code)
+    assert not await pairings.void(code)
+    entries = await store.audit.entries()
+    assert [entry.decision for entry in entries] == ["paired", "unpaired", "code void: said in a group"]
+    assert entries[0].detail == {"platform": "p", "user": "ann", "role": "owner"}
+    assert code not in str(entries)
