@@ -13,6 +13,7 @@ from toolcrib import ProviderTurn, StoreFailed
 from toolcrib._dataclass import replace
 from toolcrib._session import OnEvent
 from toolcrib.chat import Attachment, Chat
+from toolcrib.testing import ScriptedSession
 
 GROUP = Chat("room", is_group=True)
 
@@ -187,3 +188,32 @@ async def test_one_users_runs_at_once_are_bounded_over_their_chats(house: House)
         await house.platform.says("hello", user="bob", chat=chats[3])
         await house.until(lambda: house.platform.texts(chats[3])[-1] == "re hello")
     assert house.asked == ["wait", "wait", "wait", "hello"]
+
+
+async def test_one_group_and_one_user_are_narrowed_apart(house: House) -> None:
+    """003-12: by platform, chat and user."""
+    narrowed = "users:\n  'fake:room:room': {disabled_tools: [todo]}\n  'fake:carl': {disabled_tools: [clarify]}\n"
+    house.configure(narrowed + OWNED)
+    async with house.gateway() as gateway:
+        line = line_of(gateway)
+        for user, chat in (("bob", GROUP), ("bob", Chat("bobs")), ("carl", Chat("carls"))):
+            await house.platform.says("hello", user=user, chat=chat, is_addressed=True)
+            await house.until(lambda chat=chat: house.platform.texts(chat))  # type: ignore[misc]  # bound
+        names = {info.user: (await line.manager.opened(info.id)).names for info in await house.store.sessions.list(10)}
+        has = {user: ("todo" in some, "clarify" in some) for user, some in names.items()}
+        assert has == {"room:room": (False, True), "bob": (True, True), "carl": (True, False)}
+
+
+async def test_who_speaks_in_a_group_uses_no_tool_that_is_not_theirs(house: House) -> None:
+    """003-12: the model reads the same tools whoever speaks; the gate goes by the speaker."""
+    house.configure("users: {'fake:carl': {disabled_tools: [todo]}}\n" + OWNED)
+    model = ScriptedSession("hello", [("todo", {})], "done", [("todo", {})], "done too")
+    house.prepare = lambda session: session.link.use(model)  # type: ignore[method-assign]  # a model with a script
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        for number, user in enumerate(("bob", "carl", "bob"), 1):
+            await house.platform.says("go", user=user, chat=GROUP, is_addressed=True)
+            await house.until(lambda number=number: len(house.platform.texts(GROUP)) == number)  # type: ignore[misc]  # bound
+    [[refused], [done]] = model.results
+    assert "not granted" in str(refused.result.to_json())
+    assert done.result.data["todos"] == []
