@@ -30,6 +30,7 @@ platforms:
     allow_local: true
 gateway: {{sessions: {sessions}}}
 """
+_BEGIN_SECONDS = 60.0
 KEPT = ("idle", "start")
 """Measurements in a folder that whoever asks for them gives."""
 
@@ -97,7 +98,7 @@ class BenchPlatform:
         self.late: list[float] = []
         self.whole = 0
         self.asked: list[tuple[Outbound, float]] = []
-        self._seen: dict[str, str] = {}
+        self.seen: dict[str, str] = {}
 
     async def connect(self) -> str:
         """Return a name."""
@@ -113,8 +114,8 @@ class BenchPlatform:
         """Note the lateness of the newest word, the first time that it is seen."""
         now = time.monotonic()
         last = out.text.rsplit(" ", 1)[-1]
-        if self._seen.get(out.chat.id) != last:
-            self._seen[out.chat.id] = last
+        if self.seen.get(out.chat.id) != last:
+            self.seen[out.chat.id] = last
             with suppress(ValueError):
                 self.late.append(now - float(last))
         if out.buttons:
@@ -148,18 +149,23 @@ async def running(folder: Path, url: str, sessions: int = 2_000) -> AsyncIterato
 
 
 async def chats(url: str, many: int, seconds: float, folder: Path) -> None:
-    """Print how late deltas came to the platform, in ms: {"p50", "p99", "deltas", "cpu"}."""
+    """Print how late deltas came to the platform once all chats have some, or a minute is over, in ms.
+
+    {"p50", "p99", "deltas", "chats", "cpu"}: also the chats that had deltas by then, and the cores that were used.
+    """
     async with running(folder, url) as (_, platform, _):
         for number in range(many):
             await platform.says(f"c{number}", "stream", f"m{number}")
-        begun, cpu = time.monotonic(), time.process_time()
-        await asyncio.sleep(seconds * 0.4)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_BEGIN_SECONDS):
+                await _until(lambda: len(platform.seen) == many)
+        await asyncio.sleep(seconds / 4)
         platform.late.clear()
-        await asyncio.sleep(seconds * 0.5)
-        late = sorted(platform.late)
-        spent = (time.process_time() - cpu) / (time.monotonic() - begun)
-    p50, p99 = (late[int(len(late) * share)] * 1000 if late else -1.0 for share in (0.5, 0.99))
-    print(json.dumps({"p50": p50, "p99": p99, "deltas": len(late), "cpu": spent}))
+        begun, cpu = time.monotonic(), time.process_time()
+        await asyncio.sleep(seconds)
+        late, spent = sorted(platform.late), (time.process_time() - cpu) / (time.monotonic() - begun)
+        p50, p99 = (late[int(len(late) * share)] * 1000 if late else -1.0 for share in (0.5, 0.99))
+        print(json.dumps({"p50": p50, "p99": p99, "deltas": len(late), "chats": len(platform.seen), "cpu": spent}))
 
 
 async def idle(url: str, many: int, parked: int, folder: Path) -> None:

@@ -23,20 +23,24 @@ _IDLE, _SOME = 10_000, 200
 _PARKED = 100
 _ROUNDS = 10
 _KILLS, _USERS = 20, 50
-_SECONDS = 20.0
+_SECONDS = 10.0
 _PER_SECOND = 5.0
+_DELTAS = 3_000
+"""Deltas of one answer: it goes on until all chats have theirs, and were measured."""
 
 
 def measure(*, quick: bool) -> list[Figure]:
     """In child processes: a model server, and a gateway with a platform that only notes."""
     chats, idle, parked, rounds = (_FEW, _SOME, 5, 2) if quick else (_CHATS, _IDLE, _PARKED, _ROUNDS)
-    kills, users, seconds = (1, 5, 4.0) if quick else (_KILLS, _USERS, _SECONDS)
+    kills, users, seconds = (1, 5, 2.0) if quick else (_KILLS, _USERS, _SECONDS)
     figures = []
-    with _model(int(seconds * _PER_SECOND)) as url:
+    with _model(_DELTAS) as url:
         few = _child("chats", url, _FEW if not quick else 5, seconds)
         many = _child("chats", url, chats, seconds)
         what = f"{_FEW if not quick else 5} chats; measured are {chats} at {_PER_SECOND:g} deltas a second each, the added p99"
         figures.append(Figure("gateway.chats", many["p99"], "ms", few["p99"], 50.0, "value", what))
+        shown = f"{many['deltas']} deltas of {many['chats']} chats, p50 {many['p50']:.1f} ms, {many['cpu']:.2f} cores"
+        print(f"gateway.chats: {shown}", file=sys.stderr)
         found = _child("approve", url, rounds)
         begins = statistics.median(found["asked"])
         figures.append(
