@@ -152,7 +152,7 @@ class Crib:
 
     @cached_property
     def dispatcher(self) -> Dispatcher:
-        """What runs the calls of all sessions; made with the first of them."""
+        """Dispatcher of the calls of all sessions; made with the first of them."""
         from tools.dispatch.pipeline import Dispatcher
 
         return Dispatcher(self.registry, self.hooks)

@@ -1,4 +1,4 @@
-"""What a gateway does now, as another process tells it: in words, or as JSON."""
+"""Status of a gateway, as another process tells it: in words, or as JSON."""
 
 from __future__ import annotations
 

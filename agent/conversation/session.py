@@ -247,7 +247,7 @@ class Session:
 
     @property
     def dispatcher(self) -> Dispatcher:
-        """What runs the session's calls; it is made with the first of the process."""
+        """Dispatcher of the session's calls; it is made with the first of the process."""
         return self._here.dispatcher
 
     def call(self, name: str, args: Any) -> ExecutedCall:

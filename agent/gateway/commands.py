@@ -1,4 +1,4 @@
-"""What people type with a slash in a chat."""
+"""Commands that people type with a slash in a chat."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ COMMANDS: Mapping[str, Callable[[ChatCommands, Inbound, Admitted, str], Awaitabl
     "/busy": _busy,
     "/status": _status,
 }
-"""What carries out the commands that agent.slash_commands has for chats."""
+"""Functions that carry out the commands that agent.slash_commands has for chats."""
 
 
 def is_told(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""What a platform speaks to: everything that arrives passes here, and nothing of a stranger's goes further."""
+"""The door of a platform: everything that arrives passes here, and nothing of a stranger's goes further."""
 
 from __future__ import annotations
 

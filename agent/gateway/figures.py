@@ -47,7 +47,7 @@ class Waits:
 
 
 class Rate:
-    """How often something happened in the last minutes."""
+    """Counts of something that happened, over the last minutes."""
 
     def __init__(self) -> None:
         self._minutes: deque[list[int]] = deque(maxlen=MINUTES + 1)

@@ -1,4 +1,4 @@
-"""How much one user may send, and one chat may use."""
+"""Limits of what one user may send, and one chat may use."""
 
 from __future__ import annotations
 

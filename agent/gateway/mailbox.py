@@ -1,4 +1,4 @@
-"""What arrived on one platform, worked on in order by chat: commands, answers to questions, and words for the model."""
+"""Messages that arrived on one platform, worked on in order by chat: commands, answers to questions, and words for the model."""
 
 from __future__ import annotations
 

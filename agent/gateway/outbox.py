@@ -1,4 +1,4 @@
-"""What is to be shown on one platform: kept first, then sent in order by chat, until it was shown or never can be."""
+"""Messages that are to be shown on one platform: kept first, then sent in order by chat, until it was shown or never can be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which session a chat has, whose it is, and how it is opened."""
+"""Sessions of chats: which one a chat has, whose it is, and how it is opened."""
 
 from __future__ import annotations
 
