@@ -281,6 +281,7 @@ def _doctor(folder: Path) -> list[str]:
 
 def _configure(folder: Path, model: int, receiver: int, port: int) -> None:
     (folder / "work" / "effects").mkdir(parents=True)
+    (folder / "tmp").mkdir()  # what a killed gateway leaves of its shells goes with the folder
     (folder / "config.yaml").write_text(
         f"""
 model: {{provider: chat, base_url: 'http://127.0.0.1:{model}/v1', name: toy}}
@@ -292,7 +293,8 @@ platforms:
     settings: {{url: 'http://127.0.0.1:{receiver}/', port: '{port}', edit_seconds: '0.05'}}
 """
     )
-    os.environ.update(TOOLCRIB_CONFIG=str(folder / "config.yaml"), TOOLCRIB_STATE=str(folder / "state"), WEBHOOK_SECRET=SECRET)
+    places = {"TOOLCRIB_CONFIG": "config.yaml", "TOOLCRIB_STATE": "state", "TMPDIR": "tmp"}
+    os.environ.update({name: str(folder / place) for name, place in places.items()}, WEBHOOK_SECRET=SECRET)
 
 
 def _free_port() -> int:
