@@ -24,6 +24,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -258,7 +259,8 @@ def _checked(town: Town, people: People, work: Path) -> list[str]:
     for mark in people.said:
         answers = town.with_text(f"[{mark}]")
         if len(answers) != 1:
-            faults.append(f"{mark}: {len(answers)} answers: {answers}")
+            seen = [one["text"][-200:] for one in town.shown.values() if one["chat"] == mark.partition("m")[0]]
+            faults.append(f"{mark}: {len(answers)} answers: {answers}; its chat shows at last {seen[-2:]}")
     effects = Counter(word for file in (work / "effects").iterdir() for word in file.read_text().split())
     for mark, agreed in people.commands.items():
         question = town.shown.get(town.questions.get(mark, ""))
@@ -308,10 +310,13 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--users", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", metavar="FOLDER", help="copy everything there where something was wrong")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tc-gateway-") as folder:
         begun = time.monotonic()
         outcome = run(args.kills, args.users, args.seed, Path(folder))
+        if outcome.faults and args.keep:
+            shutil.copytree(folder, args.keep)
     for fault in outcome.faults:
         print(f"FAULT {fault}")
     met = ", ".join(f"{count} {name}" for name, count in outcome.met.items())
