@@ -9,8 +9,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.app import FAILED, OK, open_crib
-from toolcrib import ToolcribError
+from agent.cli.app import FAILED, OK, USAGE, open_crib
+from toolcrib import ConfigError, ToolcribError
 
 if TYPE_CHECKING:
     from agent.crib import Crib
@@ -35,6 +35,7 @@ or change something, unless they run in a sandbox, a container or on another hos
 asked in the chat; gateway.approvers says who may agree to what.
 """
 _ACTIONS = ("run", "status", "pair", "people", "unpair", "reload", "drain", "stop")
+_LOOKING, _ASKING = ("status", "people"), ("stop", "drain", "reload")
 _PATIENCE = 20.0
 """Seconds within which a gateway tells what came of a reload."""
 
@@ -55,11 +56,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    with open_crib(args, looks=args.action in ("status", "people")) as crib:
+    with _opened(args) as crib:
         if args.action == "run":
             return _serve(crib, args)
         with asyncio.Runner() as runner:
             return runner.run(_OTHERS[args.action](crib, args))
+
+
+def _opened(args: argparse.Namespace) -> Crib:
+    """Return the crib. What only looks at a gateway, or asks it for something, goes by the configuration that was confirmed last,
+    as the gateway does: it must not need what nobody agreed to yet. Raises ConfigError.
+    """
+    from agent.confirming import UnconfirmedConfig
+
+    if args.action not in (*_LOOKING, *_ASKING):
+        return open_crib(args)
+    try:
+        if args.action == "reload":  # a person at a terminal may agree now
+            try:
+                return open_crib(args, looks=True)
+            except UnconfirmedConfig:
+                pass
+        return open_crib(args, looks=True, as_confirmed=True)
+    except ConfigError as error:
+        if args.action == "people":
+            raise
+        raise ConfigError(
+            f"{error}\na gateway that runs goes on by the configuration that it read; Ctrl-C at its terminal, or SIGTERM, ends it"
+        ) from error
 
 
 # -- running -----------------------------------------------------------------------------------------------------------
@@ -68,11 +92,21 @@ def run(args: argparse.Namespace) -> int:
 def _serve(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.options import choice_of
 
-    names = _wanted(crib, args.names)
+    names, choice = _wanted(crib, args.names), choice_of(args)
     if not crib.config.store.enabled:
         raise ToolcribError("a gateway needs the store: what people say must outlive the process (store.enabled)")
+    _require_model(crib, choice)
     with asyncio.Runner() as runner:
-        return runner.run(_served(crib, names if args.names else None, choice_of(args), args.logs or crib.config.gateway.logs))
+        return runner.run(_served(crib, names if args.names else None, choice, args.logs or crib.config.gateway.logs))
+
+
+def _require_model(crib: Crib, choice: ModelChoice) -> None:
+    """Raise ConfigError, with what to set, where no model is there to be asked: nobody in a chat could type its calls."""
+    from agent.cli.offer import no_model
+    from agent.models import find_endpoint
+
+    if find_endpoint(crib.config, choice) is None:
+        raise no_model("gateway run")
 
 
 async def _served(crib: Crib, names: list[str] | None, choice: ModelChoice, form: str) -> int:
@@ -129,6 +163,7 @@ async def _pair(crib: Crib, args: argparse.Namespace) -> int:
 
     refuse_below(folders_of(crib.config), "letting somebody in")
     [name] = _wanted(crib, args.names) if len(args.names) == 1 or len(crib.platforms) == 1 else _one(args.names)
+    _require_role(crib, args.role)
     with controlling_terminal(folders_of(crib.config)) as terminal:
         code = await Pairings(crib.store, name).offer(args.role)
         role = f", as {args.role}" if args.role else ""
@@ -136,6 +171,22 @@ async def _pair(crib: Crib, args: argparse.Namespace) -> int:
             f"say this to the bot on {name}, in a direct chat, within {SECONDS / 60:.0f} minutes{role}: {code[:4]}-{code[4:]}"
         )
     return OK
+
+
+def _require_role(crib: Crib, role: str) -> None:
+    """Raise ToolcribError for a role that gives nothing, as nothing names it; with the nearest one that does."""
+    from toolcrib._near import near
+
+    config = crib.config
+    known = {"owner", *(role for one in config.platforms.values() for role in one.roles)}
+    known |= {role for roles in config.gateway.approvers.values() for role in roles}
+    if role and role not in known:
+        alike = near(role, sorted(known))
+        meant = f"; did you mean {alike[0]!r}?" if alike else ""
+        raise ToolcribError(
+            f"nothing names the role {role!r}{meant} (known: {', '.join(sorted(known))}; platforms.NAME.roles and"
+            " gateway.approvers name others)"
+        )
 
 
 def _one(names: list[str]) -> list[str]:
@@ -176,7 +227,11 @@ async def _end(crib: Crib, args: argparse.Namespace) -> int:
     from agent.gateway.gateway import STOP, STOP_NOW
 
     refuse_below(folders_of(crib.config), "ending the gateway")
-    await crib.store.signals.send(STOP_NOW if args.now else STOP)
+    names = await _running(crib)
+    await crib.store.signals.send(STOP_NOW if args.now else STOP)  # also where none is seen: it may have other platforms
+    if not names:
+        _say("no gateway runs; `toolcrib gateway status` tells what became of it")
+        return FAILED
     _say("asked for the end; `toolcrib gateway status` tells when it has ended")
     return OK
 
@@ -186,11 +241,9 @@ async def _reload(crib: Crib, args: argparse.Namespace) -> int:
     from agent.below import folders_of, refuse_below
     from agent.gateway.gateway import RELOAD
     from agent.gateway.reloading import RELOADED
-    from agent.gateway.status import told_status
 
     refuse_below(folders_of(crib.config), "reloading the gateway")
-    names = sorted({*crib.platforms, *crib.config.platforms})
-    names = [name for name in names if (await told_status(crib.store, name))["is_fresh"]]
+    names = await _running(crib)
     if not names:
         raise ToolcribError("no gateway runs; `toolcrib gateway run` starts one, with the configuration as it is")
 
@@ -207,9 +260,17 @@ async def _reload(crib: Crib, args: argparse.Namespace) -> int:
                     _say(line)
                 if now["problem"]:
                     _say(f"the configuration stays as it was: {now['problem']}")
-                return FAILED if now["problem"] else OK
+                return USAGE if now["problem"] else OK
         await asyncio.sleep(0.1)
     raise ToolcribError("the gateway did not answer; `toolcrib gateway status` tells whether it runs, its log what it did")
+
+
+async def _running(crib: Crib) -> list[str]:
+    """Return the platforms of which a gateway tells that it has them."""
+    from agent.gateway.status import told_status
+
+    names = sorted({*crib.platforms, *crib.config.platforms})
+    return [name for name in names if (await told_status(crib.store, name))["is_fresh"]]
 
 
 _OTHERS = {"reload": _reload, "status": _status, "pair": _pair, "people": _people, "unpair": _unpair, "drain": _end, "stop": _end}

@@ -73,13 +73,14 @@ class Bureau:
         self.command = ""
         """What the model runs before it answers."""
         self.port, self.watch = _free_port(), _free_port()
-        self._model, self._receiver = model, receiver
+        self.model = f"{{provider: chat, base_url: 'http://127.0.0.1:{model}/v1', name: toy}}"
+        self._receiver = receiver
         self._processes: list[subprocess.Popen[str]] = []
         self.configure()
 
     def configure(self, more: str = "", allowed: str = "ann", enabled: str = "webhook", roles: str = "") -> None:
         text = f"""
-model: {{provider: chat, base_url: 'http://127.0.0.1:{self._model}/v1', name: toy}}
+model: {self.model or "{}"}
 plugins: {{enabled: [{enabled}]}}
 platforms:
   webhook:
@@ -276,6 +277,55 @@ def test_a_closed_terminal_ends_it_as_a_signal_does(bureau: Bureau) -> None:
     person.closed = person.ptyproc.closed = True
     bureau.until(lambda: not person.isalive())
     assert person.exitstatus == 0
+
+
+def test_a_gateway_without_a_model_is_refused_with_the_fix(bureau: Bureau) -> None:
+    bureau.model = ""
+    bureau.configure()
+    done = bureau.run("gateway", "run")
+    assert done.returncode == 2
+    for words in ("no model is configured", "toolcrib gateway run --base-url", "toolcrib config set model"):
+        assert words in done.stderr
+    assert "model=" not in done.stderr
+
+
+def test_what_a_gateway_is_asked_for_needs_no_agreement_to_what_it_does_not_do(bureau: Bureau) -> None:
+    process = bureau.start()
+    bureau.configure(allowed="ann, eve")
+    assert bureau.status()["state"] == "running"
+    refused = bureau.run("gateway", "reload")
+    assert refused.returncode == 2
+    assert "the configuration stays as it was" in refused.stderr
+    assert "platforms.webhook.allowed_users" in refused.stderr
+    assert bureau.run("gateway", "stop").returncode == 0
+    assert process.wait(PATIENCE) == 0
+    assert bureau.run("gateway", "run").returncode == 2, "to begin with it needs agreement"
+
+
+@pytest.mark.parametrize("action", ["stop", "status", "reload", "drain"])
+def test_a_file_that_is_no_yaml_names_its_line_and_what_ends_a_gateway(bureau: Bureau, action: str) -> None:
+    config = bureau.folder / "config.yaml"
+    config.write_text("model:\n  name: [toy\n")
+    done = bureau.run("gateway", action)
+    assert done.returncode == 2
+    assert re.search(rf"{re.escape(str(config))}.*\b[23]\b", done.stderr)
+    assert "Ctrl-C at its terminal, or SIGTERM, ends it" in done.stderr
+
+
+def test_a_stop_where_none_runs_says_so(bureau: Bureau) -> None:
+    done = bureau.run("gateway", "stop")
+    assert (done.returncode, "no gateway runs" in done.stderr) == (1, True)
+    assert not [one for one in (bureau.folder / "state").iterdir() if not one.name.startswith("confirmed.json")]
+
+
+@pytest.mark.parametrize(
+    ("role", "says"), [("ownr", "did you mean 'owner'?"), ("relase", "did you mean 'release'?"), ("x", "known: ")]
+)
+def test_a_role_that_nothing_names_is_given_to_nobody(bureau: Bureau, role: str, says: str) -> None:
+    bureau.configure(roles="staff: [bob]", more="gateway: {approvers: {fs: [release]}}")
+    done = bureau.run("gateway", "pair", "webhook", "--role", role)
+    assert (done.returncode, says in done.stderr) == (2, True)
+    assert "owner, release, staff" in done.stderr
 
 
 def test_a_failed_platform_keeps_the_others_up_and_says_why(bureau: Bureau, monkeypatch: pytest.MonkeyPatch) -> None:
