@@ -218,11 +218,6 @@ COMMANDS: Mapping[str, Callable[[ChatCommands, Inbound, Admitted, str], Awaitabl
 """Functions that carry out the commands that agent.slash_commands has for chats."""
 
 
-def is_told(error: Exception) -> str:
-    """Return what somebody is told of an error that kept their message from being answered."""
-    return f"⚠ {error}" if isinstance(error, ToolcribError) else "⚠ Something went wrong; the operator finds it in the log."
-
-
 def in_room(chat: Chat, name: str, text: str) -> str:
     """Return what a model reads of a message: in a group, who wrote it goes before."""
     shown = one_line(name)

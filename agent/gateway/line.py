@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from agent.config import PlatformConfig
@@ -19,6 +20,7 @@ from agent.gateway.commands import ChatCommands
 from agent.gateway.deciders import Deciders
 from agent.gateway.deciding import Deciding
 from agent.gateway.door import Door
+from agent.gateway.failures import is_owners, logged
 from agent.gateway.figures import LineFigures
 from agent.gateway.limits import Quotas
 from agent.gateway.logs import about, work_on
@@ -166,6 +168,7 @@ class ChatLine:
             self.files,
             self.rooms.chat_of,
             self.manager.run_id,
+            partial(is_owners, self._store),
             most,
             streams=self._config.streams,
             typing=platform.typing if isinstance(platform, ShowsTyping) else None,
@@ -380,8 +383,11 @@ class ChatLine:
     def _done(self, session_id: str, outcome: RunResult | Exception) -> None:
         run = self.manager.run_id(session_id)
         took = self.figures.done(session_id, outcome)
-        ended = f"failed: {type(outcome).__name__}" if isinstance(outcome, Exception) else outcome.stopped
-        _log.info("a run ended after %.1f s: %s", took, ended, extra=about(self.name, self._chat(session_id), run))
+        of = about(self.name, self._chat(session_id), run)
+        if isinstance(outcome, Exception):
+            _log.warning("a run failed after %.1f s: %s", took, self._crib.redactor().text(logged(outcome)), extra=of)
+        else:
+            _log.info("a run ended after %.1f s: %s", took, outcome.stopped, extra=of)
         self.replies.done(session_id, outcome)
 
     def _chat(self, session_id: str) -> str:

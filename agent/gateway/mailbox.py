@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from agent.config import PlatformConfig
 from agent.gateway.admission import Admission, Admitted
-from agent.gateway.commands import ChatCommands, in_room, is_told
+from agent.gateway.commands import ChatCommands, in_room
+from agent.gateway.failures import logged, told
 from agent.gateway.forms import body_of, inbound_of
 from agent.gateway.logs import work_on
 from agent.gateway.outbox import Outbox
@@ -133,8 +134,9 @@ class Mailbox:
         except StoreFailed:
             raise
         except Exception as error:  # noqa: BLE001 - a message that can't be answered must not keep back the others
-            _log.exception("a message of %s could not be answered", self._platform)
-            said = is_told(error)
+            _log.exception("a message of %s could not be answered: %s", self._platform, logged(error))
+            who = await self._admission.admit(message.chat, message.user, message.roles)
+            said = told(error, is_owner=isinstance(who, Admitted) and who.is_owner and not message.chat.is_group)
         if said:
             for number, part in enumerate(split(said, self._outbox.most)):
                 body = body_of(message.chat, part, reply_to=message.message_id)

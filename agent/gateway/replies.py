@@ -22,6 +22,7 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
+from agent.gateway.failures import told
 from agent.gateway.forms import body_of
 from agent.gateway.outbox import Outbox
 from agent.gateway.splitting import split
@@ -61,7 +62,9 @@ class _Running:
 
 
 class Replies:
-    """For one platform. ``chat_of`` finds a session's chat, ``run_of`` the id of the run that goes on in it."""
+    """For one platform. ``chat_of`` finds a session's chat, ``run_of`` the id of the run that goes on in it, and ``is_owners``
+    whether the owner alone reads it, who is told all that is known of a failure.
+    """
 
     def __init__(
         self,
@@ -70,6 +73,7 @@ class Replies:
         files: ChatFiles,
         chat_of: Callable[[str], Awaitable[Chat | None]],
         run_of: Callable[[str], str],
+        is_owners: Callable[[str], Awaitable[bool]],
         most: int,
         *,
         streams: bool,
@@ -80,6 +84,7 @@ class Replies:
         self._files = files
         self._chat_of = chat_of
         self._run_of = run_of
+        self._is_owners = is_owners
         self._most = most
         self.streams = streams
         self._typing = typing
@@ -132,7 +137,7 @@ class Replies:
         try:
             state.raise_error()
         except ToolcribError as error:
-            await self._final(chat, state.id, _FAILED, _failure(error))
+            await self._final(chat, state.id, _FAILED, told(error, is_owner=await self._is_owners(state.session_id)))
         else:
             await self._final(chat, state.id, str(state.turn), state.text, state.stopped or "done")
 
@@ -190,17 +195,20 @@ class Replies:
                 await typing(chat, False)
 
     def _tell(self, session_id: str, event: Event) -> None:
+        whole = ""
         match event:
             case ContextCompressed(before=before, after=after):
                 line = f"_The conversation had become long: its middle was summarised ({before:,} to about {after:,} tokens)._"
             case CompressionFailed(reason=reason):
-                line = f"_The conversation is nearly too long, and could not be summarised: {reason}_"
+                line = "_The conversation is nearly too long, and could not be summarised._"
+                whole = f"{line[:-2]}: {reason}_"
             case DelegateEnded(name=name, ended=ended, problem=problem):
-                line = f"_The delegate {name} has ended ({problem or ended})._"
+                line = f"_The delegate {name} has ended ({'it failed' if problem else ended})._"
+                whole = f"_The delegate {name} has ended ({problem or ended})._"
             case _:
                 return
-        run_id = self._run_of(session_id)
-        self._later(session_id, self._say(session_id, f"note:{run_id}:{type(event).__name__}:{hash(event)}", line))
+        key = f"note:{self._run_of(session_id)}:{type(event).__name__}:{hash(event)}"
+        self._later(session_id, self._say(session_id, key, line, whole))
 
     # -- what must be shown --------------------------------------------------------------------------------------
 
@@ -226,9 +234,11 @@ class Replies:
                 _log.exception("something could not be shown for session %s", session_id[:12])
         del self._work[session_id]
 
-    async def _say(self, session_id: str, key: str, text: str) -> None:
+    async def _say(self, session_id: str, key: str, text: str, whole: str = "") -> None:
+        """Say something, to the owner the ``whole`` where there is more of it."""
         chat = await self._chat_of(session_id)
         if chat is not None:
+            text = whole if whole and await self._is_owners(session_id) else text
             await self._parts(chat, key, split(text.strip(), self._most))
 
     async def _parts(self, chat: Chat, key: str, parts: Sequence[str]) -> None:
@@ -249,7 +259,7 @@ class Replies:
         if chat is None:
             return
         if isinstance(outcome, Exception):
-            await self._final(chat, run_id, _FAILED, _failure(outcome))
+            await self._final(chat, run_id, _FAILED, told(outcome, is_owner=await self._is_owners(session_id)))
         elif outcome.stopped == "parked":
             for ticket_id in outcome.tickets:
                 await self._questions.show(chat, ticket_id)
@@ -261,8 +271,3 @@ class Replies:
         whole = "\n\n".join(filter(None, [text.strip(), end])) or "(no answer)"
         await self._parts(chat, f"said:{run_id}:{turn}", split(whole, self._most))
         await self._outbox.mark(chat.key, f"run:{run_id}")
-
-
-def _failure(error: Exception) -> str:
-    text = str(error) if isinstance(error, ToolcribError) else "something went wrong here; the operator finds it in the log"
-    return f"⚠ {text}"
