@@ -51,6 +51,13 @@ class _Lane:
         self.begun_at = 0.0
         """Time at which the beginning of an answer was shown last."""
         self.edited_at = 0.0
+        self.held_until = 0.0
+        """Time before which the platform wants to hear nothing for this chat."""
+
+    def hold(self, error: NotSent) -> None:
+        """Send nothing as long as the platform says."""
+        if error.retry_after is not None:
+            self.held_until = max(self.held_until, time.monotonic() + error.retry_after)
 
 
 class SendRate:
@@ -193,7 +200,7 @@ class Outbox:
         """Forget a lane that has nothing to show, once its chat may have another edit."""
         if lane.task is not None or lane.posts or lane.live is not None or self._lanes.get(chat) is not lane:
             return
-        wait = lane.edited_at + (self._platform.traits.edit_seconds or 0.0) - time.monotonic()
+        wait = max(lane.held_until, lane.edited_at + (self._platform.traits.edit_seconds or 0.0)) - time.monotonic()
         if wait > 0:
             asyncio.get_running_loop().call_later(wait, self._forget, chat, lane)
         else:
@@ -203,6 +210,9 @@ class Outbox:
         return lane.live is not None and not self._closing and lane.live.shown != lane.live.body
 
     async def _step(self, chat: str, lane: _Lane) -> None:
+        if (wait := lane.held_until - time.monotonic()) > 0:
+            await self._pause(lane, wait)
+            return
         if not lane.posts:
             if lane.live is not None:
                 await self._update(chat, lane, lane.live)
@@ -243,6 +253,7 @@ class Outbox:
             async with asyncio.timeout(_SEND_SECONDS):
                 shown_as = await self._platform.send(out)
         except NotSent as error:
+            lane.hold(error)
             return await self._not_sent(post, error)
         except Exception as error:  # noqa: BLE001 - somebody else's code: whether it was shown is not known
             _log.debug("%s: a message was not sent", name, exc_info=True)
@@ -294,8 +305,8 @@ class Outbox:
                 await self._platform.send(outbound_of(body, f"{live.key}#{live.edits}", live.shown_as))
         except Exception as error:  # noqa: BLE001 - the next one, or the whole answer, shows it
             _log.debug("an answer on %s could not be updated: %s", self._platform.name, error)
-            if isinstance(error, NotSent) and error.retry_after is not None:
-                lane.edited_at = time.monotonic() + error.retry_after
+            if isinstance(error, NotSent):
+                lane.hold(error)
 
     async def _edit_pause(self, lane: _Lane, of: LiveText | None = None) -> None:
         """Wait until the chat may have another edit; for an update no longer than until something else is to be shown.

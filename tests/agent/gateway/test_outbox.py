@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -134,3 +135,18 @@ async def test_a_store_that_fails_for_a_while_loses_nothing(monkeypatch: pytest.
         monkeypatch.setattr(store.mail, "moved", failing)
         await platform.until(lambda: outbox.waiting == 0)
         assert platform.texts(HERE) == ["text"]
+
+
+async def test_a_platform_that_has_heard_too_much_hears_nothing_until_it_says() -> None:
+    """Neither the end of the answer whose beginning was too much, nor what is to be shown behind it."""
+    platform, store = FakePlatform(), MemoryStore()
+    async with opened(platform, store) as outbox:
+        platform.failing = [NotSent("too many", retry_after=0.6)]
+        begun = time.monotonic()
+        outbox.show(HERE.key, "said:r:1:0", body_of(HERE, "so far"))
+        await platform.until(lambda: not platform.failing)
+        await outbox.put(HERE.key, "said:r:1:0", body_of(HERE, "so far and whole"))
+        await outbox.put(HERE.key, "next", body_of(HERE, "and more"))
+        await platform.until(lambda: platform.texts(HERE) == ["so far and whole", "and more"])
+        assert time.monotonic() - begun >= 0.6
+        assert [one.forms for one in platform.shown] == [["so far and whole"], ["and more"]]
