@@ -43,7 +43,7 @@ class PluginSlash:
 
     @property
     def words(self) -> str:
-        """Its help: the first line of the function's docstring."""
+        """Help of the command: the first line of the function's docstring."""
         import inspect
 
         return (inspect.getdoc(self.function) or self._origin()).splitlines()[0]

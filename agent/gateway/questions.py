@@ -35,7 +35,7 @@ _NOT_YOURS = "You may not decide this; {roles} may."
 _NO_SUCH = "There is no such question here."
 _NOT_YET = "This question is still being shown: press again in a moment."
 _LOOKS, _LOOK_SECONDS = 50, 0.02
-"""How often, and how far apart, a press looks for a question that is being shown."""
+"""Looks of a press for a question that is being shown, and the seconds between them."""
 _PUT_OFF = 3
 """Times that one press is put off, so that it can't keep back what comes behind it."""
 _COPIES = 20

@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 _MORE = " …"
 _TAKEN_BACK = "_(taken back: the answer was begun anew)_"
 _LOOKS = 32
-"""How often an answer is cut into messages anew while it doubles its length."""
+"""Times that an answer is cut into messages anew while it doubles its length."""
 _ENDS = {
     "interrupted": "(interrupted)",
     "ended": "(ended: something was refused that it could not go on without)",

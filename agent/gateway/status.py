@@ -1,4 +1,4 @@
-"""What a platform's line does, as it is kept for other processes."""
+"""State of a platform's line, as it is kept for other processes."""
 
 from __future__ import annotations
 

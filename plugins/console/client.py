@@ -62,7 +62,7 @@ async def _talk(args: argparse.Namespace) -> int:
 
 
 class _Screen:
-    """What was shown last: the message with buttons, and the texts by their ids."""
+    """Messages that were shown last: the one with buttons, and the texts by their ids."""
 
     def __init__(self) -> None:
         self.asked: tuple[str, list[list[str]]] = ("", [])

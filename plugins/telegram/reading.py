@@ -67,7 +67,7 @@ def chat_of(message: telegram.MaybeInaccessibleMessage) -> Chat:
 
 
 def _names(message: telegram.Message, me: telegram.User) -> bool:
-    """Whether the account is mentioned."""
+    """True where the account is mentioned."""
     if message.text:
         entities = message.parse_entities(["mention", "text_mention"])
     else:
