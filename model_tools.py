@@ -46,14 +46,12 @@ BUILT_IN = (
     "tools.memory_tool",
     "tools.session_search_tool",
     "tools.delegate_tool",
-    "tools.clarify_tool",
+    *("tools.clarify_tool", "tools.send_message_tool", "tools.cronjob_tool"),
 )
 """Imported in this order. A new tool module is added here, and nowhere else."""
 
 _SCOPES = 64
-"""Number of tasks of the synchronous interface that keep a shell and a folder at once; of those that run nothing, the one used
-longest ago is closed.
-"""
+"""Tasks of the synchronous interface that keep a shell at once; of those that run nothing, the one used longest ago is closed."""
 
 
 def _run_async(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -112,29 +110,30 @@ def _wanted(enabled: Sequence[str] | None, disabled: Sequence[str] | None) -> li
     return known[1]
 
 
-def own_paths() -> list[str]:
-    """Return the paths that no tool may touch: toolcrib's configuration and its state."""
+def own_paths(more: Iterable[str | Path] = ()) -> list[str]:
+    """Return the paths that no tool may touch: toolcrib's configuration and its state, and ``more``."""
     home = Path.home()
     config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "toolcrib"
     state = Path(os.environ.get("XDG_STATE_HOME") or home / ".local" / "state") / "toolcrib"
     given = [Path(os.environ[name]) for name in ("TOOLCRIB_CONFIG", "TOOLCRIB_STATE") if os.environ.get(name)]
-    return with_targets([config, state, *given])
+    return with_targets([config, state, *given, *more])
 
 
-def with_targets(paths: Iterable[Path]) -> list[str]:
+def with_targets(paths: Iterable[str | Path]) -> list[str]:
     """Each path as it is named and as it really is: tools name the first, and open the second."""
     folders: dict[str, str] = {}
-    return list(dict.fromkeys(name for path in paths for name in (os.path.abspath(path), _target(path, folders))))  # noqa: PTH100 - as a tool names it
+    named = [os.fspath(path) for path in paths]
+    return list(dict.fromkeys(name for path in named for name in (os.path.abspath(path), _target(path, folders))))  # noqa: PTH100 - as a tool names it
 
 
-def _target(path: Path, folders: dict[str, str]) -> str:
+def _target(path: str, folders: dict[str, str]) -> str:
     """Return the real path; ``folders`` has those of the folders that were looked up: most of our files lie beside each other."""
     folder, name = os.path.split(path)
-    if name in ("", ".", "..") or path.is_symlink():
+    if name in ("", ".", "..") or os.path.islink(path):  # noqa: PTH114 - a Path would be made for each, to be text again
         return os.path.realpath(path)  # resolve() raises on a loop
     if folder not in folders:
         folders[folder] = os.path.realpath(folder)
-    return os.path.join(folders[folder], name)  # noqa: PTH118 - a Path would be made for each, to be text again
+    return os.path.join(folders[folder], name)  # noqa: PTH118 - likewise
 
 
 dispatcher: Dispatcher

@@ -69,14 +69,18 @@ class PermanentGrants:
         *,
         project_root: str = "",
         instead: bytes | None = None,
+        like: PermanentGrants | None = None,
     ) -> None:
         """``project_root`` is the folder that entries of plain text are bound to; "" for none. ``instead`` is read in the place
-        of the file.
+        of the file. ``like`` are those of another folder and the same file: what they looked up, and reported, counts here too,
+        as long as nothing has changed.
         """
         self._root = str(Path(project_root).absolute()) if project_root else ""
         self._inner = inner
         self._path = config_path(path)
         self._known = _KnownEntries(state_dir(state) / STATE_FILE, self._path)
+        if like is not None and (like._path, like._known.file) == (self._path, self._known.file):
+            self._known = like._known
         self._lock = threading.RLock()
         """Held for moments only; never while a file is locked, which may take seconds."""
         self._permanent: dict[str, tuple[Grant, AllowlistEntry]] = {}
@@ -90,8 +94,7 @@ class PermanentGrants:
         config = load_config(self._path, instead=instead)
         entries = [_bound(entry, self._root) for entry in dict.fromkeys(config.command_allowlist)]
         try:
-            present = {_digest(entry).partition("@")[0] for entry in entries}
-            known = self._known.keep_only(present) if entries or self._known.exists() else frozenset()
+            known, is_news = self._known.keep_only(frozenset(_digest(entry).partition("@")[0] for entry in entries))
         except ConfigError as error:  # what was deleted could come back unseen
             self.problem = error
             return
@@ -100,15 +103,16 @@ class PermanentGrants:
                 grant = _to_grant(entry)
             except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it doesn't count
                 self.faults.append(EntryFault(entry, str(error)))
-                _log.error("%s: command_allowlist: %r does not count: %s", self._path, entry.shown, error)
+                if is_news:
+                    _log.error("%s: command_allowlist: %r does not count: %s", self._path, entry.shown, error)
                 continue
             if _digest(entry) in known:
                 self._permanent[grant.id] = (grant, entry)
             else:
                 self._unconfirmed.append(entry)
-                if entry.text is not None:
+                if entry.text is not None and is_news:
                     _log.warning("%s: command_allowlist: %r is plain text, read as %s", self._path, entry.text, covered(grant))
-        if self._unconfirmed:
+        if self._unconfirmed and is_news:
             number = len(self._unconfirmed)
             many = "1 entry of command_allowlist awaits" if number == 1 else f"{number} entries of command_allowlist await"
             _log.warning("%s: %s your confirmation; `toolcrib chat` asks", self._path, many)
@@ -212,16 +216,15 @@ class _KnownEntries:
     """The digests of confirmed entries, by configuration file, in one private file of the state folder."""
 
     def __init__(self, file: Path, config: Path) -> None:
-        self._file = file
+        self.file = file
         self._config = str(config.resolve())
-
-    def exists(self) -> bool:
-        return self._file.exists()
+        self._kept: tuple[object, frozenset[str], frozenset[str]] | None = None
+        """The stamp, what was present, and what of it was known, as of the last look."""
 
     def stamp(self) -> object:
         """Another one whenever the file was written; None where there is none."""
         try:
-            about = self._file.stat()
+            about = self.file.stat()
         except OSError:
             return None
         return about.st_ino, about.st_mtime_ns, about.st_size
@@ -229,12 +232,22 @@ class _KnownEntries:
     def read(self) -> frozenset[str]:
         return frozenset(self._read().get(self._config, []))
 
-    def keep_only(self, present: set[str]) -> frozenset[str]:
-        """The known ones among ``present``. Others are forgotten: an entry that was deleted may not come back unseen."""
-        return self._change(lambda known: {one for one in known if one.partition("@")[0] in present})
+    def keep_only(self, present: frozenset[str]) -> tuple[frozenset[str], bool]:
+        """The known ones among ``present``, and whether that is news since the last look. Others are forgotten: an entry that was
+        deleted may not come back unseen.
+        """
+        stamp = self.stamp()
+        if self._kept is not None and self._kept[:2] == (stamp, present):
+            return self._kept[2], False
+        if not present and stamp is None:
+            known = frozenset[str]()
+        else:
+            known = self._change(lambda known: {one for one in known if one.partition("@")[0] in present})
+        self._kept = (stamp, present, known)
+        return known, True
 
     def add(self, digests: Any) -> None:
-        refuse_below([self._file.parent, Path(self._config).parent], "a grant for always")
+        refuse_below([self.file.parent, Path(self._config).parent], "a grant for always")
         new = set(digests)
         self._change(lambda known: known | new)
 
@@ -242,18 +255,18 @@ class _KnownEntries:
         self._change(lambda known: known - {digest})
 
     def _change(self, change: Any) -> frozenset[str]:
-        with locked(self._file):
+        with locked(self.file):
             files = self._read()
             before = set(files.get(self._config, []))
             after = change(before)
             if after != before:
                 files[self._config] = sorted(after)
-                write_private(self._file, json.dumps({"version": 1, "files": files}, indent=1) + "\n")
+                write_private(self.file, json.dumps({"version": 1, "files": files}, indent=1) + "\n")
             return frozenset(after)
 
     def _read(self) -> dict[str, list[str]]:
         try:
-            data = json.loads(self._file.read_text("utf-8"))
+            data = json.loads(self.file.read_text("utf-8"))
             files = data["files"]
             if all(isinstance(digest, str) for digests in files.values() for digest in digests):
                 return dict(files)
@@ -261,9 +274,9 @@ class _KnownEntries:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise ConfigError(f"{self._file} cannot be read: {error.strerror or error}") from error
+            raise ConfigError(f"{self.file} cannot be read: {error.strerror or error}") from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            _log.error("%s cannot be understood (%s); every permanent grant must be confirmed again", self._file, error)
+            _log.error("%s cannot be understood (%s); every permanent grant must be confirmed again", self.file, error)
             return {}
 
 

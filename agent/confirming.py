@@ -12,6 +12,7 @@ import errno
 import hashlib
 import json
 import logging
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,6 +33,10 @@ WATCHED = (
     "platforms",
     "gateway.approvers",
     "gateway.host",
+    "cron.unattended",
+    "cron.rule_sets",
+    "cron.most_jobs",
+    "cron.shortest_interval",
     "users",
     "terminal.backend",
     "terminal.pass_env",
@@ -54,6 +59,9 @@ _PARTLY = "partly"
 _FREE = ("approval.gate_timeout", "approval.answer_timeout", "approval.park_timeout", "approval.reminders")
 _OFF = frozenset(["approval.develop_toolcrib", "approval.smart.enabled", "smart_approval"])
 _LISTS = frozenset(["disabled", "disabled_tools", "disabled_toolsets"])
+_QUOTAS = frozenset(["messages_per_hour", "runs_at_once", "tokens_per_day", "cost_per_day"])
+"""Numbers of which 0, the default, bounds nothing."""
+_PEOPLE = frozenset(["allowed_users", "allowed_chats"])
 _MODES = ("default", "confirm-edits", "plan")
 
 Watched: TypeAlias = Mapping[str, Any]
@@ -76,6 +84,11 @@ class ConfigChange:
             return False
         if name in _LISTS:
             return set(self.before or ()) <= set(self.after or ())
+        if self.key.startswith("platforms."):
+            if name in _QUOTAS:
+                return 0 < (self.after or 0) <= (self.before or math.inf)
+            if name in _PEOPLE:
+                return set(self.after or ()) <= set(self.before or ())
         if self.key == "approval.mode":
             return _MODES.index(self.before or "default") <= _MODES.index(self.after or "default")
         return (self.key in _OFF or name in _OFF) and self.after is False
@@ -95,6 +108,7 @@ class UnconfirmedConfig(ConfigError):
     """The configuration says what nobody agreed to, and is not obeyed. ``changes`` are all of it."""
 
     def __init__(self, config: Config, changes: Sequence[ConfigChange]) -> None:
+        self.path = config.path
         self.changes = tuple(changes)
         lines = "".join(f"\n  {line}" for change in changes for line in change.lines())
         super().__init__(

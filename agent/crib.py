@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -16,11 +15,10 @@ from agent._additions import checked_command, must_open, once
 from agent.allowlist import PermanentGrants
 from agent.backends import BUILT_IN, Backends
 from agent.below import Hold
-from agent.config import Config, load_config
-from agent.confirming import require_confirmed
+from agent.config import Config
 from agent.lifecycle import Lifecycle
 from agent.slash_commands import PluginSlash, plugin_slash
-from agent.workspace import Workspace, own_files, same_config
+from agent.workspaces import Workspaces
 from toolcrib import Environment, EventSink, PluginError, ToolRegistry, registry
 from toolcrib._context import LOCAL_PLATFORMS
 from toolcrib._dataclass import replace
@@ -41,6 +39,7 @@ if TYPE_CHECKING:  # all that only some uses need loads with them
     from agent.models import ModelChoice
     from agent.plugins import PluginInfo
     from agent.undo import Undo
+    from agent.workspace import Workspace
     from toolcrib.chat import Platform
     from tools.dispatch.pipeline import Dispatcher
 
@@ -67,17 +66,11 @@ class Crib:
         self.platforms: dict[str, Callable[..., Platform]] = {}
         self.toolsets: dict[str, Mapping[str, Any]] = {}
         """Toolsets of plugins, by name."""
-        self.protected: Sequence[str] = ()
-        """Files of ours and of every workspace's configuration, which no tool may change in any of them."""
         self._factories: dict[str, Factory] = {}
         self._lock = threading.RLock()
         self.hold = Hold()
         """Locks by which commands below our sessions know whose they are."""
-        self._grants: dict[tuple[Path, Path], PermanentGrants] = {}
-        self._workspaces: list[Workspace] = []
-        self.pinned: bytes | None = None  # what the configuration's file said, where that counts until ``reconfigure``
-        self._retired = weakref.WeakSet[Workspace]()  # of an earlier configuration, while a session is open in them
-        self.default = self._new_workspace(config, self.project_dir)
+        self.workspaces = Workspaces(self, config, self.project_dir)
         self.hooks = model_tools.new_hooks(self._approval_gate())
         self.registry.attach(model_tools.face_of(lambda: self.dispatcher), check_schema)
         self._take_back = [self.registry.checkpoint()]
@@ -124,8 +117,7 @@ class Crib:
     def _free(self) -> None:
         while self._take_back:
             self._take_back.pop()()
-        for workspace in (*self._workspaces, *self._retired):
-            workspace.close()
+        self.workspaces.close()
         self.hold.close()
         self.store.close()
 
@@ -165,37 +157,16 @@ class Crib:
     # -- workspaces ----------------------------------------------------------------------------------------------
 
     def workspace(self, project_dir: str | Path | None = None, *, config: Config | None = None) -> Workspace:
-        """Return the workspace of a folder and a configuration, the same one each time; the default one without either.
+        """Return the workspace of a folder and a configuration, the default one without either.
+
+        It is the same one each time, for as long as somebody has it.
 
         Without ``config`` it is the default one's file, narrowed by the folder's own. Raises ConfigError for what is wrong in it.
         """
         if project_dir is None and config is None:
             return self.default
         folder = self.project_dir if project_dir is None else Path(project_dir).expanduser().resolve()
-        with self._lock:
-            if config is None:
-                known = next((one for one in self._workspaces if one.project_dir == folder and one.is_derived), None)
-                if known is not None:
-                    return known
-                derived = load_config(self.config.path, profile=self.config.profile, project_dir=folder, instead=self.pinned)
-                if derived.digest != self.config.digest:
-                    require_confirmed(derived)
-                return self._new_workspace(derived, folder, is_derived=True)
-            known = next((one for one in self._workspaces if one.project_dir == folder and same_config(one.config, config)), None)
-            return known or self._new_workspace(config, folder)
-
-    def _new_workspace(self, config: Config, folder: Path, *, is_derived: bool = False) -> Workspace:
-        key = (config.path.resolve(), folder)
-        if key not in self._grants:
-            self._grants[key] = PermanentGrants(self.store.grants, config.path, project_root=str(folder), instead=self.pinned)
-        own = own_files(config)
-        if not set(own).issubset(self.protected):
-            self.protected = [*self.protected, *(path for path in own if path not in self.protected)]
-            for workspace in self._workspaces:
-                workspace.protect(self.protected)
-        workspace = Workspace(self, config, folder, self._grants[key], is_derived=is_derived)
-        self._workspaces.append(workspace)
-        return workspace
+        return self.workspaces.find(folder, config)
 
     def reconfigure(self, config: Config, pinned: bytes) -> list[PluginInfo]:
         """Go by another state of the configuration's file in all that is opened from now on; plugins that it enables besides are
@@ -206,10 +177,8 @@ class Crib:
         from agent.plugins import newly_enabled
 
         with self._lock:
-            self.default, self.pinned = self._new_workspace(config, self.project_dir), pinned
+            self.workspaces.reconfigure(config, pinned)
             new, self.config = newly_enabled(self.config, config, self._loaded), config
-            self._retired.update(one for one in self._workspaces if one.is_derived)
-            self._workspaces = [one for one in self._workspaces if not one.is_derived]
             loaded = self._load_plugins(new) if new.plugins.enabled else []
             self._loaded += loaded
             return loaded
@@ -285,6 +254,11 @@ class Crib:
             self._add_toolset(f"toolcrib-{name}", {"description": f"The platform {name}.", "includes": ["toolcrib-gateway"]})
 
     # -- the default workspace -------------------------------------------------------------------------------------
+
+    @property
+    def default(self) -> Workspace:
+        """The workspace of ``project_dir`` by ``config``."""
+        return self.workspaces.default
 
     @property
     def grants(self) -> PermanentGrants:

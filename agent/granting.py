@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from agent.config import Config
 from toolcrib import ToolRegistry, ToolsetError
 from toolcrib._dataclass import dataclass
+from toolcrib._identity import LOCAL_PLATFORMS
 from toolsets import ToolsetCatalog
 
 PREFIX = "toolcrib-"
@@ -82,8 +83,15 @@ class Granting:
 
     def _off(self) -> Mapping[str, str]:
         """Return the tools that would have nothing to work with, and the settings by which."""
-        off = {} if self._config.remembers else {"memory": "memory.enabled, store.enabled"}
+        off = self._off_without_chats()
+        off |= {} if self._config.remembers else {"memory": "memory.enabled, store.enabled"}
+        off |= {} if self._config.store.enabled else {"cronjob": "store.enabled: jobs outlive the process"}
         return off if self._config.delegates.max_depth else {**off, "delegate_task": "delegates.max_depth is 0"}
+
+    def _off_without_chats(self) -> dict[str, str]:
+        if set(self._config.platforms) - LOCAL_PLATFORMS:
+            return {}
+        return {"send_message": "no chat platform is set up: platforms"}
 
     def _preset(self, platform: str) -> list[str]:
         """A preset also grants what enabled plugins registered: the person enabled them for that."""

@@ -69,8 +69,8 @@ async def connect(
 
     Raises ConfigError where there is no model and a person typing the calls is not allowed for, and as open_provider.
     """
-    choice = await own_choice(session, choice)
-    endpoint = find_endpoint(session.config, choice)
+    choice, environ = await own_choice(session, choice), environment(session.config)
+    endpoint = find_endpoint(session.config, choice, environ)
     if endpoint is None and not allows_manual:
         raise ConfigError(
             "no model is connected: name one (model=... or --model), and its server where it is not the vendor's (base_url=... or"
@@ -80,7 +80,7 @@ async def connect(
         via = await session.transcript.talked_to()
         if via and same_server(str(via["base_url"]), endpoint.base_url):
             choice = replace(choice, model=str(via["model"]))
-    return await open_provider(session, choice, instructions=instructions)
+    return await open_provider(session, choice, instructions=instructions, environ=environ)
 
 
 def via_of(target: ModelTarget, model: str = "") -> dict[str, str]:
@@ -136,9 +136,9 @@ async def open_provider(
 
     Raises ConfigError, and a ProviderError kind where the server has to be asked for its models.
     """
-    config = session.config
+    config, environ = session.config, environment(session.config, environ)
     target = choose_provider(config, choice, environ)
-    opener = _Opener(session, instructions, environment(config, environ))
+    opener = _Opener(session, instructions, environ)
     check_name(target.provider, session.providers)
     if target.endpoint is None or not config.model.fallback:
         return await opener.open(target)
@@ -209,8 +209,9 @@ class _Opener:
             if self.session.definitions:
                 chosen = await choose_calling(target, model.protocol, self.environ)
                 target = chosen.target
+            transcript = self.session.transcript
             conversation = replace(
-                self._conversation(target, self.session.transcript.told()),
+                self._conversation(target, transcript.told() if transcript.count else ()),
                 protocol=chosen.protocol,
                 opens_thinking=chosen.opens_thinking,
             )
@@ -243,5 +244,7 @@ async def _only_model(client: HttpClient) -> str:
 
 
 def environment(config: Config, environ: Mapping[str, str] | None = None) -> Mapping[str, str]:
-    """The environment, and behind it the person's secrets file."""
+    """The environment, and behind it the person's secrets file. What was made here before is returned as it is."""
+    if isinstance(environ, ChainMap):
+        return environ
     return ChainMap(dict(os.environ if environ is None else environ), dict(read_secrets(config.path.parent)))

@@ -8,6 +8,7 @@ import logging
 import traceback
 from typing import Any
 
+from toolcrib._private import Private
 from tools.dispatch.hooks import HookManager
 from tools.dispatch.scope import CallScope
 
@@ -26,7 +27,7 @@ async def tell(hooks: HookManager, hook: str, scope: CallScope, **values: Any) -
             if _is_ours(error):
                 raise
             trace = scope.redactor.text("".join(traceback.format_exception(error)))
-            _log.error("%s of the plugin %r failed; the run continues\n%s", hook, observer.plugin_name, trace)
+            _log.error("%s of the plugin %r failed; the run continues\n%s", hook, observer.plugin_name, Private(trace))
 
 
 def _is_ours(error: BaseException) -> bool:

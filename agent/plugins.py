@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from agent import _plugin_sources as sources
+from agent._plugin_settings import configure
 from agent._plugin_sources import PluginInfo, ProjectFiles, canonical, project_digest
 from agent.config import Config
 from toolcrib import PluginError, RegistrationError, ToolEntry, ToolRegistry
@@ -223,6 +224,7 @@ class _Loader:
     def _set_up(self, info: PluginInfo, plugin: Any, before: Mapping[str, ToolEntry]) -> tuple[str, ...]:
         """Call the plugin's own setup hooks; what they add is handed on only once all of them went well. Return its platforms."""
         added: list[tuple[Add, str, Any]] = []
+        configure(self.manager, plugin, info.name, self.config)
         _call_hook(self.manager, "register_tools", plugin, self.registry)
         for hook, adder in self.adders.items():
             _call_hook(self.manager, hook, plugin, _collect(hook, adder, added))

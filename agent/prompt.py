@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import time
@@ -94,7 +95,8 @@ def look_around(location: Location, project_dir: Path, *, instructions: bool, re
         if branch := git_branch(folder):
             facts.append(f"Git branch: {branch}, when this session began")
         if instructions:
-            files = read_instructions(folder, Path(os.path.realpath(project_dir)), redact=redact)
+            project = folder if location.start == str(project_dir) else Path(os.path.realpath(project_dir))
+            files = read_instructions(folder, project, redact=redact)
     text = "\n".join(facts) + "\n" + _instructions([file for file in files if file.text])
     return Surroundings(text, tuple(files), basis_of(location, project_dir, instructions=instructions))
 
@@ -125,6 +127,7 @@ def _name(path: str) -> str:
     return json.dumps(path) if any(map(is_hidden, path)) else path
 
 
+@functools.cache
 def _system() -> str:
     """Name the system, its processor, and the distribution where /etc/os-release names it."""
     machine = os.uname()

@@ -130,5 +130,6 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
     ),
     "/approve": SlashCommand("/approve [ID] [SCOPE] agrees", surfaces=_CHAT),
     "/deny": SlashCommand("/deny [ID] [REASON] refuses", surfaces=_CHAT),
+    "/jobs": SlashCommand("the jobs of this chat; /jobs stop, pause, resume or remove ID", surfaces=_CHAT),
     "/status": SlashCommand("what the gateway does", surfaces=_CHAT, role="owner"),
 }

@@ -26,6 +26,7 @@ from toolcrib import Answer, ConfigError, SuspendTicket, ToolCallContext
 from toolcrib._dataclass import dataclass
 from toolcrib._entry import is_async_callable
 from toolcrib._namedtuple import NamedTuple
+from toolcrib._private import Private
 from toolcrib._regex import Regex
 from tools.approval.gate import ACTION
 from tools.dispatch.threads import in_own_thread
@@ -166,7 +167,7 @@ class SmartAsker:
     async def __call__(self, ticket: SuspendTicket, ctx: ToolCallContext) -> Answer | None:
         if may_be_lowered(ticket):
             verdict = await self._judge(ticket)
-            _log.info("approval.smart: %s: %s", verdict.model, verdict)
+            _log.info("approval.smart: %s: %s", verdict.model, Private(verdict))
             if ticket.call is not None:
                 self._told(ModelAnswered(ticket.call, verdict.model, verdict.approved, verdict.why))
             if verdict.approved:

@@ -6,114 +6,87 @@ import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import model_tools
 from agent.allowlist import PermanentGrants
 from agent.backends import Backends, Location
 from agent.below import folders_of
-from agent.config import Config, read_secrets, secrets_path, state_dir
-from agent.granting import Granting, ToolLine
+from agent.config import read_secrets
+from agent.deciding import ToldAudit
+from agent.granting import ToolLine
 from agent.grants import SessionGrants
-from toolcrib import ConfigError, Environment, EventSink, Principal, RunIdentity
+from toolcrib import Environment, EventSink, Principal, RunIdentity
 from toolcrib._dataclass import replace
 from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Handler
 from tools.approval.modes import mode_of
 from tools.approval.origins import SessionFiles
-from tools.approval.policy import Policy, RuleSays, ToolRules
+from tools.approval.policy import Policy
 from tools.dispatch.bridge import run_async
 from tools.dispatch.scope import Asker, CallScope, Limits
-from tools.installed import installed
 from tools.judge.harmless import Harmless
-from tools.judge.setting import Setting, person_home
+from tools.judge.setting import Setting
 from tools.redact import RedactingSink, Redactor
-from toolsets import ToolsetCatalog
 
 if TYPE_CHECKING:  # all that only some uses need loads with them
     from agent.conversation.session import Session
     from agent.crib import Crib
     from agent.events import Event
     from agent.undo import Undo
+    from agent.workspaces import ProjectFolder, Setup
     from toolcrib import ExecutedCall, ToolCall, ToolCallContext
     from toolcrib._undo import Keeping, UndoLog
     from tools.dispatch.hooks import HookManager
     from tools.dispatch.pipeline import Dispatcher
-    from tools.judge.table import Rule
     from tools.undo.keeper import UndoStore
 
 _log = logging.getLogger(__name__)
 
-_ARTIFACTS = ("", "-wal", "-shm", "-backup", "-backup-before", "-repaired")
-_STORE_ENDS = ("", "-wal", "-shm", "-backup", "-backup-before", "-repaired", "-search", "-search-wal", "-search-shm")
-"""Endings of the store's file and of those beside it."""
-
 
 class Workspace:
-    """Made by ``Crib.workspace``, and kept as long as the Crib. Sessions that are opened here run by its configuration.
+    """Made by ``Crib.workspace``. Sessions that are opened here run by its configuration.
 
-    What a process has (store, tools, plugins, dispatcher) is the Crib's. ``grants`` are the local person's lasting ones, shared
-    by all workspaces of one configuration file and folder; those of others lie in the store.
+    What a process has (store, tools, plugins, dispatcher) is the Crib's; ``setup`` is what all folders with this configuration
+    share. ``grants`` are the local person's lasting ones, shared by all workspaces of one configuration file and folder; those of
+    others lie in the store.
     """
 
-    def __init__(
-        self, crib: Crib, config: Config, project_dir: Path, grants: PermanentGrants, *, is_derived: bool = False
-    ) -> None:
-        """``is_derived``: the configuration is the Crib's own, narrowed by the folder's.
-
-        Raises ConfigError for operator's rules that can't be read, and for two backends of one name.
-        """
+    def __init__(self, crib: Crib, setup: Setup, folder: ProjectFolder, grants: PermanentGrants) -> None:
         self._crib = crib
-        self.is_derived = is_derived
-        self.config = config
-        self.project_dir = project_dir
+        self._setup = setup
+        self._folder = folder  # kept for as long as a workspace of it is
+        self.config = setup.config
+        self.project_dir = folder.path
         self.store = crib.store
         self.registry = crib.registry
         self.providers = crib.providers
         self.grants = grants
-        self.windows_learned: dict[tuple[str, str], int] = {}
-        """Tokens that models read, by base_url and name, where only a refusal said it."""
-        self.catalog = ToolsetCatalog(crib.registry)
-        for name, bundle in config.toolsets.custom.items():
-            definition = {"description": bundle.description, "tools": bundle.tools, "includes": bundle.includes}
-            self.catalog.add(name, definition, source=str(config.path))
-        for name, added in crib.toolsets.items():
-            self.add_toolset(name, added)
-        self._granting = Granting(config, crib.registry, self.catalog)
-        self._rules, self._tool_rules = _operators(config)
-        self._opened_undo: list[UndoStore | None] = []
-        self.protect(crib.protected)
+        self.catalog = setup.catalog
+        self.windows_learned = setup.windows_learned
+        self._judged_by = setup.setting
+        self._harmless = Harmless()
 
-    def protect(self, paths: Sequence[str]) -> None:
-        """Judge by these closed files of ours from now on; sessions that are open do so from their next run on."""
-        develop = self.config.approval.develop_toolcrib
-        self.setting = Setting(protected=paths, home=person_home(), rules=self._rules, installed=installed(develop=develop))
-        self.backends = Backends(self.config, paths)
-        self._harmless = Harmless()  # what was harmless may be closed now
+    @property
+    def setting(self) -> Setting:
+        """The setting that calls are judged in; another one when more files became ours."""
+        if self._judged_by is not self._setup.setting:
+            self._judged_by, self._harmless = self._setup.setting, Harmless()  # what was harmless may be closed now
+        return self._judged_by
+
+    @property
+    def backends(self) -> Backends:
+        """The configured backends, in which our own files are out of reach."""
+        return self._setup.backends
 
     def add_toolset(self, name: str, definition: Mapping[str, Any]) -> None:
-        """Take over a plugin's toolset, unless the configuration has given the name to one of its own."""
-        if name in self.catalog.added:
-            _log.warning("%s gives the name %r to a toolset of its own; the plugin's is left out", self.config.path, name)
-        else:
-            self.catalog.add(name, definition, source="plugin")
-
-    def close(self) -> None:
-        """Close the store of undo's contents."""
-        for keeps in self._opened_undo:
-            if keeps is not None:
-                keeps.close()
+        """Take over a plugin's toolset in all folders of this configuration; see Setup.add_toolset."""
+        self._setup.add_toolset(name, definition)
 
     @property
     def _keeps(self) -> UndoStore | None:
-        """The store of undo's contents, opened at its first use; None where the configuration disables it."""
-        if not self._opened_undo:
-            from agent.undo import open_undo
-
-            self._opened_undo.append(open_undo(self.config, self.store))
-        return self._opened_undo[0]
+        """The store of undo's contents; None where the configuration disables it."""
+        return self._crib.workspaces.undo_store(self.config)
 
     @property
     def hooks(self) -> HookManager:
@@ -143,11 +116,11 @@ class Workspace:
         user: str = "",
     ) -> list[str]:
         """Return the tools that a session may call; see Granting."""
-        return self._granting.granted(platform, enabled, disabled, user)
+        return self._setup.granting.granted(platform, enabled, disabled, user)
 
     def explain(self, platform: str = "cli", user: str = "") -> list[ToolLine]:
         """Return every registered tool, and why it is not granted; see Granting."""
-        return self._granting.explain(platform, user)
+        return self._setup.granting.explain(platform, user)
 
     def policy_for(self, store: Store, redactor: Redactor | None = None) -> Policy:
         """Return what the approval gate goes by in one session; ``store`` is the session's fenced view.
@@ -158,8 +131,8 @@ class Workspace:
             grants=SessionGrants(self.grants, store.grants),
             setting=self.setting,
             project_root=str(self.project_dir),
-            audit=store.audit,
-            tool_rules=self._tool_rules,
+            audit=ToldAudit(store.audit, lambda: self._crib.hooks, (redactor or self.redactor()).text),
+            tool_rules=self._setup.tool_rules,
             redact=(redactor or self.redactor()).text,
             files=SessionFiles(store.origins),
             harmless=self._harmless,
@@ -215,7 +188,7 @@ class Workspace:
             undo=_LateUndo(lambda: self._log(store, identity.session_id)) if self.config.undo.enabled else None,
             policy=self.policy_for(store, redactor),
             dispatcher=_LateRunner(self._crib),
-            settings={"terminal.timeout": self.config.terminal.timeout},
+            settings=self.settings,
             limits=self.limits,
         )
 
@@ -254,6 +227,18 @@ class Workspace:
                 scope.policy = replace(scope.policy, setting=self.setting, harmless=self._harmless)
 
         return fit
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the settings that tools see."""
+        cron = self.config.cron
+        return {
+            "terminal.timeout": self.config.terminal.timeout,
+            "cron.zone": cron.zone,
+            "cron.unattended": cron.unattended,
+            "cron.missed": cron.missed,
+            "cron.shortest_interval": cron.shortest_interval,
+        }
 
     @property
     def limits(self) -> Limits:
@@ -323,42 +308,3 @@ class _LateUndo:
         self._log = self._log or self._open()
         self._log.turn = self.turn
         return self._log.changing(ctx, paths)
-
-
-def same_config(one: Config, other: Config) -> bool:
-    """Tell whether two configurations say the same, in the same file."""
-    return (one.path, one.profile) == (other.path, other.profile) and one == other
-
-
-def own_files(config: Config) -> list[str]:
-    """Return our own files and those of this configuration, which no tool may change and no container see."""
-    beside = config.path.parent
-    ends = [*_STORE_ENDS, *(f"-artifacts{end}" for end in _ARTIFACTS)]
-    path = config.store_path
-    store = [path.with_name(f"{path.name}{end}") for end in ends]
-    own = [config.path, beside / "plugins", secrets_path(beside), state_dir(), *store]
-    return [*model_tools.own_paths(), *model_tools.with_targets(own)]
-
-
-def _operators(config: Config) -> tuple[Sequence[Rule], ToolRules | None]:
-    """Return the operator's own rules: rows for commands, and what is decided about tools. Raises ConfigError."""
-    approval = config.approval
-    if not approval.rules and not approval.tools:
-        return (), None
-    from tools.approval.operator_rules import decide, operator_rules, tool_rules
-
-    key = "approval.rules"
-    try:
-        rows = operator_rules([asdict(entry) for entry in approval.rules])
-        key = "approval.tools"
-        decisions = tool_rules([asdict(entry) for entry in approval.tools])
-    except ConfigError as error:
-        item = str(error).partition("]")[0] + "]"
-        where = config.origins.get(item, config.origins.get(key, config.path))
-        raise ConfigError(f"{where}: {error}") from error
-
-    def says(name: str, args: Any, paths: Sequence[str]) -> RuleSays | None:
-        rule = decide(decisions, name, args if isinstance(args, Mapping) else {}, paths)
-        return None if rule is None else RuleSays(rule.decision, rule.tool, rule.why)
-
-    return rows, says if decisions else None

@@ -1,8 +1,8 @@
 """python -m benchmarks [GROUP...] [--json] [--quick] [--write]
 
-The exit code is 1 where a bar is missed, 2 where a group could not be measured: it is named with the reason, and the others run
-all the same. Nothing is needed beside `pip install .` and the machine's own docker engine and ssh server, where a group measures
-them.
+The exit code is 1 where a bar is missed, 2 where a group could not be measured, or not all of it: it is named with the reason,
+and the others run all the same. Nothing is needed beside `pip install .` but servers and libraries that a group measures; which
+of them are missing, and how to get them, is said before anything is measured.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks._needs import left_out
 from benchmarks.core import CannotMeasureError, Figure, as_lines, as_table
 
 GROUPS = (
     *("start", "dispatch", "definitions", "terminal", "loop", "wire", "text", "preview"),
-    *("delegate", "judge", "places", "park", "many", "store", "context", "face", "size", "gateway"),
+    *("delegate", "judge", "places", "park", "many", "store", "context", "face", "size", "gateway", "platforms", "cron"),
 )
 """A group is a module here, and the part of its figures' names before the dot."""
 
@@ -43,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.write and (options.groups or options.quick):
         parser.error("--write keeps the table of a whole run: name no group with it, and not --quick")
 
+    for line in left_out(options.groups or GROUPS):
+        print(line, file=sys.stderr, flush=True)
     run = _measure(options.groups or GROUPS, quick=options.quick, as_json=options.json)
     if run.figures and not options.json:
         print(as_table(run.figures))
@@ -63,7 +66,9 @@ class _Run(NamedTuple):
 
 
 def _measure(groups: Sequence[str], *, quick: bool, as_json: bool) -> _Run:
-    """Measure one group after another. One that can't be measured is named on stderr with the reason, and the others go on."""
+    """Measure one group after another. One that can't be measured, or not all of it, is named on stderr with the reason, and the
+    others go on.
+    """
     run = _Run([], [], [])
     for group in groups:
         try:
@@ -73,9 +78,9 @@ def _measure(groups: Sequence[str], *, quick: bool, as_json: bool) -> _Run:
         except (CannotMeasureError, subprocess.CalledProcessError) as error:
             print(f"benchmarks {group}: {error}", file=sys.stderr)
             run.missing.append(group)
-            continue
+            measured = error.figures if isinstance(error, CannotMeasureError) else []
         run.figures.extend(measured)
-        if as_json:
+        if as_json and measured:
             print(as_lines(measured), flush=True)
     return run
 

@@ -1,4 +1,6 @@
-"""What the group "gateway" measures in processes of its own: python -m benchmarks._gateway_children WHAT [URL] NUMBERS"""
+"""Measurements of the group "gateway" in processes of their own: python -m benchmarks._gateway_children WHAT URL NUMBERS FOLDER,
+or model NUMBERS.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,7 @@ import asyncio
 import json
 import os
 import resource
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -17,6 +17,7 @@ from typing import Any
 
 from agent.config import load_config
 from agent.crib import Crib
+from agent.gateway.collecting import collecting
 from agent.gateway.gateway import Gateway
 from agent.models import ModelChoice
 from agent.run import assemble
@@ -30,9 +31,6 @@ platforms:
     allow_local: true
 gateway: {{sessions: {sessions}}}
 """
-_BEGIN_SECONDS = 60.0
-KEPT = ("idle", "start")
-"""Measurements in a folder that whoever asks for them gives."""
 
 
 async def serve_model(deltas: int, per_second: float) -> None:
@@ -144,32 +142,47 @@ async def running(folder: Path, url: str, sessions: int = 2_000) -> AsyncIterato
 
     crib = assemble(config=load_config(folder / "config.yaml"), project_dir=folder, store=SqliteStore(folder / "store.db"))
     crib._add_platform("bench", factory)
-    async with crib, Gateway(crib, choice=ModelChoice("bench", url, provider="chat")) as gateway:
+    gateway = Gateway(crib, choice=ModelChoice("bench", url, provider="chat"))
+    async with crib, collecting(lambda: gateway.is_quiet), gateway:  # as ``toolcrib gateway run`` does
         yield gateway, made[0], crib
 
 
-async def chats(url: str, many: int, seconds: float, folder: Path) -> None:
-    """Print how late deltas came to the platform once all chats have some, or a minute is over, in ms.
+async def chats(url: str, many: int, seconds: float, patience: float, folder: Path) -> None:
+    """Print how late deltas came to the platform once all chats have some, or ``patience`` seconds are over, in ms. A chat that
+    has none yet counts with as many as the others, by the time since the first one began.
 
-    {"p50", "p99", "deltas", "chats", "cpu"}: also the chats that had deltas by then, and the cores that were used.
+    {"p50", "p99", "deltas", "chats", "cpu"}: also the chats that had deltas by then, and the cores that were used. Does not
+    return: the end of many streams takes long, and is none of what is measured.
     """
     async with running(folder, url) as (_, platform, _):
-        for number in range(many):
-            await platform.says(f"c{number}", "stream", f"m{number}")
+        began = time.monotonic()
         with suppress(TimeoutError):
-            async with asyncio.timeout(_BEGIN_SECONDS):
+            async with asyncio.timeout(patience):
+                for number in range(many):
+                    await platform.says(f"c{number}", "stream", f"m{number}")
                 await _until(lambda: len(platform.seen) == many)
         await asyncio.sleep(seconds / 4)
         platform.late.clear()
         begun, cpu = time.monotonic(), time.process_time()
         await asyncio.sleep(seconds)
-        late, spent = sorted(platform.late), (time.process_time() - cpu) / (time.monotonic() - begun)
-        p50, p99 = (late[int(len(late) * share)] * 1000 if late else -1.0 for share in (0.5, 0.99))
-        print(json.dumps({"p50": p50, "p99": p99, "deltas": len(late), "chats": len(platform.seen), "cpu": spent}))
+        took, spent = time.monotonic() - begun, time.process_time() - cpu
+        late, seen = platform.late, len(platform.seen)
+        waited = [time.monotonic() - began] * ((many - seen) * max(1, len(late) // max(1, seen)))
+        p50, p99 = (at * 1000 for at in _shares([*late, *waited], 0.5, 0.99))
+        print(json.dumps({"p50": p50, "p99": p99, "deltas": len(late), "chats": seen, "cpu": spent / took}), flush=True)
+        os._exit(0)
 
 
-async def idle(url: str, many: int, parked: int, folder: Path) -> None:
-    """Park so many runs, then print the MiB that so many chats add which each said something and are idle now. All is kept."""
+def _shares(values: list[float], *shares: float) -> list[float]:
+    found = sorted(values)
+    return [found[int(len(found) * share)] for share in shares]
+
+
+async def idle(url: str, many: int, parked: int, patience: float, folder: Path) -> None:
+    """Park so many runs, then print the MiB that so many chats add which each said something and are idle now. All is kept.
+
+    {"before", "after", "chats", "cpu", "seconds"}: also the chats that were met in ``patience`` seconds, and what that took.
+    """
     async with running(folder, url, sessions=500) as (gateway, platform, _):
         for number in range(parked):
             (folder / f"d{number}").mkdir()
@@ -178,13 +191,15 @@ async def idle(url: str, many: int, parked: int, folder: Path) -> None:
         for number in range(20):
             await platform.says(f"warm{number}", "hello", f"w{number}")
         await _settled(gateway)
-        before = _resident()
-        for number in range(many):
-            await platform.says(f"c{number}", "hello", f"m{number}")
-            if number % 50 == 49:
-                await _settled(gateway)
-        await _settled(gateway)
-        print(json.dumps({"before": before, "after": _resident()}))
+        before, begun, cpu = _resident(), time.monotonic(), time.process_time()
+        met = 0
+        while met < many and time.monotonic() - begun < patience:
+            for number in range(met, min(met + 50, many)):
+                await platform.says(f"c{number}", "hello", f"m{number}")
+            met = min(met + 50, many)
+            await _settled(gateway)
+        spent = {"cpu": time.process_time() - cpu, "seconds": time.monotonic() - begun}
+        print(json.dumps({"before": before, "after": _resident(), "chats": met, **spent}))
 
 
 async def approve(url: str, rounds: int, folder: Path) -> None:
@@ -243,20 +258,16 @@ def main() -> None:
     if what == "model":
         asyncio.run(serve_model(int(given[0]), float(given[1])))
         return
-    url, *numbers = given
-    folder = Path(tempfile.mkdtemp(prefix="tc-bench-")) if what not in KEPT else Path(numbers.pop())
-    try:
-        if what == "chats":
-            asyncio.run(chats(url, int(float(numbers[0])), float(numbers[1]), folder))
-        elif what == "idle":
-            asyncio.run(idle(url, int(float(numbers[0])), int(float(numbers[1])), folder))
-        elif what == "approve":
-            asyncio.run(approve(url, int(float(numbers[0])), folder))
-        else:
-            asyncio.run(start(url, folder))
-    finally:
-        if what not in KEPT:
-            shutil.rmtree(folder, ignore_errors=True)
+    url, *numbers, last = given
+    folder, values = Path(last), [float(one) for one in numbers]
+    if what == "chats":
+        asyncio.run(chats(url, int(values[0]), values[1], values[2], folder))
+    elif what == "idle":
+        asyncio.run(idle(url, int(values[0]), int(values[1]), values[2], folder))
+    elif what == "approve":
+        asyncio.run(approve(url, int(values[0]), folder))
+    else:
+        asyncio.run(start(url, folder))
 
 
 if __name__ == "__main__":

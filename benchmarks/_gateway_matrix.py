@@ -9,19 +9,19 @@ import asyncio
 import contextlib
 import importlib.util
 import itertools
-import json
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 
+from benchmarks._gateway_process import child, gateway_of
 from benchmarks.core import CannotMeasureError, Figure, clean_environment
 
 _ROOT = Path(__file__).parents[1]
@@ -34,7 +34,7 @@ _START_SECONDS = 120.0
 
 
 def measure(model: str, *, quick: bool) -> list[Figure]:
-    """Return the figures; none, with a line that says why, where Synapse or matrix-nio is missing.
+    """Return the figures; none where Synapse or matrix-nio is missing, which _needs.py has said before.
 
     ``model`` is the address of ``_gateway_children.serve_model``.
     """
@@ -42,8 +42,7 @@ def measure(model: str, *, quick: bool) -> list[Figure]:
     with contextlib.ExitStack() as stack:
         try:
             url = stack.enter_context(_synapse())
-        except _Missing as why:
-            print(f"the figures of Matrix are left out: {why}", file=sys.stderr)
+        except _Missing:
             return []
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tc-bench-")))
         names = {"asker": _register(url, "asker"), "bare": _register(url, "bare"), "ours": _register(url, "ours")}
@@ -119,42 +118,16 @@ def _register(url: str, name: str) -> tuple[str, str]:
 @contextlib.contextmanager
 def _bare_bot(folder: Path, url: str, token: str) -> Iterator[None]:
     argv = [sys.executable, "-m", "benchmarks._gateway_matrix", "bot", url, token]
-    with (folder / "bot.log").open("wb") as log, _child(argv, _ROOT, clean_environment(), log):
+    with child(argv, _ROOT, clean_environment(), folder / "bot.log"):
         yield
 
 
 @contextlib.contextmanager
 def _gateway(folder: Path, url: str, model: str, owner: str, token: str) -> Iterator[None]:
     """Run `toolcrib gateway run matrix`, as an operator does who lets the bot send what it wants."""
-    config = {
-        "model": {"provider": "chat", "base_url": model, "name": "bench"},
-        "plugins": {"enabled": ["matrix"]},
-        "platforms": {"matrix": {"roles": {"owner": [owner]}, "settings": {"homeserver": url, "per_second": "1000"}}},
-    }
-    (folder / "config.yaml").write_text(json.dumps(config))  # which is YAML too
-    env = clean_environment(folder) | {
-        "TOOLCRIB_CONFIG": str(folder / "config.yaml"),
-        "TOOLCRIB_STATE": str(folder / "state"),
-        "MATRIX_TOKEN": token,
-        "PYTHONPATH": str(_ROOT),
-    }
-    code = "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"
-    argv = [sys.executable, "-c", code, "gateway", "run", "matrix"]
-    with (folder / "gateway.log").open("wb") as log, _child(argv, folder, env, log):
+    matrix = {"roles": {"owner": [owner]}, "settings": {"homeserver": url, "per_second": "1000"}}
+    with gateway_of(folder, model, "matrix", matrix, {"MATRIX_TOKEN": token}):
         yield
-
-
-@contextlib.contextmanager
-def _child(argv: Sequence[str], folder: Path, env: dict[str, str], log: Any) -> Iterator[None]:
-    with subprocess.Popen(argv, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log) as process:
-        try:
-            yield
-        finally:
-            process.terminate()
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
-                process.kill()
 
 
 async def _echo(url: str, token: str) -> None:

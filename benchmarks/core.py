@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import os
 import statistics
 import time
@@ -14,14 +15,20 @@ from typing import Any, Literal
 
 
 class CannotMeasureError(Exception):
-    """Something that a group needs is missing or broken; the text says what."""
+    """Something that a group needs is missing or broken; the text says what. ``figures`` are those that were measured all the
+    same.
+    """
+
+    def __init__(self, text: str, figures: Iterable[Figure] = ()) -> None:
+        super().__init__(text)
+        self.figures = list(figures)
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
     """One measured number. ``value`` and ``baseline`` are in ``unit``; ``ratio`` is value over baseline.
 
-    ``bar`` is the most that ``limits`` may be.
+    ``bar`` is the most that ``limits`` may be, infinite for a figure that has none.
     """
 
     name: str
@@ -52,7 +59,7 @@ class Figure:
             "unit": self.unit,
             "baseline": _short(self.baseline),
             "ratio": _short(self.ratio),
-            "bar": _short(self.bar),
+            "bar": None if math.isinf(self.bar) else _short(self.bar),
             "ok": self.ok,
         }
 
@@ -146,6 +153,7 @@ def as_table(figures: Iterable[Figure]) -> str:
 
 def _row(figure: Figure) -> tuple[str, ...]:
     bar = f"{_short(figure.bar):g}x" if figure.limits == "ratio" else f"{_short(figure.bar):g} {figure.unit}"
+    bar = "none" if math.isinf(figure.bar) else bar
     return (
         figure.name,
         f"{_short(figure.value):g} {figure.unit}",

@@ -107,15 +107,23 @@ def _seconds(act: Callable[[str], Any], command: str) -> float:
     return time.process_time() - start
 
 
-_SUSPECTS = 20
+_SUSPECTS, _ROUNDS = 20, 5
 
 
 def _long(judged: Callable[[str], Any], commands: Sequence[str], number: int) -> list[float]:
-    """Seconds of processor time for each command and each of so many long scripts; the dearest are taken the best of five."""
+    """Seconds of processor time for each command and each of so many long scripts; of the dearest, the best of several rounds.
+
+    Not of several in a row: a busy machine is slow for a second on end, and the worst of all would be what it was slow for. And
+    until the dearest are all such that were looked at again: else the worst would be one that was interrupted the only time.
+    """
     every = [*commands, *map(long_script, range(number))]
     took = [_seconds(judged, one) for one in every]
-    for at in sorted(range(len(every)), key=took.__getitem__)[-_SUSPECTS:]:
-        took[at] = min(took[at], *(_seconds(judged, every[at]) for _ in range(5)))
+    sure = set[int]()
+    while unsure := set(sorted(range(len(every)), key=took.__getitem__)[-_SUSPECTS:]) - sure:
+        for _ in range(_ROUNDS):
+            for at in unsure:
+                took[at] = min(took[at], *(_seconds(judged, every[at]) for _ in range(2)))
+        sure |= unsure
     return took
 
 

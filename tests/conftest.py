@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import importlib.util
 import inspect
 import itertools
@@ -12,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +36,10 @@ FULL_RUN_FOLDERS = ("e2e", "sdk", "benchmarks", "tools/environments/docker", "to
 FULL_RUN_GROUPS = {"docker", "ssh", "bubblewrap"}
 """Groups of tests (xdist_group) that it leaves out: each opens a container, another host or a sandbox."""
 
-FULL_RUN_FIXTURES = {"engine", "sshd", "root_sshd", "start_sshd", "postgres", "own_postgres", "synapse", "toolcrib"}
+FULL_RUN_FIXTURES = {
+    "engine", "sshd", "root_sshd", "start_sshd", "postgres", "own_postgres", "synapse", "prosody", "ngircd",
+    "strict_ngircd", "mail_servers", "toolcrib",
+}  # fmt: skip
 """Fixtures that start a service, or the program on a terminal: it leaves out the tests that use them."""
 
 _KEPT = {"TOOLCRIB_CORPORA"}
@@ -66,6 +71,21 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_beside("measuring"))
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Iterator[None]:
+    """Keep garbage collection away from what stays to the end: thousands of tests, with all that belongs to them.
+
+    Each collection would go through a million objects and stop all that the process does; tests and a gateway ask for some.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as ``full`` the tests that the fast run leaves out, beside those that say so themselves."""
@@ -79,6 +99,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         fixtures = set(getattr(item, "fixturenames", ()))
         if fixtures & {"synapse", "strict_synapse"}:
             item.add_marker(pytest.mark.xdist_group("synapse"))  # so that one process starts a homeserver, not each
+        if "with_sdk" in fixtures:
+            item.add_marker(pytest.mark.xdist_group("sdk"))  # so that each SDK is asked once for all that is looked at
+        if fixtures & {"prosody", "ngircd", "strict_ngircd"}:
+            item.add_marker(pytest.mark.xdist_group("prosody" if "prosody" in fixtures else "ngircd"))
         params = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
         if path.startswith(folders) or groups & FULL_RUN_GROUPS or fixtures & FULL_RUN_FIXTURES or "postgres" in params:
             item.add_marker("full")
@@ -163,6 +187,16 @@ def root() -> Path:
 def python() -> str:
     """The interpreter that runs the tests, for those that start a fresh one."""
     return sys.executable
+
+
+@pytest.fixture
+def today() -> str:
+    """The date. It is one for the next half minute, for tests that ask for it before anything else."""
+    now = time.localtime()
+    left = 86_400 - (now.tm_hour * 60 + now.tm_min) * 60 - now.tm_sec
+    if left < 30:
+        time.sleep(left + 1)
+    return time.strftime("%Y-%m-%d")
 
 
 @pytest.fixture

@@ -1,23 +1,32 @@
 """In what part of the tests coverage is measured: tracing every line makes Python two to five times as slow.
 
 Every case of a test runs and counts; of many, only the first `FIRST` are traced and every `EVERY`-th after them, as the rest runs
-nearly the same lines. So the figure is a lower bound, and a gate that it passes is passed.
+nearly the same lines; so it is with the examples that hypothesis gives a test. Pythons that tests start are measured in one test
+of `CHILDREN`: a start of toolcrib takes more than twice as long then, there are thousands of them, and they all load the same
+modules. So the figure is a lower bound, and a gate that it passes is passed.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import zlib
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from functools import wraps
 from typing import Any
 
 import pytest
 
 FIRST, EVERY = 20, 4
 """Cases of a test that are traced: so many at the beginning, and one of so many of the rest."""
+CHILDREN = 8
+"""Of so many tests, one measures the Pythons that it starts: by its name, so that it is the same one in each run."""
+EXAMPLES = 15
+"""Examples of hypothesis in which a test is traced."""
 
 _UNTRACED = pytest.StashKey[bool]()
+_WITH_CHILDREN = pytest.StashKey[bool]()
 _IN_CHILDREN = "COVERAGE_PROCESS_CONFIG"
 """The variable by which Pythons that a test starts know that they are measured."""
 
@@ -32,21 +41,46 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         seen[item.parent, name] += 1
         marked = item.get_closest_marker("untraced") is not None
         item.stash[_UNTRACED] = marked or (number >= FIRST and number % EVERY != 0)
+        item.stash[_WITH_CHILDREN] = not item.stash[_UNTRACED] and zlib.crc32(item.nodeid.encode()) % CHILDREN == 0
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Run a test untraced where that was chosen. Threads that it starts are traced: they may serve others later."""
-    if not item.stash[_UNTRACED]:
-        return (yield)
-    tracer, in_children = sys.gettrace(), os.environ.pop(_IN_CHILDREN, None)
-    sys.settrace(None)
+    """Run a test untraced where that was chosen, and what it starts likewise.
+
+    Threads that it starts are traced: they may serve others later.
+    """
+    in_children = None if item.stash[_WITH_CHILDREN] else os.environ.pop(_IN_CHILDREN, None)
+    tracer = sys.gettrace()
+    if item.stash[_UNTRACED]:
+        sys.settrace(None)
+    given = None if item.stash[_UNTRACED] else getattr(getattr(item, "obj", None), "hypothesis", None)
+    whole = given and given.inner_test
+    if given:
+        given.inner_test = _traced_at_first(whole)
     try:
         return (yield)
     finally:
+        if given:
+            given.inner_test = whole
         sys.settrace(tracer)
         if in_children is not None:
             os.environ[_IN_CHILDREN] = in_children
+
+
+def _traced_at_first(test: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a test that stops tracing once it had so many examples."""
+    left = EXAMPLES
+
+    @wraps(test)
+    def once(*args: Any, **named: Any) -> Any:
+        nonlocal left
+        if left == 0:
+            sys.settrace(None)
+        left -= 1
+        return test(*args, **named)
+
+    return once
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

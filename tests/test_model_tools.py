@@ -21,7 +21,7 @@ from tools.dispatch.bridge import close_loop
 
 BUILT_IN = [
     *("terminal", "read_file", "write_file", "patch", "search_files"),
-    *("todo", "memory", "session_search", "delegate_task", "clarify"),
+    *("todo", "memory", "session_search", "delegate_task", "clarify", "send_message", "cronjob"),
 ]
 
 
@@ -150,7 +150,7 @@ def test_enabled_else_disabled_else_all() -> None:
     """003-13"""
     assert names(get_tool_definitions(["todo", "clarify"])) == ["todo", "clarify"]
     left = set(names(get_tool_definitions(None, ["file", "terminal"], quiet_mode=True)))
-    assert left == {"todo", "memory", "session_search", "delegate_task", "clarify"}
+    assert left == {"todo", "memory", "session_search", "delegate_task", "clarify", "send_message", "cronjob"}
     assert names(get_tool_definitions()) == names(get_tool_definitions(["all"]))
     assert names(get_tool_definitions([])) == []
 

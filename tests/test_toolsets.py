@@ -27,7 +27,8 @@ def catalog(*tools: tuple[str, str]) -> ToolsetCatalog:
 def test_named_bundles_and_composites_expand_to_tools() -> None:
     """003-11"""
     assert resolve_toolset("file") == FILES
-    assert resolve_toolset("coding") == ["terminal", *FILES, "todo", "memory", "session_search", "delegate_task", "clarify"]
+    works = ["terminal", *FILES, "todo", "memory", "session_search", "delegate_task"]
+    assert resolve_toolset("coding") == [*works, "clarify", "cronjob"]
     assert resolve_toolset("safe") == ["read_file", "search_files", "todo", "session_search", "clarify"]
 
 
@@ -58,7 +59,7 @@ def test_platform_presets_and_the_specifications_names_for_them(platform: str) -
     tools = resolve_toolset(f"toolcrib-{platform}")
     assert tools
     assert resolve_toolset(f"hermes-{platform}") == tools
-    assert ("clarify" in tools) == (platform in ("cli", "gateway", "telegram"))
+    assert ("clarify" in tools) == ("cronjob" in tools) == (platform in ("cli", "gateway", "telegram"))
 
 
 def test_every_preset_names_tools_that_exist() -> None:

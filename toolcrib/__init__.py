@@ -26,7 +26,7 @@ from toolcrib._context import (
 )
 from toolcrib._decision import Block, Decision, SetResult, Suspend, strongest
 from toolcrib._derive import tool
-from toolcrib._effects import DeletesFile, Effect, ReadsFile, RunsCommand, ShellState, WritesFile
+from toolcrib._effects import DeletesFile, Effect, ReadsFile, RunsCommand, SchedulesJob, SendsMessage, ShellState, WritesFile
 from toolcrib._entry import ToolEntry
 from toolcrib._environment import (
     BackgroundProcess,
@@ -165,7 +165,9 @@ __all__ = [
     "Restable",
     "RunIdentity",
     "RunsCommand",
+    "SchedulesJob",
     "SearchesPath",
+    "SendsMessage",
     "SetResult",
     "ShellState",
     "StateConflict",

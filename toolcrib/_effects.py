@@ -64,4 +64,37 @@ class DeletesFile:
     path: str
 
 
-Effect: TypeAlias = RunsCommand | ReadsFile | WritesFile | DeletesFile
+@dataclass(frozen=True, slots=True)
+class SendsMessage:
+    """Shows people ``text``, in the chat ``to`` (``PLATFORM/CHAT``, one name for one chat). ``whom`` names the chat for whoever
+    is asked, ``files`` what goes with it (names, with a digest of the content where that is known).
+
+    ``is_free``: nobody is asked, as it is a chat of whom the call acts for, or one that the operator allowed. ``aside`` names the
+    chat for those alone who may agree, where whom the call acts for may not know which one ``to`` means, or whether there is any.
+    """
+
+    to: str
+    text: str
+    whom: str = ""
+    files: tuple[str, ...] = ()
+    is_free: bool = False
+    aside: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulesJob:
+    """Has a task done later, by itself, with the rights of whom the call acts for. All is as it will be, and none of it depends
+    on when it is asked: ``schedule`` is JSON, as tools.schedules has it, and relative where its words are. ``replaces`` is the
+    id of the job that it takes the place of, "" for a new one. ``to`` says for people where the answers go.
+    """
+
+    task: str
+    schedule: str
+    name: str = ""
+    to: str = ""
+    unattended: str = ""
+    missed: str = ""
+    replaces: str = ""
+
+
+Effect: TypeAlias = RunsCommand | ReadsFile | WritesFile | DeletesFile | SchedulesJob | SendsMessage

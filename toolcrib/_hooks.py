@@ -18,11 +18,13 @@ import pluggy
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+    from pathlib import Path
 
     from toolcrib._after import After
     from toolcrib._context import RunIdentity, ToolCallContext
     from toolcrib._decision import Decision
     from toolcrib._entry import ToolEntry
+    from toolcrib._records import AuditEntry
     from toolcrib._registry import ToolRegistry
     from toolcrib._types import Answer, SuspendTicket, ToolCall, ToolResult
 
@@ -80,12 +82,39 @@ class RunHooks:
         """A session in which something happened is closed. Its environment is still there."""
 
     @hookspec
-    def pre_llm_call(self, identity: RunIdentity) -> Awaitable[None] | None:
-        """A turn is asked for. Once a turn, however often a server that fails is asked again."""
+    def on_run_start(self, identity: RunIdentity) -> Awaitable[None] | None:
+        """A run begins, or goes on after it was parked or its process ended. ``identity.run_id`` is its id."""
 
     @hookspec
-    def post_llm_call(self, identity: RunIdentity, text: str, calls: int) -> Awaitable[None] | None:
-        """The turn is there: its text, and how many calls it has."""
+    def on_run_end(self, identity: RunIdentity, stopped: str, error: str) -> Awaitable[None] | None:
+        """The run does not go on in this process: ``stopped`` says why (done, parked, interrupted, max_turns ...), ``error`` is
+        the class of what broke it off, "" where nothing did. Not called where the process is killed.
+        """
+
+    @hookspec
+    def pre_llm_call(self, identity: RunIdentity, model: str, provider: str) -> Awaitable[None] | None:
+        """A turn is asked for. Once a turn, however often a server that fails is asked again. ``model`` and ``provider`` are
+        those that are asked, as the configuration names them.
+        """
+
+    @hookspec
+    def post_llm_call(
+        self, identity: RunIdentity, text: str, calls: int, model: str, usage: Mapping[str, int], finish: str
+    ) -> Awaitable[None] | None:
+        """The turn is there: its text, and how many calls it has. ``model`` is the server's name for what answered; ``usage`` and
+        ``finish`` are as ProviderTurn has them.
+        """
+
+    @hookspec
+    def on_llm_error(self, identity: RunIdentity, error: str) -> Awaitable[None] | None:
+        """No turn came of ``pre_llm_call``: ``error`` is the class of what was raised, ``Cancelled`` where it was interrupted."""
+
+    @hookspec
+    def on_decision(self, decision: AuditEntry) -> Awaitable[None] | None:
+        """The approval gate decided on a call that acts: ``at`` (Unix seconds), ``session_id``, ``call_id``, ``tool``,
+        ``decision`` (allowed, granted, approved:SCOPE, denied, blocked), ``by`` and ``detail`` (keys, findings, command or paths,
+        reason), without secrets. It was recorded before.
+        """
 
 
 class ProcessHooks:
@@ -109,6 +138,13 @@ class ProcessHooks:
 
 class SetupHooks:
     """Once, when the plugin is loaded."""
+
+    @hookspec
+    def configure(self, settings: Mapping[str, str], folder: Path, redact: Callable[[str], str]) -> None:
+        """Before the other setup hooks: ``settings`` are ``plugins.settings.NAME`` of the configuration, as texts; ``folder`` is
+        for files of the plugin's own, and is not made yet; ``redact`` takes out of a text the secrets that are known then. What
+        it raises keeps the plugin from loading: one that must fail closed keeps it for its gate.
+        """
 
     @hookspec
     def register_tools(self, registry: ToolRegistry) -> None:

@@ -32,8 +32,9 @@ class Post:
     """Something to show in a chat. ``key`` is ours, one of its kind on the platform: the same key again is the same post.
 
     ``body`` is what to show, as JSON. ``shown_as`` is the platform's id of it, "" until it is known. ``tries`` counts attempts,
-    ``due_at`` is when to try (again). ``problem`` is why the last one failed. Times are Unix seconds; ``id`` is the store's: it
-    grows. The post is deleted with the session ``session_id``; "" stands for the one that the chat has when the post is kept.
+    ``due_at`` is when to try (again). ``problem`` is why the last one failed. Times are Unix seconds: ``at`` that of its making,
+    ``moved_at`` that of the last change of its state or body. ``id`` is the store's: it grows. The post is deleted with the
+    session ``session_id``; "" stands for the one that the chat has when the post is kept.
     """
 
     platform: str
@@ -48,6 +49,7 @@ class Post:
     at: float = 0.0
     id: int = 0
     session_id: str = ""
+    moved_at: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ def _make(cls: Any, values: Iterable[Any]) -> Any:
 
 
 def _replace(self: Any, /, **changes: Any) -> Any:
-    made = self._make(map(changes.pop, self._fields, self))
+    made = tuple.__new__(type(self), map(changes.pop, self._fields, self))
     if changes:
         raise ValueError(f"Got unexpected field names: {[*changes]!r}")
     return made

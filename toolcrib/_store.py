@@ -37,6 +37,7 @@ from toolcrib._usage import UsageLog, UsageSum
 
 if TYPE_CHECKING:
     from toolcrib._artifacts import ArtifactStore
+    from toolcrib._cron import CronStore
     from toolcrib._mail import MailStore
     from toolcrib._search import MessageSearch
 
@@ -211,6 +212,10 @@ class RunStore(Protocol):
         """The session's run that has not ended; None where there is none."""
         ...
 
+    async def last(self, session_id: str) -> RunRecord | None:
+        """The session's run that began last, ended or not; None where there is none."""
+        ...
+
     async def parked(self, limit: int = 1_000, offset: int = 0) -> Sequence[RunRecord]:
         """Return runs that wait for an answer, of all sessions, the one that waits longest first."""
         ...
@@ -315,6 +320,11 @@ class Store(Forgetting, Protocol):
     @property
     def mail(self) -> MailStore:
         """Mail, posts and chats of a gateway."""
+        ...
+
+    @property
+    def cron(self) -> CronStore:
+        """Scheduled jobs."""
         ...
 
     @property

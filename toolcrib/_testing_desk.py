@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 from unittest import SkipTest
 
@@ -92,9 +93,9 @@ class _SuiteHost(FakeHost):
 class Stage:
     """A desk, a host, and the platform between them, which may be stopped and made again."""
 
-    def __init__(self, desk: PlatformDesk, seconds: float, quiet: float) -> None:
+    def __init__(self, desk: PlatformDesk, folder: Path, seconds: float, quiet: float) -> None:
         self.desk = desk
-        self.host = _SuiteHost(settings=desk.settings, secrets=desk.secrets)
+        self.host = _SuiteHost(settings=desk.settings, secrets=desk.secrets, folder=folder)
         self.platform = self.made()
         self._seconds = seconds
         self._quiet = quiet

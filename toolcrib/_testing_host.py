@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from toolcrib._dataclass import replace
@@ -28,6 +29,7 @@ class FakeHost:
         settings: Mapping[str, Json] | None = None,
         secrets: Mapping[str, str] | None = None,
         allowed: frozenset[str] | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.settings: Mapping[str, Json] = settings or {}
         self.received: list[Inbound] = []
@@ -38,6 +40,7 @@ class FakeHost:
         """Raised by ``receive`` while it is set: the store is full."""
         self._secrets = dict(secrets or {})
         self._allowed = allowed
+        self._folder = folder
 
     async def receive(self, message: Inbound) -> Literal["kept", "known", "refused"]:
         """Record a message of somebody who is listened to, once."""
@@ -61,11 +64,26 @@ class FakeHost:
         """Return whether the user is among those who are allowed."""
         return self._allowed is None or user in self._allowed
 
+    async def follows(self, chat: Chat, user: str, roles: Sequence[str] = ()) -> bool:
+        """Return whether the user is among those who are allowed."""
+        return await self.listens(chat, user, roles)
+
+    def names_setting(self, key: str) -> str:
+        """Return a setting as messages name it."""
+        return f"settings.{key}"
+
     def secret(self, name: str) -> str:
         """Return a secret. Raises ConfigError where there is none."""
         if name not in self._secrets:
             raise ConfigError(f"{name} is not set")
         return self._secrets[name]
+
+    @property
+    def folder(self) -> Path:
+        """The folder that it was given. Raises ConfigError where it was given none."""
+        if self._folder is None:
+            raise ConfigError("this platform keeps files: FakeHost(folder=...)")
+        return self._folder
 
     async def recall(self, name: str) -> Json:
         """Return what was kept under a name."""

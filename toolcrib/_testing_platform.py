@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -51,11 +52,13 @@ class PlatformSuite:
     @asynccontextmanager
     async def _stage(self) -> AsyncIterator[Stage]:
         async with self.desk() as desk:
-            stage = Stage(desk, self.seconds, self.quiet)
+            folder = Path(tempfile.mkdtemp(prefix="toolcrib-suite-"))
+            stage = Stage(desk, folder, self.seconds, self.quiet)
             try:
                 yield stage
             finally:
                 await stage.platform.stop()
+                shutil.rmtree(folder)
 
     async def _play(self, play: Callable[[Any, Stage], Awaitable[None]]) -> None:
         async with self._stage() as stage:
@@ -154,6 +157,8 @@ class PlatformSuite:
     async def test_a_press_names_who_pressed(self, stage: Stage) -> None:
         chat = stage.desk.group or stage.desk.direct
         await stage.open()
+        if not (stage.platform.traits.buttons or stage.platform.traits.reactions):
+            raise SkipTest("Traits.buttons and Traits.reactions are not set")
         stage.host.answer_to_press = "settled"
         message_id = await stage.show("may I?", chat=chat, buttons=_BUTTONS)
         assert list((await stage.seen(message_id, chat)).buttons) == ["y", "n"]

@@ -39,13 +39,14 @@ the gateway's. ``toolcrib.testing.PlatformSuite`` has the tests that every platf
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
 from toolcrib._dataclass import dataclass
-from toolcrib._errors import ToolcribError
+from toolcrib._errors import ConfigError, ToolcribError
+from toolcrib._near import near
 from toolcrib._regex import Regex
 from toolcrib._types import Json
 
@@ -61,7 +62,9 @@ __all__ = [
     "Platform",
     "Press",
     "ShowsTyping",
+    "TellsShortcomings",
     "Traits",
+    "settings_of",
     "without_controls",
 ]
 
@@ -132,6 +135,9 @@ class Inbound:
 class Press:
     """Somebody pressed a button, or gave the reaction that stands for it. ``message_id`` is the message that has the button,
     ``press_id`` the platform's id of the press (the same again is the same press), ``user`` who pressed.
+
+    ``key`` is the ``Outbound.key`` of that message, where the platform has the button bring it back, as it should if it may show
+    a key twice: of two copies only one is known by its id. It counts for nothing but to find what is asked in that chat.
     """
 
     chat: Chat
@@ -141,6 +147,7 @@ class Press:
     press_id: str
     name: str = ""
     roles: Sequence[str] = ()
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +205,9 @@ class Traits:
     one message. ``reactions``: our buttons are shown as reactions, which people give too. ``idempotent``: the same key is shown
     once, however often it is sent. ``max_file_bytes`` is 0 where files can't be sent. ``per_second`` bounds messages and edits of
     the whole account; ``burst`` of them may go at once after a pause (0: those of a second).
+
+    ``written_approvals`` is False where what is written is no proof of who wrote it: then a message refuses a call, as anywhere,
+    and approves none. A press does, and a terminal.
     """
 
     max_chars: int = 4_000
@@ -209,6 +219,7 @@ class Traits:
     max_file_bytes: int = 0
     per_second: float = 20.0
     burst: int = 0
+    written_approvals: bool = True
 
 
 class NotSent(ToolcribError):
@@ -216,13 +227,22 @@ class NotSent(ToolcribError):
     time).
 
     ``for_good``: it never will (the chat is gone, the account was removed). ``perhaps_sent``: it may have been shown, as the
-    connection ended before the platform said so; any other exception counts so too.
+    connection ended before the platform said so; any other exception counts so too. ``code`` is one word or number, such as
+    ``503``: logs have it, and the class of the exception that this is raised from, but not ``message``, which may repeat others'
+    words.
     """
 
     def __init__(
-        self, message: str, *, retry_after: float | None = None, for_good: bool = False, perhaps_sent: bool = False
+        self,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        for_good: bool = False,
+        perhaps_sent: bool = False,
+        code: str = "",
     ) -> None:
         super().__init__(message)
+        self.code = code
         self.retry_after = retry_after
         self.for_good = for_good
         self.perhaps_sent = perhaps_sent
@@ -231,12 +251,13 @@ class NotSent(ToolcribError):
 class Host(Protocol):
     """Access of a platform to the gateway. Its methods may be called at once, for any number of chats."""
 
-    async def receive(self, message: Inbound) -> Literal["kept", "known", "refused"]:
+    async def receive(self, message: Inbound) -> Literal["kept", "known", "refused", "limited"]:
         """Take a message. Returns once it is kept for good, not when it is answered: then tell the platform's server that it
         came.
 
-        ``kept`` is also a pairing's code that counted. ``known``: it came before. ``refused``: nobody here listens to this user;
-        nothing is kept. Raises StoreFailed: it was not taken, and must be offered again.
+        ``kept`` is also a pairing's code that counted. ``known``: it came before. ``refused``: nobody here listens to this user.
+        ``limited``: they sent more than they may within an hour, and are told so. Of these two nothing is kept. Raises
+        StoreFailed: it was not taken, and must be offered again.
         """
         ...
 
@@ -250,13 +271,33 @@ class Host(Protocol):
         """
         ...
 
+    async def follows(self, chat: Chat, user: str, roles: Sequence[str] = ()) -> bool:
+        """Return whether to follow somebody's invitation to a chat, where the platform has such: that of whom may speak; any to a
+        chat that the configuration names; and while a pairing's code waits to be said, any to a direct chat. One that is not
+        followed is noted as a refusal. Raises StoreFailed.
+        """
+        ...
+
     @property
     def settings(self) -> Mapping[str, Json]:
         """The operator's settings for this platform: ``platforms.NAME.settings`` of the configuration."""
         ...
 
+    def names_setting(self, key: str) -> str:
+        """Return a setting as messages name it: with the file and line where it is set, as
+        ``/etc/toolcrib/config.yaml:12: platforms.bells.settings.url``.
+        """
+        ...
+
     def secret(self, name: str) -> str:
         """Return the secret of that name, from the environment or secrets.env. Raises ConfigError where there is none."""
+        ...
+
+    @property
+    def folder(self) -> Path:
+        """A folder for files of the platform's own that outlive a start, such as keys. It is there, below the state folder, and
+        nobody else may read it.
+        """
         ...
 
     async def recall(self, name: str) -> Json:
@@ -266,6 +307,19 @@ class Host(Protocol):
     async def keep(self, name: str, value: Json) -> None:
         """Keep a value of the platform's own for its next start. Raises StoreFailed."""
         ...
+
+
+def settings_of(host: Host, known: Collection[str]) -> dict[str, str]:
+    """Return the operator's settings for a platform that has the ``known`` ones. Raises ConfigError for one that it has not, such
+    as one that is misspelt.
+    """
+    for key in host.settings:
+        if key not in known:
+            alike = near(key, known)
+            there = f"there is {', '.join(known)}" if known else "this platform has none"
+            meant = f"did you mean {alike[0]}?" if alike else there
+            raise ConfigError(f"{host.names_setting(key)}: there is no such setting; {meant}")
+    return {key: str(value) for key, value in host.settings.items()}
 
 
 class Platform(Protocol):
@@ -290,7 +344,7 @@ class Platform(Protocol):
         ...
 
     async def start(self) -> None:
-        """Begin to receive, and return. From here on the platform reconnects by itself."""
+        """Begin to receive, and return. From here on the platform reconnects by itself, and ``send`` may be called."""
         ...
 
     async def stop(self) -> None:
@@ -303,6 +357,16 @@ class Platform(Protocol):
 
     def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
         """Yield the content of a file that came, in pieces. Raises what is wrong."""
+        ...
+
+
+@runtime_checkable
+class TellsShortcomings(Protocol):
+    """A platform that may lack something here without which it works all the same: `toolcrib doctor` tells of it."""
+
+    @property
+    def shortcomings(self) -> Sequence[tuple[str, str]]:
+        """Pairs of what it can't do and what to do about it. All is known after ``connect``; some may be before."""
         ...
 
 

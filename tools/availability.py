@@ -31,11 +31,18 @@ def needs_env(*names: str, hint: str = "") -> Check:
 @cache
 def needs_binary(*names: str, hint: str = "") -> Check:
     """Require one of these programs on PATH."""
+    found = ("", "")
 
     def check() -> Literal[True] | Unavailable:
+        nonlocal found
+        path = os.environ.get("PATH", "")
+        if found[0] == path and os.access(found[1], os.X_OK):  # a look for each session, not one in each folder of PATH
+            return True
         from shutil import which
 
-        if any(which(name) for name in names):
+        program = next(filter(None, map(which, names)), None)
+        if program is not None:
+            found = (path, program)
             return True
         return Unavailable(_worded(f"{' or '.join(names)} not found on PATH", hint or f"install {names[0]}"))
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 
 from toolcrib import ActivityEvent, EventSink
+from toolcrib._private import Private
 from toolcrib._regex import Regex
 from toolcrib._types import Json
 
@@ -39,6 +40,12 @@ _FORMATS: tuple[tuple[str, str], ...] = (
     ("xox", r"\bxox[abprs]-[A-Za-z0-9-]{10,}"),
     ("PRIVATE KEY-----", r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
 )
+_BEGUN = Regex(r"(?:sk-|ghp_|gho_|github_pat_|glpat-|AKIA|AIza|xox[abprs]-)[A-Za-z0-9_-]*\Z")
+"""The beginning of a key at a text's end; a private key's is one of ``_KEYS`` already."""
+_LONGEST_BEGUN = 200
+"""Characters from the end within which a key begins that is not known as one yet."""
+_TELLING = 4
+"""Characters of a secret that give something of it away."""
 _HINTS = tuple(hint for hint, _ in _FORMATS)
 _KEYS = Regex("|".join(pattern for _, pattern in _FORMATS))
 
@@ -91,6 +98,19 @@ class Redactor:
                 return _KEYS.sub("[redacted: key]", text)
         return text
 
+    def growing(self, text: str) -> str:
+        """Return text that more will follow, without an end that may be the beginning of a secret."""
+        end = len(text)
+        for value, _ in self._secrets:
+            at = max(0, len(text) - len(value) + 1)
+            while (at := text.find(value[:_TELLING], at)) >= 0:
+                if value.startswith(text[at:]):
+                    end = min(end, at)
+                    break
+                at += 1
+        begun = _BEGUN.search(text, max(0, len(text) - _LONGEST_BEGUN))
+        return self.text(text[: end if begun is None else min(end, begun.start())])
+
     def data(self, value: Json) -> Json:
         """Redact every string in a JSON value, keys too."""
         if isinstance(value, str):
@@ -119,5 +139,7 @@ class RedactingSink:
         except Exception as error:  # noqa: BLE001 - what a tool reports, or a program does with it, is neither's fault
             if not self._failed:
                 self._failed = True
-                name = self._redactor.text(f"{type(error).__name__}: {error}"[:500])
-                _log.error("a report of the call %s could not be told (later ones are not logged): %s", event.message_id, name)
+                name, said = type(error).__name__, Private(self._redactor.text(str(error)[:500]))
+                _log.error(
+                    "a report of the call %s could not be told (later ones are not logged): %s: %s", event.message_id, name, said
+                )

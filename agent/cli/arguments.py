@@ -31,11 +31,11 @@ def offers_of(chat: Conversation) -> Mapping[str, Offers]:
         return MODES.items()
 
     async def sessions() -> Iterable[tuple[str, str]]:
-        from agent.cli.stories import ID_CHARS, ago
+        from agent.cli.stories import ID_CHARS, ago, persons_sessions
 
         now = time.time()
         try:
-            found = await chat.opening.crib.store.sessions.list(_SESSIONS, delegates=False)
+            found = await persons_sessions(chat.opening.crib.store, _SESSIONS)
         except StoreFailed:
             return ()
         return [(one.id[:ID_CHARS], f"{ago(one.updated_at, now)}, {one_line(one.title, _TITLE)}") for one in found]

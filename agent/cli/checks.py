@@ -162,8 +162,11 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[CheckFinding]
         yield CheckFinding("note", "plugins, toolsets and approvals are not checked", "confirm the configuration first")
         return
     with assemble(config=config, project_dir=project_dir, store=open_store(config, late=True, looks=True)) as crib:
-        if all(finding.level != "wrong" for finding in damage):
-            yield from _store(crib)
+        is_broken = any(finding.level == "wrong" for finding in damage)
+        if not is_broken:
+            failed = list(_store(crib))
+            yield from failed
+            is_broken = bool(failed)
         run_async(crib.start())
         yield from _plugins(crib)
         yield from check_added(crib)
@@ -180,6 +183,10 @@ def check_assembled(config: Config, project_dir: Path) -> Iterator[CheckFinding]
             from agent.cli.gateway_checks import check_gateway
 
             yield from _guarded("the gateway", lambda: check_gateway(crib))
+        if not is_broken:
+            from agent.cli.cron_checks import check_cron
+
+            yield from _guarded("jobs", lambda: check_cron(crib))
         yield from _guarded("the backends", lambda: _backends(crib, project_dir))
         yield from _guarded("the model", lambda: _model(crib))
 

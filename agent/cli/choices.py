@@ -34,6 +34,7 @@ PLACES: Mapping[tuple[str, str], str] = {
     ("config", "set"): "keys",
     ("config", "unset"): "keys",
     ("config", "show"): "keys",
+    **{("cron", action): "jobs" for action in ("run", "pause", "resume", "remove", "history")},
     ("env", "test"): "backends",
     ("env", "shell"): "backends",
     ("env", "stop"): "backends",
@@ -168,6 +169,12 @@ def _values(args: argparse.Namespace) -> Iterable[str]:
     return dict.fromkeys([*found, str(now)] if isinstance(now, str | int | float) and not isinstance(now, bool) else found)
 
 
+def _jobs(args: argparse.Namespace) -> Iterable[str]:
+    with open_crib(args, looks=True) as crib:
+        jobs = run_async(crib.store.cron.jobs(""))
+    return [word for job in jobs for word in (job.id, str(job.body.get("name", ""))) if _PLAIN.fullmatch(word)]
+
+
 _NAMED: Mapping[str, str] = {
     "model.name": "models",
     "compression.model": "models",
@@ -179,6 +186,7 @@ KINDS: Mapping[str, Callable[[argparse.Namespace], Iterable[str]]] = {
     "artifacts": _artifacts,
     "backends": _backends,
     "documents": _documents,
+    "jobs": _jobs,
     "keys": _keys,
     "models": _models,
     "modes": _modes,

@@ -35,7 +35,7 @@ def looking_config(config: Config, profile: str | None, project_dir: Path) -> Co
     counts = last_confirmed(config, profile=profile, project_dir=project_dir)
     if counts is not config:
         print(
-            f"toolcrib: {config.path} was changed, and nobody confirmed it; this shows what was confirmed last."
+            f"toolcrib: {config.path} was changed, and nobody confirmed it; this goes by what was confirmed last."
             " To confirm it, at a terminal: toolcrib config confirm",
             file=sys.stderr,
         )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from agent.cli.escape import one_line, tame
 from agent.cli.stories import ID_CHARS, ago
+from agent.delegates import TOOL
 from agent.delegates.budget import tokens_in
-from agent.delegates.orders import TOOL
 from toolcrib import ToolcribError
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from agent.cli.gateway_status import lasted
 from agent.config import PlatformConfig
 from toolcrib import ConfigError
 from toolcrib._dataclass import dataclass
+from toolcrib.chat import TellsShortcomings
 from tools.dispatch.bridge import run_async
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ _ANYBODY = "*"
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What there is to see of a platform: what was told of it, the roles that people have, the account and who holds it, and
-    why it can't connect.
+    """State of a platform, as the checks see it: what was told of it, the roles that people have, the account and who holds
+    it, why it can't connect, and what it can't do.
     """
 
     name: str
@@ -36,6 +37,7 @@ class _Seen:
     account: str
     holder: str
     problem: str
+    shortcomings: Sequence[tuple[str, str]]
 
 
 def check_gateway(crib: Crib) -> Iterator[CheckFinding]:
@@ -44,6 +46,7 @@ def check_gateway(crib: Crib) -> Iterator[CheckFinding]:
     for seen in found:
         yield from _reach(crib, seen)
         yield from _life(seen)
+        yield from (CheckFinding("note", f"{seen.name}: {what}", fix) for what, fix in seen.shortcomings)
     yield from _approvers(crib, found)
     yield from _port(crib, found)
 
@@ -56,31 +59,39 @@ async def _look(crib: Crib, name: str) -> _Seen:
     told = await told_status(crib.store, name)
     paired = await Pairings(crib.store, name).people()
     roles = {role for role, people in config.roles.items() if people} | {one.role for one in paired if one.role}
-    account, problem = (str(told.get("account", "")), "") if told["is_fresh"] else await _connected(crib, name, config)
+    account, problem, shortcomings = await _connected(
+        crib, name, config, account=told.get("account") if told["is_fresh"] else None
+    )
     holder = await crib.store.leases.holder(f"account:{name}:{account}") if account else None
     people = len(config.allowed_users) + len(paired) + sum(map(len, config.roles.values()))
-    return _Seen(name, config, told, frozenset(roles), people, account, holder or "", problem)
+    return _Seen(name, config, told, frozenset(roles), people, account, holder or "", problem, shortcomings)
 
 
-async def _connected(crib: Crib, name: str, config: PlatformConfig) -> tuple[str, str]:
-    """Return the platform's account, and why it can't be connected to, "" where it can. Nothing is received."""
+async def _connected(
+    crib: Crib, name: str, config: PlatformConfig, *, account: str | None
+) -> tuple[str, str, Sequence[tuple[str, str]]]:
+    """Return the platform's account, why it can't be connected to, "" where it can, and what it can't do. Nothing is received.
+    Where a gateway runs ``account``, it is not connected to.
+    """
     from agent.gateway.admission import Admission
     from agent.gateway.door import Door
     from agent.gateway.pairing import Pairings
     from agent.lifecycle import STOP_SECONDS, guarded
 
-    pairings, account, made = Pairings(crib.store, name), "", list[Any]()
-    door = Door(name, config, crib.config.folder, crib.store, Admission(name, config, pairings, crib.store), pairings)
+    pairings, is_running, made = Pairings(crib.store, name), account is not None, list[Any]()
+    door = Door(name, crib.config, crib.store, Admission(name, config, pairings, crib.store), pairings)
 
     async def connect() -> None:
         nonlocal account
         made.append(crib.platforms[name](name=name, host=door))
-        account = await made[0].connect()
+        if not is_running:
+            account = await made[0].connect()
 
     problem = await guarded(f"the platform {name!r}", connect, _CONNECT_SECONDS, crib.redactor().text)
     if made:
         await guarded(f"stop of the platform {name!r}", made[0].stop, STOP_SECONDS)
-    return account, problem.removeprefix("ConfigError: ")
+    shortcomings = made[0].shortcomings if made and isinstance(made[0], TellsShortcomings) else ()
+    return account or "", "" if is_running else problem.removeprefix("ConfigError: "), shortcomings
 
 
 def _reach(crib: Crib, seen: _Seen) -> Iterator[CheckFinding]:

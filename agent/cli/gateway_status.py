@@ -11,7 +11,7 @@ from agent.cli.agreed import line, on_one
 from agent.cli.escape import exact
 from agent.cli.render import table
 from agent.gateway.figures import MINUTES
-from agent.gateway.status import parked, told_status
+from agent.gateway.status import parked, told_idle, told_status
 
 if TYPE_CHECKING:
     from agent.crib import Crib
@@ -27,16 +27,18 @@ async def show_status(crib: Crib, names: Sequence[str], *, as_json: bool) -> Non
         one["running"] = bool(one["is_fresh"]) and one.get("state") in ("running", "draining")
         if not one["is_fresh"] and one.get("state") not in (None, "stopped"):
             one["state"], one["problem"] = "died", "its process ended without a word; start it again"
-    waiting = await parked(crib.store, names)
+    waiting, idle = await parked(crib.store, names), await told_idle(crib.store)
     if as_json:
         questions = [
             {"id": record.ticket.id, "platform": name, "session": record.session_id, "asked_at": record.at}
             for name, record in waiting
         ]
-        print(json.dumps({"platforms": told, "parked": questions}))
+        print(json.dumps({"platforms": told, "parked": questions, "without_platforms": idle or None}))
         return
+    if idle:
+        print(f"a gateway runs without any platform (process {idle}): enable one, then `toolcrib gateway reload`")
     if not told:
-        print("no platform is enabled; `toolcrib gateway --help` shows how")
+        print("" if idle else "no platform is enabled; `toolcrib gateway --help` shows how\n", end="")
         return
     head = ["PLATFORM", "STATE", "ACCOUNT", "OPEN", "RUNS", "QUESTIONS", "TO READ", "TO SHOW", "PID"]
     table([head, *map(_row, told)], spare=(6, 7, 8))

@@ -189,10 +189,10 @@ async def show_sessions(chat: Conversation, rest: str) -> None:
     import time
 
     from agent.cli.render import table
-    from agent.cli.stories import SPARE, session_rows
+    from agent.cli.stories import SPARE, persons_sessions, session_rows
 
     refuse_below_session(chat, "looking into stored sessions")
-    found = await chat.opening.crib.store.sessions.list(10, delegates=False)
+    found = await persons_sessions(chat.opening.crib.store, 10)
     if found:
         table(session_rows(found, time.time()), spare=SPARE, width=chat.screen.width, below=True)
     chat.screen.note("type /resume ID to continue one" if found else "nothing was said in any session yet")

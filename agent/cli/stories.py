@@ -16,9 +16,10 @@ from agent.cli.render import outcome, result_text, short_args
 from agent.conversation.compressed import ROLE as COMPRESSED
 from agent.conversation.compressed import compression_words
 from agent.conversation.transcript import speaker
+from agent.cron import PLATFORM as JOBS
 from agent.providers._history import whole
 from toolcrib import ExecutedCall, ToolCall, ToolCallStatus
-from toolcrib._store import CallRecord, SessionInfo
+from toolcrib._store import CallRecord, SessionInfo, Store
 
 ID_CHARS = 12
 _CLIP, _REASON = 300, 160
@@ -27,6 +28,17 @@ MOST_LINES = 30
 
 SPARE = (3, 2, 4)
 """Columns of ``session_rows`` that a narrow terminal can do without: the model, the number of messages, the folder."""
+
+
+async def persons_sessions(store: Store, limit: int, **wanted: Any) -> list[SessionInfo]:
+    """Return the last sessions that people began, as ``wanted``: each time of a job has one too. Raises StoreFailed."""
+    many = limit
+    while True:
+        found = await store.sessions.list(many, delegates=False, **wanted)
+        theirs = [info for info in found if info.platform != JOBS]
+        if len(theirs) >= limit or len(found) < many:
+            return theirs[:limit]
+        many *= 8
 
 
 def session_rows(found: Sequence[SessionInfo], now: float) -> list[tuple[str, ...]]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from agent.config._keys import value_at
 from agent.config._paths import config_path
 from agent.config._project import with_project
 from agent.config._read import BrokenConfig, ConfigFault, is_blank, is_mapping, parse_node, read_bytes, read_node
@@ -16,6 +18,8 @@ from toolcrib._dataclass import replace
 from toolcrib._near import near
 
 PROFILE = "TOOLCRIB_PROFILE"
+_STORES = {"TOOLCRIB_STATE": "store.path", "TOOLCRIB_STORE_URL": "store.url"}
+"""Variables that stand in for a key which the file leaves out."""
 
 
 def load_config(
@@ -37,19 +41,29 @@ def load_config(
     file = config_path(path)
     chosen = os.environ.get(PROFILE, "") if profile is None else profile
     data = read_bytes(file) if instead is None else instead
+    variables = tuple(name for name in _STORES if os.environ.get(name))
+    config = _persons(file, data, chosen, variables)
+    if config.profile != chosen:
+        raise unknown_profile(chosen, config, by_environment=profile is None)
+    return config if project_dir is None else with_project(config, Path(project_dir))
+
+
+@lru_cache(maxsize=4)
+def _persons(file: Path, data: bytes | None, chosen: str, variables: tuple[str, ...]) -> Config:
+    """Return what the file's content says, under the profile if it has that. The same content is parsed once: a gateway asks
+    for each chat.
+    """
     node = None if data is None else parse_node(data, file)
     config = Config(path=file) if data is None else read_node(node, file)
-    if chosen:
-        if chosen not in config.profiles:
-            raise unknown_profile(chosen, config, by_environment=profile is None)
+    if chosen in config.profiles:
         config = with_profile(node, file, chosen)
     if data is not None:
         config = replace(config, digest=hashlib.sha256(data).hexdigest())
-    if config.store.path is None and os.environ.get("TOOLCRIB_STATE"):
-        config = replace(config, origins={**config.origins, "store.path": "environment TOOLCRIB_STATE"})
-    if config.store.url is None and os.environ.get("TOOLCRIB_STORE_URL"):
-        config = replace(config, origins={**config.origins, "store.url": "environment TOOLCRIB_STORE_URL"})
-    return config if project_dir is None else with_project(config, Path(project_dir))
+    for name in variables:
+        key = _STORES[name]
+        if value_at(config, key.split(".")) is None:
+            config = replace(config, origins={**config.origins, key: f"environment {name}"})
+    return config
 
 
 def unknown_profile(name: str, config: Config, *, by_environment: bool) -> BrokenConfig:

@@ -41,6 +41,12 @@ class PlatformConfig:
         expect="a list of the platform's ids of chats, or '*'",
         check=all_text,
     )
+    messages_to: tuple[str, ...] = setting(
+        (),
+        "Chats to which every session that has send_message sends without asking, besides those of whom it acts for.",
+        expect="a list of the platform's ids of chats",
+        check=all_text,
+    )
     roles: Mapping[str, tuple[str, ...]] = setting(
         dict,
         "Roles here, each with who has it: roles: {owner: ['12345'], admins: ['role:Moderators']}. They decide who may approve\n"

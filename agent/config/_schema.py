@@ -12,6 +12,7 @@ from dataclasses import MISSING, field
 from pathlib import Path
 from typing import Any, Literal
 
+from agent.config._cron import CronConfig
 from agent.config._environments import EnvironmentsConfig
 from agent.config._model import (
     COUNT,
@@ -110,6 +111,11 @@ class PluginsConfig:
         "Tools that a plugin may replace, each with the name of that plugin:\n  allow_override: {search_files: my_search}",
         expect="names of tools, each with the name of a plugin",
         check=lambda value: all(value.values()),
+    )
+    settings: Mapping[str, Mapping[str, str]] = setting(
+        dict,
+        "Settings of plugins, by the plugin's name; its documentation names them:\n  settings: {audit: {required: 'true'}}",
+        expect="names of plugins, each with names and texts",
     )
     trusted_projects: Mapping[str, str] = setting(
         dict,
@@ -276,6 +282,7 @@ class Config:
         "      backend: docker\n"
         "      allow_local: false\n"
         "      folders: {'-100123': /srv/app}\n"
+        "      messages_to: []\n"
         "      messages_per_hour: 0\n"
         "      runs_at_once: 0\n"
         "      tokens_per_day: 0\n"
@@ -293,6 +300,7 @@ class Config:
         expect="ids of users, each with disabled_toolsets and disabled_tools",
     )
     gateway: GatewayConfig = field(default_factory=GatewayConfig)
+    cron: CronConfig = field(default_factory=CronConfig)
     plugins: PluginsConfig = field(default_factory=PluginsConfig)
     instructions: InstructionsConfig = field(default_factory=InstructionsConfig)
     terminal: TerminalConfig = field(default_factory=TerminalConfig)

@@ -52,9 +52,16 @@ async def interruptible(scope: CallScope, work: Coroutine[Any, Any, T]) -> T | N
 
 
 async def _with_hooks(session: Session, provider: ProviderSession, stream: str, limits: RunLimits, emit: Emit) -> ProviderTurn:
-    await session.tell("pre_llm_call")
-    turn = _bounded(await _ask(provider, limits, emit, _forwarder(emit, stream)))
-    await session.tell("post_llm_call", text=turn.assistant_text, calls=len(turn.tool_calls))
+    model = str(session.via.get("model", "")) or session.model
+    await session.tell("pre_llm_call", model=model, provider=str(session.via.get("provider", "")))
+    try:
+        turn = _bounded(await _ask(provider, limits, emit, _forwarder(emit, stream)))
+    except BaseException as error:
+        name = "Cancelled" if isinstance(error, asyncio.CancelledError) else type(error).__name__
+        await session.tell("on_llm_error", error=name)
+        raise
+    told = {"text": turn.assistant_text, "calls": len(turn.tool_calls), "usage": dict(turn.usage), "finish": turn.finish}
+    await session.tell("post_llm_call", model=turn.model or model, **told)
     return turn
 
 

@@ -12,7 +12,7 @@ from agent.conversation.asking import Emit, interruptible
 from agent.conversation.left import Left
 from agent.conversation.limits import RunLimits
 from agent.conversation.remembered import news_of
-from agent.conversation.state import RunResult, RunState
+from agent.conversation.state import RunResult, RunState, run_id_of
 from agent.conversation.steps import Steps
 from agent.events import Event, ImageMade
 from agent.providers.abilities import prices_of
@@ -46,6 +46,8 @@ class Driver:
         """Messages of the inbox whose senders wait for what their runs come to."""
         self.is_stopped = False
         """True where nothing more is to be begun here: the process ends, and what waits is for the next."""
+        self.ends: set[str] = set()
+        """Ids of runs that end as soon as they begin."""
         self._images: list[Image] = []
         self._now: RunState | None = None
         """The run that is under way, as it was taken up."""
@@ -102,7 +104,8 @@ class Driver:
                 state = await self._left.run()
                 outcome: RunResult | Exception | None = None
                 if state is not None and not (calls_only and state.phase == "asking"):
-                    if state.phase == "parked" and not calls_only and await self._left.is_told_to_end(state):
+                    told_to_end = state.phase == "parked" and not calls_only and await self._left.is_told_to_end(state)
+                    if told_to_end or state.id in self.ends:
                         session.scope.interrupt()
                     outcome = await self._continue(steps, state, calls_only=calls_only)
                     done(outcome)
@@ -112,6 +115,8 @@ class Driver:
                         break
                     self._check_lease()
                     session.scope.clear_interrupt()  # it was for what ran before
+                    if run_id_of(session.id, waiting[0].id) in self.ends:
+                        session.scope.interrupt()
                     came_to = None if self.is_stopped else await self._run(steps, waiting[0])
                     if came_to is None:
                         break
@@ -185,7 +190,7 @@ class Driver:
         session, options = self._session, item.options
         limits = RunLimits.from_json(options["limits"]) if "limits" in options else session.limits
         state = RunState(
-            id=f"{session.id}-{item.id}",
+            id=run_id_of(session.id, item.id),
             session_id=session.id,
             principal=Principal.from_json(item.principal),
             limits=limits,
@@ -228,6 +233,23 @@ class Driver:
         return await self._drive(steps, state)
 
     async def _drive(self, steps: Steps, state: RunState) -> RunResult | Exception:
+        session = self._session
+        await session.tell("on_run_start")
+        stopped, error = "", ""
+        try:
+            outcome = await self._driven(steps, state)
+            if isinstance(outcome, RunResult):
+                stopped = outcome.stopped
+            else:
+                error = type(outcome).__name__
+            return outcome
+        except BaseException as raised:
+            error = type(raised).__name__
+            raise
+        finally:
+            await session.tell("on_run_end", stopped=stopped, error=error)
+
+    async def _driven(self, steps: Steps, state: RunState) -> RunResult | Exception:
         session = self._session
         try:
             while not state.is_over:

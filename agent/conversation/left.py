@@ -39,7 +39,7 @@ class Left:
         record = await session.store.runs.current(session.id)
         if record is not None:
             return RunState.of(record)
-        turn = await session.transcript.unanswered()
+        turn = await session.transcript.unanswered() if session.transcript.count else None
         if turn is not None:
             await session.store.sessions.append(session.id, await session.transcript.missing_results(turn))
             await session.transcript.look()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, field
+from dataclasses import field, fields
 from typing import Literal, TypeAlias
 
 from agent.config import Config
@@ -88,7 +88,7 @@ class RunLimits:
 
     def to_json(self) -> dict[str, Json]:
         """Return the limits as JSON, for a stored run."""
-        return asdict(self)
+        return {**_flat(self), "retry": _flat(self.retry), "prices": None if self.prices is None else _flat(self.prices)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> RunLimits:
@@ -96,3 +96,8 @@ class RunLimits:
         limits = cls(**{key: value for key, value in data.items() if key not in ("retry", "prices")})
         prices = data.get("prices")
         return replace(limits, retry=RetryPolicy(**data["retry"]), prices=None if prices is None else Prices(**prices))
+
+
+def _flat(value: RunLimits | RetryPolicy | Prices) -> dict[str, Json]:
+    """Return the fields as they are: with each step of a run they are stored, and ``asdict`` copies deeply."""
+    return {one.name: getattr(value, one.name) for one in fields(value)}

@@ -305,10 +305,10 @@ class SessionManager:
         """Something was said or answered: go on where the session is ours."""
         session = self._open.get(session_id)
         if session is not None and session_id in self._driving:
+            self._again.add(session_id)  # before the store is read: what drives it may end meanwhile
             for item in await self._store.inbox.waiting(session_id):
                 if item.mode == "interrupt":
                     session.heed(item)
-            self._again.add(session_id)
             return
         info = None if session is not None else await self._store.sessions.get(session_id)
         ours = session is not None or (info is not None and self._host is not None and info.host == self._host.name)
@@ -365,14 +365,14 @@ class SessionManager:
     async def _give_back_idle(self) -> None:
         before = time.monotonic() - self._idle_seconds
         for session_id, session in list(self._open.items()):
-            if self._used[session_id] > before:
+            if self._used.get(session_id, 0.0) > before:
                 break
-            if session_id not in self._resting and not self._is_busy(session_id):
+            if session_id in self._open and session_id not in self._resting and not self._is_busy(session_id):
                 self._resting.add(session_id)
                 await session.rest()
 
     async def _shrink(self) -> None:
-        for session_id in list(self._open):
+        for session_id in list(self._open) if len(self._open) > self._most else ():
             if len(self._open) <= self._most:
                 return
             if not self._is_busy(session_id):

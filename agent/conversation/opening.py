@@ -94,6 +94,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         sink=reports,
         handlers=dict(loop_handlers(todos))
         | _recalling(here, session_id, location, store, lambda: session)
+        | ({"send_message": _sending(here, store)} if "send_message" in names else {})
         | {**delegates.handlers, **wanted.handlers},
     )
     session = Session(scope, names, location.backend, store=store, fence=fence, owner=new_owner(), here=here)
@@ -134,7 +135,20 @@ def _recalling(
         asked = session() if here.config.sessions.summaries else None
         return await SessionSearch(store, session_id, who, location.start, transcript, asked).handle(args, ctx)
 
-    return {"memory": memory, "session_search": search}
+    async def jobs(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
+        from agent.cron.handler import JobTool
+
+        backend = location.backend.name if location.chosen else ""
+        return await JobTool(here, session_id, location.start, backend).handle(args, ctx)
+
+    return {"memory": memory, "session_search": search, "cronjob": jobs}
+
+
+def _sending(here: Workspace, store: Store) -> Handler:
+    """Return the handler of ``send_message``, which keeps what any gateway shows."""
+    from agent.gateway.messages import MessageSender
+
+    return MessageSender(store, lambda: here.config, here.redactor().text)
 
 
 async def _create(here: Workspace, wanted: Opening, session: Session, location: Location, place: Mapping[str, str]) -> None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _EVERY = 1.0
 """Seconds between two writes of a reply that is still coming; a shorter one is never written before it is whole."""
+_WRITES_A_SECOND = 100
+"""Writes of all replies of the process: while more come at once, each is written less often."""
 _CHARS_A_SECOND = 100_000
 """Each write has all the text: of a longer one there are fewer."""
 INTERRUPTED = "interrupted by the user"
@@ -58,8 +60,11 @@ async def broken_off(session: Session) -> list[Record]:
 class PartialReply:
     """A listener for the events of one reply, which passes them on to ``emit``. ``state`` is the run as it is stored by now.
 
-    Text is written with the run about once a second while more comes: should the process be killed, that much is known.
+    Text is written with the run about once a second while more comes, less often while very many replies come at once: should the
+    process be killed, that much is known.
     """
+
+    _coming = 0
 
     def __init__(self, session: Session, state: RunState, emit: Emit) -> None:
         self.state = state
@@ -99,11 +104,13 @@ class PartialReply:
 
     def begin(self) -> None:
         """Begin to write from time to time. Called in the session's loop."""
+        PartialReply._coming += 1
         self._timer = asyncio.get_running_loop().call_later(_EVERY, self._tick)
 
     async def end(self) -> None:
         """Write no more. Returns once the last write is done."""
         if self._timer is not None:
+            PartialReply._coming -= 1
             self._timer.cancel()
             self._timer = None
         if self._writing is not None:
@@ -115,7 +122,8 @@ class PartialReply:
             self._written = count
             self._writing = asyncio.ensure_future(self._write(self.text))
         length = sum(map(len, self._pieces))
-        self._timer = asyncio.get_running_loop().call_later(max(_EVERY, length / _CHARS_A_SECOND), self._tick)
+        pause = max(_EVERY, length / _CHARS_A_SECOND, self._coming / _WRITES_A_SECOND)
+        self._timer = asyncio.get_running_loop().call_later(pause, self._tick)
 
     async def _write(self, text: str) -> None:
         try:

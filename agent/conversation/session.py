@@ -193,8 +193,9 @@ class Session:
         """End what runs now for this message, if it may: see RunState.ends_for. Nothing where no run is under way."""
         self._driver.heed(item)
 
-    def interrupt(self) -> None:
-        """End what runs now, from any thread or a signal handler; the session goes on."""
+    def interrupt(self, begins: str = "") -> None:
+        """End what runs now, from any thread or a signal handler, and the run of this id as it begins; the session goes on."""
+        self._driver.ends.add(begins)
         self.scope.interrupt()
 
     def stop(self) -> None:

@@ -19,6 +19,11 @@ Phase: TypeAlias = Literal["asking", "calling", "parked", "ended"]
 _STATUS: Mapping[Phase, RunStatus] = {"asking": "running", "calling": "running", "parked": "parked", "ended": "ended"}
 
 
+def run_id_of(session_id: str, item: int) -> str:
+    """Return the id of the run that answers a message of a session's inbox."""
+    return f"{session_id}-{item}"
+
+
 @dataclass(frozen=True, slots=True)
 class CallState:
     """State of a call in the turn's batch. ``tickets`` are those that it waits for; ``settled``: its result is in the ledger.

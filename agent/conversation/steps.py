@@ -19,7 +19,7 @@ from agent.conversation.partial import INTERRUPTED, UNREACHABLE, PartialReply
 from agent.conversation.room import ContextRoom
 from agent.conversation.state import CallState, RunState
 from agent.conversation.transcript import OURS, Record, begun_since, results_record, source_of, turn_record, user_record
-from agent.delegates.orders import CHARGED
+from agent.delegates import CHARGED
 from agent.events import ImageMade, TicketOpened, ToolFinished, ToolStarted, TurnFinished, TurnStarted
 from agent.providers.abilities import prices_of, steer
 from toolcrib import (

@@ -5,3 +5,13 @@ those that work beside the runs (``waiting`` keeps which), also where an ended p
 from its task to its outcome; ``orders`` is what it was told, ``budget`` what it may use.
 ``relaying`` brings its questions to whoever answers those of its parent, ``sharing`` gives it the parent's journal and undo.
 """
+
+from __future__ import annotations
+
+from toolcrib import StateKey
+
+TOOL, SEARCH = "delegate_task", "session_search"
+CHARGED = frozenset({TOOL, SEARCH})
+"""Tools whose results say what a model below the run used."""
+BACKGROUND = StateKey("delegates", list)
+"""Ids of the sessions of delegates in the background whose end was not delivered yet."""

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent.conversation import lineage
+from agent.delegates import BACKGROUND, SEARCH
 from agent.delegates.atwork import BackgroundDelegate
 from agent.delegates.budget import tokens_in
 from agent.delegates.delegate import DelegateOutcome
-from agent.delegates.orders import SEARCH, Order, delegate_id, delivered
+from agent.delegates.orders import Order, delegate_id, delivered
 from agent.delegates.relaying import answered_under
-from agent.delegates.waiting import BACKGROUND, note
+from agent.delegates.waiting import note
 from toolcrib import LeaseLost, StoreFailed, ToolCallStatus, ToolcribError
 from toolcrib._store import InboxItem
 

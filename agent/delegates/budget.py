@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.limits import RunLimits
-from agent.delegates.orders import CHARGED, SEARCH
+from agent.delegates import CHARGED, SEARCH
 from toolcrib import Denied
 from toolcrib._dataclass import replace
 from toolcrib._namedtuple import NamedTuple

@@ -13,6 +13,7 @@ from agent.conversation.state import RunResult, RunState
 from agent.events import Event, ModelAnswered, ToolFinished, ToolProgressed, ToolStarted
 from toolcrib import ToolcribError
 from toolcrib._dataclass import dataclass
+from tools.approval.grants import end_session_grants
 from tools.judge.findings import visible
 
 if TYPE_CHECKING:
@@ -129,15 +130,8 @@ class Delegate:
                 await child.close()
         self.outcome = await self._outcome(child, work, late=late)
         if self.outcome.ended != "parked":
-            await self._end_grants()
+            await end_session_grants(self._parent.store.grants, self.id)  # nobody but the delegate works there
         return self.outcome
-
-    async def _end_grants(self) -> None:
-        """Take back what a person granted it for its session: nobody but the delegate works there."""
-        grants = self._parent.store.grants
-        for grant in await grants.all(self.id):
-            if grant.session_id == self.id:
-                await grants.revoke(grant.id)
 
     async def _drive(self, child: Session, limits: RunLimits) -> RunResult | None:
         await self.say(child, limits)

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agent.delegates.orders import SEARCH, TOOL, Order, delegate_id
-from agent.delegates.waiting import BACKGROUND
+from agent.delegates import BACKGROUND, SEARCH, TOOL
 from toolcrib import (
     Denied,
     ExecutionFailed,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from agent.conversation.state import CallState
     from agent.delegates.atwork import BackgroundDelegate
     from agent.delegates.background import BackgroundDelegates
+    from agent.delegates.orders import Order
     from agent.delegates.starting import DelegateStarter
     from agent.workspace import Workspace
 
@@ -73,6 +73,8 @@ class Delegates:
         for one in the background. PENDING while it waits for an answer. Raises InvalidArguments, Denied, and ExecutionFailed
         where it could not begin.
         """
+        from agent.delegates.orders import Order, delegate_id
+
         session, settings = self.session, self._here.config.delegates
         if self._depth >= settings.max_depth:
             raise Denied(f"delegates may be {settings.max_depth} deep (delegates.max_depth), and this session is; do it yourself")

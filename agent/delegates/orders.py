@@ -7,14 +7,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agent.delegates import TOOL
 from toolcrib import InvalidArguments, Principal
 from toolcrib._namedtuple import NamedTuple
 from toolcrib._types import Json
 from tools.judge.findings import visible
 
-TOOL, SEARCH = "delegate_task", "session_search"
-CHARGED = frozenset({TOOL, SEARCH})
-"""Tools whose results say what a model below the run used."""
 PERSONAL = "clarify"
 """The tool that asks a person: for delegates only where one can be asked now."""
 

@@ -109,6 +109,8 @@ class DelegateStarter:
                 {} if known is None else known.via,
             ),
         )
+        if scope.asker is None:  # where nobody is asked above, a model says yes for nobody below
+            child.scope.asker = None
         child.mode.follow(parent.mode)
         child.link.choice = parent.link.choice or ModelChoice()
         child.link.instructions = PROMPT

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from toolcrib import StateKey
+from agent.delegates import BACKGROUND
 from toolcrib._state import StateStore, StateValue, StateWrite
 from tools.dispatch.scope import CallScope
-
-BACKGROUND = StateKey("delegates", list)
-"""Ids of the sessions of delegates in the background whose end was not delivered yet."""
 
 
 async def note(states: StateStore, scope: CallScope, delegate: str, *, waits: bool) -> None:

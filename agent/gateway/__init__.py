@@ -4,5 +4,6 @@
 platform speaks to. What arrives: ``admission`` and ``pairing`` (who may speak), ``mailbox`` (in order, by chat), ``rooms`` (which
 session a chat has), ``sessions``, ``commands``. What is shown: ``replies`` (a run's answer while it comes, and whole),
 ``questions`` (tickets), ``outbox`` (in order, until it was shown), ``splitting``. For operators: ``reloading`` (another
-configuration), ``figures`` and ``status``, ``metrics`` and ``watching`` (on a port), ``logs``.
+configuration), ``figures`` and ``status``, ``metrics`` and ``watching`` (on a port), ``logs``; ``collecting`` keeps Python's
+collector from stopping all chats at once.
 """

@@ -51,7 +51,7 @@ class Admission:
 
     async def admit(self, chat: Chat, user: str, roles: Sequence[str]) -> Admitted | Refusal:
         """Return who it is, or why nobody listens. ``roles`` are those that the platform vouches for. Raises StoreFailed."""
-        if not user or user == ANYBODY or user.startswith((_ROLE, ROOM)):  # no id that could pass for more than one person
+        if is_nobodys(user):
             return "stranger"
         names = {user, *(f"{_ROLE}{role}" for role in roles)}
         paired = await self._pairings.role_of(user)
@@ -90,6 +90,11 @@ class Admission:
             return False
         self._told[user] = now
         return True
+
+
+def is_nobodys(user: str) -> bool:
+    """Return whether an id could pass for more than one person."""
+    return not user or user == ANYBODY or user.startswith((_ROLE, ROOM))
 
 
 def _among(names: Collection[str], people: Collection[str]) -> bool:

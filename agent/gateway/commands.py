@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from agent.gateway.admission import Admitted
 from agent.gateway.deciding import scopes_of
 from agent.gateway.forms import one_line
+from agent.gateway.managing import jobs_in
 from agent.gateway.questions import NoSuchQuestion
+from agent.gateway.showing import SHOWN_ID
 from agent.slash_commands import ALIASES, on
-from toolcrib import ToolcribError
+from toolcrib import Image, Principal, ToolcribError
 from toolcrib._dataclass import replace
 from toolcrib.chat import Chat, Inbound
 
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
     from agent.slash_commands import PluginSlash
 
 _log = logging.getLogger(__name__)
-_SHOWN_ID = 8
 BUSY_MODES = ("queue", "steer", "interrupt")
+_TAKES_BACK = ("/stop", "/new", "/deny", "/jobs")
 _OTHERS = "That run is somebody else's."
 
 
@@ -40,6 +42,7 @@ class ChatCommands:
         status: Callable[[], Awaitable[str]],
         added: Mapping[str, PluginSlash],
         redact: Callable[[str], str],
+        withdraw: Callable[[str], Awaitable[bool]],
     ) -> None:
         self.rooms = rooms
         self.questions = questions
@@ -47,6 +50,8 @@ class ChatCommands:
         self.status = status
         self.added = added
         self.redact = redact
+        self.withdraw = withdraw
+        """Takes back what is still to be shown of answers in a chat, by Chat.key."""
 
     async def run(self, message: Inbound, who: Admitted) -> str | None:
         """Carry out a command, and return what to say; None for a message that is none. Raises StoreFailed."""
@@ -109,72 +114,80 @@ async def _new(here: ChatCommands, message: Inbound, who: Admitted, text: str) -
     room = await here.rooms.enter(message.chat, who)
     if await _is_others(here, room.session_id, who):
         return _OTHERS
-    await _ended(here, room.session_id)
-    await here.rooms.renew(message.chat, who)
+    others = await here.manager.waiting_of_others(room.session_id, who.user) if message.chat.is_group else ()
+    begun = await here.rooms.renew(message.chat, who)
+    for item in others:  # what they said was said to the group, not to the session
+        images = [Image.from_json(one) for one in item.images]
+        theirs = Principal.from_json(item.principal)
+        await here.manager.say_in(begun.session_id, item.text, images, principal=theirs, message_key=item.key)
     return "A new session begins with your next message."
 
 
 async def _stop(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
     room = await here.rooms.enter(message.chat, who)
-    if not here.manager.at_work(room.session_id) and not here.questions.open_in(room.session_id):
-        return "Nothing runs here."
+    if not here.questions.open_in(room.session_id) and not await here.manager.has_left(room.session_id):
+        may_withdraw = who.is_owner or not message.chat.is_group  # nobody knows whose answer it is
+        is_withdrawn = may_withdraw and await here.withdraw(message.chat.key)
+        return "Stopped: the rest of the answer is not shown." if is_withdrawn else "Nothing runs here."
     if await _is_others(here, room.session_id, who):
         return _OTHERS
-    return "Stopped: what was asked for is not done." if await _ended(here, room.session_id) else ""
+    await here.withdraw(message.chat.key)
+    if here.manager.at_work(room.session_id):
+        return "" if await here.manager.stop_run(room.session_id) else "Nothing runs here."
+    await here.manager.give_up(room.session_id)
+    await here.questions.refresh(room.session_id)
+    return "Stopped: what was asked for is not done."
 
 
 async def _is_others(here: ChatCommands, session_id: str, who: Admitted) -> bool:
     """Return whether a run is under way, or waits for an answer, that only its speaker, or the owner, may end."""
     if who.is_owner:
         return False
-    if here.manager.at_work(session_id):
-        return (await here.manager.opened(session_id)).identity.principal.person != who.user
-    asker = await here.questions.asker_in(session_id)
-    return asker is not None and asker.person != who.user
-
-
-async def _ended(here: ChatCommands, session_id: str) -> bool:
-    """End what runs in a session, or waits for an answer: nobody can agree to it afterwards. Return True for the latter."""
-    if here.manager.at_work(session_id):
-        here.manager.interrupt_in(session_id)
-        return False
-    if not here.questions.open_in(session_id):
-        return False
-    await here.manager.give_up(session_id)
-    await here.questions.refresh(session_id)
-    return True
+    if not here.manager.at_work(session_id) and (asker := await here.questions.asker_in(session_id)) is not None:
+        return asker.person != who.user
+    return await here.manager.speaker_in(session_id) not in ("", who.user)
 
 
 async def _approvals(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
     found = await here.questions.waiting(message.chat)
     if not found:
         return "No question waits here."
-    return "\n".join(f"{record.ticket.id[:_SHOWN_ID]}: {' '.join(record.ticket.message.split())[:200]}" for record in found)
+    return "\n".join(f"{record.ticket.id[:SHOWN_ID]}: {' '.join(record.ticket.message.split())[:200]}" for record in found)
 
 
 async def _approve(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
     first, _, rest = text.partition(" ")
     named = first and all(letter in "0123456789abcdef" for letter in first)
-    record = await here.questions.find(message.chat, first if named else "")
+    record = await here.questions.find(message, first if named else "", approves=True)
     scope = (rest.strip() if named else text) or "once"
     if scope not in scopes_of(record):
         return f"That scope is not offered; there is: {', '.join(scopes_of(record))}."
-    return await here.questions.answer(record, who, message.name, {"approved": True, "scope": scope}, message.message_id)
+    payload = {"approved": True, "scope": scope}
+    return await here.questions.answer(record, who, message.name, payload, message.message_id, is_written=True)
 
 
 async def _deny(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
     first, _, rest = text.partition(" ")
     named = len(first) >= 4 and all(letter in "0123456789abcdef" for letter in first)
-    record = await here.questions.find(message.chat, first if named else "")
+    try:
+        record = await here.questions.find(message, first if named else "")
+    except NoSuchQuestion:
+        if not named or len(first) >= SHOWN_ID:
+            raise
+        named = False  # a reason that begins with such letters
+        record = await here.questions.find(message, "")
     reason = rest.strip() if named else text
     payload = {"approved": False, "reason": reason} if reason else {"approved": False}
-    return await here.questions.answer(record, who, message.name, payload, message.message_id)
+    return await here.questions.answer(record, who, message.name, payload, message.message_id, is_written=True)
 
 
 async def _tools(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
     room = await here.rooms.enter(message.chat, who)
     session = await here.manager.opened(room.session_id)
-    return f"Tools here: {', '.join(session.names) or 'none'}"
+    why = await here.rooms.why_without_place(room.session_id)
+    if why and not who.is_owner:
+        why = "None here reads, changes or runs something: this chat has no place for it."
+    return "\n".join(filter(None, [f"Tools here: {', '.join(session.names) or 'none'}", why]))
 
 
 async def _title(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
@@ -199,6 +212,10 @@ async def _busy(here: ChatCommands, message: Inbound, who: Admitted, text: str) 
     return f"From now on it is {text}."
 
 
+async def _jobs(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
+    return await jobs_in(here.rooms, message.chat, who, text)
+
+
 async def _status(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
     return await here.status()
 
@@ -213,9 +230,16 @@ COMMANDS: Mapping[str, Callable[[ChatCommands, Inbound, Admitted, str], Awaitabl
     "/tools": _tools,
     "/title": _title,
     "/busy": _busy,
+    "/jobs": _jobs,
     "/status": _status,
 }
 """Functions that carry out the commands that agent.slash_commands has for chats."""
+
+
+def takes_back(text: str) -> bool:
+    """Return whether a message is a command that only ends or refuses something."""
+    word = text.strip().partition(" ")[0].partition("@")[0].lower()
+    return ALIASES.get(word, word) in _TAKES_BACK
 
 
 def in_room(chat: Chat, name: str, text: str) -> str:

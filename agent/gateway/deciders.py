@@ -63,13 +63,14 @@ class Deciders:
     async def for_ticket(
         self, record: TicketRecord, asked: Principal | None, there: Chat, chats: DirectChats | None = None
     ) -> list[Chat]:
-        """Return the chats of those who may settle a ticket that was asked ``there``, by somebody who may not; else none.
+        """Return the chats of those who may settle a ticket that was asked ``there``, by somebody who may not; else none. One of
+        which less is shown there goes to whoever asked too.
 
         ``chats`` finds what ``self.chats`` does. Raises StoreFailed.
         """
         if record.ticket.resume_mode != "replay":  # a tool's question is for whoever asked
             return []
-        if asked is not None and self._deciding.may(Admitted(asked.person, asked.roles), record, asked):
+        if self._may(record, asked) and await self.shows_all(record, asked, there):
             return []
         found: list[Chat] = []
         for user, chat in (await (chats or self.chats)()).items():
@@ -77,6 +78,21 @@ class Deciders:
             if chat.key != there.key and isinstance(who, Admitted) and self._deciding.may(who, record, asked):
                 found.append(chat)
         return found[:_MOST]
+
+    async def shows_all(self, record: TicketRecord, asked: Principal | None, there: Chat) -> bool:
+        """Return whether a ticket may show all that is asked where it is asked: one with more for those who may agree shows it
+        to whoever asked only if they may, in a chat of theirs alone. Raises StoreFailed.
+        """
+        if "prompt_aside" not in record.ticket.parameters:
+            return True
+        if there.is_group or asked is None or not self._may(record, asked):
+            return False
+        found = await self._mail.chat(self._platform, there.key)
+        return found is not None and _alone_in(found) == asked.person
+
+    def _may(self, record: TicketRecord, asked: Principal | None) -> bool:
+        """Return whether whoever asked for a ticket may settle it."""
+        return asked is not None and self._deciding.may(Admitted(asked.person, asked.roles), record, asked)
 
 
 def _alone_in(record: ChatRecord) -> str:

@@ -12,6 +12,20 @@ from toolcrib._types import Json
 _SCOPES = ("once", "path", "session", "task", "uses", "until")
 """Scopes that a chat may give: ``always`` only a terminal."""
 
+YES, SESSION, NO = "y", "s", "n"
+ANSWERS: Mapping[str, Mapping[str, Json]] = {
+    YES: {"approved": True, "scope": "once"},
+    SESSION: {"approved": True, "scope": "session"},
+    NO: {"approved": False},
+}
+"""Answers by the letters of their buttons."""
+WORDS = {
+    word: ANSWERS[choice]
+    for choice, words in {YES: ("1", "yes", "y"), SESSION: ("2",), NO: ("3", "no", "n")}.items()
+    for word in words
+}
+"""Answers by the words for them."""
+
 
 class Deciding:
     """By ``gateway.approvers``: names of findings, or beginnings of them up to a dot, with the roles that may agree."""

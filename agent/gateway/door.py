@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from agent.config import PlatformConfig, secret, secrets_path
-from agent.gateway.admission import Admission, Admitted
+from agent.config import Config, PlatformConfig, secret, secrets_path, state_dir
+from agent.gateway.admission import Admission, Admitted, is_nobodys
+from agent.gateway.commands import takes_back
 from agent.gateway.forms import body_of, inbound_json
 from agent.gateway.outbox import Outbox
 from agent.gateway.pairing import Pairings
 from toolcrib import ConfigError, StoreFailed
+from toolcrib._dataclass import replace
 from toolcrib._mail import Mail
 from toolcrib._regex import Regex
 from toolcrib._state import StateWrite
@@ -32,18 +34,19 @@ _TEXT = 100_000
 """Characters of a message that are kept."""
 _NO_TEXT = Regex("[\0\ud800-\udfff]")
 """Signs that are in no text, and that no model server takes."""
-Taken = Literal["kept", "known", "refused"]
+_REPEATS, _MOST = 3_600.0, 10_000
+"""Seconds, and messages, within which a repetition is known without asking the store."""
+Taken = Literal["kept", "known", "refused", "limited"]
 
 
 class Door:
     """Implements toolcrib.chat.Host for one platform."""
 
-    def __init__(
-        self, platform: str, config: PlatformConfig, folder: Path, store: Store, admission: Admission, pairings: Pairings
-    ) -> None:
+    def __init__(self, platform: str, config: Config, store: Store, admission: Admission, pairings: Pairings) -> None:
         self._platform = platform
-        self._config = config
-        self._folder = folder
+        self._config = config.platforms.get(platform, PlatformConfig())
+        self._folder = config.folder
+        self._origins = config.origins
         self._store = store
         self._admission = admission
         self._pairings = pairings
@@ -53,6 +56,8 @@ class Door:
         self.quotas: Quotas
         self.counts: dict[str, int] = {"kept": 0, "known": 0, "refused": 0}
         self._given: dict[str, str] = {}
+        self._lately: dict[tuple[str, str], float] = {}
+        """Messages that were kept or known, and when, the oldest first."""
 
     def use(self, config: PlatformConfig) -> None:
         """Go by another configuration from now on."""
@@ -66,7 +71,7 @@ class Door:
     async def receive(self, message: Inbound) -> Taken:
         """See toolcrib.chat.Host."""
         taken = await self._received(message)
-        self.counts[taken] += 1
+        self.counts["refused" if taken == "limited" else taken] += 1
         return taken
 
     async def _received(self, message: Inbound) -> Taken:
@@ -81,16 +86,30 @@ class Door:
             return "refused"
         if not message.text.strip() and not message.attachments:
             return "refused"
-        if not who.is_owner and (told := self.quotas.over(who.user)):
-            if told != "again":
-                await self._say(message, f"busy:{message.message_id}", told)
-            return "refused"
+        if self._is_repeated(message):
+            return "known"
+        if not who.is_owner and self.quotas.over(who.user) and not (await self._ends(message) and self.quotas.may_end(who.user)):
+            if told := self.quotas.told(who.user):
+                await self._say(message, "busy", told)
+            return "limited"
         body = inbound_json(message) | {"text": _NO_TEXT.sub("\ufffd", message.text[:_TEXT])}
         kept = await self._store.mail.arrived(Mail(self._platform, message.chat.key, message.message_id, body))
+        self._lately[message.chat.key, message.message_id] = time.monotonic()
         if kept is None:
             return "known"
         self.mailbox.add(kept)
         return "kept"
+
+    def _is_repeated(self, message: Inbound) -> bool:
+        """Return whether a message came within the hour, in which it was counted already."""
+        before = time.monotonic() - _REPEATS
+        while self._lately and (next(iter(self._lately.values())) < before or len(self._lately) > _MOST):
+            del self._lately[next(iter(self._lately))]
+        return (message.chat.key, message.message_id) in self._lately
+
+    async def _ends(self, message: Inbound) -> bool:
+        """Return whether a message only ends or refuses something: no limit of what may be asked for keeps that back."""
+        return takes_back(message.text) or await self.questions.denies(message)
 
     async def _has_code(self, message: Inbound) -> bool:
         """Return whether a message is the code of a pairing: it is taken here, from whomever, and nothing of it is kept. One that
@@ -98,21 +117,25 @@ class Door:
         """
         if message.chat.is_group:
             return await self._pairings.void(message.text)
-        if await self._pairings.take(message.text, message.user) is None:
+        if is_nobodys(message.user) or await self._pairings.take(message.text, message.user) is None:
             return False
-        await self._say(message, f"paired:{message.message_id}", _PAIRED)
+        await self._say(message, "paired", _PAIRED)
         return True
 
     async def _stranger(self, message: Inbound, why: Literal["stranger", "group"]) -> Taken:
         """Refuse. Nothing that a stranger says is kept."""
         if await self._admission.refuse(message.chat, message.user, why):
-            await self._say(message, f"stranger:{message.user}:{time.strftime('%F')}", _STRANGER)
+            await self._put(message, f"stranger:{message.user}:{time.strftime('%F')}", _STRANGER)
         return "refused"
 
     def _is_for_us(self, message: Inbound) -> bool:
         return message.is_addressed or self._config.groups == "all" or message.text.startswith("/")
 
-    async def _say(self, message: Inbound, key: str, text: str) -> None:
+    async def _say(self, message: Inbound, kind: str, text: str) -> None:
+        """Answer a message: platforms may number those of each chat anew."""
+        await self._put(message, f"{kind}:{message.chat.key}:{message.message_id}", text)
+
+    async def _put(self, message: Inbound, key: str, text: str) -> None:
         with contextlib.suppress(StoreFailed):
             await self.outbox.put(message.chat.key, key, body_of(message.chat, text))
 
@@ -124,7 +147,7 @@ class Door:
         if not isinstance(who, Admitted):
             await self._admission.refuse(press.chat, press.user, who)
             return ""
-        return await self.questions.pressed(press.chat, press.message_id, press.choice, who, press.name, press.press_id)
+        return await self.questions.pressed(press, who)
 
     async def listens(self, chat: Chat, user: str, roles: Sequence[str] = ()) -> bool:
         """See toolcrib.chat.Host."""
@@ -136,10 +159,27 @@ class Door:
             return False
         return True
 
+    async def follows(self, chat: Chat, user: str, roles: Sequence[str] = ()) -> bool:
+        """See toolcrib.chat.Host."""
+        if _is_forged(chat, user):
+            return False
+        who = await self._admission.admit(replace(chat, is_group=False), user, roles)
+        if isinstance(who, Admitted) or chat.id in self._config.allowed_chats:
+            return True
+        if not chat.is_group and await self._pairings.is_open():  # they may be about to say the code
+            return True
+        await self._admission.refuse(chat, user, who)
+        return False
+
     @property
     def settings(self) -> Mapping[str, Json]:
         """See toolcrib.chat.Host."""
         return dict(self._config.settings)
+
+    def names_setting(self, key: str) -> str:
+        """See toolcrib.chat.Host."""
+        name = f"platforms.{self._platform}.settings.{key}"
+        return f"{origin}: {name}" if (origin := self._origins.get(name)) else name
 
     def secret(self, name: str) -> str:
         """See toolcrib.chat.Host."""
@@ -148,6 +188,14 @@ class Door:
             where = secrets_path(self._folder)
             raise ConfigError(f"{self._platform} needs {name}: put `{name}=...` into {where}, or set it as a variable")
         self._given[name] = found
+        return found
+
+    @property
+    def folder(self) -> Path:
+        """See toolcrib.chat.Host."""
+        found = state_dir() / "platforms" / self._platform
+        found.mkdir(parents=True, exist_ok=True)
+        found.chmod(0o700)
         return found
 
     async def recall(self, name: str) -> Json:

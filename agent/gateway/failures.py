@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import fields
+
+from agent.config import BrokenConfig, PlatformConfig
+from agent.confirming import UnconfirmedConfig
 from agent.gateway.admission import OWNER
-from toolcrib import BadRequest, ContextTooLong, Overloaded, ProviderError, RateLimited, StreamBroken, ToolcribError
+from toolcrib import BadRequest, ContextTooLong, Overloaded, ProviderError, RateLimited, StreamBroken, ToolcribError, ToolError
+from toolcrib._regex import Regex
 from toolcrib._store import Store
+from toolcrib.chat import NotSent
 
 _MOST = 500
+_PLACES = 5
+_OURS = ("toolcrib", "agent")
+_TOLD = (BadRequest, ContextTooLong, Overloaded, StreamBroken, ToolError, NotSent)
+"""Errors that may repeat others' words: of a model's server that has read the request, of a tool, of a platform's server."""
+_CODE = Regex(r"[A-Za-z0-9_.-]{1,40}")
 _IN_LOG = "the operator finds more in the log"
 _WRONG = f"Something went wrong here; {_IN_LOG}."
 
@@ -27,15 +39,48 @@ def told(error: Exception, *, is_owner: bool) -> str:
     return f"⚠ {words}"
 
 
-def logged(error: Exception) -> str:
-    """Return a line for the log: the error's class and its words, without those that may repeat what was said in the chat."""
+def logged(error: BaseException) -> str:
+    """Return a line for the log: the error's class and its words, where those are ours. What a server or a plugin says may
+    repeat what was said in the chat, or who said it: of that there is the status or code, and the class of what caused it. Of a
+    configuration there is the place.
+    """
     kind = type(error).__name__
-    if isinstance(error, (BadRequest, StreamBroken)):  # the server's words about the conversation
-        return f"{kind} ({error.status})" if error.status else kind
-    if not isinstance(error, ToolcribError):
-        return kind
-    words = " ".join(str(error).split())
-    return f"{kind}: {words if len(words) <= _MOST else f'{words[:_MOST]} ...'}"
+    if isinstance(error, (BrokenConfig, UnconfirmedConfig)):
+        return f"{kind}: {_where(error)}"
+    if isinstance(error, OSError):
+        return f"{kind}: {os.strerror(error.errno)}" if isinstance(error.errno, int) and error.errno > 0 else kind
+    if isinstance(error, ToolcribError) and _has_our_words(error):
+        words = " ".join(str(error).split())
+        return f"{kind}: {words if len(words) <= _MOST else f'{words[:_MOST]} ...'}"
+    code = str(getattr(error, "status", "") or getattr(error, "code", ""))
+    shown = f"{kind} ({code})" if _CODE.fullmatch(code) else kind
+    return f"{shown}: {logged(error.__cause__)}" if isinstance(error.__cause__, Exception) else shown
+
+
+def _where(error: BrokenConfig | UnconfirmedConfig) -> str:
+    """Return where a configuration is refused, without what stands there: its keys and values name people and rooms."""
+    if isinstance(error, UnconfirmedConfig):
+        many = len(error.changes)
+        return f"{error.path} has {many} change{'s' * (many != 1)} that nobody confirmed; `toolcrib config confirm` shows them"
+    places = [f"{fault.path}:{fault.line}: {_setting(fault.key)}" for fault in error.faults[:_PLACES]]
+    return f"{', '.join(places)} wrong; `toolcrib config check` shows why"
+
+
+def _setting(key: str) -> str:
+    """Return a key as far as it names a setting of a platform: what is below that may be an id, or anything where it is none."""
+    first, _, rest = key.partition(".")
+    platform, _, name = rest.partition(".")
+    name = name.partition(".")[0].partition("[")[0]
+    is_setting = first == "platforms" and name in {one.name for one in fields(PlatformConfig)}
+    return f"{first}.{platform}.{name}: this is" if is_setting else "this is"
+
+
+def _has_our_words(error: ToolcribError) -> bool:
+    """Return whether the error, and each of ours that caused it, says nothing that somebody else wrote."""
+    is_ours = type(error).__module__.partition(".")[0] in _OURS
+    is_told = type(error) is ProviderError or isinstance(error, _TOLD)
+    cause = error.__cause__
+    return is_ours and not is_told and (not isinstance(cause, ToolcribError) or _has_our_words(cause))
 
 
 async def is_owners(store: Store, session_id: str) -> bool:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.hosting import knock
+from agent.cron.runner import CronRunner
 from agent.gateway.keeping import LineKeeper
-from agent.gateway.line import ChatLine
+from agent.gateway.line import AccountTaken, ChatLine
 from agent.gateway.logs import about
 from agent.gateway.reloading import RELOADED, pin, taken_up, wanted
+from agent.gateway.starting import another_runs
+from agent.gateway.status import GATEWAY, note_idle
 from agent.gateway.watching import Watch
 from toolcrib import ConfigError, StoreFailed, ToolcribError
 from toolcrib._state import StateWrite
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 STOP, STOP_NOW, RELOAD = "gateway:stop", "gateway:stop-now", "gateway:reload"
 """Topics of signals: end once what is under way has ended, or at once; read the configuration again."""
+_NOTES_EVERY = 10.0
 RETRY_SECONDS = 5.0
 """First pause after which a platform that failed is tried again; each next one is twice as long."""
 
@@ -49,9 +54,12 @@ class Gateway:
         self._choice = choice
         self._prepare = prepare
         self._retry_seconds = retry_seconds
-        self._keepers = {name: self._keeper(name) for name in (crib.platforms if names is None else names)}
+        self._jobs = CronRunner(crib, choice=choice, prepare=prepare)
         self._leaving: set[LineKeeper] = set()
         """Platforms that were switched off, and drain."""
+        self._keepers = {name: self._keeper(name) for name in (crib.platforms if names is None else names)}
+        self._is_idle = False
+        """True while other processes were told that no platform runs here."""
         self._named = names
         self._since = time.time()
         self._ending, self._now = asyncio.Event(), asyncio.Event()
@@ -66,7 +74,7 @@ class Gateway:
         def make() -> ChatLine:
             return ChatLine(self._crib, name, self._crib.platforms[name], self._choice, self._told, self._prepare)
 
-        return LineKeeper(make, self._retry_seconds)
+        return LineKeeper(make, self._retry_seconds, [one for one in self._leaving if one.line.name == name])
 
     # -- its life ------------------------------------------------------------------------------------------------
 
@@ -80,9 +88,16 @@ class Gateway:
         return self
 
     async def _start(self) -> None:
-        self._watch = await self._watching()
+        try:
+            self._watch = await self._watching()
+        except ConfigError as error:  # of another gateway, mostly: that one is what somebody has to hear of
+            if problem := await another_runs(self._crib, list(self._keepers)):
+                raise AccountTaken(problem) from error
+            raise
         await self._crib.start()
         await asyncio.gather(*(keeper.start() for keeper in self._keepers.values()))
+        await self._jobs.start()
+        self._spawn(self._notes())
 
     async def __aexit__(self, *_: object) -> None:
         await self._stop()
@@ -91,9 +106,11 @@ class Gateway:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._jobs.stop()  # first: what it came to is shown by the platforms
         await asyncio.gather(*(keeper.stop(now=self._now.is_set()) for keeper in self._all))
         if self._watch is not None:
             await self._watch.stop()
+        await self._note_idle(ends=True)
 
     def end(self, *, now: bool = False) -> None:
         """Have ``serve`` return once what is under way has ended, after ``gateway.drain_seconds`` at most; ``now``: at once."""
@@ -113,7 +130,7 @@ class Gateway:
 
     async def _drain(self) -> None:
         seconds = self._crib.config.gateway.drain_seconds
-        await asyncio.gather(*(keeper.drain(seconds) for keeper in self._all))
+        await asyncio.gather(self._jobs.drain(seconds), *(keeper.drain(seconds) for keeper in self._all))
 
     def _heard(self, topic: str) -> None:
         if topic in (STOP, STOP_NOW):
@@ -133,13 +150,13 @@ class Gateway:
             told = await self.reconfigure()
         except ToolcribError as error:
             problem = str(error)
-            _log.error("the configuration stays as it was: %s", problem)
+            _log.error("the configuration stays as it was: %s", error)
         for line in told:
             _log.info("%s", line)
         kept: Json = {"at": time.time(), "problem": self.redact(problem), "told": [self.redact(line) for line in told]}
-        writes = [StateWrite("profile", f"gateway:{line.name}", RELOADED, kept) for line in self.lines]
         with contextlib.suppress(StoreFailed):
-            await self._crib.store.state.write(writes)
+            await self._crib.store.state.write([StateWrite("profile", GATEWAY, RELOADED, kept)])
+        await self._note_idle()
 
     async def reconfigure(self) -> list[str]:
         """Go by the configuration's file as it is now from the next message on, and return what there is to say about it.
@@ -154,7 +171,8 @@ class Gateway:
             names = wanted(self._crib, self._named)
             for name in [name for name in self._keepers if name not in names]:
                 told.append(f"{name} is switched off, and ends once its runs have")
-                self._spawn(self._switched_off(name, self._keepers.pop(name)))
+                self._leaving.add(keeper := self._keepers.pop(name))
+                self._spawn(self._switched_off(name, keeper))
             for name, keeper in self._keepers.items():
                 if keeper.line.needs_renewal():
                     told.append(f"{name} begins anew, once its runs have ended")
@@ -168,11 +186,23 @@ class Gateway:
             return [*await self._watch_again(), *told, "the configuration was read again"]
 
     async def _switched_off(self, name: str, keeper: LineKeeper) -> None:
-        self._leaving.add(keeper)
         await keeper.drain(self._crib.config.gateway.drain_seconds)
         await keeper.stop()
         self._leaving.discard(keeper)
         _log.info("has ended", extra=about(name))
+        await self._note_idle()
+
+    async def _notes(self) -> None:
+        while True:
+            await asyncio.sleep(_NOTES_EVERY)
+            await self._note_idle()
+
+    async def _note_idle(self, *, ends: bool = False) -> None:
+        """Tell other processes of this one while no platform does, and once that is over."""
+        was, self._is_idle = self._is_idle, not self._all and not ends
+        if was or self._is_idle:
+            with contextlib.suppress(StoreFailed):
+                await note_idle(self._crib.store, os.getpid() if self._is_idle else 0)
 
     async def _watching(self) -> Watch | None:
         """Return what listens at ``gateway.port``, None where nothing is to. Raises ConfigError."""
@@ -217,6 +247,11 @@ class Gateway:
     def running(self) -> list[ChatLine]:
         """The platforms that run."""
         return [line for line in self.lines if not line.problem]
+
+    @property
+    def is_quiet(self) -> bool:
+        """True while no run is under way on any platform."""
+        return not any(line.status().runs for line in self.lines)
 
     @property
     def can_run(self) -> bool:

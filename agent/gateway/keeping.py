@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from agent.gateway.line import ChatLine
 
@@ -14,17 +14,30 @@ _NOTES_EVERY = 10.0
 
 
 class LineKeeper:
-    """Has one platform's line, and makes another where it failed or lost its account. ``first`` is the first pause in seconds."""
+    """Has one platform's line, and makes another where it failed or lost its account. ``first`` is the first pause in seconds;
+    the line starts once those of ``after`` have ended, which may have its account.
+    """
 
-    def __init__(self, make: Callable[[], ChatLine], first: float) -> None:
+    def __init__(self, make: Callable[[], ChatLine], first: float, after: Sequence[LineKeeper] = ()) -> None:
         self._make = make
         self._first = first
+        self._after = after
+        self.ended = asyncio.Event()
+        """Set once it was stopped for good."""
         self._task: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
         self.line = make()
 
     async def start(self) -> None:
         """Start the line, and return once it runs or has failed: then it is tried again by itself."""
+        async with self._turn:
+            await self._start()
+
+    async def _start(self) -> None:
+        for keeper in self._after:
+            await keeper.ended.wait()
+        if self.ended.is_set():  # meanwhile
+            return
         await self.line.start()
         self._task = asyncio.get_running_loop().create_task(self._keep())
 
@@ -37,6 +50,7 @@ class LineKeeper:
         """Stop the line; see ChatLine.stop."""
         await self._let_be()
         await self.line.stop(now=now)
+        self.ended.set()
 
     async def renew(self, seconds: float) -> None:
         """Drain the line for that long, and start another in its place. Of several at once each does so in its turn."""
@@ -44,7 +58,7 @@ class LineKeeper:
             await self.drain(seconds)
             await self.line.stop()
             self.line = self._make()
-            await self.start()
+            await self._start()
 
     async def _let_be(self) -> None:
         task, self._task = self._task, None

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agent.config import PlatformConfig
+from agent.cron import PLATFORM
 
 if TYPE_CHECKING:
     from toolcrib import Principal
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 _HOUR, _DAY = 3600.0, 86_400.0
 _USERS = 100_000
+_ENDS = 30
+"""Messages of a user that are taken in an hour beyond what is allowed, where they only end or refuse something."""
 _SESSIONS = 1_000
 """Sessions of one day that are looked at."""
 
@@ -26,6 +29,7 @@ class Quotas:
         self._config = config
         self._store = store
         self._sent: dict[str, deque[float]] = {}
+        self._ended: dict[str, deque[float]] = {}
         self._told: dict[str, float] = {}
         self._begun: dict[str, set[str]] = {}
         """Sessions by the users whose messages they got, as far as they may be at work."""
@@ -35,25 +39,33 @@ class Quotas:
         """Go by other limits from now on; what was counted stays."""
         self._config = config
 
-    def over(self, user: str) -> str:
-        """Count a message of a user. Return what to say where it is one too many, "again" where that was said before."""
+    def over(self, user: str) -> bool:
+        """Count a message of a user, and return whether it is one too many."""
         most = self._config.messages_per_hour
-        if not most:
-            return ""
-        if len(self._sent) > _USERS:
-            self._sent.clear()
+        return bool(most) and not _counted(self._sent, user, most)
+
+    def why_over(self, user: str) -> str:
+        """Count a message of a user, and return why it is one too many, "" where it is not."""
+        return f"{self._config.messages_per_hour} messages an hour, which is the limit here" if self.over(user) else ""
+
+    def may_end(self, user: str) -> bool:
+        """Count one that is too many, and only ends or refuses something. Return whether it is taken all the same."""
+        return _counted(self._ended, user, _ENDS)
+
+    def told(self, user: str) -> str:
+        """Return what to say to a user whose message is one too many, "" where that was said within the hour."""
         now = time.monotonic()
-        sent = self._sent.setdefault(user, deque())
-        while sent and sent[0] < now - _HOUR:
-            sent.popleft()
-        if len(sent) < most:
-            sent.append(now)
-            return ""
         if now - self._told.get(user, -_HOUR) < _HOUR:
-            return "again"
+            return ""
+        if len(self._told) > _USERS:
+            self._told.clear()
         self._told[user] = now
-        minutes = int((sent[0] + _HOUR - now) // 60) + 1
-        return f"That was {most} messages within an hour, which is the limit here. The next one is taken in {minutes} minutes."
+        sent, most = self._sent.get(user), self._config.messages_per_hour
+        minutes = int((sent[0] + _HOUR - now) // 60) + 1 if sent else 1
+        return (
+            f"That was {most} messages within an hour, which is the limit here. The next one is taken in {minutes} minutes;"
+            " /stop, /new and a no are taken until then too."
+        )
 
     def busy(self, user: str, session_id: str, at_work: Callable[[str], bool]) -> str:
         """Count a user's run in a session. Return what to say where those in other sessions are too many, "" where they are not.
@@ -76,8 +88,8 @@ class Quotas:
         self._starting.discard(session_id)
 
     async def spent(self, theirs: Principal) -> str:
-        """Return what to say where a user's own chats, or a group, have used what they may in a day; "" where they may go on. A
-        new session begins with what the earlier ones left. Raises StoreFailed.
+        """Return what to say where a user's own chats and jobs, or a group, have used what they may in a day; "" where they may
+        go on. A new session begins with what the earlier ones left. Raises StoreFailed.
         """
         tokens, cost = self._config.tokens_per_day, self._config.cost_per_day
         if not tokens and not cost:
@@ -85,7 +97,11 @@ class Quotas:
         from agent.usage import sums_of, total
 
         since = time.time() - _DAY
-        found = await self._store.sessions.list(_SESSIONS, platform=theirs.platform, user=theirs.user, delegates=False)
+        sessions = self._store.sessions
+        found = [
+            *await sessions.list(_SESSIONS, platform=theirs.platform, user=theirs.user, delegates=False),
+            *await sessions.list(_SESSIONS, platform=PLATFORM, user=theirs.key, delegates=False),
+        ]
         used = total([one for info in found if info.updated_at >= since for one in await sums_of(self._store, info.id, since)])
         whose = "This group has" if theirs.speaker else "You have"
         if tokens and used.tokens >= tokens:
@@ -93,3 +109,17 @@ class Quotas:
         if cost and (used.cost or 0.0) >= cost:
             return f"{whose} used the {cost:g} of a day."
         return ""
+
+
+def _counted(times: dict[str, deque[float]], user: str, most: int) -> bool:
+    """Count something that a user does now, unless that was done ``most`` times within the hour: then return False."""
+    if len(times) > _USERS:
+        times.clear()
+    now = time.monotonic()
+    done = times.setdefault(user, deque())
+    while done and done[0] < now - _HOUR:
+        done.popleft()
+    if len(done) >= most:
+        return False
+    done.append(now)
+    return True

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from agent.config import PlatformConfig
 from agent.conversation.answers import topic_of
 from agent.conversation.hosting import knock
-from agent.conversation.state import RunResult, RunState
+from agent.conversation.state import RunResult
 from agent.events import Event, TicketOpened
+from agent.gateway import messages
 from agent.gateway.admission import Admission
 from agent.gateway.commands import ChatCommands
 from agent.gateway.deciders import Deciders
@@ -22,8 +23,10 @@ from agent.gateway.deciding import Deciding
 from agent.gateway.door import Door
 from agent.gateway.failures import is_owners, logged
 from agent.gateway.figures import LineFigures
+from agent.gateway.jobs import ChatJobs
 from agent.gateway.limits import Quotas
 from agent.gateway.logs import about, work_on
+from agent.gateway.long_texts import LongTexts
 from agent.gateway.mailbox import Mailbox
 from agent.gateway.media import Media
 from agent.gateway.outbox import Outbox
@@ -34,7 +37,7 @@ from agent.gateway.rooms import Rooms
 from agent.gateway.sending import TOOL, ChatFiles, offer
 from agent.gateway.sessions import ChatSessions
 from agent.gateway.starting import nobody_speaks, require_backend
-from agent.gateway.status import STATUS, ChatLineStatus, LineState
+from agent.gateway.status import STATUS, ChatLineStatus, LineState, ended_unseen, note_alive
 from agent.lifecycle import START_SECONDS, STOP_SECONDS, guarded
 from agent.store._owner import new_owner
 from toolcrib import ConfigError, StoreFailed, ToolcribError
@@ -52,10 +55,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _LEASE_SECONDS = 30.0
 _LOOKS_EVERY = 10.0
-_ALIVE = "alive"
-"""Name of when the gateway was last seen to work, in the store."""
-_OVERLAP = 120.0
-"""Seconds before that within which runs may have ended whose answers were not kept to be shown."""
 _SWEEP_AFTER = 14 * 86_400.0
 _AT_ONCE = 0.5
 """Seconds for what is being shown, where the end was asked for at once."""
@@ -85,6 +84,8 @@ class ChatLine:
         self.is_anothers = False
         """True where another gateway has the account: what that one does is not to be written over."""
         self.retry_at = 0.0
+        self.keeps = True
+        """False where nothing could be kept in the store when that was tried last."""
         self.figures = LineFigures()
         self.lost = asyncio.Event()
         """Set when another gateway has taken the account."""
@@ -121,13 +122,14 @@ class ChatLine:
         require_backend(self._crib.config, self._crib.backends, self.name)
         pairings = Pairings(self._store, self.name)
         admission = self._admission = Admission(self.name, self._config, pairings, self._store)
-        self.door = Door(self.name, self._config, self._crib.config.folder, self._store, admission, pairings)
+        self.door = Door(self.name, self._crib.config, self._store, admission, pairings)
         platform = self._platform = self._factory(name=self.name, host=self.door)
         self.account = await platform.connect()
         await self._take_account()
         self._assemble(platform, admission)
         await self.outbox.start()
         await self._show_what_ended()
+        await self.jobs.look()
         await self.manager.start()
         await self.questions.start(self._chat_that_waits)
         await self.mailbox.start()
@@ -135,7 +137,9 @@ class ChatLine:
         forget = self._store.signals.listen(lambda topic: knock(loop, self._heard, topic))
         self._started.append(forget)
         self._tasks.append(loop.create_task(self._look()))
+        self._tasks.append(loop.create_task(messages.showing(self.name, self._store, self.outbox)))
         await platform.start()
+        self.outbox.open()
         self.state = "running"
         _log.info("listening as %s", self.account, extra=about(self.name))
         if told := await nobody_speaks(self.name, admission):
@@ -145,7 +149,8 @@ class ChatLine:
     def _assemble(self, platform: Platform, admission: Admission) -> None:
         """Put together what stands between the door and the platform."""
         self.rooms = Rooms(self._crib, self.name, self._config, self._choice)
-        self.outbox = Outbox(platform, self._store)
+        self._redactor = self._crib.redactor()
+        self.outbox = Outbox(platform, self._store, lambda: self._redactor)
         self.manager = ChatSessions(
             self._crib,
             platform=self.name,
@@ -155,12 +160,15 @@ class ChatLine:
             most=self._crib.config.gateway.sessions,
             prepare=self._prepare,
         )
+        self.rooms.sessions, self.manager.is_left = self.manager, self.rooms.is_left
         self.deciding = Deciding(self._crib.config.gateway.approvers)
-        most = platform.traits.max_chars
         deciders = Deciders(self.name, self._store, admission, self.deciding)
-        self.questions = ChatQuestions(self.name, self._store, self.outbox, self.deciding, deciders, self.manager.answer, most)
+        answer, traits = self.manager.answer, platform.traits
+        self.questions = ChatQuestions(self.name, self._store, self.outbox, self.deciding, deciders, answer, traits)
         offer(self._crib.registry)
         self.files = ChatFiles(platform, self.outbox, self.rooms.chat_of)
+        texts = LongTexts(self.outbox, self.files, traits.max_chars)
+        self.jobs = ChatJobs(self.name, self._store, lambda: self._crib.config, self.questions, texts)
         self.rooms.handlers = {TOOL: self.files.handle} if platform.traits.max_file_bytes else {}
         self.replies = Replies(
             self.outbox,
@@ -169,14 +177,15 @@ class ChatLine:
             self.rooms.chat_of,
             self.manager.run_id,
             partial(is_owners, self._store),
-            most,
+            traits.max_chars,
             streams=self._config.streams,
             typing=platform.typing if isinstance(platform, ShowsTyping) else None,
         )
-        crib = self._crib
-        redact = lambda text: crib.redactor().text(text)  # noqa: E731 - as it is then
-        commands = ChatCommands(self.rooms, self.questions, self.manager, self._status, crib.slash, redact)
+        slash, redact = self._crib.slash, self._redact
+        commands = ChatCommands(self.rooms, self.questions, self.manager, self._status, slash, redact, self.replies.withdraw)
         self.quotas = Quotas(self._config, self._store)
+        sender = messages.MessageSender(self._store, lambda: self._crib.config, redact, self.quotas.why_over)
+        self.rooms.handlers = {**self.rooms.handlers, messages.TOOL: sender}
         self.mailbox = Mailbox(
             self.name,
             self._store,
@@ -215,6 +224,7 @@ class ChatLine:
         self.mailbox.use(config)
         self.quotas.use(config)
         self.deciding.use(gateway.approvers)
+        self._redactor = self._crib.redactor()
         self.replies.streams = config.streams
         self.manager.use(gateway.sessions)
         await self.manager.renew()
@@ -231,7 +241,7 @@ class ChatLine:
         self.state = "draining"
         await self.note_status()
         ends = time.monotonic() + seconds
-        await self.mailbox.close(seconds)
+        await self.mailbox.drain(seconds)
         await self.manager.drain(ends - time.monotonic())
 
     async def stop(self, *, now: bool = False) -> None:
@@ -261,14 +271,14 @@ class ChatLine:
         await self.replies.settle()
         await (self.outbox.close(_AT_ONCE) if now else self.outbox.close())
         if self._started and not self.is_anothers:  # else what ended before was not looked at yet
-            await self._note_alive()
+            with contextlib.suppress(StoreFailed):
+                await note_alive(self._store, self.name)
             await self.note_status()
 
     def status(self) -> ChatLineStatus:
         """Return what the platform does now."""
         if not self._started:
-            problem = self.problem or "not started"
-            return ChatLineStatus(self.name, self.account, self.state, problem, self.retry_at)
+            return ChatLineStatus(self.name, self.account, self.state, self.problem or "not started", self.retry_at)
         return ChatLineStatus(
             self.name,
             self.account,
@@ -281,12 +291,7 @@ class ChatLine:
             self.mailbox.chats,
             self.outbox.waiting,
             self.questions.open,
-            {
-                **self.door.counts,
-                "taken": self.mailbox.taken,
-                "sent": self.outbox.sent,
-                "given_up": self.outbox.failed,
-            },
+            {**self.door.counts, "taken": self.mailbox.taken, "sent": self.outbox.sent, "given_up": self.outbox.failed},
             self.figures.to_json(),
         )
 
@@ -300,20 +305,16 @@ class ChatLine:
             raise AccountTaken(f"another gateway has the account {self.account!r}; stop it, or wait half a minute after its end")
 
     async def _show_what_ended(self) -> None:
-        """Show what runs came to whose process ended before it was kept to be shown."""
-        found = (await self._store.state.of("profile", self._owner)).get(_ALIVE)
-        since = (float(found.value) if found is not None else time.time()) - _OVERLAP
-        for run_id in await self._store.mail.unposted(self.name, since):
-            record = await self._store.runs.get(run_id)
-            if record is not None:
-                await self.replies.finish(RunState.of(record))
+        for run in await ended_unseen(self._store, self.name):
+            await self.replies.finish(run)
 
     async def _chat_that_waits(self, session_id: str) -> Chat | None:
         """Return the chat of a session whose run is parked. A ticket of any other is asked anew once its run goes on: whoever
         answered it before that would have answered nothing.
         """
-        run = await self._store.runs.current(session_id)
-        return await self.rooms.chat_of(session_id) if run is not None and run.status == "parked" else None
+        if not await self.manager.waits(session_id):
+            return None
+        return await self.rooms.chat_of(session_id) or await self.jobs.chat_of(session_id)
 
     async def _look(self) -> None:
         """Keep the account, note that this lives, and look for questions whose time is over."""
@@ -328,43 +329,41 @@ class ChatLine:
                     if self._platform is not None:
                         await self._platform.stop()
                     return
-                await self._note_alive()
+                await note_alive(self._store, self.name)
+                self.keeps = True
                 await self.note_status()
                 await self.questions.expired()
+                await self.manager.end_again()
+                await self.jobs.look()
                 if time.time() - swept > 86_400:
                     swept = time.time()
                     await self._store.mail.sweep(swept - _SWEEP_AFTER)
                     self.files.sweep()
             except StoreFailed as error:
+                self.keeps = False
                 _log.warning("%s: the store can't be used: %s", self.name, error)
             except Exception:  # noqa: BLE001 - without this task the account would be lost
                 _log.exception("%s could not be looked after", self.name)
-
-    async def _note_alive(self) -> None:
-        with contextlib.suppress(StoreFailed):
-            await self._store.state.write([StateWrite("profile", self._owner, _ALIVE, time.time())])
 
     async def note_status(self) -> None:
         """Keep for other processes what this one does."""
         kept = {**self.status().to_json(), "pid": os.getpid(), "at": time.time()}
         with contextlib.suppress(StoreFailed):
-            await self._store.state.write([StateWrite("profile", self._owner, STATUS, kept)])
-
-    @property
-    def _owner(self) -> str:
-        return f"gateway:{self.name}"
+            await self._store.state.write([StateWrite("profile", f"gateway:{self.name}", STATUS, kept)])
 
     def _heard(self, topic: str) -> None:
-        if topic.startswith(topic_of("")):
-            task = asyncio.get_running_loop().create_task(self._refresh(topic.removeprefix(topic_of(""))))
-            self._tasks.append(task)
-            task.add_done_callback(self._tasks.remove)
+        task = asyncio.get_running_loop().create_task(self._take(topic))
+        self._tasks.append(task)
+        task.add_done_callback(self._tasks.remove)
 
-    async def _refresh(self, session_id: str) -> None:
+    async def _take(self, topic: str) -> None:
         try:
-            await self.questions.refresh(session_id)
+            if topic.startswith(topic_of("")):
+                await self.questions.refresh(topic.removeprefix(topic_of("")))
+            else:
+                await self.jobs.heard(topic)
         except StoreFailed as error:
-            _log.warning("%s: a question could not be shown as settled: %s", self.name, error)
+            _log.warning("%s: what another process told could not be shown: %s", self.name, error)
 
     # -- what its sessions do ------------------------------------------------------------------------------------
 
@@ -381,11 +380,10 @@ class ChatLine:
         self.replies.watch(session_id, event)
 
     def _done(self, session_id: str, outcome: RunResult | Exception) -> None:
-        run = self.manager.run_id(session_id)
         took = self.figures.done(session_id, outcome)
-        of = about(self.name, self._chat(session_id), run)
+        of = about(self.name, self._chat(session_id), self.manager.run_id(session_id))
         if isinstance(outcome, Exception):
-            _log.warning("a run failed after %.1f s: %s", took, self._crib.redactor().text(logged(outcome)), extra=of)
+            _log.warning("a run failed after %.1f s: %s", took, self._redact(logged(outcome)), extra=of)
         else:
             _log.info("a run ended after %.1f s: %s", took, outcome.stopped, extra=of)
         self.replies.done(session_id, outcome)
@@ -393,3 +391,8 @@ class ChatLine:
     def _chat(self, session_id: str) -> str:
         chat = self.rooms.known(session_id)
         return "" if chat is None else chat.key
+
+    def _redact(self, text: str) -> str:
+        with contextlib.suppress(ConfigError, OSError):  # else by the secrets that were known: what is told must be told
+            self._redactor = self._crib.redactor()
+        return self._redactor.text(text)

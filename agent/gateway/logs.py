@@ -6,6 +6,7 @@ and its number there.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -16,6 +17,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
+
+from agent.gateway.failures import logged
+from toolcrib._private import Private
+from toolcrib.chat import Chat
 
 _OURS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
 _GATEWAY = "agent.gateway"
@@ -72,17 +77,24 @@ class GatewayLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record."""
         try:
-            line = self._redact(self._json(record) if self._form == "json" else self._text(record))
+            line = self._json(record) if self._form == "json" else self._text(record)
             print(line, file=sys.stderr, flush=True)  # noqa: T201 - this is the log
-        except Exception:  # noqa: BLE001 - as in the standard library: logging must not end the program
-            self.handleError(record)
+        except Exception as error:  # noqa: BLE001 - as in the standard library: logging must not end the program
+            with contextlib.suppress(OSError, ValueError):  # which would print the arguments of this line too
+                print(f"{record.name}: a line could not be logged: {type(error).__name__}", file=sys.stderr)  # noqa: T201 - as above
+
+    def _message(self, record: logging.LogRecord) -> str:
+        """Return what is to be said, of its arguments only what may stand here."""
+        given = record.args
+        shown = tuple(map(_shown_argument, given)) if isinstance(given, tuple) else given
+        return self._redact(str(record.msg) % shown if shown else str(record.msg))
 
     def _json(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
             "time": f"{time.strftime('%FT%T', time.gmtime(record.created))}.{int(record.msecs):03}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": self._message(record),
             **_ids_of(record),
         }
         if found := _fault(record):
@@ -94,10 +106,23 @@ class GatewayLog(logging.Handler):
         words = [time.strftime("%F %T", time.localtime(record.created)), record.levelname.lower()]
         words += [ids["platform"]] if "platform" in ids else []
         words += [f"{name}={ids[name]}" for name in ("chat", "run") if name in ids]
-        lines = [f"{' '.join(words)}: {' '.join(record.getMessage().split())}"]
+        lines = [f"{' '.join(words)}: {' '.join(self._message(record).split())}"]
         if found := _fault(record):
             lines += [f"    {found[0]}", *(f"    at {where}" for where in found[1])]
         return "\n".join(lines)
+
+
+def _shown_argument(value: object) -> object:
+    """Return an argument of a line without what others wrote, and who they are."""
+    match value:
+        case BaseException():
+            return logged(value)
+        case Chat():
+            return f"the chat {chat_id(value.key)}"
+        case Private():
+            return "(left out here)"
+        case _:
+            return value
 
 
 def _ids_of(record: logging.LogRecord) -> dict[str, str]:

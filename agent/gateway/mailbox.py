@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 
 from agent.config import PlatformConfig
 from agent.gateway.admission import Admission, Admitted
-from agent.gateway.commands import ChatCommands, in_room
+from agent.gateway.commands import ChatCommands, in_room, takes_back
 from agent.gateway.failures import logged, told
 from agent.gateway.forms import body_of, inbound_of
 from agent.gateway.logs import work_on
+from agent.gateway.messages import told_of
 from agent.gateway.outbox import Outbox
 from agent.gateway.splitting import split
 from toolcrib import StoreFailed
+from toolcrib._dataclass import replace
 from toolcrib._mail import Mail
 from toolcrib._store import InboxMode, Store
 from toolcrib.chat import Inbound
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _PAUSE = 5.0
+_SKEW = 2.0
+"""Seconds by which a chat server's clock may be behind ours."""
 _TOLD = 10_000
 
 
@@ -52,6 +56,7 @@ class Mailbox:
         greet: Callable[[str, Inbound], None],
     ) -> None:
         self._platform = platform
+        self._store = store
         self._mail = store.mail
         self._config = config
         self._admission = admission
@@ -65,7 +70,7 @@ class Mailbox:
         self._greet = greet
         self._waiting: dict[str, deque[Mail]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._closing = False
+        self._draining = self._closing = False
         self._told_of: set[str] = set()
         """Tickets of which was said that messages wait behind them."""
         self.taken = 0
@@ -90,11 +95,19 @@ class Mailbox:
         for mail in await self._mail.waiting(self._platform):
             self.add(mail)
 
-    async def close(self, seconds: float) -> None:
-        """Begin nothing more, and wait that long for what is being worked on; the rest is for the next process. What comes now
-        waits too. May be called again.
+    async def drain(self, seconds: float) -> None:
+        """Begin nothing more but what ends or refuses something, and wait that long for what is being worked on. The rest is for
+        the next process, and what comes now too.
         """
-        self._closing = True
+        self._draining = True
+        await self._wait(seconds)
+
+    async def close(self, seconds: float) -> None:
+        """Begin nothing at all any more, and wait that long for what is being worked on."""
+        self._draining = self._closing = True
+        await self._wait(seconds)
+
+    async def _wait(self, seconds: float) -> None:
         tasks = list(self._tasks.values())
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=max(0.0, seconds))
@@ -112,23 +125,41 @@ class Mailbox:
         waiting = self._waiting[chat]
         work_on(self._platform, chat)
         try:
-            while waiting and not self._closing:
+            while not self._closing and (mail := await self._next(waiting)) is not None:
                 try:
-                    await self._take(waiting[0])
+                    await self._take(mail)
                 except StoreFailed as error:
                     _log.warning("a message of %s waits: %s", self._platform, error)
                     await asyncio.sleep(_PAUSE)
                     continue
-                waiting.popleft()
+                waiting.remove(mail)
                 self.taken += 1
         finally:
             del self._tasks[chat]
             if not waiting:
                 self._waiting.pop(chat, None)
 
+    async def _next(self, waiting: deque[Mail]) -> Mail | None:
+        """Return the message to work on: while it drains the first that only ends or refuses something, whatever came before."""
+        at = 0
+        while at < len(waiting):  # more may come meanwhile
+            if not self._draining or await self._ends(waiting[at]):
+                return waiting[at]
+            at += 1
+        return None
+
+    async def _ends(self, mail: Mail) -> bool:
+        """Return whether a message only ends or refuses something, which is done up to the end of this process."""
+        message = inbound_of(mail.body)
+        try:
+            return takes_back(message.text) or await self._questions.denies(message)
+        except StoreFailed:
+            return False
+
     async def _take(self, mail: Mail) -> None:
         """Work on a message. What is wrong with it is told in the chat; only the store's failure keeps it. Raises StoreFailed."""
         message = inbound_of(mail.body)
+        message = replace(message, at=min(mail.at, message.at + _SKEW) if message.at else mail.at)  # it was not written later
         try:
             said = await self._handle(message)
         except StoreFailed:
@@ -184,7 +215,10 @@ class Mailbox:
             text = in_room(message.chat, message.name or message.user, text)
             key = f"{self._platform}:{message.message_id}"
             mode: InboxMode = "steer" if busy == "steer" else "interrupt" if busy == "interrupt" else "queue"
+            text, told_now = await told_of(self._store, self._platform, message.chat, text)
             await self._manager.say_in(session_id, text, images, principal=who_says, mode=mode, message_key=key)
+            if told_now:
+                await self._store.state.write(told_now)
             told = "\n".join(filter(None, (told, "" if mode == "interrupt" else self._waits(session_id))))
         return told
 

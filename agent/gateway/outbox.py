@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from agent.deadline import Deadline
 from agent.gateway.forms import outbound_of
 from toolcrib import StoreFailed
 from toolcrib._dataclass import dataclass
@@ -16,14 +18,19 @@ from toolcrib._mail import Post, PostState
 from toolcrib._store import Store
 from toolcrib._types import Json
 from toolcrib.chat import NotSent, Platform
+from tools.redact import Redactor
 
 _log = logging.getLogger(__name__)
 SENT_AGAIN = "(sent again: it is not known whether this was shown before)"
 """Note below a message that may be there twice, where a platform can't tell."""
+MESSAGE = "message:"
+"""Beginning of the keys of posts that any process keeps, to be queued by ``agent.gateway.messages.show``."""
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 300.0
 _GIVES_UP = 24 * 3600.0
 """Seconds after which a message that could not be shown is given up."""
+_LEAST_TRIES = 20
+"""Tries that it has at least, over an hour and a half: the clock may have been set."""
 _SEND_SECONDS = 60.0
 _STORE_PAUSE = 5.0
 
@@ -51,8 +58,18 @@ class _Lane:
         self.begun_at = 0.0
         """Time at which the beginning of an answer was shown last."""
         self.edited_at = 0.0
+        self.deadline = Deadline()
         self.held_until = 0.0
         """Time before which the platform wants to hear nothing for this chat."""
+        self._next: tuple[object, float] = (None, 0.0)
+        """The try that is to come, and its time by the clock that nobody sets."""
+
+    def wait(self, post: Post) -> float:
+        """Return the seconds until a post is to be tried: a clock that is set back meanwhile, or was ahead, keeps none back."""
+        tried = post.key, post.tries, post.due_at
+        if self._next[0] != tried:
+            self._next = tried, time.monotonic() + min(post.due_at - time.time(), _LONGEST_PAUSE)
+        return self._next[1] - time.monotonic()
 
     def hold(self, error: NotSent) -> None:
         """Send nothing as long as the platform says."""
@@ -77,13 +94,15 @@ class SendRate:
 
 
 class Outbox:
-    """For one platform and one event loop."""
+    """For one platform and one event loop. ``redactor`` gives what takes secrets out of all that is kept here and shown."""
 
-    def __init__(self, platform: Platform, store: Store) -> None:
+    def __init__(self, platform: Platform, store: Store, redactor: Callable[[], Redactor] = Redactor) -> None:
         self._platform = platform
+        self._redactor = redactor
         self._mail = store.mail
         self._lanes: dict[str, _Lane] = {}
         self._pace: SendRate | None = None
+        self._is_open = False
         self._closing = False
         self.sent = 0
         """Posts that were shown since the start."""
@@ -96,10 +115,22 @@ class Outbox:
         return sum(len(lane.posts) for lane in self._lanes.values())
 
     async def start(self) -> None:
-        """Go on with what an ended process left. Raises StoreFailed."""
+        """Take up what an ended process left; ``open`` sends it. Raises StoreFailed."""
         self._pace = SendRate(self._platform.traits.per_second, self._platform.traits.burst)
         for post in await self._mail.pending(self._platform.name):
-            self._queue(post.chat, post.key)
+            if not post.key.startswith(MESSAGE):
+                self._queue(post.chat, post.key)
+
+    def open(self) -> None:
+        """Begin to send: the platform is started, and knows what it knew before."""
+        self._is_open = True
+        for chat, lane in list(self._lanes.items()):
+            self._run(chat, lane)
+
+    def adopt(self, chat: str, key: str) -> None:
+        """Show a post that another process kept. Nothing for one that is queued."""
+        if not self._closing:
+            self._queue(chat, key)
 
     async def close(self, seconds: float = 10.0) -> None:
         """Send what can be sent within that time; the rest is for the next process."""
@@ -119,6 +150,7 @@ class Outbox:
 
         Raises StoreFailed: nothing was kept then.
         """
+        body = {**body, "text": self.redact(body["text"])}
         kept = await self._mail.post(Post(self._platform.name, chat, key, body, due_at=due_at, session_id=session_id))
         lane = self._lanes.get(chat)
         if lane is not None and lane.live is not None and lane.live.key == key:
@@ -144,6 +176,29 @@ class Outbox:
                 return True
         return False
 
+    def redact(self, text: str) -> str:
+        """Return a text without the secrets that are known."""
+        return self._redactor().text(text)
+
+    def growing(self, text: str) -> str:
+        """Return the text of an answer that is still coming, as far as it may be shown."""
+        return self._redactor().growing(text)
+
+    async def withdraw(self, chat: str, prefix: str) -> bool:
+        """Take back what nobody saw of a chat's posts, by their keys' beginning; say if that was any. Raises StoreFailed."""
+        lane, found = self._lanes.get(chat), False
+        for key in [] if lane is None else [one for one in lane.posts if one.startswith(prefix)]:
+            post = await self._mail.get(self._platform.name, key)
+            if post is not None and post.state == "waiting" and not post.shown_as and post.body:
+                await self._mail.post(Post(self._platform.name, chat, key, {}))
+                found = True
+        return found
+
+    async def is_begun(self, key: str) -> bool:
+        """Return whether people may have seen something of a post. Raises StoreFailed."""
+        post = await self._mail.get(self._platform.name, key)
+        return post is not None and bool(post.body) and (post.state in ("sending", "shown") or bool(post.shown_as))
+
     async def is_known(self, key: str) -> bool:
         """Return whether there is a post of that key. Raises StoreFailed."""
         return await self._mail.get(self._platform.name, key) is not None
@@ -154,6 +209,11 @@ class Outbox:
         return self._platform.traits.max_chars
 
     @property
+    def most_bytes(self) -> int:
+        """The bytes that a file may have, 0 where the platform takes none."""
+        return self._platform.traits.max_file_bytes
+
+    @property
     def edits(self) -> bool:
         """True where messages can be changed."""
         return self._platform.traits.edit_seconds is not None
@@ -162,7 +222,7 @@ class Outbox:
         """Show an answer as far as it has come; what was not shown in time is passed over. ``put`` with its key ends this."""
         if self._platform.traits.edit_seconds is None or self._closing:
             return
-        lane = self._lanes.setdefault(chat, _Lane())
+        lane = self._lane(chat)
         if lane.live is None or lane.live.key != key:
             lane.live = LiveText(key, body)
         else:
@@ -170,14 +230,20 @@ class Outbox:
         self._run(chat, lane)
 
     def _queue(self, chat: str, key: str) -> None:
-        lane = self._lanes.setdefault(chat, _Lane())
+        lane = self._lane(chat)
         if key not in lane.posts:
             lane.posts.append(key)
         self._run(chat, lane)
 
+    def _lane(self, chat: str) -> _Lane:
+        lane = self._lanes.get(chat)
+        if lane is None:
+            lane = self._lanes[chat] = _Lane()
+        return lane
+
     def _run(self, chat: str, lane: _Lane) -> None:
         lane.changed.set()
-        if lane.task is None and not (self._closing and not lane.posts):
+        if lane.task is None and self._is_open and not (self._closing and not lane.posts):
             lane.task = asyncio.get_running_loop().create_task(self._work(chat, lane))
 
     # -- one chat ------------------------------------------------------------------------------------------------
@@ -204,6 +270,7 @@ class Outbox:
         if wait > 0:
             asyncio.get_running_loop().call_later(wait, self._forget, chat, lane)
         else:
+            lane.deadline.close()
             del self._lanes[chat]
 
     def _has_news(self, lane: _Lane) -> bool:
@@ -223,7 +290,7 @@ class Outbox:
             lane.posts.popleft()
         elif not post.body:
             await self._mail.moved(post.id, "shown")
-        elif (wait := post.due_at - time.time()) > 0:
+        elif (wait := lane.wait(post)) > 0:
             await self._pause(lane, wait)
         elif await self._try(lane, post):
             lane.posts.popleft()
@@ -231,17 +298,15 @@ class Outbox:
     async def _pause(self, lane: _Lane, seconds: float) -> None:
         if self._closing:
             raise asyncio.CancelledError  # what waits is for the next process
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await lane.changed.wait()
                 lane.changed.clear()
-        except TimeoutError:
-            return
 
     async def _try(self, lane: _Lane, post: Post) -> bool:
         """Send a post. Whether it is done with. One that was sent before and whose fate is unknown has the state ``sending``."""
         name, traits = self._platform.name, self._platform.traits
-        is_again = post.state == "sending" and not post.shown_as
+        is_again = post.state == "sending" and not (post.shown_as and traits.edit_seconds is not None)  # else it is an edit
         note = SENT_AGAIN if is_again and not traits.idempotent else ""
         if post.shown_as and traits.edit_seconds is not None:
             await self._edit_pause(lane)
@@ -250,26 +315,27 @@ class Outbox:
         edits = post.shown_as if traits.edit_seconds is not None else ""
         out = outbound_of(post.body, post.key, edits, note, is_again=is_again)
         try:
-            async with asyncio.timeout(_SEND_SECONDS):
+            with lane.deadline.within(_SEND_SECONDS):
                 shown_as = await self._platform.send(out)
         except NotSent as error:
             lane.hold(error)
             return await self._not_sent(post, error)
         except Exception as error:  # noqa: BLE001 - somebody else's code: whether it was shown is not known
             _log.debug("%s: a message was not sent", name, exc_info=True)
-            return await self._not_sent(post, NotSent(f"{type(error).__name__}: {error}", perhaps_sent=True))
+            kind = type(error).__name__
+            return await self._not_sent(post, NotSent(f"{kind}: {error}", perhaps_sent=True, code=kind))
         self.sent += 1
         now = await self._mail.moved(post.id, "shown", shown_as=shown_as, body=post.body)
         return now is None or now.state != "waiting"
 
     async def _not_sent(self, post: Post, error: NotSent) -> bool:
         now, tries = time.time(), post.tries + 1
-        if error.for_good or now - post.at > _GIVES_UP:
+        if error.for_good or (now - post.at > _GIVES_UP and tries > _LEAST_TRIES):
             self.failed += 1
             _log.error("a message for %s is given up: %s", self._platform.name, error)
             given_up = await self._mail.moved(post.id, "failed", problem=str(error), body=post.body)
             return given_up is None or given_up.state != "waiting"
-        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(tries - 1, 10)) * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
+        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(tries - 1, 10)) * random.uniform(0.8, 1.0)  # noqa: S311 - no secret
         pause = pause if error.retry_after is None else max(0.1, error.retry_after)
         _log.warning("a message for %s is tried again in %.0f s: %s", self._platform.name, pause, error)
         state: PostState = "sending" if error.perhaps_sent or post.state == "sending" else "waiting"
@@ -282,7 +348,10 @@ class Outbox:
         """Show what there is of an answer. Its first message is kept before it is sent, so that its end can replace it."""
         traits, body = self._platform.traits, live.body
         if not live.shown_as:
-            post = await self._mail.post(Post(self._platform.name, chat, live.key, body))
+            if not (text := self.growing(body["text"])):
+                live.shown = body
+                return
+            post = await self._mail.post(Post(self._platform.name, chat, live.key, {**body, "text": text}))
             live.shown_as, live.shown = post.shown_as, body
             if not live.shown_as:
                 if await self._try(lane, post) and (known := await self._mail.get(self._platform.name, live.key)) is not None:
@@ -300,9 +369,10 @@ class Outbox:
         await self._paced()
         body, live.edits = live.body, live.edits + 1
         live.shown = body
+        text = self.growing(body["text"]) or "…"
         try:
-            async with asyncio.timeout(_SEND_SECONDS):
-                await self._platform.send(outbound_of(body, f"{live.key}#{live.edits}", live.shown_as))
+            with lane.deadline.within(_SEND_SECONDS):
+                await self._platform.send(outbound_of({**body, "text": text}, f"{live.key}#{live.edits}", live.shown_as))
         except Exception as error:  # noqa: BLE001 - the next one, or the whole answer, shows it
             _log.debug("an answer on %s could not be updated: %s", self._platform.name, error)
             if isinstance(error, NotSent):

@@ -11,28 +11,31 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from agent.conversation.answers import asked_of
+from agent.cron.telling import asked_by
 from agent.gateway.admission import Admitted
 from agent.gateway.deciders import Deciders, DirectChats, RememberedChats
-from agent.gateway.deciding import Deciding, scopes_of
+from agent.gateway.deciding import ANSWERS, NO, WORDS, Deciding, scopes_of
 from agent.gateway.forms import body_of, chat_of, one_line
 from agent.gateway.outbox import Outbox
-from agent.gateway.splitting import split
+from agent.gateway.showing import SHOWN_ID, buttons_of, foot_of, numbers_of, origin_of, outcome_of, pages_of
 from toolcrib import Answer, Denied, InvalidArguments, NotFound, Principal, StoreFailed, ToolcribError
 from toolcrib._dataclass import dataclass
+from toolcrib._mail import Post
 from toolcrib._store import Settled, Store, TicketRecord
 from toolcrib._types import Json
-from toolcrib.chat import Button, Chat, Inbound
+from toolcrib.chat import Button, Chat, Inbound, Press, Traits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _KEY = "ticket:"
-_SHOWN_ID = 8
-_YES, _SESSION, _NO = "y", "s", "n"
-_SETTLED = {"approved": "✓ agreed", "denied": "✗ refused", "expired": "✗ nobody answered in time"}
 _LATE = "This was settled before."
 _NOT_YOURS = "You may not decide this; {roles} may."
 _NO_SUCH = "There is no such question here."
+_BY_PRESS = "What is written here approves nothing."
+_HOW_PRESSED = "Follow the link, or press the button, of the question; or use `toolcrib approvals` at a terminal."
+_HOW_ELSEWHERE = "Use `toolcrib approvals` at a terminal, or answer where the question is shown too."
+_TOO_EARLY = "This question was shown after you had written that: /approve {id} approves it."
 _NOT_YET = "This question is still being shown: press again in a moment."
 _LOOKS, _LOOK_SECONDS = 50, 0.02
 """Looks of a press for a question that is being shown, and the seconds between them."""
@@ -40,18 +43,8 @@ _PUT_OFF = 3
 """Times that one press is put off, so that it can't keep back what comes behind it."""
 _COPIES = 20
 """Open questions of others in one chat, so that whoever asks for much does not bury it."""
-_REASON = 300
-"""Characters of a reason that are shown."""
-_ANSWERS: Mapping[str, Mapping[str, Json]] = {
-    _YES: {"approved": True, "scope": "once"},
-    _SESSION: {"approved": True, "scope": "session"},
-    _NO: {"approved": False},
-}
-_WORDS = {
-    word: _ANSWERS[choice]
-    for choice, words in {_YES: ("1", "yes", "y"), _SESSION: ("2",), _NO: ("3", "no", "n")}.items()
-    for word in words
-}
+_UNTOLD = 1.0
+"""Seconds in which a platform may show a message before it has told us so."""
 Settle = Callable[[Answer], Awaitable[Settled]]
 
 
@@ -71,7 +64,7 @@ class ChatQuestions:
     """For one platform. ``settle`` records an answer and wakes the session that waits for it."""
 
     def __init__(
-        self, platform: str, store: Store, outbox: Outbox, deciding: Deciding, deciders: Deciders, settle: Settle, most: int
+        self, platform: str, store: Store, outbox: Outbox, deciding: Deciding, deciders: Deciders, settle: Settle, traits: Traits
     ) -> None:
         self._platform = platform
         self._store = store
@@ -79,7 +72,8 @@ class ChatQuestions:
         self._deciding = deciding
         self._deciders = deciders
         self._settle = settle
-        self._most = most
+        self._most = traits.max_chars
+        self._traits = traits
         self._open: dict[str, dict[str, _Asked]] = {}
         """Tickets that are shown as open, by their session."""
         self._put_off: Counter[str] = Counter()
@@ -109,17 +103,17 @@ class ChatQuestions:
         record = await self._store.tickets.get(ticket_id)
         if record is None or record.state != "pending":
             return
-        foot, buttons = self._foot(record), self._buttons(record)
-        await self._outbox_parts(chat, record, foot, buttons, f"{_KEY}{ticket_id}")
+        foot, buttons, asker = self._foot(record), buttons_of(record), await asked_of(self._store, record)
+        whole = await self._deciders.shows_all(record, asker, chat)
+        await self._outbox_parts(chat, record, foot, buttons, f"{_KEY}{ticket_id}", whole=whole)
         asked = self._note(record, chat.key, f"{_KEY}{ticket_id}")
         if asked.is_copied:
             return
-        asker = await asked_of(self._store, record)
         for other in await self._deciders.for_ticket(record, asker, chat, chats):
             if sum(other.key in one.shown for known in self._open.values() for one in known.values()) >= _COPIES:
                 continue
             key = f"{_KEY}{ticket_id}:to:{hashlib.sha256(other.key.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
-            await self._outbox_parts(other, record, foot, buttons, key, _origin(chat, asker))
+            await self._outbox_parts(other, record, foot, buttons, key, origin_of(chat, asker), whole=True)
             self._note(record, other.key, key)
         asked.is_copied = True
 
@@ -131,7 +125,7 @@ class ChatQuestions:
         asked = self._open.get(record.session_id, {}).get(ticket_id, _Asked())
         for chat, key in list(asked.shown.items()):
             if (post := await self._store.mail.get(self._platform, key)) is not None:
-                text = f"_A question still waits for an answer ({ticket_id[:_SHOWN_ID]}): /approvals lists what waits._"
+                text = f"_A question still waits for an answer ({ticket_id[:SHOWN_ID]}): /approvals lists what waits._"
                 reminder = f"reminder:{key.removeprefix(_KEY)}:{record.remind_at or 0.0:.3f}"  # of each time, one
                 body = body_of(chat_of(post.body["chat"]), text, reply_to=post.shown_as)
                 await self._outbox.put(chat, reminder, body, session_id=record.session_id)
@@ -146,8 +140,8 @@ class ChatQuestions:
             for key in list(asked.shown.values()):
                 post = await self._store.mail.get(self._platform, key)
                 if post is not None and record is not None:
-                    where, origin = chat_of(post.body["chat"]), str(post.body.get("origin", ""))
-                    await self._outbox_parts(where, record, _outcome(record), (), key, origin)
+                    where, origin, whole = chat_of(post.body["chat"]), str(post.body.get("origin", "")), post.body.get("whole")
+                    await self._outbox_parts(where, record, outcome_of(record), (), key, origin, whole=bool(whole))
             self._open.get(session_id, {}).pop(ticket_id, None)
         if not self._open.get(session_id, True):
             self._open.pop(session_id, None)
@@ -193,22 +187,39 @@ class ChatQuestions:
                 return await asked_of(self._store, record)
         return None
 
-    async def find(self, chat: Chat, prefix: str) -> TicketRecord:
-        """Return the open ticket of a chat whose id begins so, the only one without. Raises NoSuchQuestion."""
+    async def find(self, message: Inbound, prefix: str, *, approves: bool = False) -> TicketRecord:
+        """Return the open ticket that a message means: of its chat, whose id begins so, the only one without. Raises
+        NoSuchQuestion, also where it ``approves`` one that it does not name, and was written before that was shown.
+        """
+        chat = message.chat
         found = [record for record in await self.waiting(chat) if record.ticket.id.startswith(prefix)]
         if len(found) == 1:
+            key = self._open.get(found[0].session_id, {}).get(found[0].ticket.id, _Asked()).shown.get(chat.key, "")
+            post = await self._store.mail.get(self._platform, key) if approves and not prefix else None
+            if post is not None and not _is_after(message, post):
+                raise NoSuchQuestion(_TOO_EARLY.format(id=found[0].ticket.id[:SHOWN_ID]))
             return found[0]
         if not found:
             raise NoSuchQuestion(_NO_SUCH if prefix else "No question waits here.")
-        ids = ", ".join(record.ticket.id[:_SHOWN_ID] for record in found)
+        ids = ", ".join(record.ticket.id[:SHOWN_ID] for record in found)
         raise NoSuchQuestion(f"{len(found)} questions wait here ({ids}): say which one is meant.")
 
-    async def pressed(self, chat: Chat, message_id: str, choice: str, who: Admitted, name: str, press_id: str) -> str:
-        """Act on a button, and return a line for who pressed. What the button says counts for nothing but its letter.
+    async def _copied(self, chat: Chat, key: str) -> str:
+        """Return the id of the ticket that a post of a chat asks about, or did, "" for any other: a copy of a message whose
+        acknowledgement was lost is known by its key alone. A key of another chat's is nobody's.
+        """
+        post = await self._store.mail.get(self._platform, key) if key.startswith(_KEY) else None
+        return _ticket_in(key) if post is not None and post.chat == chat.key else ""
+
+    async def pressed(self, press: Press, who: Admitted) -> str:
+        """Act on a button, and return a line for who pressed. What the button says counts for nothing but its letter, and its key
+        only on a message that is not known.
 
         Raises StoreFailed where it may be of a question whose message's id is not known yet: it is to be offered again.
         """
-        ticket_id = await self.shown_soon(chat, message_id)
+        choice, name, press_id = press.choice, press.name, press.press_id
+        known = await self.shown_as(press.chat, press.message_id) or await self._copied(press.chat, press.key)
+        ticket_id = known or await self.shown_soon(press.chat, press.message_id)
         if ticket_id is None:
             return self._later(press_id)
         if not ticket_id:
@@ -220,7 +231,7 @@ class ChatQuestions:
         if isinstance(choices, list):
             number = _number(choice[1:]) if choice[:1] == "c" else -1
             return await self.answer(record, who, name, choices[number], press_id) if 0 <= number < len(choices) else _NO_SUCH
-        payload = _ANSWERS.get(choice)
+        payload = ANSWERS.get(choice)
         return _NO_SUCH if payload is None else await self.answer(record, who, name, payload, press_id)
 
     def _later(self, press_id: str) -> str:
@@ -242,39 +253,58 @@ class ChatQuestions:
             choices = list(record.ticket.parameters.get("choices") or ())
             number = _number(word)
             given = choices[number - 1] if 0 < number <= len(choices) else word
-            return await self.answer(record, who, message.name, given, message.message_id)
-        payload = _WORDS.get(word.lower().rstrip("."))
+            return await self.answer(record, who, message.name, given, message.message_id, is_written=True)
+        payload = WORDS.get(word.lower().rstrip("."))
+        if payload is None and not self._traits.written_approvals:
+            return f"Answer with 3 (no), or /deny with a reason. {_BY_PRESS} {self._how}"
         if payload is None:
-            return "Answer with 1 (yes, once), 2 (for this session) or 3 (no); or /deny with a reason."
-        return await self.answer(record, who, message.name, payload, message.message_id)
+            return f"Answer with {numbers_of(record)}; or /deny with a reason."
+        return await self.answer(record, who, message.name, payload, message.message_id, is_written=True)
 
     async def said_alone(self, message: Inbound, session_id: str, who: Admitted) -> str | None:
         """Take a message that replies to none of ours as the answer to the one question that the chat's own session waits for,
-        where it is one of its answers; None for any other. For chats of one person: in a room it may be said to somebody else.
+        where it is one of its answers, and was written when that was shown, or says no; None for any other. For chats of one
+        person: in a room it may be said to somebody else.
         """
         asked = self._open.get(session_id, {})
         key = next(iter(asked.values())).shown.get(message.chat.key) if len(asked) == 1 else None
         post = None if key is None else await self._store.mail.get(self._platform, key)
         ticket_id = next(iter(asked), "")
         record = await self._store.tickets.get(ticket_id) if post is not None and post.state == "shown" else None
-        if record is None or record.state != "pending":
+        if record is None or post is None or record.state != "pending":
             return None
         word = message.text.strip()
         if record.ticket.resume_mode == "replay":
-            is_answer = word.lower().rstrip(".") in _WORDS
+            said = WORDS.get(word.lower().rstrip("."))
+            is_answer = said is not None and (said is ANSWERS[NO] or _is_after(message, post))
+        elif not _is_after(message, post):
+            is_answer = False
         else:
             choices = [str(choice) for choice in record.ticket.parameters.get("choices") or ()]
             is_answer = not choices or word in choices or 0 < _number(word) <= len(choices)
         return await self.replied(message, ticket_id, who) if is_answer else None
 
-    async def answer(self, record: TicketRecord, who: Admitted, name: str, payload: Json, decision_id: str) -> str:
+    async def denies(self, message: Inbound) -> bool:
+        """Return whether a message says no to a question of its chat. Raises StoreFailed."""
+        if WORDS.get(message.text.strip().lower().rstrip(".")) is not ANSWERS[NO]:
+            return False
+        if message.reply_to or message.chat.is_group:
+            return bool(await self.shown_as(message.chat, message.reply_to))
+        key = message.chat.key
+        return any(one.shown.get(key) == f"{_KEY}{ticket}" for known in self._open.values() for ticket, one in known.items())
+
+    async def answer(
+        self, record: TicketRecord, who: Admitted, name: str, payload: Json, decision_id: str, *, is_written: bool = False
+    ) -> str:
         """Settle a ticket for somebody, and return a line for them. Refused is whoever may not, and what came too late. Who asked
-        may always say no.
+        may always say no. ``is_written``: by a message, which does not approve on every platform.
         """
         asked = await asked_of(self._store, record)
         is_no = isinstance(payload, Mapping) and payload.get("approved") is False
         if not self._deciding.may(who, record, asked) and not (is_no and asked is not None and asked.person == who.user):
             return _NOT_YOURS.format(roles=", ".join(self._deciding.roles_of(record)))
+        if is_written and self._approves(record, payload) and not self._traits.written_approvals:
+            return f"{_BY_PRESS} {self._how}"
         if isinstance(payload, Mapping) and payload.get("approved") and payload.get("scope", "once") not in scopes_of(record):
             return f"That scope is not offered here; there is: {', '.join(scopes_of(record))}."
         name = one_line(name)
@@ -289,7 +319,20 @@ class ChatQuestions:
         await self.refresh(record.session_id)
         return _LATE if settled == "refused" else ""
 
-    # -- how it looks --------------------------------------------------------------------------------------------
+    @staticmethod
+    def _approves(record: TicketRecord, payload: Json) -> bool:
+        """Return whether an answer has a call run. What a tool asks of its own is answered by words anywhere."""
+        return record.ticket.resume_mode == "replay" and not (isinstance(payload, Mapping) and payload.get("approved") is False)
+
+    @property
+    def _how(self) -> str:
+        return _HOW_PRESSED if self._traits.buttons or self._traits.reactions else _HOW_ELSEWHERE
+
+    # -- how it is shown -----------------------------------------------------------------------------------------
+
+    def _foot(self, record: TicketRecord) -> str:
+        by_press = "" if self._traits.written_approvals else self._how
+        return foot_of(record, ", ".join(self._deciding.roles_of(record)), by_press)
 
     def _note(self, record: TicketRecord, chat: str, key: str) -> _Asked:
         """Note which post shows an open ticket in a chat."""
@@ -298,57 +341,28 @@ class ChatQuestions:
         return asked
 
     async def _outbox_parts(
-        self, chat: Chat, record: TicketRecord, foot: str, buttons: Sequence[Button], key: str, origin: str = ""
+        self, chat: Chat, record: TicketRecord, foot: str, buttons: Sequence[Button], key: str, origin: str = "", *, whole: bool
     ) -> None:
-        """Keep a ticket to be shown; deleted with the session that asks. ``origin`` says where that was, in copies."""
-        prompt = str(record.ticket.parameters.get("prompt") or record.ticket.message)
+        """Keep a ticket to be shown; deleted with the session that asks. ``origin`` says where that was, in copies. ``whole``:
+        with what is for those alone who may settle it.
+        """
+        given = record.ticket.parameters
+        prompt = str((given.get("prompt_aside") if whole else "") or given.get("prompt") or record.ticket.message)
+        if which := await asked_by(self._store, record.session_id):
+            prompt = f"{which}\n{prompt}"
         foot = f"{origin}\n{foot}" if origin else foot
-        *pages, last = _pages(prompt, self._most - len(foot) - 2)
+        *pages, last = pages_of(prompt, self._most - len(foot) - 2)
         for number, page in enumerate(pages):
             body = body_of(chat, page, is_plain=True)
             await self._outbox.put(chat.key, f"{key}:{number}", body, session_id=record.session_id)
-        body = body_of(chat, f"{last}\n\n{foot}", buttons=buttons, is_plain=True) | ({"origin": origin} if origin else {})
+        body = body_of(chat, f"{last}\n\n{foot}", buttons=buttons, is_plain=True) | {"whole": whole}
+        body |= {"origin": origin} if origin else {}
         await self._outbox.put(chat.key, key, body, session_id=record.session_id)
 
-    def _foot(self, record: TicketRecord) -> str:
-        short = record.ticket.id[:_SHOWN_ID]
-        if record.ticket.resume_mode != "replay":
-            choices = record.ticket.parameters.get("choices") or ()
-            lines = [f"{number}. {choice}" for number, choice in enumerate(choices, 1)]
-            return "\n".join([*lines, f"Answer this message. ({short})"])
-        roles = ", ".join(self._deciding.roles_of(record))
-        until = "" if record.expires_at is None else f", until {time.strftime('%d %b %H:%M', time.localtime(record.expires_at))}"
-        return f"1 yes, once · 2 for this session · 3 no — /approve {short}, /deny {short} REASON; for {roles}{until}"
 
-    def _buttons(self, record: TicketRecord) -> list[Button]:
-        if record.ticket.resume_mode != "replay":
-            choices = record.ticket.parameters.get("choices") or ()
-            return [Button(f"c{number}", str(choice), f"{number + 1}\ufe0f\u20e3") for number, choice in enumerate(choices[:9])]
-        found = [Button(_YES, "Yes, once", "👍")]
-        if "session" in scopes_of(record):
-            found.append(Button(_SESSION, "For this session", "♾️"))
-        return [*found, Button(_NO, "No", "👎")]
-
-
-def _pages(prompt: str, most: int) -> list[str]:
-    """Cut a prompt that is too long: nothing that a yes covers is left out."""
-    return split(prompt, most) or [prompt]
-
-
-def _outcome(record: TicketRecord) -> str:
-    answer = record.answer
-    by = f" by {answer.by}" if answer is not None and answer.by else ""
-    payload = answer.payload if answer is not None and isinstance(answer.payload, Mapping) else {}
-    how = f" ({payload['scope']})" if record.state == "approved" and payload.get("scope") else ""
-    why = f": {one_line(str(payload['reason']), _REASON)}" if record.state == "denied" and payload.get("reason") else ""
-    return f"{_SETTLED.get(record.state, record.state)}{by}{how}{why}"
-
-
-def _origin(chat: Chat, asker: Principal | None) -> str:
-    """Return where a question was asked, and by whom, as a line: names that others chose are marked as theirs."""
-    title = f' "{one_line(chat.title)}"' if chat.title else ""
-    where = f"the chat {one_line(chat.id)}{title}" if chat.is_group else "a direct chat"
-    return f"asked by {one_line(asker.person) if asker is not None else 'nobody known'} in {where}"
+def _is_after(message: Inbound, post: Post) -> bool:
+    """Return whether a message may have been written by somebody who saw a post: what came before it can't mean it."""
+    return post.state == "shown" and message.at >= post.moved_at - _UNTOLD
 
 
 def _ticket_in(key: str) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agent.crib import Crib
 
 RELOADED = "reloaded"
-"""Name of what came of the last reload, in the store, for each platform."""
+"""Name of what came of the last reload, in the store."""
 _AT_START = ("store", "gateway.logs")
 """Keys that count from the next start on."""
 
@@ -45,7 +45,7 @@ def pin(crib: Crib) -> None:
     with contextlib.suppress(OSError):
         data = crib.config.path.read_bytes()
         if hashlib.sha256(data).hexdigest() == crib.config.digest:
-            crib.pinned = data
+            crib.workspaces.pinned = data
 
 
 def _read(crib: Crib) -> tuple[Config, bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.state import RunResult, RunState
@@ -24,6 +24,7 @@ from agent.events import (
 )
 from agent.gateway.failures import told
 from agent.gateway.forms import body_of
+from agent.gateway.long_texts import MESSAGES, LongTexts
 from agent.gateway.outbox import Outbox
 from agent.gateway.splitting import split
 from toolcrib import ToolcribError
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _MORE = " …"
-_TAKEN_BACK = "_(taken back: the answer was begun anew)_"
 _LOOKS = 32
 """Times that an answer is cut into messages anew while it doubles its length."""
 _ENDS = {
@@ -59,6 +59,8 @@ class _Running:
     """Messages of the turn that are full, and kept to be shown."""
     looked_at: int = 0
     """Characters from which on it is looked again whether another is full."""
+    is_shown_whole: bool = False
+    """True once as much is shown of the turn as is while it comes."""
 
 
 class Replies:
@@ -86,6 +88,7 @@ class Replies:
         self._run_of = run_of
         self._is_owners = is_owners
         self._most = most
+        self._texts = LongTexts(outbox, files, most)
         self.streams = streams
         self._typing = typing
         self._typists: dict[str, asyncio.Task[None]] = {}
@@ -106,8 +109,9 @@ class Replies:
                 self._running[session_id] = _Running(self._run_of(session_id), number)
                 self._type(session_id)
             case TextDelta(text=text) if running is not None:
-                running.text += text
-                self._show(session_id, running)
+                if not running.is_shown_whole:
+                    running.text += text
+                    self._show(session_id, running)
             case TurnFinished(number=number, text=text, calls=calls) if running is not None and calls:
                 self._later(session_id, self._say(session_id, f"said:{running.run_id}:{number}", text))
             case ImageMade(image=image) if running is not None:
@@ -117,7 +121,7 @@ class Replies:
             case TicketReminder(ticket=ticket):
                 self._later(session_id, self._questions.remind(ticket))
             case Retrying() if running is not None:
-                running.text, running.looked_at = "", 0
+                running.text, running.looked_at, running.is_shown_whole = "", 0, False
             case _:
                 self._tell(session_id, event)
 
@@ -137,9 +141,14 @@ class Replies:
         try:
             state.raise_error()
         except ToolcribError as error:
-            await self._final(chat, state.id, _FAILED, told(error, is_owner=await self._is_owners(state.session_id)))
+            words = told(error, is_owner=await self._is_owners(state.session_id))
+            await self._final(chat, state.session_id, state.id, _FAILED, words)
         else:
-            await self._final(chat, state.id, str(state.turn), state.text, state.stopped or "done")
+            await self._final(chat, state.session_id, state.id, str(state.turn), state.text, state.stopped or "done")
+
+    async def withdraw(self, chat: str) -> bool:
+        """Take back what is still to be shown of answers in a chat. Return whether there was any. Raises StoreFailed."""
+        return await self._outbox.withdraw(chat, "said:")
 
     async def settle(self) -> None:
         """Return once everything that was told is on its way."""
@@ -159,9 +168,11 @@ class Replies:
             if not self._outbox.edits:  # what can't be changed is shown once it is whole
                 return
             running.looked_at = len(running.text) + len(text) // _LOOKS  # else the work would grow with the square of the length
-            *full, text = split(text, self._most)
+            *full, text = split(self._outbox.growing(text), self._most) or [""]
             if len(full) < running.full:
                 return
+            if len(full) >= MESSAGES - 1:  # the last one is for what its end says of the rest
+                full, text, running.text, running.is_shown_whole = full[: MESSAGES - 1], "", "", True
             if len(full) > running.full:
                 for number in range(running.full, len(full)):
                     self._later(session_id, self._fill(chat, f"{key}:{number}", full[number]))
@@ -239,16 +250,15 @@ class Replies:
         chat = await self._chat_of(session_id)
         if chat is not None:
             text = whole if whole and await self._is_owners(session_id) else text
-            await self._parts(chat, key, split(text.strip(), self._most))
+            await self._texts.put(chat, session_id, key, text.strip())
 
-    async def _parts(self, chat: Chat, key: str, parts: Sequence[str]) -> None:
-        """Keep the messages of a turn to be shown, and take back those that were shown of another try to say it."""
-        for number, part in enumerate(parts):
-            await self._outbox.put(chat.key, f"{key}:{number}", body_of(chat, part))
-        number = len(parts)
-        while await self._outbox.is_known(f"{key}:{number}"):
-            await self._outbox.put(chat.key, f"{key}:{number}", body_of(chat, _TAKEN_BACK))
-            number += 1
+    async def _seen(self, key: str, text: str) -> str:
+        """Return of a text that was broken off the messages that people have seen something of, one at least."""
+        parts = split(self._outbox.redact(text), self._most)
+        seen = 1
+        while seen < len(parts) and await self._outbox.is_begun(f"{key}:{seen}"):
+            seen += 1
+        return text if seen >= len(parts) else "\n\n".join(parts[:seen])
 
     async def _ask(self, session_id: str, ticket_id: str) -> None:
         if (chat := await self._chat_of(session_id)) is not None:
@@ -259,15 +269,17 @@ class Replies:
         if chat is None:
             return
         if isinstance(outcome, Exception):
-            await self._final(chat, run_id, _FAILED, told(outcome, is_owner=await self._is_owners(session_id)))
+            await self._final(chat, session_id, run_id, _FAILED, told(outcome, is_owner=await self._is_owners(session_id)))
         elif outcome.stopped == "parked":
             for ticket_id in outcome.tickets:
                 await self._questions.show(chat, ticket_id)
         else:
-            await self._final(chat, run_id, str(outcome.turns), outcome.text, outcome.stopped)
+            await self._final(chat, session_id, run_id, str(outcome.turns), outcome.text, outcome.stopped)
 
-    async def _final(self, chat: Chat, run_id: str, turn: str, text: str, stopped: str = "done") -> None:
-        end = _ENDS.get(stopped, "")
-        whole = "\n\n".join(filter(None, [text.strip(), end])) or "(no answer)"
-        await self._parts(chat, f"said:{run_id}:{turn}", split(whole, self._most))
+    async def _final(self, chat: Chat, session_id: str, run_id: str, turn: str, text: str, stopped: str = "done") -> None:
+        key, end, text = f"said:{run_id}:{turn}", _ENDS.get(stopped, ""), text.strip()
+        if stopped == "interrupted":
+            text = await self._seen(key, text)
+        whole = "\n\n".join(filter(None, [text, end])) or "(no answer)"
+        await self._texts.put(chat, session_id, key, whole)
         await self._outbox.mark(chat.key, f"run:{run_id}")

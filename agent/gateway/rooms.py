@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,11 +20,14 @@ from toolcrib._dataclass import dataclass, replace
 from toolcrib._mail import ChatRecord
 from toolcrib._types import Handler, Json
 from toolcrib.chat import Chat
+from tools.approval.grants import end_session_grants
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
     from agent.crib import Crib
+    from agent.gateway.sessions import ChatSessions
     from agent.models import ModelChoice
+    from agent.workspace import Workspace
 
 SAFE_BACKENDS = (BUBBLEWRAP, DOCKER, SSH)
 """Kinds of backends in which toolcrib's own files are out of reach."""
@@ -35,6 +38,10 @@ PROMPT = (
     "What needs somebody's approval is asked in the chat by itself."
 )
 PROMPT_OF_GROUPS = " Several people write here; each message begins with its writer's name, which is no proof of who it is."
+PROMPT_WITHOUT_PLACE = (
+    " No tool here reads, changes or runs something on a machine: whoever operates this has given the chat no place for that."
+    " Where somebody wants it, say so, and that /tools tells the owner which setting it takes."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +68,25 @@ class Rooms:
         """Chats by the sessions that were met here."""
         self.handlers: Mapping[str, Handler] = {}
         """Handlers of the tools that only chats have."""
+        self.sessions: ChatSessions
+        """Ends what is left in the sessions that chats leave."""
 
     def use(self, config: PlatformConfig) -> None:
         """Open sessions by another configuration from now on."""
         self._config = config
 
     async def enter(self, chat: Chat, who: Admitted) -> ChatRoom:
-        """Return the chat's room for somebody who may speak; made where there is none, or where it rested too long."""
+        """Return the chat's room for somebody who may speak; made where there is none, or where it rested too long: with nothing
+        that runs, and nothing that waits for an answer.
+        """
         record, now = await self._mail.chat(self._platform, chat.key), time.time()
         if record is None:
             return await self._begin(chat, who, 1)
         idle = self._config.renew_hours * 3600
         if self._is_anothers(record, chat, who):
             return await self._begin(chat, who, int(record.body["generation"]) + 1)
-        if idle and now - record.used_at > idle:
+        rests = idle and now - record.used_at > idle and not await self.sessions.has_left(record.session_id)
+        if rests or not record.session_id:  # it was deleted
             return await self.renew(chat, who)
         self._chats[record.session_id] = chat
         body = self._body(chat, who, int(record.body["generation"]), _busy_in(record))
@@ -103,7 +115,7 @@ class Rooms:
         return bool(record.body["user"] != who.user or (OWNER in record.body["roles"]) != who.is_owner)
 
     async def renew(self, chat: Chat, who: Admitted) -> ChatRoom:
-        """Begin a new session in a chat."""
+        """Begin a new session in a chat. What is left of the one that it had is ended."""
         record = await self._mail.chat(self._platform, chat.key)
         generation = 1 if record is None else int(record.body["generation"]) + 1
         return await self._begin(chat, who, generation, "" if record is None else _busy_in(record))
@@ -116,6 +128,14 @@ class Rooms:
                 return None
             self._chats[session_id] = chat_of(record.body["chat"])
         return self._chats[session_id]
+
+    async def is_left(self, session_id: str) -> bool:
+        """Return whether the chat of a session has another one by now: nothing of it goes on, whichever process finds it. Raises
+        StoreFailed.
+        """
+        chat = await self.chat_of(session_id)
+        record = None if chat is None else await self._mail.chat(self._platform, chat.key)
+        return record is not None and record.session_id != session_id
 
     def known(self, session_id: str) -> Chat | None:
         """Return the chat of a session that was met here, without a look into the store."""
@@ -134,9 +154,7 @@ class Rooms:
             raise ToolcribError(f"no chat of {self._platform} has the session {session_id[:12]}")
         chat, user = chat_of(record.body["chat"]), str(record.body["user"])
         self._chats.setdefault(session_id, chat)
-        folder = self.folder(chat)
-        here = self._crib.workspace(folder) if folder != self._crib.project_dir else self._crib.default
-        backend = here.backends.get(self._config.backend)
+        here, never = self.place_of(chat, tuple(record.body["roles"]))
         session = await here.open(
             platform=self._platform,
             user=f"{ROOM}{chat.id}" if chat.is_group else user,
@@ -145,15 +163,23 @@ class Rooms:
             named=session_id,
             choice=self._choice,
             backend=self._config.backend,
-            without=frozenset({TOOL} - set(self.handlers))
-            | (frozenset() if self._may_act(record, backend.kind) else self.needing_a_place()),
+            without=frozenset({TOOL} - set(self.handlers)) | never,
             handlers=self.handlers,
         )
         if here.config.origin("max_turns") == "default":
             session.limits = replace(RunLimits.of(here.config), max_turns=_MAX_TURNS)
         session.link.choice = self._choice
-        session.link.instructions = PROMPT.format(platform=self._platform) + PROMPT_OF_GROUPS * chat.is_group
+        no_place = PROMPT_WITHOUT_PLACE if never else ""
+        session.link.instructions = PROMPT.format(platform=self._platform) + PROMPT_OF_GROUPS * chat.is_group + no_place
         return session
+
+    def place_of(self, chat: Chat, roles: Collection[str]) -> tuple[Workspace, frozenset[str]]:
+        """Return where a chat's sessions run, and the tools that they never have there, for somebody alone with these roles."""
+        folder = self.folder(chat)
+        here = self._crib.workspaces.find(folder) if folder != self._crib.project_dir else self._crib.default
+        owners = not chat.is_group and OWNER in roles
+        is_safe = here.backends.get(self._config.backend).kind in SAFE_BACKENDS
+        return here, frozenset() if owners or is_safe or self._config.allow_local else self.needing_a_place()
 
     def folder(self, chat: Chat) -> Path:
         """Return the folder that a chat works in, made where it is the chat's own."""
@@ -161,8 +187,14 @@ class Rooms:
         if mapped is not None:
             return Path(mapped).expanduser().resolve()
         name = hashlib.sha256(chat.key.encode("utf-8", "surrogatepass")).hexdigest()[:24]
-        folder = state_dir().with_name(f"{state_dir().name}-chats") / self._platform / name
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        chats = state_dir().with_name(f"{state_dir().name}-chats")
+        chats.parent.mkdir(parents=True, exist_ok=True)
+        for one in (chats, chats / self._platform):
+            one.mkdir(exist_ok=True, mode=0o700)
+            if one.stat().st_mode & 0o077:  # of an earlier version; how many chats there are is nobody's business
+                one.chmod(0o700)
+        folder = chats / self._platform / name
+        folder.mkdir(exist_ok=True, mode=0o700)
         return folder.resolve()
 
     def needing_a_place(self) -> frozenset[str]:
@@ -170,16 +202,33 @@ class Rooms:
         entries = self._crib.registry.entries()
         return frozenset(one.name for one in entries if one.kind in ("edit", "execute") or one.toolset in _PLACE_TOOLSETS)
 
-    def _may_act(self, record: ChatRecord, kind: str) -> bool:
-        owners = not record.body["chat"]["is_group"] and OWNER in record.body["roles"]
-        return owners or kind in SAFE_BACKENDS or self._config.allow_local
+    async def why_without_place(self, session_id: str) -> str:
+        """Return why a chat's session lacks the tools that need a place, and what gives it one; "" where it has them."""
+        record, chat = await self._mail.chat_of(session_id), await self.chat_of(session_id)
+        if record is None or chat is None:
+            return ""
+        if not self.place_of(chat, tuple(record.body["roles"]))[1]:
+            return ""
+        whose = "a group" if chat.is_group else "not the owner's chat"
+        key = f"platforms.{self._platform}"
+        return (
+            f"Tools that read, change or run something are not granted, as this is {whose}: {key}.backend (docker, bubblewrap, or"
+            f" a host by ssh) gives it a place for them, {key}.allow_local: true has them act on this machine."
+        )
 
     async def _begin(self, chat: Chat, who: Admitted, generation: int, busy: str = "") -> ChatRoom:
+        """From the moment that the new session is kept, nothing goes on in the one before: see ``is_left``."""
         session_id = session_id_of(self._platform, f"{chat.key}\0{generation}")
+        before = await self._mail.chat(self._platform, chat.key)
+        left = "" if before is None or before.session_id == session_id else before.session_id
+        if left:
+            await end_session_grants(self._crib.store.grants, left)
         body = self._body(chat, who, generation, busy)
         record = ChatRecord(self._platform, chat.key, session_id, body, used_at=time.time())
         await self._mail.enter(record)
         self._chats[session_id] = chat
+        if left:
+            await self.sessions.end(left)
         return ChatRoom(chat, session_id, is_new=True, busy=busy)
 
     def _body(self, chat: Chat, who: Admitted, generation: int, busy: str) -> dict[str, Json]:

@@ -92,9 +92,26 @@ class ChatFiles:
             raise InvalidArguments(f"{path} is larger than the {self._most:,} bytes that this chat takes; pack or cut it first")
         name = one_line(path.rpartition("/")[2]) or "file"
         kind = _MEDIA_TYPES.get(Path(name).suffix.lower(), "application/octet-stream")
-        key, text = f"file:{session_id}:{ctx.call_id}", str(args.get("text", ""))
+        text = str(args.get("text", ""))
+        # A provider may give the id of a call again, in a run and in the next one: for another file.
+        what = hashlib.sha256(b"%b\0%b\0%b" % (*(one.encode("utf-8", "surrogatepass") for one in (path, text)), data)).hexdigest()
+        key = f"file:{session_id}:{ctx.run_identity.run_id}:{ctx.call_id}:{what[:16]}"
         await self._post(chat, session_id, key, text, OutFile(Path(), name, kind), data)
         return ToolResult.success(ctx.tool_name, {"sent": name, "bytes": len(data)})
+
+    @property
+    def takes_files(self) -> bool:
+        """True where the platform takes files."""
+        return self._most > 0
+
+    async def show_text(self, chat: Chat, session_id: str, key: str, text: str) -> bool:
+        """Show a text as a file, as much of it as the platform takes, and return whether that is all. Raises StoreFailed, and
+        ExecutionFailed where it can't be kept.
+        """
+        data = text.encode("utf-8", "replace")
+        cut = data[: self._most].decode("utf-8", "ignore").encode() if len(data) > self._most else data
+        await self._post(chat, session_id, key, "", OutFile(Path(), "answer.md", "text/markdown"), cut)
+        return cut == data
 
     async def show(self, session_id: str, run_id: str, image: Image) -> None:
         """Show a picture that the model made in a run. One that is too large for the platform is told. Raises StoreFailed."""
@@ -113,7 +130,7 @@ class ChatFiles:
         """Keep a copy, and then that it is to be shown. The same key again is the same file."""
         path = self._folder / hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         try:
-            await asyncio.to_thread(_write, path, data)
+            await asyncio.to_thread(write_copy, path, data)
         except OSError as error:
             raise ExecutionFailed(f"a copy for the chat can't be kept: {error.strerror or error}") from error
         body = body_of(chat, text, files=(OutFile(path, file.name, file.media_type),))
@@ -131,7 +148,7 @@ class ChatFiles:
                 file.unlink(missing_ok=True)
 
 
-def _write(path: Path, data: bytes) -> None:
+def write_copy(path: Path, data: bytes) -> None:
     """Write a file for its owner alone."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.unlink(missing_ok=True)

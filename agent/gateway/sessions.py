@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from agent.conversation.answers import topic_of
 from agent.conversation.manager import SessionManager
+from agent.conversation.state import RunState, run_id_of
 from agent.conversation.waiting import has_work
+from toolcrib import Answer, Principal
+from tools.approval.grants import end_session_grants
+from tools.dispatch.gates import NOBODY
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
+    from toolcrib._store import InboxItem
+
+_log = logging.getLogger(__name__)
 
 
 class ChatSessions(SessionManager):
@@ -18,6 +29,12 @@ class ChatSessions(SessionManager):
     _draining = False
     _stale: frozenset[str] = frozenset()
     """Open sessions of an earlier configuration."""
+    is_left: Callable[[str], Awaitable[bool]] | None = None
+    """Says whether the chat of a session has another one now: then nothing is done in it any more. Raises StoreFailed."""
+    _ending: frozenset[str] = frozenset()
+    """Sessions that were left, and are not at their end yet."""
+    _at_their_end: frozenset[str] = frozenset()
+    """Left sessions that are being ended just now."""
 
     async def drain(self, seconds: float) -> None:
         """Begin nothing more, and return once what is under way has ended, or that time is over."""
@@ -36,10 +53,113 @@ class ChatSessions(SessionManager):
         await self.close()
 
     async def give_up(self, session_id: str) -> None:
-        """End a session's run that is parked, and go on with what was said behind it. Raises as Crib.open."""
+        """End a session's run that is parked, and its delegates in the background, and go on with what was said behind it. Raises
+        as Crib.open.
+        """
         session = await self.opened(session_id)
+        for delegate in session.delegates.at_work:
+            delegate.stop()
         await session.give_up()
         await self._woken(session_id)
+
+    async def stop_run(self, session_id: str) -> bool:
+        """End the run that is under way in a session, or the one that is about to begin. Return whether there is one. Raises as
+        Crib.open.
+        """
+        session = await self.opened(session_id)
+        run, waiting = await self._store.runs.current(session_id), await self._store.inbox.waiting(session_id)
+        if run is not None or waiting:
+            session.interrupt(run.id if run is not None else run_id_of(session_id, waiting[0].id))
+        return run is not None or bool(waiting)
+
+    async def go_on(self, session_id: str) -> None:
+        """Open a session, and go on with what there is to do in it. Raises as Crib.open."""
+        await self.opened(session_id)
+        await self._woken(session_id)
+
+    async def has_left(self, session_id: str) -> bool:
+        """Return whether something is left to do in a session: a run is under way, or waits for somebody, or a message for its
+        turn. Raises StoreFailed.
+        """
+        if self._is_busy(session_id) or await self._store.runs.current(session_id) is not None:
+            return True
+        return bool(await self._store.inbox.waiting(session_id))
+
+    async def speaker_in(self, session_id: str) -> str:
+        """Return whose run has not ended in a session, or is the next to begin, "" where there is none. Raises StoreFailed."""
+        if (run := await self._store.runs.current(session_id)) is not None:
+            return RunState.of(run).principal.person
+        for item in await self._store.inbox.waiting(session_id):
+            return Principal.from_json(item.principal).person
+        return ""
+
+    async def waiting_of_others(self, session_id: str, user: str) -> list[InboxItem]:
+        """Return what waits in a session that others than a user have said. Raises StoreFailed."""
+        waiting = [one for one in await self._store.inbox.waiting(session_id) if "delegate" not in one.options]
+        return [one for one in waiting if Principal.from_json(one.principal).person != user]
+
+    async def end(self, session_id: str) -> None:
+        """End all that is left in a session that its chat has left: its run, what waits, its questions, what was granted for it.
+
+        Returns at once where a run is under way: it is broken off, and the rest follows. What can't be ended yet is tried again
+        by ``end_again``; ``is_left`` keeps anything from going on meanwhile, in a later process too.
+        """
+        self._ending |= {session_id}
+        if (session := self._open.get(session_id)) is not None:
+            session.stop()
+        if session_id not in self._driving:
+            await self._end(session_id)
+
+    async def waits(self, session_id: str) -> bool:
+        """Return whether a session's run is parked. False where its chat has left it: its process ended before it could take the
+        question back, which is done now, without being waited for. Raises StoreFailed.
+        """
+        run = await self._store.runs.current(session_id)
+        if run is None or run.status != "parked":
+            return False
+        if self.is_left is not None and await self.is_left(session_id):
+            self._spawn(self.end(session_id))
+            return False
+        return True
+
+    async def end_again(self) -> None:
+        """Try again to end what could not be ended."""
+        for session_id in self._ending - self._driving.keys():
+            await self._end(session_id, logging.DEBUG)
+
+    async def _end(self, session_id: str, level: int = logging.WARNING) -> None:
+        if session_id in self._at_their_end:
+            return
+        self._ending |= {session_id}
+        self._at_their_end |= {session_id}
+        try:
+            await self._take_back(session_id)
+            self._ending -= {session_id}
+        except Exception as error:  # noqa: BLE001 - it is tried again, and the new session goes on
+            _log.log(level, "what is left of the session %s could not be ended yet: %s", session_id[:12], error)
+        finally:
+            self._at_their_end -= {session_id}
+
+    async def _take_back(self, session_id: str) -> None:
+        """Withdraw the questions first: that needs no session, which a backend that has gone may keep from being opened."""
+        for record in await self._store.tickets.pending(session_id):
+            answer = Answer(record.ticket.id, action="cancel", reason="its session was left", by=NOBODY, at=time.time())
+            await self._store.tickets.settle(answer, "expired")
+        await self._drop(session_id)
+        await self._store.signals.send(topic_of(session_id))
+        if await self._store.runs.current(session_id) is not None:
+            await (await self.opened(session_id)).give_up()
+        if (session := self._open.get(session_id)) is not None:
+            for delegate in session.delegates.at_work:
+                delegate.stop()
+        await self._close(session_id)  # when they have ended: nobody reads their last reports
+        await self._drop(session_id)
+        await end_session_grants(self._store.grants, session_id)
+
+    async def _drop(self, session_id: str) -> None:
+        """Take out of a session's inbox what waits there."""
+        if waiting := [item.id for item in await self._store.inbox.waiting(session_id)]:
+            await self._store.inbox.drop(waiting)
 
     def use(self, most: int) -> None:
         """Keep so many sessions open from now on."""
@@ -62,7 +182,7 @@ class ChatSessions(SessionManager):
     async def opened(self, session_id: str) -> Session:
         """See SessionManager."""
         session = await super().opened(session_id)
-        if self._draining:
+        if self._draining or session_id in self._ending:
             session.begin_nothing()
         return session
 
@@ -70,8 +190,16 @@ class ChatSessions(SessionManager):
         if not self._draining:
             super()._wake(session_id)
 
+    async def _advance(self, session_id: str) -> bool:
+        if self.is_left is not None and await self.is_left(session_id):
+            await self._end(session_id)
+            return False
+        return await super()._advance(session_id)
+
     async def _drive(self, session_id: str) -> None:
         await super()._drive(session_id)
+        if session_id in self._ending and not self._closing:
+            await self._end(session_id)
         if session_id in self._stale and not self._is_busy(session_id) and not self._closing:
             await self._renewed(session_id)
 

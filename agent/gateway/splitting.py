@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from toolcrib._regex import Regex
 
 _FENCE = Regex(r" {0,3}(`{3,}|~{3,})[^\n`]*$")
+_BLANK = Regex(r"\s*")
 _LEAST = 200
 """Characters that a message has at least, so that a tiny limit can't make hundreds of them."""
 
@@ -20,17 +21,19 @@ def split(text: str, most: int) -> list[str]:
     """
     most = max(most, _LEAST)
     parts: list[str] = []
-    now = ""
+    now: list[str] = []
+    size = 0
     for block in _blocks(text):
-        joined = f"{now}\n\n{block}" if now else block
-        if len(joined) <= most:
-            now = joined
+        if size + len(block) <= most:
+            now.append(block)
+            size += len(block) + 2
             continue
         if now:
-            parts.append(now)
-        *whole, now = _pieces(block, most)
+            parts.append("\n\n".join(now))
+        *whole, last = _pieces(block, most)
         parts += whole
-    return [*parts, now] if now else parts
+        now, size = [last], len(last) + 2
+    return [*parts, "\n\n".join(now)] if now else parts
 
 
 def _blocks(text: str) -> Iterator[str]:
@@ -73,14 +76,19 @@ def _pieces(block: str, most: int) -> list[str]:
 
 
 def _cut(text: str, most: int, *, keep_indent: bool = False) -> Iterator[str]:
-    """Yield pieces of at most ``most`` characters, cut at line ends, else at blanks."""
-    while len(text) > most:
-        at = text.rfind("\n", 1, most + 1)
+    """Yield pieces of at most ``most`` characters, cut at line ends, else at blanks. The work grows with the length alone."""
+    begin = 0
+    while len(text) - begin > most:
+        at = text.rfind("\n", begin + 1, begin + most + 1) - begin
         if at < most // 4:
-            blanks = [found.start() for found in re.finditer(r"\s", text[: most + 1])]
+            blanks = [found.start() for found in re.finditer(r"\s", text[begin : begin + most + 1])]
             at = blanks[-1] if blanks and blanks[-1] >= most // 4 else most
-        yield text[:at].rstrip()
-        text = text[at:]
-        text = text.removeprefix("\n") if keep_indent else text.lstrip()
-    if text.strip():
-        yield text
+        yield text[begin : begin + at].rstrip()
+        begin += at
+        if not keep_indent:
+            blank = _BLANK.match(text, begin)
+            begin = begin if blank is None else blank.end()
+        elif text.startswith("\n", begin):
+            begin += 1
+    if (rest := text[begin:]).strip():
+        yield rest

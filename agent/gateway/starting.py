@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from agent.backends import Backends
 from agent.config import Config, PlatformConfig
 from agent.gateway.admission import Admission
+from agent.gateway.status import told_status
 from toolcrib import ConfigError
+
+if TYPE_CHECKING:
+    from agent.crib import Crib
 
 
 def require_backend(config: Config, backends: Backends, platform: str) -> None:
@@ -16,6 +23,19 @@ def require_backend(config: Config, backends: Backends, platform: str) -> None:
     except ConfigError as error:
         key = f"platforms.{platform}.backend"
         raise ConfigError(f"{config.origin(key)}: {key}: {error}" if wanted else str(error)) from error
+
+
+async def another_runs(crib: Crib, platforms: Sequence[str]) -> str:
+    """Return that another gateway has some of these platforms, and what to do, "" where none is known. Raises StoreFailed."""
+    told = {name: await told_status(crib.store, name) for name in platforms}
+    theirs = {name: one for name, one in told.items() if one["is_fresh"]}
+    if not theirs:
+        return ""
+    process = next(iter(theirs.values())).get("pid")
+    return (
+        f"another gateway runs {', '.join(sorted(theirs))} already (process {process}): end it with `toolcrib gateway stop`; one"
+        " for other platforms needs a gateway.port of its own"
+    )
 
 
 async def nobody_speaks(platform: str, admission: Admission) -> str:

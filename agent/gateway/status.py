@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Literal, TypeAlias
 
+from agent.conversation.state import RunState
 from toolcrib._dataclass import dataclass
+from toolcrib._state import StateWrite
 from toolcrib._store import Store, TicketRecord
 from toolcrib._types import Json
 
@@ -15,6 +17,14 @@ STATUS = "status"
 """Name of what a platform's line does, in the store."""
 FRESH_SECONDS = 30.0
 """Seconds after which a gateway that has not told what it does is taken for dead."""
+GATEWAY = "gateway"
+"""Owner of what a gateway tells in the store that is of none of its platforms."""
+_IDLE = "idle"
+"""Name of the process that runs without any platform, in the store."""
+_ALIVE = "alive"
+"""Name of when the gateway was last seen to work, in the store."""
+_OVERLAP = 120.0
+"""Seconds before that within which runs may have ended whose answers were not kept to be shown."""
 LineState: TypeAlias = Literal["starting", "running", "draining", "failed", "stopped"]
 
 
@@ -68,6 +78,19 @@ async def told_status(store: Store, name: str) -> dict[str, Json]:
     return {**told, "is_fresh": is_fresh}
 
 
+async def note_idle(store: Store, process: int) -> None:
+    """Keep that a process is a gateway without any platform now; 0 where there is none any more. Raises StoreFailed."""
+    told: Json = {"pid": process, "at": time.time()} if process else None
+    await store.state.write([StateWrite("profile", GATEWAY, _IDLE, told)])
+
+
+async def told_idle(store: Store) -> int:
+    """Return the process that told a moment ago that it is a gateway without any platform, 0 for none. Raises StoreFailed."""
+    found = (await store.state.of("profile", GATEWAY)).get(_IDLE)
+    told = found.value if found is not None and isinstance(found.value, dict) else {}
+    return int(told["pid"]) if told and time.time() - float(told["at"]) < FRESH_SECONDS else 0
+
+
 async def parked(store: Store, platforms: Sequence[str]) -> list[tuple[str, TicketRecord]]:
     """Return the questions that wait in chats of these platforms, with the platform, the oldest first. Raises StoreFailed."""
     found = []
@@ -76,3 +99,16 @@ async def parked(store: Store, platforms: Sequence[str]) -> list[tuple[str, Tick
         if info is not None and info.platform in platforms:
             found.append((info.platform, record))
     return sorted(found, key=lambda one: one[1].at)
+
+
+async def note_alive(store: Store, platform: str) -> None:
+    """Keep that the platform's line works now. Raises StoreFailed."""
+    await store.state.write([StateWrite("profile", f"gateway:{platform}", _ALIVE, time.time())])
+
+
+async def ended_unseen(store: Store, platform: str) -> list[RunState]:
+    """Return the runs whose process ended before what they came to was kept to be shown. Raises StoreFailed."""
+    found = (await store.state.of("profile", f"gateway:{platform}")).get(_ALIVE)
+    since = (float(found.value) if found is not None else time.time()) - _OVERLAP
+    records = [await store.runs.get(run_id) for run_id in await store.mail.unposted(platform, since)]
+    return [RunState.of(record) for record in records if record is not None]

@@ -70,8 +70,10 @@ class Watch:
 
     def _health(self) -> tuple[int, str, bytes]:
         platforms: dict[str, Json] = {line.name: line.state for line in self._lines()}
-        is_well = not self._is_ending() and all(state == "running" for state in platforms.values())
-        told = {"ok": is_well, "draining": self._is_ending(), "platforms": platforms}
+        keeps = all(line.keeps for line in self._lines())
+        is_well = keeps and not self._is_ending() and all(state == "running" for state in platforms.values())
+        store = "running" if keeps else "failed"
+        told = {"ok": is_well, "draining": self._is_ending(), "platforms": platforms, "store": store}
         return 200 if is_well else 503, _JSON, f"{json.dumps(told)}\n".encode()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 from agent.providers._faults import UnreadableReply
 
@@ -19,16 +19,16 @@ _HEADER = 2
 _WINDOWS = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 
 
-async def decoded(raw: AsyncIterator[bytes], coding: str, server: str) -> AsyncIterator[bytes]:
-    """Yield the body in pieces as they come. ``coding`` is the reply's Content-Encoding.
+def decoded(raw: AsyncIterator[bytes], coding: str, server: str) -> AsyncIterator[bytes]:
+    """Return the body in pieces as they come. ``coding`` is the reply's Content-Encoding.
 
-    Raises UnreadableReply for another coding than ACCEPTED, for more than one at once, and for bytes that are not in it.
+    Reading it raises UnreadableReply for another coding than ACCEPTED, for more than one at once, and for bytes not in it.
     """
     named = [name for one in coding.lower().split(",") if (name := one.strip()) not in ("", "identity")]
-    if not named:
-        async for piece in raw:
-            yield piece
-        return
+    return _decoded(raw, named, server) if named else raw
+
+
+async def _decoded(raw: AsyncIterator[bytes], named: Sequence[str], server: str) -> AsyncIterator[bytes]:
     window = _WINDOWS.get(named[0]) if len(named) == 1 else None
     if window is None:
         raise UnreadableReply(

@@ -79,6 +79,7 @@ class HttpSession:
             async with self._client.post(self.path, self._body()) as reply:
                 self._answered = True
                 await read_reply(reply, reader, server=self._server, stream=self._stream)
+                reply.require_bounded(reader.size)
             return reader.finish()
         except ProviderError as error:
             error.text = error.text or reader.text

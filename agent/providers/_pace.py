@@ -14,7 +14,7 @@ TRAILER = 3.0
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """Limits in seconds, and in bytes of a decoded body.
+    """Limits in seconds, in bytes of a decoded body, and in characters of what it says.
 
     ``first_byte`` is the wait for a reply to begin, and then for more of it to come. Comments, empty events, white space and the
     pieces of an event that is not whole yet only keep the connection alive: they are no beginning, and no more of it. Five
@@ -27,6 +27,10 @@ class HttpLimits:
     first_byte: float = 300.0
     between: float = 300.0
     max_body: int = 64 * 1024 * 1024
+    max_text: int = 4_000_000
+    """Characters of text, thinking and calls together (some wires say each twice): several times of what any model writes in one
+    reply. Pictures, which ``max_body`` has room for, are none.
+    """
     total: float = 3600.0
 
 

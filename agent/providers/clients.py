@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import importlib.util
 import os
 import sys
 import threading
@@ -36,24 +37,33 @@ _TLS_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
 _PROXY_VARIABLES = tuple(f"{name}_PROXY" for name in ("HTTP", "HTTPS", "ALL", "NO"))
 
 
+_SPARED = ("httpx._main", "httpcore._async.http2", "httpcore._sync.http2")
+"""Modules that httpx and httpcore load where click or h2 is installed: httpx's own command line, 40 % of its time, and HTTP/2,
+which a client that asks for it imports again. While None stands for them, it is as if click and h2 were not there.
+"""
+
 _NO_TLS = object()
 """In the place of an SSL context; whoever began to encrypt with it would fail."""
 
 
 def load_early() -> None:
-    """Import the libraries in a thread, for a process whose first request is near: it is about to wait for its disk."""
+    """Import the libraries as soon as the running loop waits, for a process whose first request is near: for its disk, soon.
 
-    def load() -> None:
-        # httpx loads its own command line wherever click is installed: 40 % of its time. None is as if click were not.
-        spared = sys.modules.setdefault("httpx._main", cast("ModuleType", None)) is None
+    Not in a thread: two threads that import at once wait for one another at each look at a file, and take longer than one.
+    """
+    asyncio.get_running_loop().call_soon(_load)
+
+
+def _load() -> None:
+    spared = [name for name in _SPARED if sys.modules.setdefault(name, cast("ModuleType", None)) is None]
+    try:
         with contextlib.suppress(ImportError):  # whoever needs them is told
             # anyio itself loads the rest of it with the first request.
             for name in ("httpx", "httpcore", "anyio._core._synchronization", "anyio._backends._asyncio"):
                 importlib.import_module(name)
-        if spared:
-            sys.modules.pop("httpx._main", None)
-
-    threading.Thread(target=load, name="toolcrib-import", daemon=True).start()
+    finally:
+        for name in spared:
+            sys.modules.pop(name, None)
 
 
 class SharedClient:
@@ -193,12 +203,15 @@ class ClientPool:
     def _new_client(self, endpoint: Endpoint, connect: float, write: float) -> httpx.AsyncClient:
         import httpx
 
+        _spare_searches()
         try:
+            context, is_direct = self._context(endpoint), not _may_have_proxy(endpoint)
             return httpx.AsyncClient(
                 timeout=httpx.Timeout(None, connect=connect, write=write),
                 follow_redirects=False,  # a redirect would carry the key and the conversation to whoever it names
-                trust_env=not endpoint.is_loopback,  # a local server is not asked through a proxy
-                verify=self._context(endpoint),
+                trust_env=not is_direct,
+                verify=context,
+                transport=_direct(context) if is_direct else None,
                 cookies=_no_cookies(),
             )
         except (ImportError, ValueError, OSError) as error:
@@ -222,11 +235,34 @@ class ClientPool:
         return self._contexts[key]
 
 
+def _spare_searches() -> None:
+    """Say that sniffio is not installed, where it is not: httpcore tries to import it for each connection and request, and
+    each time all of sys.path would be searched.
+    """
+    if importlib.util.find_spec("sniffio") is None:
+        sys.modules.setdefault("sniffio", cast("ModuleType", None))
+
+
 def _no_cookies() -> Any:
     """A jar that takes none: what a server gives one session must not go out with another's requests."""
     from http.cookiejar import CookieJar, DefaultCookiePolicy
 
     return CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+
+
+def _may_have_proxy(endpoint: Endpoint) -> bool:
+    """Return whether a server may be asked through a proxy of the environment, as httpx reads it. One on this machine is not."""
+    if endpoint.is_loopback:
+        return False
+    from urllib.request import getproxies
+
+    return not getproxies().keys().isdisjoint(("http", "https", "all"))
+
+
+def _direct(context: ssl.SSLContext) -> httpx.AsyncBaseTransport:
+    from agent.providers._sockets import AsyncioTransport
+
+    return AsyncioTransport(context)
 
 
 def _server(endpoint: Endpoint) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
+from agent.deadline import Deadline
 from agent.providers._coding import ACCEPTED, decoded
 from agent.providers._faults import EndlessReply, from_status
 from agent.providers._pace import HttpLimits, Pace, no_reply
@@ -164,8 +165,11 @@ class Reply:
         self._raw = response.aiter_raw()
         self._pieces = decoded(self._raw, response.headers.get("content-encoding", ""), client.endpoint.server)
         self._client = client
+        self._deadline = Deadline()
         self._pace = Pace(client.limits, client.endpoint.server, asked, asyncio.get_running_loop().time)
         self._size = 0
+        self._counted_at = client.limits.max_text
+        """Bytes from which on it is counted again how much was said: a character takes one at least."""
         self._has_begun = False
         self.status: int = response.status_code
         self.headers: Mapping[str, str] = response.headers
@@ -181,7 +185,7 @@ class Reply:
         limits, server, pace = self._client.limits, self._client.endpoint.server, self._pace
         while True:
             try:
-                async with asyncio.timeout(pace.wait()):
+                with self._deadline.within(pace.wait()):
                     piece = await anext(self._pieces, None)
             except (TimeoutError, httpx.TimeoutException):
                 raise pace.late() from None
@@ -193,8 +197,17 @@ class Reply:
             if self._size > limits.max_body:
                 raise EndlessReply(f"{server} sent more than {limits.max_body:,} bytes in one answer; it was cut off there")
             yield piece
+            if came is not None and self._size > self._counted_at:
+                self._counted_at = self._size + self.require_bounded(came())
             self._has_begun = self._has_begun or not piece.isspace()
             pace.note(came or self._begun)
+
+    def require_bounded(self, came: int) -> int:
+        """Return how many characters may still come after these. Raises EndlessReply where they are more than a model says."""
+        limits, server = self._client.limits, self._client.endpoint.server
+        if came > limits.max_text:
+            raise EndlessReply(f"{server} sent more than {limits.max_text:,} characters in one answer; it was cut off there")
+        return limits.max_text - came
 
     def _begun(self) -> int:
         return int(self._has_begun)
@@ -220,6 +233,7 @@ class Reply:
         return found[:size].decode("utf-8", "replace")
 
     async def aclose(self) -> None:
+        self._deadline.close()
         await self._response.aclose()
 
     async def drain(self) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sqlite3
 import threading
+import traceback
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -45,6 +46,19 @@ class Job(Generic[T]):
         if self.error is not None:
             raise self.error
         return self.value  # type: ignore[return-value]  # set by whoever did the work
+
+    def do(self, connection: sqlite3.Connection) -> None:
+        """Do the work, in the connection's own thread. Raises what it raises.
+
+        No cursor leaves that thread, as a result or in a traceback: where one is freed it resets its statement, which the thread
+        may be using again by then ("bad parameter or other API misuse", https://github.com/python/cpython/issues/118172).
+        """
+        try:
+            value = self.work(connection)
+        except BaseException as error:
+            traceback.clear_frames(error.__traceback__)
+            raise
+        self.value = None if isinstance(value, sqlite3.Cursor) else value
 
     @staticmethod
     def deliver(jobs: Iterable[Job[Any]]) -> None:

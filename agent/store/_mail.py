@@ -21,7 +21,7 @@ _AT_ONCE = 1_000
 """Rows that a sweep deletes before others get to write."""
 _ARRIVED = "INSERT INTO mail (at, platform, chat, key, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _MAIL = "SELECT platform, chat, key, body, at, row FROM mail"
-_POST = "SELECT platform, chat, key, body, state, shown_as, tries, due_at, problem, at, row, session_id FROM posts"
+_POST = "SELECT platform, chat, key, body, state, shown_as, tries, due_at, problem, at, row, session_id, moved_at FROM posts"
 _IS_OVER = "state IN ('shown', 'failed')"
 _BEGINS = f"{_IS_OVER} OR tries = 0"
 _KEEP = f"""
@@ -209,9 +209,10 @@ def _post(
     at: float,
     number: int,
     session_id: Stored,
+    moved_at: float,
 ) -> Post:
     place, shown = (plain(platform), plain(chat), plain(key)), plain(shown_as)
-    return Post(*place, load(body), state, shown, tries, due_at, plain(problem), at, number, plain(session_id))
+    return Post(*place, load(body), state, shown, tries, due_at, plain(problem), at, number, plain(session_id), moved_at)
 
 
 def _chat(platform: Stored, chat: Stored, session_id: Stored, body: Stored, created_at: float, used_at: float) -> ChatRecord:

@@ -24,7 +24,6 @@ class MemoryMail(MemoryMember):
         """When the mail of this platform, chat and key was done; None: it waits."""
         self._waiting: dict[int, Mail] = {}
         self._posts: dict[int, Post] = {}
-        self._moved: dict[int, float] = {}
         """When each post became what it is."""
         self._numbers: dict[tuple[str, str], int] = {}
         """Posts by platform and key."""
@@ -74,7 +73,7 @@ class MemoryMail(MemoryMember):
                 else:
                     changes["due_at"] = max(kept.due_at, post.due_at)
                 kept = replace(kept, **changes)
-            self._posts[number], self._moved[number] = kept, now
+            kept = self._posts[number] = replace(kept, moved_at=now)
             return kept
 
     async def get(self, platform: str, key: str) -> Post | None:
@@ -100,9 +99,9 @@ class MemoryMail(MemoryMember):
             tries = post.tries + (state == "sending" and not problem)
             state, tries = ("waiting", 0) if was_replaced else (state, tries)
             changes: dict[str, Any] = {"state": state, "tries": tries, "due_at": due_at, "problem": problem}
-            self._posts[post_id] = replace(post, **changes, shown_as=shown_as or post.shown_as)
-            self._moved[post_id] = self._room.clock()
-            return self._posts[post_id]
+            kept = replace(post, **changes, shown_as=shown_as or post.shown_as, moved_at=self._room.clock())
+            self._posts[post_id] = kept
+            return kept
 
     async def pending(self, platform: str) -> Sequence[Post]:
         with self._reading:
@@ -145,7 +144,7 @@ class MemoryMail(MemoryMember):
     async def sweep(self, before: float) -> int:
         with self._reading:
             old = [place for place, done_at in self._known.items() if done_at is not None and done_at < before]
-            over = [post for post in self._posts.values() if post.state in ("shown", "failed") and self._moved[post.id] < before]
+            over = [post for post in self._posts.values() if post.state in ("shown", "failed") and post.moved_at < before]
             for place in old:
                 del self._known[place]
             self._forget(over)
@@ -177,7 +176,7 @@ class MemoryMail(MemoryMember):
 
     def _forget(self, posts: Collection[Post]) -> None:
         for post in posts:
-            del self._posts[post.id], self._moved[post.id], self._numbers[post.platform, post.key]
+            del self._posts[post.id], self._numbers[post.platform, post.key]
 
 
 def _kept(body: Mapping[str, Json]) -> Mapping[str, Json]:

@@ -287,6 +287,10 @@ class MemoryRuns(MemoryMember):
             runs = reversed(self._runs.values())
             return next((run for run in runs if run.session_id == session_id and run.status != "ended"), None)
 
+    async def last(self, session_id: str) -> RunRecord | None:
+        with self._reading:
+            return next((run for run in reversed(self._runs.values()) if run.session_id == session_id), None)
+
     def ended(self, since: float) -> Sequence[RunRecord]:
         """Return the runs that ended then or later (Unix seconds), in the order of their ends. For who holds the lock."""
         found = [run for run in self._runs.values() if run.status == "ended" and run.updated_at >= since]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import secrets
 from pathlib import Path
@@ -14,8 +15,12 @@ def new_owner() -> str:
 
     Start, boot and the namespace of process numbers tell it from every other process that has the same number.
     """
-    pid = os.getpid()
-    return f"{pid}:{alive.started(pid) or ''}:{alive.boot()}:{_namespace()}:{secrets.token_hex(8)}"
+    return f"{_this_process(os.getpid())}:{secrets.token_hex(8)}"
+
+
+@functools.cache
+def _this_process(pid: int) -> str:
+    return f"{pid}:{alive.started(pid) or ''}:{alive.boot()}:{_namespace()}"
 
 
 def is_dead(owner: str) -> bool:

@@ -58,6 +58,7 @@ _THEIRS = (
         " JOIN chats USING (session_id, chat, platform) WHERE had.session_id = ?)"
     ),
     "DELETE FROM chat_sessions WHERE session_id = ?",
+    "UPDATE cron_runs SET note = '' WHERE session_id = ?",
 )
 """A lease stays: its token must not begin again."""
 _ALL_THEIRS = (

@@ -49,7 +49,7 @@ class Readers:
         while (job := self._queue.get()) is not None:
             try:
                 connection = connection or self._connect()
-                job.value = job.work(connection)
+                job.do(connection)
             except sqlite3.Error as error:
                 job.error = _file.explained(self._path, error)
                 job.error.__cause__ = error

@@ -51,6 +51,9 @@ class SqliteRuns:
     async def current(self, session_id: str) -> RunRecord | None:
         return await self._first("WHERE session_id = ? AND status <> 'ended' ORDER BY row DESC LIMIT 1", text(session_id))
 
+    async def last(self, session_id: str) -> RunRecord | None:
+        return await self._first("WHERE session_id = ? ORDER BY row DESC LIMIT 1", text(session_id))
+
     async def parked(self, limit: int = 1_000, offset: int = 0) -> Sequence[RunRecord]:
         sql = f"{_SELECT} WHERE status = 'parked' ORDER BY updated_at, row LIMIT ? OFFSET ?"
         return await self._access.records(_run, sql, (limit, offset))

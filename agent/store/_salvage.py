@@ -32,7 +32,7 @@ _READERS: Mapping[str, Mapping[str, Callable[[Any], object]]] = {
     "runs": {"state": lambda stored: dict(load(stored))},
     "state": {"value": load},
     "mail": {"body": lambda stored: dict(load(stored or "{}"))},
-    **{name: {"body": lambda stored: dict(load(stored))} for name in ("posts", "chats")},
+    **{name: {"body": lambda stored: dict(load(stored))} for name in ("posts", "chats", "cron_jobs")},
 }
 """Columns with JSON, and what reads each; it raises for what is none of ours."""
 _AGES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
@@ -44,6 +44,8 @@ _AGES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
     "mail": lambda row: row["done_at"] or 0.0,
     "posts": lambda row: float(row["moved_at"]),
     "chats": lambda row: float(row["used_at"]),
+    "cron_jobs": lambda row: float(row["version"]) + (row["next_at"] or 0.0),
+    "cron_runs": lambda row: (row["ended_at"] is not None) * 2 + row["is_told"],
     "calls": lambda row: (row["ended_at"] is not None) * 2 + row["handler_started"],
     "tickets": lambda row: float(row["state"] != "pending"),
 }

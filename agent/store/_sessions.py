@@ -22,7 +22,11 @@ _SELECT = (
     "SELECT id, title, platform, user, model, cwd, created_at, updated_at, messages, place, host, via, tags,"
     " parent_id, why FROM sessions"
 )
+BY_PREFIX = f"{_SELECT} WHERE id >= ? AND id < ? AND substr(id, 1, ?) = ? ORDER BY id = ? DESC, updated_at DESC, row DESC LIMIT ?"
+"""Look by the index for the id itself and those that begin so: a gateway asks for each new chat, beside very many."""
 _NO_END = 2**62
+_BEHIND = "\U0010ffff"
+"""A character behind all that stand in an id."""
 _AT_ONCE = 64
 """Rows that are read before they are decoded: few, since each stands in memory twice meanwhile."""
 
@@ -129,11 +133,10 @@ class SqliteSessions:
 
     async def get(self, prefix: str) -> SessionInfo | None:
         """The session of that id, or the only one whose id begins so. Raises ToolcribError with the candidates of several."""
-        found = await self._access.records(_info, f"{_SELECT} WHERE id = ?", (text(prefix),))
-        if not found:
-            sql = f"{_SELECT} WHERE substr(id, 1, ?) = ? ORDER BY updated_at DESC, row DESC LIMIT ?"
-            found = await self._access.records(_info, sql, (len(prefix), text(prefix), CANDIDATES + 1))
-        if len(found) > 1:
+        begin = text(prefix)
+        end = begin + _BEHIND if isinstance(begin, str) else begin + b"\xff"
+        found = await self._access.records(_info, BY_PREFIX, (begin, end, len(begin), begin, begin, CANDIDATES + 1))
+        if len(found) > 1 and found[0].id != prefix:
             raise ambiguous(prefix, [info.id for info in found])
         return found[0] if found else None
 

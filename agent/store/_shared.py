@@ -17,6 +17,8 @@ Clock = Callable[[], float]
 """Unix time in seconds."""
 
 TITLE_CHARS = 80
+OVERLAP = "the run before was still under way"
+"""Note of a run that was not begun."""
 CANDIDATES = 5
 
 

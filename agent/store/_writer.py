@@ -121,7 +121,7 @@ class Writer:
         patience = connection.execute("PRAGMA busy_timeout").fetchone()[0]
         try:
             connection.execute(f"PRAGMA busy_timeout = {int(_file.BUSY_SECONDS * 1000)}")
-            job.value = job.work(connection)
+            job.do(connection)
         except BaseException as error:  # noqa: BLE001 - the thread must go on, and the error is for who awaits it
             job.error = error
         finally:
@@ -163,7 +163,7 @@ def _did(connection: sqlite3.Connection, job: Job[Any], *, first: bool) -> bool:
     try:
         if not first:
             connection.execute("SAVEPOINT job")
-        job.value = job.work(connection)
+        job.do(connection)
         if not first:
             connection.execute("RELEASE job")
         return True

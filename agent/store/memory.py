@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent.store._memory_artifacts import MemoryArtifacts
 from agent.store._memory_changes import MemoryChanges
+from agent.store._memory_cron import MemoryCron
 from agent.store._memory_ledger import MemoryAudit, MemoryLedger, MemoryTickets
 from agent.store._memory_mail import MemoryMail
 from agent.store._memory_room import MemoryLeases, MemoryMember, Room
@@ -108,6 +109,7 @@ class MemoryStore:
         self._states = GuardedStates(MemoryStates(), room)
         self._artifacts = MemoryArtifacts(room, self._sessions)
         self._mail = MemoryMail(self._runs, room)
+        self._cron = MemoryCron(room)
         self._signals = MemorySignals()
 
     @property
@@ -173,6 +175,10 @@ class MemoryStore:
         return self._mail
 
     @property
+    def cron(self) -> MemoryCron:
+        return self._cron
+
+    @property
     def signals(self) -> MemorySignals:
         return self._signals
 
@@ -215,6 +221,7 @@ class MemoryStore:
             self._sessions.forget_sessions(deleted)
             self._states.forget_sessions(deleted)
             self._artifacts.forget_sessions(deleted)
+            self._cron.forget_sessions(deleted)
         for grant in grants:
             if grant.session_id in deleted:
                 await self._grants.revoke(grant.id)

@@ -33,6 +33,7 @@ from toolcrib._types import Json
 
 if TYPE_CHECKING:
     from agent.store._artifacts import ArtifactContents, SqliteArtifacts
+    from agent.store._cron import SqliteCron
     from agent.store._mail import SqliteMail
     from agent.store.search.sqlite import SqliteSearch
     from toolcrib._store import Store
@@ -148,6 +149,12 @@ class SqliteView:
         from agent.store._mail import SqliteMail
 
         return SqliteMail(self._database, self._clock)
+
+    @cached_property
+    def cron(self) -> SqliteCron:
+        from agent.store._cron import SqliteCron
+
+        return SqliteCron(self._database, self._clock)
 
     @property
     def signals(self) -> SocketSignals:

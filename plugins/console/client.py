@@ -6,11 +6,12 @@ import argparse
 import asyncio
 import contextlib
 import json
+import secrets
 import sys
 import unicodedata
 from typing import Any
 
-from plugins.console.place import LINE_BYTES, packed, socket_path
+from plugins.console.place import LINE_BYTES, next_line, packed, socket_path
 from toolcrib import ToolcribError
 
 HELP = "Chat with a running gateway from this terminal, as a person in a chat would."
@@ -73,6 +74,8 @@ class _Screen:
         """True while the cursor is behind something that was printed."""
         self._is_writing = False
         self._pause: asyncio.TimerHandle | None = None
+        self.sent: dict[str, str] = {}
+        """Lines that were typed and not taken yet, by ids that we give."""
 
     def message(self, number: str, text: str, buttons: list[list[str]], files: list[str]) -> None:
         """Print a message; of one that grows, what is new."""
@@ -129,23 +132,33 @@ class _Screen:
 
 
 async def _show(reader: asyncio.StreamReader, screen: _Screen) -> None:
-    while line := await reader.readline():
+    while (line := await next_line(reader)) != b"":
+        if line is None:
+            screen.line(f"(a message of more than {LINE_BYTES // 2**20} MiB can't be shown here)")
+            continue
         told: dict[str, Any] = json.loads(line)
         if "text" in told:
             screen.message(str(told["id"]), str(told["text"]), told.get("buttons") or [], told.get("files") or [])
+        elif "taken" in told:
+            screen.sent.pop(str(told["taken"]), None)
         elif "typing" in told:
             screen.writing(bool(told["typing"]))
         elif said := told.get("notice") or told.get("problem"):
             screen.line(f"({_tame(str(said))})")
     screen.line("(the gateway has ended)")
+    for text in screen.sent.values():
+        screen.line(f"(it did not take: {_tame(text)})")
 
 
 async def _type(writer: asyncio.StreamWriter, screen: _Screen) -> None:
-    lines = asyncio.StreamReader()
+    lines = asyncio.StreamReader(limit=LINE_BYTES)
     with contextlib.suppress(ValueError, OSError):
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    while line := await lines.readline():
-        text = line.decode("utf-8", "replace").rstrip("\n")
+    while (line := await next_line(lines)) != b"":
+        text = "" if line is None else line.decode("utf-8", "replace").rstrip("\n")
+        if line is None or len(_message(text, screen.asked[0])[1]) > LINE_BYTES:
+            screen.line(f"(not sent: that line is longer than {LINE_BYTES // 2**20} MiB; put it into a file)")
+            continue
         if sys.stdin.isatty():
             screen.entered()
         if text in (":quit", ":q"):
@@ -158,10 +171,22 @@ async def _type(writer: asyncio.StreamWriter, screen: _Screen) -> None:
                 continue
             writer.write(packed({"press": [message, buttons[number - 1][0]]}))
         elif text.startswith(":reply "):
-            writer.write(packed({"text": text.removeprefix(":reply "), "reply_to": message}))
+            _send(writer, screen, text.removeprefix(":reply "), message)
         elif text.strip():
-            writer.write(packed({"text": text}))
+            _send(writer, screen, text)
         await writer.drain()
+
+
+def _send(writer: asyncio.StreamWriter, screen: _Screen, text: str, reply_to: str = "") -> None:
+    number, line = _message(text, reply_to)
+    screen.sent[number] = text
+    writer.write(line)
+
+
+def _message(text: str, reply_to: str) -> tuple[str, bytes]:
+    """Return a message as a line, and before it the id by which we hear that it was taken."""
+    number = secrets.token_hex(8)
+    return number, packed({"id": number, "text": text, "reply_to": reply_to})
 
 
 def _say(text: str, *, end: str = "\n") -> None:

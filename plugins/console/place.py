@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import json
 import os
@@ -95,6 +96,21 @@ def _answers(path: Path) -> bool:
         except OSError:
             return True
         return True
+
+
+async def next_line(reader: asyncio.StreamReader) -> bytes | None:
+    """Return the next line, b"" at the end, None for one that is longer than the reader's limit: it was passed over."""
+    is_too_long = False
+    while True:
+        try:
+            line = await reader.readuntil(b"\n")
+        except asyncio.IncompleteReadError as error:
+            line = error.partial
+        except asyncio.LimitOverrunError as error:
+            is_too_long = True
+            await reader.readexactly(error.consumed)
+            continue
+        return None if is_too_long else line
 
 
 def packed(message: Mapping[str, Any]) -> bytes:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolcrib.chat import Button
+from toolcrib.platforms import Recent
 
 from .reading import bare, reaction_of
 from .server import MatrixRefused, MatrixServer
@@ -23,9 +24,9 @@ class MatrixButtons:
 
     def __init__(self, server: MatrixServer) -> None:
         self._server = server
-        self._given: dict[str, dict[str, str]] = {}
+        self._given: Recent[str, dict[str, str]] = Recent(_REMEMBERED)
         """Our reactions by message: their ids by emoji. A message that is not in it is asked for."""
-        self._choices: dict[str, dict[str, str]] = {}
+        self._choices: Recent[str, dict[str, str]] = Recent(_REMEMBERED)
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def show(self, room: str, message: str, buttons: Sequence[Button], *, is_new: bool) -> None:
@@ -34,10 +35,10 @@ class MatrixButtons:
         """
         wanted = {bare(emoji := emoji_of(one, number)): (emoji, one.choice) for number, one in enumerate(buttons)}
         if is_new:
-            _remember(self._given, message, {})
+            self._given[message] = {}
         if wanted:
             known = self._choices.get(message, {})
-            _remember(self._choices, message, known | {emoji: choice for emoji, (_, choice) in wanted.items()})
+            self._choices[message] = known | {emoji: choice for emoji, (_, choice) in wanted.items()}
         before = self._tasks.get(message)
         if wanted or before is not None or self._given.get(message) != {}:
             work = self._give(room, message, {key: one[0] for key, one in wanted.items()}, before)
@@ -57,11 +58,11 @@ class MatrixButtons:
         if message not in self._choices:
             event: Mapping[str, Any] = {}
             with contextlib.suppress(MatrixRefused):
-                event = await self._server.call("GET", "rooms", room, "event", message)
+                event = await self._server.event(room, message)
             contents: list[Any] = [event.get("content")] if event.get("sender") == self._server.account else []
             if contents and isinstance(newest := event.get("unsigned", {}).get("m.relations", {}).get("m.replace"), Mapping):
-                contents.append(newest.get("content", {}).get("m.new_content"))
-            _remember(self._choices, message, choices_in(contents))
+                contents.append((await self._server.clear(room, newest)).get("content", {}).get("m.new_content"))
+            self._choices[message] = choices_in(contents)
         return self._choices[message].get(emoji, "")
 
     async def _give(self, room: str, message: str, wanted: Mapping[str, str], before: asyncio.Task[None] | None) -> None:
@@ -80,7 +81,7 @@ class MatrixButtons:
                 for key, emoji in wanted.items():
                     if key not in given:
                         given[key] = await self._react(room, message, emoji)
-                _remember(self._given, message, given)
+                self._given[message] = given
                 return
             except MatrixRefused as error:
                 if error.retry_after is None:
@@ -99,10 +100,3 @@ class MatrixButtons:
         found = await self._server.call("GET", *where, version="v1", dir="f", limit=50)  # ours came first
         ours = [event for event in found.get("chunk", ()) if event.get("sender") == self._server.account]
         return {emoji: str(event["event_id"]) for event in ours if (emoji := reaction_of(event)[1])}
-
-
-def _remember(memory: dict[str, dict[str, str]], key: str, value: dict[str, str]) -> None:
-    memory.pop(key, None)
-    memory[key] = value
-    if len(memory) > _REMEMBERED:
-        del memory[next(iter(memory))]

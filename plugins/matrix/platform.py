@@ -5,29 +5,34 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Mapping
-from typing import Any, BinaryIO
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
 
-from toolcrib import ConfigError
-from toolcrib.chat import Attachment, Chat, Host, Inbound, NotSent, Outbound, OutFile, Press, Traits
+from toolcrib.chat import Attachment, Chat, Host, Inbound, NotSent, Outbound, Press, Traits, settings_of
+from toolcrib.platforms import Recent, number_of
 
 from .buttons import MatrixButtons
+from .files import fetched, uploaded
+from .keys import ENCRYPTED, MatrixKeys, MatrixLack, MatrixNoKeyError, lack_before, open_keys
 from .reading import message_of, reaction_of
 from .rooms import MatrixRooms
 from .server import MatrixRefused, MatrixServer
 from .syncing import CONNECTION, MatrixSync
+from .waiting import MatrixWaiting
 from .writing import file_content, text_content, transaction
 
 _log = logging.getLogger(__name__)
+_SETTINGS = ("homeserver", "user", "per_second", "burst", "edit_seconds", "notices", "blocked_devices")
 _MESSAGES = ("m.room.message", "m.sticker")
 _TYPING_MS = 10_000
 _MOST_FILE_BYTES = 50 * 1024 * 1024
 _OURS = 10_000
-_ENCRYPTED = "I can't read this room, since it is encrypted. Please write to me in one that is not."
+_UNREADABLE = "This room is encrypted, and I can't read it: {reason}. Write to me in one that is not, or ask my operator: {fix}."
+_UNREAD = "I could not read a message of {name}: its key has not come. I asked for it; if no answer follows, write it again."
 
 
 class MatrixPlatform:
-    """Implements toolcrib.chat.Platform and ShowsTyping. Without settings it keeps to Synapse's default limits."""
+    """Implements toolcrib.chat.Platform and what it may also do. Without settings it keeps to Synapse's default limits."""
 
     def __init__(self, name: str, host: Host, **_: Any) -> None:
         self.name = name
@@ -35,13 +40,16 @@ class MatrixPlatform:
         self._host = host
         self._task: asyncio.Task[None] | None = None
         self._server: MatrixServer | None = None
-        self._ours: dict[str, bool] = {}
+        self._ours: Recent[str, bool] = Recent(_OURS)
         """Messages that were answered, and whether they are ours."""
+        self._lack: MatrixLack | None = lack_before()
+        self._waiting = MatrixWaiting(host)
 
     async def connect(self) -> str:
         """Log in. Raises ConfigError, MatrixRefused, OSError."""
-        per_second, burst = self._number("per_second", 0.2), self._number("burst", 10)
-        edit_seconds = self._number("edit_seconds", max(1.0, 1 / max(per_second, 0.01)))
+        settings_of(self._host, _SETTINGS)
+        per_second, burst = number_of(self._host, "per_second", 0.2), number_of(self._host, "burst", 10)
+        edit_seconds = number_of(self._host, "edit_seconds", max(1.0, 1 / max(per_second, 0.01)))
         server = self._server = await MatrixServer.login(self._host)
         with contextlib.suppress(MatrixRefused):
             most = (await server.call("GET", "media", "config", version="v1")).get("m.upload.size")
@@ -58,12 +66,17 @@ class MatrixPlatform:
         )
         self._kind = "m.notice" if str(self._host.settings.get("notices", "")).lower() == "true" else "m.text"
         self.rooms, self.buttons = MatrixRooms(server), MatrixButtons(server)
+        keys = await open_keys(server, self._host)
+        server.keys, self._lack = (keys, None) if isinstance(keys, MatrixKeys) else (None, keys)
         return server.account
 
     async def start(self) -> None:
         """Begin to receive."""
         await self.rooms.start()
-        sync = MatrixSync(self._connected, self.rooms, self._host, self.take)
+        if (keys := self._connected.keys) is not None:
+            keys.came.update(await self._waiting.load())
+            await keys.upload()
+        sync = MatrixSync(self._connected, self.rooms, self._host, self.take, self._look_again)
         await sync.begin()
         self._task = asyncio.get_running_loop().create_task(sync.run())
 
@@ -82,22 +95,23 @@ class MatrixPlatform:
 
     async def take(self, room: str, event: Mapping[str, Any]) -> None:
         """Take an event of a room. One that can't be read is left. Raises StoreFailed, and what is the connection's."""
-        kind, sender, event_id = event.get("type"), event.get("sender"), event.get("event_id")
+        sender, event_id = event.get("sender"), event.get("event_id")
         if not isinstance(sender, str) or not isinstance(event_id, str):
             return
         try:
+            if event.get("type") == ENCRYPTED and sender != self._connected.account:
+                event = await self._decrypted(room, event, sender) or {}
+            kind = event.get("type")
             if kind in _MESSAGES:
                 await self._message(room, event, sender, event_id)
             elif sender == self._connected.account:
                 return
             elif kind == "m.reaction":
                 await self._reaction(room, event, sender, event_id)
-            elif kind == "m.room.encrypted":
-                await self._encrypted(room, sender)
         except CONNECTION:
             raise
         except Exception:  # noqa: BLE001 - anybody can write any event: it must not keep back the others
-            _log.exception("an event of %s could not be taken", room)
+            _log.exception("an event of %s could not be taken", Chat(room))
 
     async def _message(self, room: str, event: Mapping[str, Any], sender: str, event_id: str) -> None:
         account = self._connected.account
@@ -140,7 +154,7 @@ class MatrixPlatform:
             return False
         if event_id not in self._ours:
             event = await self._event(room, event_id)
-            self._note(event_id, event.get("sender") == self._connected.account)
+            self._ours[event_id] = event.get("sender") == self._connected.account
         return self._ours[event_id]
 
     async def _thread_of(self, room: str, event_id: str) -> str:
@@ -149,81 +163,112 @@ class MatrixPlatform:
 
     async def _event(self, room: str, event_id: str) -> Mapping[str, Any]:
         try:
-            found = await self._connected.call("GET", "rooms", room, "event", event_id)
+            found = await self._connected.event(room, event_id)
         except MatrixRefused as error:
             if error.retry_after is not None:
                 raise
             return {}
         return found if isinstance(found, Mapping) else {}
 
-    def _note(self, event_id: str, is_ours: bool) -> None:
-        if len(self._ours) >= _OURS:
-            self._ours.clear()
-        self._ours[event_id] = is_ours
+    async def _decrypted(self, room: str, event: Mapping[str, Any], sender: str) -> Mapping[str, Any] | None:
+        """Return an event as it was before it was encrypted; None for one that can't be read, which may be later."""
+        keys = self._connected.keys
+        if keys is not None and not isinstance(event.get("content"), Mapping):
+            return None
+        try:
+            if keys is not None:
+                return await keys.decrypt(room, event)
+        except MatrixNoKeyError:
+            if await self._listens(room, sender):
+                await self._waiting.add(room, event)
+            return None
+        if self._lack is not None and not await self._host.recall(f"told:{room}") and await self._listens(room, sender):
+            await self._say_once(room, f"told:{room}", _UNREADABLE.format(reason=self._lack.reason, fix=self._lack.fix))
+            await self._host.keep(f"told:{room}", True)
+        return None
 
-    async def _encrypted(self, room: str, sender: str) -> None:
-        """Say once in a room that it can't be read, to somebody who is listened to."""
-        place, known = f"told:{room}", await self.rooms.room(room)
-        if not await self._host.recall(place) and await self._host.listens(Chat(room, "", known.is_group), sender):
-            with contextlib.suppress(NotSent):
-                await self.send(Outbound(Chat(room), _ENCRYPTED, place))
-            await self._host.keep(place, True)
+    async def _look_again(self) -> bool:
+        """Take messages whose keys came since, and ask for keys that are late. Returns whether some will soon be."""
+        keys = self._connected.keys
+        if keys is None:
+            return False
+        for room, event_id in self._waiting.readable(keys.came.__contains__):
+            event = await self._event(room, event_id)
+            if event.get("type") != ENCRYPTED:
+                await self.take(room, event)
+                await self._waiting.done(event_id)
+        keys.came.clear()
+        for room, event_id, session in self._waiting.overdue():
+            event = await self._event(room, event_id)
+            await self._waiting.told(session)
+            if event.get("type") == ENCRYPTED:
+                sender = event["sender"]
+                await keys.ask(room, sender, event["content"])
+                name = await self.rooms.name(room, sender) or sender
+                await self._say_once(room, f"unread:{session}", _UNREAD.format(name=name))
+        return self._waiting.is_pressing
+
+    async def _listens(self, room: str, sender: str) -> bool:
+        return await self._host.listens(Chat(room, "", (await self.rooms.room(room)).is_group), sender)
+
+    async def _say_once(self, room: str, key: str, text: str) -> None:
+        with contextlib.suppress(NotSent):
+            await self._show(Outbound(Chat(room), text, key), is_note=True)
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
         """Yield a file that came."""
-        async for piece in self._connected.media(str(attachment.ref["mxc"])):
+        async for piece in fetched(self._connected, attachment):
             yield piece
 
     # -- what is shown -------------------------------------------------------------------------------------------
 
     async def send(self, out: Outbound) -> str:
         """Show a message or replace one: the text first, then the files. Raises NotSent."""
+        return await self._show(out, is_note=False)
+
+    async def _show(self, out: Outbound, *, is_note: bool) -> str:
+        """Send, in the clear where it is a note about a room that can't be read."""
         if len(out.text) > self.traits.max_chars:
             raise NotSent(f"{len(out.text)} characters are more than {self.traits.max_chars}", for_good=True)
         try:
-            return await self._send(out)
+            rules = await self.rooms.encryption(out.chat.id)
+            if rules is not None and self._lack is not None and not is_note:
+                raise NotSent(f"the room is encrypted, and {self._lack.reason}: {self._lack.fix}", for_good=True)
+            return await self._send(out, rules if self._lack is None else None)
         except MatrixRefused as error:
             raise error.not_sent() from error
         except (OSError, TimeoutError) as error:
             raise NotSent(f"the homeserver did not answer: {str(error) or 'in time'}", perhaps_sent=True) from error
 
-    async def _send(self, out: Outbound) -> str:
+    async def _send(self, out: Outbound, rules: Mapping[str, Any] | None) -> str:
         shown = ""
         if out.text.strip() or not out.files:
             content = text_content(out, self._kind)
             # An edit is known by what it says too: the same message has many.
-            shown = await self._put(out.chat.id, content, transaction(out.key, out.edits, str(content) if out.edits else ""))
+            where = transaction(out.key, out.edits, str(content) if out.edits else "")
+            shown = await self._put(out.chat.id, content, where, rules)
         if out.is_again and shown and not out.edits:  # the server may have an earlier text under this key
             again = Outbound(out.chat, out.text, out.key, shown, buttons=out.buttons, is_plain=out.is_plain)
             content = text_content(again, self._kind)
-            await self._put(out.chat.id, content, transaction(out.key, shown, str(content)))
+            await self._put(out.chat.id, content, transaction(out.key, shown, str(content)), rules)
         if shown:
             self.buttons.show(out.chat.id, out.edits or shown, out.buttons, is_new=not (out.edits or out.is_again))
         for number, file in enumerate(out.files):
-            url, size = await self._upload(file)
+            place, size = await uploaded(self._connected, file, is_encrypted=rules is not None)
             where = transaction(out.key, out.edits, "file", str(number))
-            shown_file = await self._put(out.chat.id, file_content(out, file, url, size), where)
+            shown_file = await self._put(out.chat.id, file_content(out, file, place, size), where, rules)
             shown = shown or shown_file
         return out.edits or shown
 
-    async def _put(self, room: str, content: Mapping[str, Any], where: str) -> str:
-        sent = self._connected.client.room_send(room, "m.room.message", dict(content), tx_id=where)
-        event_id = str((await self._connected.taken(sent)).event_id)
-        self._note(event_id, True)
+    async def _put(self, room: str, content: Mapping[str, Any], where: str, rules: Mapping[str, Any] | None) -> str:
+        kind, keys = "m.room.message", self._connected.keys
+        if rules is not None and keys is not None:
+            content = await keys.encrypt(room, kind, content, await self.rooms.people(room), rules)
+            kind = ENCRYPTED
+        answer = await self._connected.call("PUT", "rooms", room, "send", kind, where, body=content)
+        event_id = str(answer["event_id"])
+        self._ours[event_id] = True
         return event_id
-
-    async def _upload(self, file: OutFile) -> tuple[str, int]:
-        if not file.path.is_file():
-            raise NotSent(f"{file.name} is no longer there", for_good=True)
-        size = file.path.stat().st_size
-        with file.path.open("rb") as content:  # what the client opens itself it leaves open once the server has had enough
-
-            def begun(*_: int) -> BinaryIO:
-                content.seek(0)
-                return content
-
-            uploading = self._connected.client.upload(begun, file.media_type, file.name, filesize=size)
-            return str((await self._connected.taken(_first(uploading))).content_uri), size
 
     async def typing(self, chat: Chat, is_on: bool) -> None:
         """Show that an answer is being written, for ten seconds, or no longer."""
@@ -233,21 +278,12 @@ class MatrixPlatform:
     # -- what it stands on ---------------------------------------------------------------------------------------
 
     @property
+    def shortcomings(self) -> Sequence[tuple[str, str]]:
+        """Why encrypted rooms can't be read, and what to do about it; nothing where they can."""
+        return [(f"encrypted rooms can't be read: {self._lack.reason}", self._lack.fix)] if self._lack is not None else []
+
+    @property
     def _connected(self) -> MatrixServer:
         if self._server is None:
             raise NotSent("it is not connected")
         return self._server
-
-    def _number(self, name: str, default: float) -> float:
-        given = self._host.settings.get(name, default)
-        try:
-            found = float(given)
-        except (TypeError, ValueError):
-            found = -1.0
-        if not 0 < found < float("inf"):
-            raise ConfigError(f"platforms.matrix.settings.{name}: a number above 0, not {given!r}")
-        return found
-
-
-async def _first(asked: Awaitable[tuple[Any, Any]]) -> Any:
-    return (await asked)[0]

@@ -95,9 +95,11 @@ def _caption(content: Mapping[str, Any], body: str) -> str:
 
 
 def _files(content: Mapping[str, Any], kind: str, body: str) -> tuple[Attachment, ...]:
-    url, info = _text(content.get("url")), _mapping(content.get("info"))
+    file, info = _mapping(content.get("file")), _mapping(content.get("info"))  # a file where it is encrypted
+    url, key = _text((file or content).get("url")), _text(_mapping(file.get("key")).get("k"))
+    lock = {"key": key, "iv": _text(file.get("iv")), "sha256": _text(_mapping(file.get("hashes")).get("sha256"))} if file else {}
     if not url.startswith("mxc://") or ".." in url:
         return ()
     size, media_type = info.get("size"), _text(info.get("mimetype")) or _TYPES.get(kind, "application/octet-stream")
     is_size = isinstance(size, int) and not isinstance(size, bool) and size >= 0
-    return (Attachment(_text(content.get("filename")) or body, media_type, size if is_size else None, {"mxc": url}),)
+    return (Attachment(_text(content.get("filename")) or body, media_type, size if is_size else None, {"mxc": url, **lock}),)

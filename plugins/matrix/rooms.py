@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from toolcrib._dataclass import dataclass
+from toolcrib.chat import Chat
+from toolcrib.platforms import Recent
 
 from .server import LIMIT, MatrixRefused, MatrixServer
 
@@ -31,11 +33,14 @@ class MatrixRooms:
     def __init__(self, server: MatrixServer) -> None:
         self._server = server
         self._direct: dict[str, list[str]] = {}
-        self._rooms: dict[str, MatrixRoom] = {}
-        self._names: dict[tuple[str, str], str] = {}
+        self._rooms: Recent[str, MatrixRoom] = Recent(_REMEMBERED)
+        self._names: Recent[tuple[str, str], str] = Recent(_REMEMBERED)
+        self._encryption: Recent[str, Mapping[str, Any]] = Recent(_REMEMBERED)
+        self._people: Recent[str, frozenset[str]] = Recent(_REMEMBERED)
         self.entered: set[str] = set()
         """Rooms that were joined and not met in a sync since."""
-        self._waiting: dict[str, Iterable[Mapping[str, Any]]] = {}
+        self._waiting: dict[str, str] = {}
+        """Rooms to join: who invited to a direct chat, "" for others."""
         self._joins_at = 0.0
 
     async def start(self) -> None:
@@ -57,56 +62,90 @@ class MatrixRooms:
         kinds = {event.get("type") for event in events if "state_key" in event}
         if kinds & _MATTERS:
             self._rooms.pop(room, None)
+        if "m.room.encryption" in kinds:
+            self._encryption.pop(room, None)
         if "m.room.member" in kinds:
-            self._names = {key: name for key, name in self._names.items() if key[0] != room}
+            self._people.pop(room, None)
+            for key in [key for key in self._names if key[0] == room]:
+                del self._names[key]
 
     async def room(self, room: str) -> MatrixRoom:
         """Return what a room is. Raises as MatrixServer.call."""
         if room not in self._rooms:
-            if len(self._rooms) >= _REMEMBERED:
-                self._rooms.clear()
             self._rooms[room] = await self._looked_at(room)
         return self._rooms[room]
+
+    async def encryption(self, room: str) -> Mapping[str, Any] | None:
+        """Return the rules of a room's encryption, None where it is not encrypted. Raises as MatrixServer.call."""
+        if room not in self._encryption:
+            try:
+                self._encryption[room] = await self._server.call("GET", "rooms", room, "state", "m.room.encryption", "")
+            except MatrixRefused as error:
+                if error.code != "M_NOT_FOUND":
+                    raise  # to say nothing there is better than to say it in the clear
+                self._encryption[room] = {}
+        found, keys = self._encryption[room], self._server.keys
+        if found and keys is not None:
+            keys.note_room(room)
+        return found if found or (keys is not None and room in keys.rooms) else None
+
+    async def people(self, room: str) -> frozenset[str]:
+        """Return who is in a room. Raises as MatrixServer.call."""
+        if room not in self._people:
+            self._people[room] = frozenset((await self._server.call("GET", "rooms", room, "joined_members"))["joined"])
+        return self._people[room]
 
     async def name(self, room: str, user: str) -> str:
         """Return what somebody is called in a room. Raises as MatrixServer.call."""
         if (room, user) not in self._names:
-            if len(self._names) >= _REMEMBERED:
-                self._names.clear()
             name = (await self._state(room, "m.room.member", user)).get("displayname")
             self._names[room, user] = name[:80] if isinstance(name, str) else ""
         return self._names[room, user]
 
-    async def invited(self, invitations: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
-        """Follow invitations: {room: what the server tells of it}. Those that its limits hold up are followed later, so that
-        nobody's flood of them keeps messages back. Who may say what there is not decided here. Raises as MatrixServer.call.
+    async def invited(
+        self, invitations: Mapping[str, Iterable[Mapping[str, Any]]], follows: Callable[[Chat, str], Awaitable[bool]]
+    ) -> None:
+        """Follow invitations: {room: what the server tells of it}. Strangers' are left alone, as ``follows`` says: to decline one
+        could take its server long. Those that our server's limits hold up are followed later, so that nobody's flood of them
+        keeps messages back. Raises as MatrixServer.call, StoreFailed.
         """
-        self._waiting |= invitations
+        for room, state in invitations.items():
+            inviter, is_direct = self._invitation(state)
+            if inviter and await follows(Chat(room, is_group=not is_direct), inviter):
+                self._waiting[room] = inviter if is_direct else ""
         while self._waiting and time.monotonic() >= self._joins_at:
-            room, state = next(iter(self._waiting.items()))
+            room, inviter = next(iter(self._waiting.items()))
             try:
                 await self._server.call("POST", "join", room, body={})
             except MatrixRefused as error:
                 if error.code == LIMIT:
                     self._joins_at = time.monotonic() + (error.retry_after or 5.0)
                     break
-                _log.warning("the invitation to %s could not be followed: %s", room, error)
+                _log.warning("the invitation to %s could not be followed: %s", Chat(room), error)
             else:
                 self.entered.add(room)
-                await self._note_direct(room, state)
+                if inviter:
+                    await self._note_direct(room, inviter)
             del self._waiting[room]
         for room in list(self._waiting)[_INVITATIONS:]:
-            _log.warning("too many invitations at once: the one to %s is not followed", room)
+            _log.warning("too many invitations at once: the one to %s is not followed", Chat(room))
             del self._waiting[room]
 
-    async def _note_direct(self, room: str, state: Iterable[Mapping[str, Any]]) -> None:
-        for event in state:
-            inviter, content = event.get("sender"), event.get("content")
-            is_ours = event.get("type") == "m.room.member" and event.get("state_key") == self._server.account
-            if is_ours and isinstance(inviter, str) and isinstance(content, Mapping) and content.get("is_direct") is True:
-                self._direct.setdefault(inviter, []).append(room)
-                where = ("user", self._server.account, "account_data", "m.direct")
-                await self._server.call("PUT", *where, body=self._direct)
+    def _invitation(self, state: Iterable[Mapping[str, Any]]) -> tuple[str, bool]:
+        """Return who invites us, and whether to a direct chat; "" where the state has several answers: the inviter's server adds
+        to it what it likes.
+        """
+        ours = [
+            event for event in state if event.get("type") == "m.room.member" and event.get("state_key") == self._server.account
+        ]
+        contents = [event.get("content") for event in ours]
+        inviter = ours[0].get("sender") if len(ours) == 1 else None
+        is_direct = any(isinstance(one, Mapping) and one.get("is_direct") is True for one in contents)
+        return (inviter if isinstance(inviter, str) else ""), is_direct
+
+    async def _note_direct(self, room: str, inviter: str) -> None:
+        self._direct.setdefault(inviter, []).append(room)
+        await self._server.call("PUT", "user", self._server.account, "account_data", "m.direct", body=self._direct)
 
     async def _looked_at(self, room: str) -> MatrixRoom:
         if not any(room in rooms for rooms in self._direct.values()):

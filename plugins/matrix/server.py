@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from toolcrib import ConfigError, ToolcribError
 from toolcrib.chat import Host, NotSent
+
+if TYPE_CHECKING:
+    from .keys import MatrixKeys
 
 _FOR_GOOD = {"M_FORBIDDEN", "M_NOT_FOUND", "M_TOO_LARGE", "M_BAD_JSON", "M_INVALID_PARAM", "M_USER_DEACTIVATED"}
 LIMIT = "M_LIMIT_EXCEEDED"
@@ -28,7 +31,8 @@ class MatrixRefused(ToolcribError):
     def not_sent(self) -> NotSent:
         """Return what it means for a message."""
         is_ours = self.code in _FOR_GOOD or self.code == LIMIT
-        return NotSent(str(self), retry_after=self.retry_after, for_good=self.code in _FOR_GOOD, perhaps_sent=not is_ours)
+        for_good = self.code in _FOR_GOOD
+        return NotSent(str(self), retry_after=self.retry_after, for_good=for_good, perhaps_sent=not is_ours, code=self.code)
 
 
 class MatrixServer:
@@ -36,6 +40,8 @@ class MatrixServer:
 
     def __init__(self, client: Any) -> None:
         self.client = client
+        self.keys: MatrixKeys | None = None
+        """Keys of encrypted rooms; None where these can't be read."""
 
     @classmethod
     async def login(cls, host: Host) -> MatrixServer:
@@ -76,7 +82,7 @@ class MatrixServer:
             raise ConfigError("the homeserver does not take MATRIX_TOKEN: make a new one, and put it into secrets.env") from None
         if user and user not in (me["user_id"], me["user_id"][1:].partition(":")[0]):
             raise ConfigError(f"MATRIX_TOKEN is {me['user_id']}'s, and platforms.matrix.settings.user says {user}")
-        client.restore_login(me["user_id"], me.get("device_id", ""), client.access_token)
+        client.user_id, client.device_id = me["user_id"], me.get("device_id", "")
 
     @property
     def account(self) -> str:
@@ -85,6 +91,8 @@ class MatrixServer:
 
     async def close(self) -> None:
         """Close its connections."""
+        if self.keys is not None:
+            self.keys.close()
         await self.client.close()
 
     async def taken(self, asked: Any) -> Any:
@@ -117,6 +125,20 @@ class MatrixServer:
         raise MatrixRefused(
             code, str(said.get("error") or f"status {answer.status}"), wait / 1000 if isinstance(wait, int) else None
         )
+
+    async def event(self, room: str, event_id: str) -> Mapping[str, Any]:
+        """Return an event as ``clear`` does. Raises MatrixRefused."""
+        return await self.clear(room, await self.call("GET", "rooms", room, "event", event_id))
+
+    async def clear(self, room: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return an event as it was before it was encrypted, as it is where that can't be known. Raises MatrixRefused."""
+        if self.keys is None or event.get("type") != "m.room.encrypted":
+            return event
+        from .keys import MatrixNoKeyError
+
+        with contextlib.suppress(MatrixNoKeyError):
+            return await self.keys.decrypt(room, event) or event
+        return event
 
     async def media(self, mxc: str) -> AsyncIterator[bytes]:
         """Yield a file that somebody uploaded. Raises MatrixRefused."""

@@ -8,14 +8,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from toolcrib import StoreFailed
-from toolcrib.chat import Host
+from toolcrib.chat import Chat, Host
+from toolcrib.platforms import keep_receiving
 
 from .rooms import MatrixRooms
 from .server import GONE, MatrixRefused, MatrixServer
 
 _log = logging.getLogger(__name__)
 _WAIT_MS = 30_000
-_LONGEST_PAUSE = 15.0
+_SOON_MS = 2_000
+"""Milliseconds to wait while a message has no key yet."""
+_LONG_PAUSE = 300.0
 _AT_ONCE = 8
 _PAGE = 100
 _MOST = 5_000
@@ -32,12 +35,19 @@ class MatrixSync:
     """
 
     def __init__(
-        self, server: MatrixServer, rooms: MatrixRooms, host: Host, take: Callable[[str, Mapping[str, Any]], Awaitable[None]]
+        self,
+        server: MatrixServer,
+        rooms: MatrixRooms,
+        host: Host,
+        take: Callable[[str, Mapping[str, Any]], Awaitable[None]],
+        look_again: Callable[[], Awaitable[bool]],
     ) -> None:
         self._server = server
         self._rooms = rooms
         self._host = host
         self._take = take
+        self._look_again = look_again
+        self._wait = _WAIT_MS
         self._place = f"since:{server.account}"
         self._slots = asyncio.Semaphore(_AT_ONCE)
         # Without what we say ourselves: each edit of an answer would be told back, and end a wait.
@@ -53,33 +63,27 @@ class MatrixSync:
 
     async def run(self) -> None:
         """Receive until cancelled."""
-        pause = 0.0
-        while True:
-            try:
-                since = await self._host.recall(self._place)
-                while True:
-                    since = await self._once(since)
-                    await self._host.keep(self._place, since)
-                    pause = 0.0
-            except Exception as error:  # noqa: BLE001 - it must go on receiving, whatever the library raises
-                pause = min(_LONGEST_PAUSE, pause * 2 or 0.25)
-                if isinstance(error, MatrixRefused):
-                    pause = error.retry_after or pause
-                    if error.code == GONE:
-                        pause = 300.0
-                        _log.error("the homeserver no longer takes the token of %s: make a new one", self._server.account)
-                expected = isinstance(error, CONNECTION)
-                _log.warning(
-                    "receiving from Matrix goes on in %.1f s: %s", pause, str(error) or "no answer", exc_info=not expected
-                )
-                await asyncio.sleep(pause)
+        await keep_receiving(self._receive, "matrix", CONNECTION, self._wait_of)
+
+    async def _receive(self) -> None:
+        since = await self._host.recall(self._place)
+        await self._host.keep(self._place, await self._once(since))
+
+    def _wait_of(self, error: Exception) -> float | None:
+        if isinstance(error, MatrixRefused) and error.code == GONE:
+            _log.error("the homeserver no longer takes the token of %s: make a new one", self._server.account)
+            return _LONG_PAUSE
+        return error.retry_after if isinstance(error, MatrixRefused) else None
 
     async def _once(self, since: str | None) -> str:
         """Receive once, and return where to go on. The first time of all, nothing of what was said before is taken."""
-        wait = _WAIT_MS if since else 0
+        wait = self._wait if since else 0
         client = self._server.client
         client.next_batch = since or ""  # it would go on from there, also where what came before was not taken
         found = await self._server.taken(client.sync(wait, self._filter, since))
+        if self._server.keys is not None:  # before what they are for
+            left = found.device_key_count.signed_curve25519 or 0
+            await self._server.keys.take(found.to_device_events, found.device_list.changed, left)
         for event in found.account_data_events:
             if getattr(event, "type", "") == "m.direct":
                 self._rooms.learn(event.content)
@@ -89,7 +93,8 @@ class MatrixSync:
                 if failure is not None:
                     raise failure
         invitations = {room: [_source(event) for event in one.invite_state] for room, one in found.rooms.invite.items()}
-        await self._rooms.invited(invitations)
+        await self._rooms.invited(invitations, self._host.follows)
+        self._wait = _SOON_MS if await self._look_again() else _WAIT_MS
         return str(found.next_batch)
 
     async def _room(self, room: str, info: Any, since: str) -> None:
@@ -113,7 +118,9 @@ class MatrixSync:
             events = [*reversed(found["chunk"]), *events]
             start = found.get("end", "")
         if len(events) >= _MOST:
-            _log.warning("in %s more than %s messages came while nobody received; the oldest are left out", room, f"{_MOST:,}")
+            _log.warning(
+                "in %s more than %s messages came while nobody received; the oldest are left out", Chat(room), f"{_MOST:,}"
+            )
         return events
 
     def _since_invited(self, events: list[Any]) -> list[Any]:

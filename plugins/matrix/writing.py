@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 BUTTONS = "toolcrib.buttons"
 """Field of our messages that says what a reaction to them means, so that it is known after a restart."""
-_MOST_BYTES = 60_000
-"""Bytes of an event; servers take 65,536 with what they add."""
+_MOST_BYTES = 45_000
+"""Bytes of a content; servers take events of 65,536, and one that is encrypted grows by a third."""
 _PINGS_NOBODY: Mapping[str, Any] = {"m.mentions": {}, "com.beeper.linkpreviews": []}
 
 
@@ -51,12 +51,12 @@ def text_content(out: Outbound, kind: str) -> dict[str, Any]:
     return {**shown_by_old_clients, "m.new_content": content, "m.relates_to": {"rel_type": "m.replace", "event_id": out.edits}}
 
 
-def file_content(out: Outbound, file: OutFile, url: str, size: int) -> dict[str, Any]:
-    """Return the content of the message that shows an uploaded file."""
+def file_content(out: Outbound, file: OutFile, uploaded: Mapping[str, Any], size: int) -> dict[str, Any]:
+    """Return the content of the message that shows a file: ``uploaded`` says where it is, and how it is decrypted."""
     kind = file.media_type.partition("/")[0]
     msgtype = f"m.{kind}" if kind in ("image", "audio", "video") else "m.file"
     name, info = without_controls(file.name), {"mimetype": file.media_type, "size": size}
-    return {"msgtype": msgtype, "body": name, "filename": name, "url": url, "info": info, **_PINGS_NOBODY} | _place(out)
+    return {"msgtype": msgtype, "body": name, "filename": name, **uploaded, "info": info, **_PINGS_NOBODY} | _place(out)
 
 
 def _place(out: Outbound) -> dict[str, Any]:

@@ -8,12 +8,13 @@ import logging
 from collections.abc import AsyncIterator, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from plugins.telegram.reading import inbound_of, press_of
+from plugins.telegram.reading import data_of, inbound_of, press_of
 from plugins.telegram.writing import html_of, html_of_plain, units
 from toolcrib import ConfigError, StoreFailed, ToolcribError
 from toolcrib._dataclass import replace
 from toolcrib._regex import Regex
-from toolcrib.chat import Attachment, Chat, Host, NotSent, Outbound, OutFile, Traits
+from toolcrib.chat import Attachment, Chat, Host, NotSent, Outbound, OutFile, Traits, settings_of
+from toolcrib.platforms import keep_receiving, number_of
 
 if TYPE_CHECKING:
     from telegram import Bot, InlineKeyboardMarkup, Message
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 TOKEN = "TELEGRAM_TOKEN"  # noqa: S105 - the name of one
 _TOKEN_FORM = Regex(r"\d{1,20}:[\w-]{1,100}\Z")
+_SETTINGS = ("base_url", "proxy", "per_second", "edit_seconds", "max_edits")
 _CHARS = 4_096
 _DOWNLOAD = 20 * 1024 * 1024
 _UPLOAD = 50 * 1024 * 1024
@@ -28,7 +30,6 @@ _PHOTO = 10 * 1024 * 1024
 _PHOTOS = ("image/jpeg", "image/png", "image/webp")
 _LINE = 200
 _POLL = 30
-_LONGEST_PAUSE = 30.0
 _UPDATES = "get_Updates"
 """The library makes ``getUpdates`` of it. Its own method of that name would give up all updates for one that it can't read."""
 
@@ -39,25 +40,18 @@ class TelegramPlatform:
     def __init__(self, name: str, host: Host, **more: Any) -> None:
         self.name = name
         self._host = host
-        self._settings = {key: str(value) for key, value in host.settings.items()}
+        self._settings = settings_of(host, _SETTINGS)
         self.traits = Traits(
             max_chars=4_000,
-            edit_seconds=self._number("edit_seconds", 1.0),
-            max_edits=int(self._number("max_edits", 40)),
+            edit_seconds=number_of(host, "edit_seconds", 1.0, may_be_zero=True),
+            max_edits=int(number_of(host, "max_edits", 40, may_be_zero=True)),
             buttons=True,
             max_file_bytes=_UPLOAD,
-            per_second=self._number("per_second", 25.0),
+            per_second=number_of(host, "per_second", 25.0),
         )
         self._bot: Bot | None = None
         self._offset = 0
         self._tasks: set[asyncio.Task[None]] = set()
-
-    def _number(self, key: str, default: float) -> float:
-        text = self._settings.get(key, str(default))
-        try:
-            return max(0.0, float(text))
-        except ValueError as error:
-            raise ConfigError(f"platforms.{self.name}.settings.{key}: expected a number, got {text!r}") from error
 
     # -- its life ------------------------------------------------------------------------------------------------
 
@@ -89,7 +83,11 @@ class TelegramPlatform:
 
     async def start(self) -> None:
         """Begin to ask for updates."""
-        self._spawn(self._poll())
+        from telegram.error import TelegramError
+
+        from plugins.telegram.wire import wait_of
+
+        self._spawn(keep_receiving(self._poll, self.name, (StoreFailed, TelegramError), wait_of))
 
     async def stop(self) -> None:
         """Ask no more; what was not taken is offered again at the next start."""
@@ -115,28 +113,10 @@ class TelegramPlatform:
 
     async def _poll(self) -> None:
         """Take updates one after another. The next question says which were taken, so those that were not come again."""
-        from telegram.error import RetryAfter, TelegramError
-
-        from plugins.telegram.wire import retry_seconds
-
-        pause = 0.0
-        wanted = ["message", "edited_message", "callback_query"]
-        while True:
-            await asyncio.sleep(pause)
-            asked = {"offset": self._offset, "timeout": _POLL, "allowed_updates": wanted}
-            try:
-                for raw in await self._api.do_api_request(_UPDATES, asked, read_timeout=_POLL + 15):
-                    await self._take(raw)
-                    self._offset = int(raw["update_id"]) + 1
-                pause = 0.0
-            except RetryAfter as error:
-                pause = retry_seconds(error)
-            except (StoreFailed, TelegramError) as error:
-                pause = min(_LONGEST_PAUSE, max(0.5, pause * 2))
-                _log.warning("%s: messages can't be had, again in %.0f s: %s", self.name, pause, error)
-            except Exception:  # noqa: BLE001 - without this task nothing would arrive any more
-                pause = _LONGEST_PAUSE
-                _log.exception("%s: messages can't be had", self.name)
+        asked = {"offset": self._offset, "timeout": _POLL, "allowed_updates": ["message", "edited_message", "callback_query"]}
+        for raw in await self._api.do_api_request(_UPDATES, asked, read_timeout=_POLL + 15):
+            await self._take(raw)
+            self._offset = int(raw["update_id"]) + 1
 
     async def _take(self, raw: dict[str, Any]) -> None:
         from telegram import Update
@@ -258,5 +238,5 @@ class TelegramPlatform:
 def _keyboard(out: Outbound) -> InlineKeyboardMarkup | None:
     from telegram import InlineKeyboardButton, InlineKeyboardMarkup
 
-    rows = [[InlineKeyboardButton(one.label, callback_data=one.choice)] for one in out.buttons]
+    rows = [[InlineKeyboardButton(one.label, callback_data=data_of(one.choice, out.key))] for one in out.buttons]
     return InlineKeyboardMarkup(rows) if rows else None

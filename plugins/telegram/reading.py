@@ -12,6 +12,8 @@ from toolcrib.chat import Attachment, Chat, Inbound, Press
 if TYPE_CHECKING:
     import telegram
 
+_BETWEEN = "\n"
+_DATA_BYTES = 64
 _COMMAND = Regex(r"/(\w+)@(\w+)")
 _FILES = {
     "audio": "audio/mpeg", "video": "video/mp4", "voice": "audio/ogg", "video_note": "video/mp4", "animation": "video/mp4",
@@ -55,8 +57,15 @@ def press_of(query: telegram.CallbackQuery) -> Press | None:
     """Return a press; None for one that is of no message of ours."""
     if query.message is None or not query.data:
         return None
-    user = query.from_user
-    return Press(chat_of(query.message), str(user.id), str(query.message.message_id), query.data, query.id, name=user.full_name)
+    user, message = query.from_user, query.message
+    choice, _, key = query.data.partition(_BETWEEN)
+    return Press(chat_of(message), str(user.id), str(message.message_id), choice, query.id, name=user.full_name, key=key)
+
+
+def data_of(choice: str, key: str) -> str:
+    """Return what a button brings back: the choice, and the message's key where both fit."""
+    data = f"{choice}{_BETWEEN}{key}"
+    return data if len(data.encode("utf-8", "surrogatepass")) <= _DATA_BYTES else choice
 
 
 def chat_of(message: telegram.MaybeInaccessibleMessage) -> Chat:

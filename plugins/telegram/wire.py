@@ -58,14 +58,16 @@ def bot_of(token: str, base_url: str, proxy: str) -> Bot:
 def not_sent(error: TelegramError, *, is_partly_shown: bool = False) -> NotSent:
     """Return what an error of the library means for a message."""
     text = f"Telegram: {error}"
-    if isinstance(error, RetryAfter):
-        return NotSent(text, retry_after=retry_seconds(error), perhaps_sent=is_partly_shown)
+    if (wait := wait_of(error)) is not None:
+        return NotSent(text, retry_after=wait, perhaps_sent=is_partly_shown)
     if isinstance(error, (Forbidden, BadRequest)):
         return NotSent(text, for_good=True)
     is_unknown = isinstance(error, NetworkError) and not isinstance(error.__cause__, _NOT_CONNECTED)
     return NotSent(text, perhaps_sent=is_unknown or is_partly_shown)
 
 
-def retry_seconds(error: RetryAfter) -> float:
-    """Return how long to wait."""
+def wait_of(error: Exception) -> float | None:
+    """Return the seconds to wait, None where Telegram does not say."""
+    if not isinstance(error, RetryAfter):
+        return None
     return float(error.__reduce__()[1][0])  # its attribute is about to change its type, and warns of that

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,20 @@ _ATTACHMENT = ("name", "media_type", "data")
 
 class Malformed(ValueError):
     """A field is missing or of another form; the text says which."""
+
+
+def parsed(body: bytes) -> Any:
+    """Return what a body says. Raises Malformed for what is no JSON that can be read."""
+    try:
+        return json.loads(body.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise Malformed(f"byte {error.start + 1} of the body is not UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise Malformed(f"the body is not JSON: line {error.lineno}, column {error.colno}") from error
+    except RecursionError as error:
+        raise Malformed("the body is nested too deeply") from error
+    except ValueError as error:
+        raise Malformed("the body has a number of too many digits") from error
 
 
 def inbound_of(data: Any) -> Inbound:
@@ -83,7 +98,7 @@ def _chat(fields: Mapping[str, Any]) -> Chat:
 
 def _attachment(data: Any) -> Attachment:
     fields = _object(data, _ATTACHMENT)
-    text = _text(fields, "data")
+    text = _text(fields, "data", "" if "data" in fields else None)  # a file may be empty
     try:
         size = len(base64.b64decode(text, validate=True))
     except ValueError as error:

@@ -8,15 +8,14 @@ import hashlib
 import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from plugins.webhook.forms import inbound_of, outbound_json, press_of
+from plugins.webhook.forms import inbound_of, outbound_json, parsed, press_of
 from plugins.webhook.signing import HEADER, problem_of, signature
 from toolcrib import ConfigError, StoreFailed
-from toolcrib._near import near
-from toolcrib.chat import Attachment, Chat, Host, NotSent, Outbound, Traits
+from toolcrib.chat import Attachment, Chat, Host, NotSent, Outbound, Traits, settings_of
+from toolcrib.platforms import server_of
 
 if TYPE_CHECKING:
     import httpx
@@ -47,7 +46,7 @@ class WebhookPlatform:
     def __init__(self, name: str, host: Host, **more: Any) -> None:
         self.name = name
         self._host = host
-        settings = _settings(name, host)
+        settings = settings_of(host, _SETTINGS)
         self._url = settings.get("url", "")
         self._address = settings.get("host", "127.0.0.1"), _number(settings, "port", 8790, most=65_535)
         edits = settings.get("edit_seconds", "0.5")
@@ -122,11 +121,13 @@ class WebhookPlatform:
             raise NotSent(f"{self._url} can't be reached: {error}") from error
         except httpx.HTTPError as error:
             raise NotSent(f"{type(error).__name__}: {error}", perhaps_sent=True) from error
+        code = str(answer.status_code)
         if answer.status_code >= 500 or answer.status_code in _TRY_AGAIN:
             wait = answer.headers.get("retry-after", "")
-            raise NotSent(f"the receiver answered {answer.status_code}", retry_after=float(wait) if wait.isdecimal() else None)
+            seconds = float(wait) if wait.isdecimal() else None
+            raise NotSent(f"the receiver answered {code}", retry_after=seconds, code=code)
         if answer.status_code >= 300:
-            raise NotSent(f"the receiver refused it with {answer.status_code}", for_good=True)
+            raise NotSent(f"the receiver refused it with {code}", for_good=True, code=code)
         return out.edits or _id_of(answer) or out.key
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
@@ -156,8 +157,8 @@ class WebhookPlatform:
             if status:
                 return JSONResponse({"error": problem}, status)
             try:
-                return JSONResponse(await take(json.loads(body)))
-            except (ValueError, RecursionError) as error:  # Malformed, no JSON, no UTF-8, a number of a million digits
+                return JSONResponse(await take(parsed(body)))
+            except ValueError as error:  # Malformed, and what the store does not take
                 return JSONResponse({"error": str(error)}, 400)
             except StoreFailed as error:
                 return JSONResponse({"error": str(error)}, 503, {"retry-after": "5"})
@@ -191,22 +192,6 @@ class WebhookPlatform:
         return {"notice": await self._host.press(press_of(data))}
 
 
-def server_of(routes: list[Any]) -> uvicorn.Server:
-    """Return a server of these routes that leaves signals to the program. Raises ConfigError without the extra."""
-    try:
-        import uvicorn
-        from starlette.applications import Starlette
-    except ImportError as error:
-        raise ConfigError("the webhook platform needs the extra: pip install 'toolcrib[gateway]'") from error
-
-    class Server(uvicorn.Server):
-        def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]  # a generator there
-            return nullcontext()
-
-    app = Starlette(routes=routes)
-    return Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=5))
-
-
 def _key(out: Outbound, body: bytes) -> str:
     """Return a header that is the same for the same content only: an answer's beginning and its end have one key."""
     key = quote(out.key, _IN_HEADERS, errors="surrogatepass")  # ids of others are in it, and may be any text
@@ -219,16 +204,6 @@ def _id_of(answer: httpx.Response) -> str:
     except ValueError:
         return ""
     return str(found["id"]) if isinstance(found, dict) and isinstance(found.get("id"), (str, int)) else ""
-
-
-def _settings(name: str, host: Host) -> dict[str, str]:
-    """Return the settings. Raises ConfigError for one that there is not."""
-    for key in host.settings:
-        if key not in _SETTINGS:
-            alike = near(key, _SETTINGS)
-            meant = f"did you mean {alike[0]}?" if alike else f"there is {', '.join(_SETTINGS)}"
-            raise ConfigError(f"platforms.{name}.settings.{key}: there is no such setting; {meant}")
-    return {key: str(value) for key, value in host.settings.items()}
 
 
 def _number(settings: dict[str, str], key: str, default: int, *, most: int = 1_000_000) -> int:

@@ -105,6 +105,32 @@ def test_each_rule_has_a_line(file: Path) -> None:
     assert _lines() == ["-" + lines[0][1:]]
 
 
+@pytest.mark.parametrize(
+    ("loose", "tight"),
+    [
+        ("", "messages_per_hour: 20"),
+        ("messages_per_hour: 20", "messages_per_hour: 5"),
+        ("", "runs_at_once: 1"),
+        ("", "tokens_per_day: 100"),
+        ("cost_per_day: 2.5", "cost_per_day: 1"),
+        ("allowed_users: [bob, eve]", "allowed_users: [bob]"),
+        ("allowed_users: [bob]", ""),
+        ("allowed_chats: [room, hall]", "allowed_chats: [hall]"),
+    ],
+)
+def test_what_tightens_a_platform_needs_nobody_and_its_opposite_does(file: Path, loose: str, tight: str) -> None:
+    _started_before()
+
+    def written(setting: str) -> list[str]:
+        file.write_text(f"platforms: {{fake: {{folders: {{a: /b}}, {setting}}}}}\n")
+        return _lines()
+
+    written(loose)
+    confirm(load_config())
+    assert written(tight) == []
+    assert written(loose) != []
+
+
 def test_what_tightens_needs_nobody_and_does_not_come_back_unseen(file: Path) -> None:
     _started_before()
     file.write_text("tools: {timeout: 9}\ndisplay: {thinking: true}\n")
@@ -235,6 +261,7 @@ def test_of_each_key_it_is_decided_whether_a_person_must_agree_to_it() -> None:
         "run", "delegates", "retry", "tools.timeout", "tools.max_result_chars", "instructions", "terminal.cwd",
         "gateway.port", "gateway.sessions", "gateway.drain_seconds", "gateway.logs",
         "terminal.timeout", "store.synchronous", "sessions", "memory", "undo", "display", "max_turns",
+        "cron.zone", "cron.missed", "cron.keep_days",
         "profiles",  # by the keys in them
         "command_allowlist",  # has a confirmation of its own
     )  # fmt: skip

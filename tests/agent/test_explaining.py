@@ -263,6 +263,7 @@ def test_explain_is_the_gate(
         one.close_sync()
 
 
+@pytest.mark.untraced
 def test_explain_is_the_gate_on_recorded_commands(session: Session, corpora: Path) -> None:
     lines = [json.loads(line) for line in (corpora / "approval" / "commands.jsonl").read_text().splitlines()]
     agree(session, *(line["command"] for line in lines))

@@ -70,7 +70,7 @@ def run(crib: Crib, name: str, args: Any, **options: Any) -> Any:
 
 
 def test_a_fresh_install_gets_the_platforms_preset(crib: Crib) -> None:
-    assert crib.granted("cli") == ["terminal", *FILES, "todo", "memory", "session_search", "delegate_task", "clarify"]
+    assert crib.granted("cli") == ["terminal", *FILES, "todo", "memory", "session_search", "delegate_task", "clarify", "cronjob"]
     assert crib.granted("cron") == ["terminal", *FILES, "todo", "memory", "session_search", "delegate_task"]
     assert crib.granted("cli", enabled=["file"], disabled=["safe"]) == ["write_file", "patch"]
     with pytest.raises(ToolsetError, match="unknown platform 'telegramm'; known: acp, api, cli"):
@@ -106,6 +106,8 @@ def test_operators_narrow_by_toolset_tool_and_platform(project: Path) -> None:
             "memory",
             "session_search",
             "delegate_task",
+            "cronjob",
+            "send_message",
         ]
         assert crib.granted("cli") == without_patch
         assert crib.granted("telegram") == ["read_file"]

@@ -23,7 +23,7 @@ def test_each_surface_carries_out_what_the_table_has_for_it() -> None:
 
 def test_a_command_is_of_the_terminal_unless_its_row_says_otherwise() -> None:
     assert set(on("chat")) == {
-        *("/help", "/new", "/stop", "/approvals", "/approve", "/deny", "/busy", "/tools", "/title", "/status"),
+        *("/help", "/new", "/stop", "/approvals", "/approve", "/deny", "/busy", "/tools", "/title", "/status", "/jobs"),
     }
 
 

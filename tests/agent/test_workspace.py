@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gc
 import textwrap
+import threading
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from agent.crib import Crib
 from agent.explaining import Explainer
 from agent.run import assemble
 from agent.store.memory import MemoryStore
+from agent.store.sqlite import SqliteStore
 from agent.workspace import Workspace
 from toolcrib import Answer, ConfigError, ExecutedCall, Principal, SuspendTicket, ToolCallContext
 from tools.approval.policy import Policy
@@ -163,6 +167,124 @@ def test_no_workspace_writes_the_configuration_of_another(crib: Crib, folders: C
     assert (policy.setting is crib.default.setting, policy.setting is before) == (True, False)
     session.close_sync()
     assert path.read_text() == "max_turns: 3\n"
+
+
+# -- forgetting them ---------------------------------------------------------------------------------------------------
+
+
+def test_a_workspace_that_nobody_has_is_forgotten(crib: Crib, folders: Callable[[str], Path]) -> None:
+    session = crib.workspace(folders("a")).open_session()
+    held = [weakref.ref(crib.workspace(folders(name))) for name in ("a", "b")]
+    gc.collect()
+    a, b = (one() for one in held)
+    assert (a is crib.workspace(folders("a")), a is None, b is None) == (True, False, True)
+    session.close_sync()
+    grants, a, session = weakref.ref(crib.workspace(folders("a")).grants), None, None  # type: ignore[assignment]  # nobody has it
+    gc.collect()
+    assert (held[0](), grants()) == (None, None)
+    assert weakref.ref(crib.default)() is crib.workspace()
+
+
+@pytest.mark.untraced
+def test_two_thousand_folders_leave_nothing_behind(folders: Callable[[str], Path], tmp_path: Path) -> None:
+    """They share what the configuration means: none of them reads it anew."""
+    configure("toolsets: {custom: {looks: {description: d, tools: [read_file]}}}\ncommand_allowlist: [make clean]\n")
+    with assemble(project_dir=folders("home"), store=MemoryStore()) as crib:
+        before = crib.workspace(tmp_path / "first")
+        gc.collect()
+        objects = len(gc.get_objects())
+        for number in range(2_000):
+            last = crib.workspace(tmp_path / str(number))
+            assert (last.config is before.config, last.setting is before.setting) == (True, True)
+        assert last.project_dir == tmp_path / "1999"
+        gc.collect()
+        assert len(gc.get_objects()) - objects < 1_000
+
+
+def test_a_projects_file_that_appears_later_counts_once_nobody_has_the_workspace(
+    crib: Crib, folders: Callable[[str], Path]
+) -> None:
+    a = crib.workspace(folders("a"))
+    configure("tools: {disabled: [terminal]}\n", folders("a") / ".toolcrib" / "config.yaml")
+    assert crib.workspace(folders("a")) is a
+    assert ("terminal" in a.granted(), "terminal" in crib.workspace(folders("b")).granted()) == (True, True)
+    del a
+    gc.collect()
+    assert "terminal" not in crib.workspace(folders("a")).granted()
+    assert "terminal" in crib.workspace(folders("b")).granted()
+    configure("tools: [", folders("a") / ".toolcrib" / "config.yaml")
+    gc.collect()
+    with pytest.raises(ConfigError):
+        crib.workspace(folders("a"))
+
+
+def test_a_changed_file_is_read_for_folders_that_are_new(folders: Callable[[str], Path]) -> None:
+    configure("max_turns: 3\n")
+    with assemble(project_dir=folders("home"), store=MemoryStore()) as crib:
+        a = crib.workspace(folders("a"))
+        configure("max_turns: 4\n")
+        assert (crib.workspace(folders("a")) is a, crib.workspace(folders("b")).config.max_turns) == (True, 4)
+        configure("max_turns: [")
+        with pytest.raises(ConfigError):
+            crib.workspace(folders("c"))
+
+
+def test_after_a_reload_folders_go_by_the_new_file_and_open_sessions_by_the_old(
+    crib: Crib, folders: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = configure("max_turns: 3\n")
+    crib.reconfigure(load_config(path), path.read_bytes())
+    session = crib.workspace(folders("a")).open_session()
+    before = crib.workspace(folders("a"))
+    path.rename(tmp_path / "real.yaml")
+    path.symlink_to(tmp_path / "real.yaml")
+    crib.reconfigure(load_config(path), path.read_bytes())
+    now = crib.workspace(folders("a"))
+    assert now is not before
+    configure("max_turns: 5\n")  # counts after the next reload
+    assert [crib.workspace(folders(name)).config.max_turns for name in ("a", "b")] == [3, 3]
+    for where in (before, now, crib.default):  # where the file really is, is closed in all of them
+        write = {"path": str(tmp_path / "real.yaml"), "content": "x"}
+        assert "whatever was granted" in (run(where, "write_file", write, asker=approve("once")).result.message or "")
+    crib.reconfigure(load_config(path), path.read_bytes())
+    assert [crib.workspace(folders(name)).config.max_turns for name in ("a", "b")] == [5, 5]
+    assert session.config.max_turns == 3
+    session.close_sync()
+
+
+def test_old_contents_of_all_folders_lie_in_one_store(folders: Callable[[str], Path], tmp_path: Path) -> None:
+    """Each store has threads of its own."""
+    others = set(threading.enumerate())
+    with assemble(project_dir=folders("home"), store=SqliteStore(tmp_path / "store.db")) as crib:
+        for name in ("a", "b", "c"):
+            (folders(name) / "text").write_text("old")
+            session = crib.workspace(folders(name)).open_session()
+            written = session.call("write_file", {"path": "text", "content": "new"})
+            assert written.result.is_success
+            session.close_sync()
+        assert [one.name for one in set(threading.enumerate()) - others].count("writes contents.db") == 1
+        assert len(run_async(crib.undo(session.id).steps())) == 1
+
+
+def test_entries_that_nobody_confirmed_are_told_of_once(folders: Callable[[str], Path], caplog: pytest.LogCaptureFixture) -> None:
+    path = configure("command_allowlist: [make clean]\n")
+    with assemble(project_dir=folders("home"), store=MemoryStore()) as crib:
+        assert len(caplog.messages) == 2
+        for name in ("a", "b"):
+            assert len(crib.workspace(folders(name)).grants.unconfirmed()) == 1
+        assert len(caplog.messages) == 2
+        a, b = crib.workspace(folders("a")), crib.workspace(folders("b"))
+        a.grants.confirm()
+        assert len(a.grants.permanent()) == 1
+        assert (b.grants.permanent(), len(b.grants.unconfirmed())) == ([], 1)
+        [grant] = a.grants.permanent()
+        del a, b
+        gc.collect()
+        assert crib.workspace(folders("a")).grants.permanent() == [grant]
+        assert run_async(crib.workspace(folders("a")).grants.revoke(grant.id))
+        configure("command_allowlist: [make clean]\n", path)  # what was taken back does not come back with its line
+        gc.collect()
+        assert [list(crib.workspace(folders(name)).grants.permanent()) for name in ("a", "b")] == [[], []]
 
 
 # -- principals --------------------------------------------------------------------------------------------------------

@@ -17,11 +17,15 @@ from pathlib import Path
 import httpx
 import pytest
 
+import benchmarks.gateway
+import benchmarks.platforms
 import benchmarks.preview
 from benchmarks.__main__ import GROUPS, main
 from benchmarks._model_server import ModelServer
 from benchmarks._wire_streams import WIRES, streams
-from benchmarks.core import Figure, as_lines, as_table, clean_environment, each, median_of_each, once
+from benchmarks.core import CannotMeasureError, Figure, as_lines, as_table, clean_environment, each, median_of_each, once
+
+pytestmark = pytest.mark.untraced  # whole groups run what other tests run too, for their figures
 
 
 def run(root: Path, *arguments: str, without: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
@@ -93,16 +97,86 @@ def test_the_loop_is_measured_with_a_store_and_a_server(root: Path) -> None:
         assert figure["baseline"] > 0
 
 
-@pytest.mark.untraced
 def test_the_gateway_is_measured(root: Path) -> None:
     done = run(root, "gateway", "--json", "--quick")
     assert done.returncode in (0, 1), done.stderr
     figures = {figure["name"]: figure for figure in map(json.loads, done.stdout.splitlines())}
     names = ["gateway.chats", "gateway.approve", "gateway.idle", "gateway.start"]
-    if "the figures of Matrix are left out" not in done.stderr:
+    if "the figures of Matrix (" not in done.stderr:
         names += ["gateway.chats_matrix", "gateway.overhead"]
     assert list(figures) == [*names, "gateway.kill"]
     assert figures["gateway.kill"]["value"] == 0, done.stderr
+
+
+@pytest.mark.untraced
+def test_platforms_are_measured_beside_a_bare_bot(root: Path) -> None:
+    done = run(root, "platforms", "--json", "--quick")
+    assert done.returncode in (0, 1), done.stderr
+    figures = {figure["name"]: figure for figure in map(json.loads, done.stdout.splitlines())}
+    for name in ("xmpp", "irc", "discord", "slack", "email"):
+        named = f"platforms.echo_{name}"
+        assert (named in figures) != (f"benchmarks platforms: {named} will be left out: " in done.stderr)
+        assert figures.get(named, {"baseline": 1})["baseline"] > 0
+
+
+@pytest.mark.untraced
+def test_jobs_are_measured_in_a_gateway(root: Path) -> None:
+    done = run(root, "cron", "--json", "--quick")
+    assert done.returncode in (0, 1), done.stderr
+    figures = {figure["name"]: figure for figure in map(json.loads, done.stdout.splitlines())}
+    assert list(figures) == ["cron.late", "cron.burst", "cron.claim_at_once", "cron.idle"]
+    assert figures["cron.burst"]["bar"] is None
+    assert figures["cron.burst"]["ok"]
+    assert all(figure["value"] > 0 for name, figure in figures.items() if name != "cron.idle")  # so short it may be none
+
+
+def test_what_will_be_left_out_is_said_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TOOLCRIB_SYNAPSE_VENV", str(tmp_path / "none"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said: list[str] = []
+
+    def measure(*, quick: bool) -> list[Figure]:
+        said.append(capsys.readouterr().err)
+        return [Figure("preview.linear", 1.0, "x", 1.0, 2.0, "value", "nothing")]
+
+    for group in ("gateway", "platforms"):
+        monkeypatch.setattr(f"benchmarks.{group}.measure", measure)
+    assert main(["gateway", "platforms"]) == 0
+    assert "benchmarks gateway: the figures of Matrix (gateway.chats_matrix, gateway.overhead) will be left out: " in said[0]
+    assert "benchmarks platforms: platforms.echo_xmpp will be left out: " in said[0]
+    assert "apt-get install prosody" in said[0] or "pip install 'toolcrib[xmpp]'" in said[0]
+
+
+def test_chats_that_do_not_get_through_are_told_and_count(root: Path, tmp_path: Path) -> None:
+    """Nobody waits for them without end: who never had a word counts by how long it has waited."""
+    dead = "http://127.0.0.1:9/v1"
+    found = {}
+    for what, numbers in {"chats": ("3", "0.2", "0.3"), "idle": ("100", "0", "0")}.items():
+        argv = [sys.executable, "-m", "benchmarks._gateway_children", what, dead, *numbers, str(tmp_path / what)]
+        (tmp_path / what).mkdir()
+        done = subprocess.run(argv, cwd=root, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        found[what] = json.loads(done.stdout)
+    assert (found["chats"]["chats"], found["chats"]["deltas"]) == (0, 0)
+    assert found["chats"]["p99"] >= 500
+    assert found["idle"]["chats"] == 0
+
+
+def test_what_could_be_measured_of_a_group_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figure = Figure("preview.linear", 1.0, "x", 1.0, 2.0, "value", "nothing")
+
+    def measure(*, quick: bool) -> list[Figure]:
+        raise CannotMeasureError("the other half is missing", [figure])
+
+    monkeypatch.setattr(benchmarks.preview, "measure", measure)
+    assert main(["preview", "--json"]) == 2
+    told = capsys.readouterr()
+    assert [json.loads(line)["name"] for line in told.out.splitlines()] == ["preview.linear"]
+    assert "benchmarks preview: the other half is missing\nnot measured: preview" in told.err
 
 
 def test_a_delegates_first_request_is_measured(root: Path) -> None:
@@ -169,7 +243,9 @@ def test_groups_need_no_more_than_the_installed_package(root: Path) -> None:
         top for top, names in packages_distributions().items() if needed & {name.lower().replace("-", "_") for name in names}
     }
     own = {path.stem for path in root.glob("*.py")} | {"benchmarks", "toolcrib", "tools", "agent", "plugins"}
-    optional = {"psycopg", "rich", "nio"}  # their figures are left out where they are missing, and stderr says so
+    platforms = {"slixmpp", "irc", "discord", "yarl", "slack_bolt", "slack_sdk", "aioimaplib", "aiosmtplib"}
+    own |= {"tests"}  # its servers and fakes
+    optional = {"psycopg", "rich", "nio", *platforms}  # their figures are left out where they are missing, and stderr says so
     known = {*sys.stdlib_module_names, *brought, *own, *optional}
     files = [*(root / "benchmarks").glob("*.py"), *(root / "tests" / "infra").glob("*.py")]
     wrong = [
@@ -267,7 +343,7 @@ def test_the_store_is_measured_beside_another_process(root: Path) -> None:
         assert names[9:] == ["store.append_postgres", "store.blocking_postgres"]
         assert done.stderr == ""
     else:
-        assert "the figures of PostgreSQL are left out" in done.stderr
+        assert "the figures of PostgreSQL (store.append_postgres, store.blocking_postgres) will be left out" in done.stderr
 
 
 def test_many_sessions_are_measured(root: Path) -> None:

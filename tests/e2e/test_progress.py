@@ -34,7 +34,7 @@ def build(args, ctx):
     until("second", ctx)
     end = time.monotonic() + 2
     reports = 0
-    while time.monotonic() < end:
+    while time.monotonic() < end or reports <= 10_000:  # a busy machine takes longer for as many
         reports += 1
         ctx.report_progress(RUNNING, "flood", (reports % 100) / 100)
     ctx.report_progress(RUNNING, "flooded", 0.75)

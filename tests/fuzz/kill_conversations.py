@@ -104,8 +104,10 @@ class Conversation:
         folders = {f"XDG_{name.upper()}_HOME": name for name in ("config", "state", "data", "cache")}
         places = {name: str(folder / where) for name, where in folders.items()}
         secret = {"TOOLCRIB_STORE_URL": self._url} if self._url else {}
+        # What can't be given back on a full disk lapses, and that is waited for.
+        lapses = {"KILLS_LEASE_SECONDS": "5"} if self._disk is not None else {}
         ours = {"HOME": str(folder), "KILLS_PROJECT": str(self._project), "DOCKER_HOST": "unix:///nowhere"}
-        return {**kept, **places, **secret, **ours}
+        return {**kept, **places, **secret, **lapses, **ours}
 
     # -- the way of a conversation -------------------------------------------------------------------------------
 

@@ -33,6 +33,9 @@ def run(job: dict[str, Any]) -> int:
     os.closerange(3, 64)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - ours has been read from
     from agent.cli import main
+    from agent.conversation import holding
+
+    holding.LEASE_SECONDS = float(os.environ.get("KILLS_LEASE_SECONDS", holding.LEASE_SECONDS))
 
     return main(job["argv"])
 

@@ -74,17 +74,21 @@ class Town:
     button is about to be).
     """
     lock: threading.Lock = field(default_factory=threading.Lock)
+    moved_at: float = 0.0
+    """When something happened last, by the monotonic clock."""
 
     def note(self, kind: str) -> None:
         """Count something that happened."""
         with self.lock:
             self.happened[kind] += 1
+            self.moved_at = time.monotonic()
 
     def show(self, message: Mapping[str, Any]) -> str:
         """Show a message, or change one; return its id."""
         with self.lock:
             known = str(message["edits"] or message["key"])
             self.shown[known] = dict(message)
+            self.moved_at = time.monotonic()
             self.answered.update(_ANSWER.findall(message["text"]))
             if known.startswith("ticket:"):
                 self.questions.update(dict.fromkeys(_COMMAND.findall(message["text"]), known))

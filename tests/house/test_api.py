@@ -16,7 +16,8 @@ PUBLIC = {
     "InvalidArguments", "InvalidTransition", "LeaseLost", "NotFound", "Overloaded",
     "PluginError", "Portable", "PortableState", "Principal", "ProgressStatus", "Restable", "ProviderError",
     "ProviderSession", "ProviderTurn", "RateLimited", "ReadsFile", "RegistrationError", "RunIdentity", "RunsCommand",
-    "SetResult", "ShellState", "StateConflict", "StateKey", "StateScope", "StateUpdate", "StoreFailed",
+    "SchedulesJob", "SendsMessage", "SetResult", "ShellState", "StateConflict", "StateKey", "StateScope", "StateUpdate",
+    "StoreFailed",
     "StreamBroken", "StreamEvent", "Suspend", "SuspendTicket",
     "TextProtocol", "Timeout", "Tool", "ToolCall", "ToolCallContext", "ToolCallStatus", "ToolDescriptor", "ToolEntry",
     "ToolError", "ToolOutput", "ToolRegistry", "ToolResult", "ToolStatus", "ToolcribError", "ToolsetError", "Unavailable",
@@ -27,7 +28,8 @@ PUBLIC = {
 
 HOOKS = {
     "tool_gate", "on_answer", "pre_tool_call", "transform_tool_result", "post_tool_call",
-    "on_session_start", "on_session_end", "pre_llm_call", "post_llm_call", "on_start", "on_stop",
+    "on_session_start", "on_session_end", "pre_llm_call", "post_llm_call", "on_start", "on_stop", "on_run_start", "on_run_end",
+    "on_llm_error", "on_decision", "configure",
     "register_tools", "register_toolsets", "register_command", "register_slash", "register_environment", "register_provider",
     "register_platform",
 }  # fmt: skip

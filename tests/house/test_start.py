@@ -69,6 +69,33 @@ print(json.dumps(list(sys.modules)))
     assert [name for name in (*HEAVY, "asyncio", "dataclasses", "pluggy", "model_tools") if name in loaded] == []
 
 
+FIRST_REQUEST = """
+import contextlib, io, json, sys
+from toolcrib.testing import ChatServer
+from agent.cli import main
+loaded = []
+with ChatServer(ChatServer.text("Hello.")) as server:
+    def note(event, args):
+        if event == "socket.connect" and args[1] == ("127.0.0.1", server.port):
+            loaded.append(list(sys.modules))
+    sys.addaudithook(note)
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert main(["run", "--base-url", server.base_url, "--model", "m", "hi"]) == 0
+print(json.dumps(loaded[0]))
+"""
+
+
+def test_the_first_request_needs_no_more_than_its_client(tmp_path: Path) -> None:
+    """What runs calls, judges commands or keeps delegates is loaded with the first of them; HTTP/2 never is."""
+    loaded = json.loads(fresh(FIRST_REQUEST, tmp_path))
+    others = (
+        "click", "h2", "httpx._main", "jsonschema_rs", "tools.dispatch.pipeline", "tools.judge.detect", "tools.judge.rules",
+        "agent.delegates.orders", "agent.delegates.starting", "agent.delegates.waiting", "agent.store.search", "agent.undo",
+    )  # fmt: skip
+    assert [name for name in ({*HEAVY, *others} - {"httpx"}) if name in loaded] == []
+    assert "httpx" in loaded
+
+
 def test_importing_every_module_does_nothing_else(sources: Sequence[Any], tmp_path: Path) -> None:
     """No output, file, thread, child process, handler or change of the environment."""
     modules = [source.module for source in sources if not source.module.endswith("__main__")]
@@ -174,7 +201,9 @@ def test_every_pattern_can_be_compiled(sources: Sequence[Any]) -> None:
         if not source.module.endswith("__main__"):
             importlib.import_module(source.module)
     importlib.import_module("tools.judge.rules").all_rules()
+    gc.unfreeze()  # what was there when the tests were collected is kept out of sight
     patterns = [one for one in gc.get_objects() if isinstance(one, Regex)]
+    gc.freeze()
     broken = [f"{one.pattern!r}: {error}" for one in patterns if (error := _fault(one))]
     assert broken == []
     assert len(patterns) > 800

@@ -35,6 +35,25 @@ def test_a_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert reason(needs_binary("sh")()) == "sh not found on PATH: install sh"
 
 
+def test_a_program_that_comes_or_goes_meanwhile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    monkeypatch.setenv("PATH", f"{first}:{second}")
+    check = needs_binary("come-and-go", "other")
+    for folder in (first, second):
+        folder.mkdir()
+        assert "not found" in reason(check())
+        program = folder / "come-and-go"
+        program.touch(mode=0o755)
+        assert (check(), check()) == (True, True)
+        program.chmod(0o644)
+        assert "not found" in reason(check())
+        program.unlink()
+    (second / "other").touch(mode=0o755)
+    assert check() is True
+    monkeypatch.setenv("PATH", str(first))
+    assert "not found" in reason(check())
+
+
 def test_a_module() -> None:
     """003-6"""
     assert needs_module("json.decoder")() is True

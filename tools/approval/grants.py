@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from toolcrib import ConfigError
 from toolcrib._dataclass import replace
-from toolcrib._store import Grant, GrantScope
+from toolcrib._store import Grant, GrantScope, GrantStore
 from toolcrib._types import Json
 from tools.approval.described import PREFIX, described, means, pattern_grant
 from tools.approval.leads import everything, is_known, leads_to, places
@@ -26,6 +26,13 @@ ALWAYS_KEY = "command"
 
 STANDING = frozenset({"task", "session", "uses", "until", "always"})
 """The scopes that outlive one call."""
+
+
+async def end_session_grants(grants: GrantStore, session_id: str) -> None:
+    """Revoke what was granted for a session in which nobody works any more. Raises StoreFailed."""
+    for grant in await grants.all(session_id):
+        if grant.session_id == session_id:
+            await grants.revoke(grant.id)
 
 
 class MemoryGrants:

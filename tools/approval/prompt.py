@@ -97,6 +97,13 @@ def _parts(name: str, args: Any, given: Mapping[str, Json]) -> Iterator[tuple[st
     if "command" in given:
         yield f"{spelled(name)} wants to run:", str(given["command"])
         return
+    if "sends" in given:
+        yield from _sent(spelled(name), given["sends"])
+        return
+    if isinstance(job := given.get("job"), Mapping):
+        yield f"{spelled(name)} wants to have done by itself:", str(job.get("task", ""))
+        yield "  with the rights of whoever asks for it, so:", str(job.get("facts", ""))
+        return
     paths = [given["path"]] if "path" in given else list(given.get("paths") or ())
     for number, path in enumerate(paths):
         yield "" if number else f"{spelled(name)} wants to change:", str(path)
@@ -114,6 +121,16 @@ def _parts(name: str, args: Any, given: Mapping[str, Json]) -> Iterator[tuple[st
         )
     for key, text in texts.items():
         yield f"  {'and' if rest or paths else f'{spelled(name)} wants to run with'} {spelled(str(key))}:", text
+
+
+def _sent(name: str, sends: Sequence[Mapping[str, Json]]) -> Iterator[tuple[str, str]]:
+    """Yield the messages that would be sent, each with its recipient and its files."""
+    for one in sends:
+        to = spelled(str(one["to"]))
+        whom = f"{spelled(str(one['whom']))} ({to})" if one["whom"] else to
+        yield f"{name} wants to send, to {whom}:", one["text"]
+        for file in one["files"]:
+            yield "  with the file:", file
 
 
 def _cut(parts: list[tuple[str, str]], most: int | None) -> tuple[list[tuple[str, str]], int]:

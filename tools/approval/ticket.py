@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from toolcrib import SuspendTicket, ToolCall, ToolCallContext
+from toolcrib import SchedulesJob, SendsMessage, SuspendTicket, ToolCall, ToolCallContext
 from toolcrib._types import Json
 from tools.approval.binding import paths_of
 from tools.approval.differences import Differences
@@ -34,7 +34,10 @@ def ticket_of(
     binds: str,
     changed: Differences | None,
 ) -> SuspendTicket:
-    """Return the question about a call. ``delegate`` is who calls, where it is not the session's own model."""
+    """Return the question about a call. ``delegate`` is who calls, where it is not the session's own model.
+
+    What only those may read who can agree is in the parameters ``sends``, and ``prompt_aside`` in the place of ``prompt``.
+    """
     command, cwd, findings = asked.command, asked.cwd, asked.findings
     covered = offers(asked)
     parameters: dict[str, Json] = {
@@ -53,10 +56,24 @@ def ticket_of(
     else:
         paths = paths_of(ctx.effects)
         parameters |= {"path": paths[0]} if len(paths) == 1 else {"paths": paths} if paths else {}
+    sent = [effect for effect in ctx.effects if isinstance(effect, SendsMessage)]
+    if sent:
+        parameters["sends"] = [_message(one, one.whom) for one in sent]
+    if (job := next((effect for effect in ctx.effects if isinstance(effect, SchedulesJob)), None)) is not None:
+        from tools.schedules.preview import preview
+
+        parameters["job"] = {"facts": preview(job), "task": job.task}
     if changed is not None:
         parameters |= {"diff": changed.text, "diff_for": sorted(changed.stands_for)}
     parameters["prompt"] = str(worded(call.name, call.args, parameters, most=MOST_PLAIN))
+    if any(one.aside for one in sent):
+        parameters["sends"] = [_message(one, one.aside or one.whom) for one in sent]
+        parameters["prompt_aside"] = str(worded(call.name, call.args, parameters, most=MOST_PLAIN))
     whys = "; ".join(dict.fromkeys(finding.why for finding in findings))
-    shown = command if command is not None else parameters.get("path", call.name)
+    shown = f"to {sent[0].whom or sent[0].to}" if sent else parameters.get("path", call.name) if command is None else command
     message = f"{call.name}: {visible(str(shown))}\n{visible(whys)}"
     return SuspendTicket(action, message, call, parameters, ANSWER_SCHEMA, binds=binds)
+
+
+def _message(effect: SendsMessage, whom: str) -> dict[str, Json]:
+    return {"to": effect.to, "whom": whom, "text": effect.text, "files": list(effect.files)}

@@ -19,6 +19,7 @@ from toolcrib import (
     ToolResult,
 )
 from toolcrib._dataclass import replace
+from toolcrib._private import Private
 from tools.dispatch.faces import failed
 from tools.dispatch.finish import observe
 from tools.dispatch.gates import ROUNDS, suspend
@@ -101,7 +102,7 @@ def _raised(current: CallInProgress, error: BaseException) -> ToolResult:
     if isinstance(error, EnvironmentFailed):  # the handler left it to us
         error = ExecutionFailed(str(error))
     if not isinstance(error, ToolError):
-        _log.warning("%s raised %s: %s", name, type(error).__name__, current.scope.redactor.text(str(error)))
+        _log.warning("%s raised %s: %s", name, type(error).__name__, Private(current.scope.redactor.text(str(error))))
     return failed(name, error, inside=True)
 
 

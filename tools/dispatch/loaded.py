@@ -8,8 +8,8 @@ import pkgutil
 
 PACKAGES = ("toolcrib", "tools.judge", "tools.approval", "tools.dispatch", "tools.files", "tools.undo")
 """Packages that judge, gate and dispatch calls; many of their modules load where they are first needed."""
-_DOUBLES = ("toolcrib.test", "toolcrib._test")
-"""Doubles for authors' tests, in modules whose names begin so: they decide nothing here."""
+_APART = ("toolcrib.test", "toolcrib._test", "toolcrib.platforms")
+"""Beginnings of the names of modules that decide nothing here: doubles for authors' tests, and how chat platforms show text."""
 ELSEWHERE = (
     "bz2",
     "difflib",
@@ -21,6 +21,7 @@ ELSEWHERE = (
     "tools.availability",
     "tools.clip",
     "tools.redact",
+    "tools.schedules.preview",
 )
 """Modules that those import where they are first needed."""
 
@@ -37,7 +38,7 @@ def load_all() -> None:
 def _load(package: str) -> None:
     module = importlib.import_module(package)
     for info in pkgutil.iter_modules(module.__path__, f"{package}."):
-        if info.name.startswith(_DOUBLES):
+        if info.name.startswith(_APART):
             continue
         if info.ispkg:
             _load(info.name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
@@ -30,6 +30,7 @@ from toolcrib import (
     NotFound,
     SuspendTicket,
     ToolCall,
+    ToolCallContext,
     ToolCallStatus,
     ToolEntry,
     ToolError,
@@ -268,7 +269,8 @@ class Dispatcher:
             give_own_state(current.ctx, current.own)
         if plan.shared:
             return _after_reading(current)
-        return None if plan.entry.effects is None else plan.entry.effects(current.args, current.ctx)
+        declare = _declaring(current)
+        return None if declare is None else declare(current.args, current.ctx)
 
     def _unknown(self, name: str, scope: CallScope) -> str:
         known = self.registry.names() if scope.granted is None else sorted(scope.granted)
@@ -308,10 +310,19 @@ def _make_plan(entry: ToolEntry, hooks: ToolHookPlan) -> Plan:
 async def _after_reading(current: CallInProgress) -> Sequence[Effect]:
     """Read what the call is to see of others' state, then resolve the effects that the tool announces."""
     await read_shared(current)
-    effects = current.plan.entry.effects
-    if effects is None:
+    declare = _declaring(current)
+    if declare is None:
         return ()
-    return cast("Sequence[Effect]", await current.settle(effects(current.args, current.ctx)))
+    return cast("Sequence[Effect]", await current.settle(declare(current.args, current.ctx)))
+
+
+def _declaring(current: CallInProgress) -> Callable[[Any, ToolCallContext], Any] | None:
+    """Return what says the call's effects: its tool, or the session's own handler of it (its method ``effects``)."""
+    entry = current.plan.entry
+    if entry.effects is None and entry.handler is None:
+        found: Callable[[Any, ToolCallContext], Any] | None = getattr(current.scope.handlers.get(entry.name), "effects", None)
+        return found
+    return entry.effects
 
 
 async def _ended_by(current: CallInProgress, error: BaseException, doing: str) -> ExecutedCall:

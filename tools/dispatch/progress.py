@@ -31,6 +31,7 @@ from toolcrib import (
 )
 from toolcrib._context import own_state
 from toolcrib._dataclass import dataclass
+from toolcrib._private import Private
 from toolcrib._state import StateScope
 from tools.arguments import ArgumentCheck
 from tools.dispatch.bridge import run_async
@@ -138,7 +139,7 @@ class CallInProgress:
             _log.log(level, f"{message}: %s", *args, self.scope.redactor.text(str(error)))
             return
         trace = "".join(traceback.format_exception(error))
-        _log.error(f"{message}\n%s", *args, self.scope.redactor.text(trace))
+        _log.error(f"{message}\n%s", *args, Private(self.scope.redactor.text(trace)))
 
     async def open(self) -> None:
         """Record it as RUNNING. Raises InvalidTransition where another call of that id is under way."""

@@ -31,6 +31,7 @@ from tools.judge.paths import (
 )
 from tools.judge.reads import processes
 from tools.judge.rules import ALL, BY_PATH, ENVIRONMENT, REDIRECTED, family, file_rules, rows_for
+from tools.judge.rules.environment import assigned
 from tools.judge.rules.lines import across
 from tools.judge.rules.opaque import code_findings, unknown_command
 from tools.judge.table import ActView, Rule
@@ -148,7 +149,7 @@ def _untainted(act: Act, basis: Basis, before: Act | None) -> Iterator[Finding]:
 
 def _by_rules(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> Iterator[Finding]:
     dry: bool | None = None
-    for name in (*names, *_kinds(act)):
+    for name in (*names, *_kinds(act, view, basis)):
         rows = rows_for(name, view.words)
         if basis.extra:
             more = basis.extra.get(name, ())
@@ -166,9 +167,9 @@ def _by_rules(act: Act, view: ActView, names: Sequence[str], basis: Basis) -> It
             yield _of_rule(row, act, view, names, basis)
 
 
-def _kinds(act: Act) -> Iterator[str]:
+def _kinds(act: Act, view: ActView, basis: Basis) -> Iterator[str]:
     """Yield the names under which rows are filed that are not about one program."""
-    if act.environment:
+    if act.environment and (basis.extra or assigned(view)):  # the table's rows are about the variables that are picked there
         yield ENVIRONMENT
     if act.redirects:
         yield REDIRECTED

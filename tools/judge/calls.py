@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from toolcrib import DeletesFile, Effect, ReadsFile, RunsCommand, ToolEntry, WritesFile
+from toolcrib import DeletesFile, Effect, ReadsFile, RunsCommand, SchedulesJob, SendsMessage, ToolEntry, WritesFile
 from toolcrib._dataclass import dataclass
-from tools.judge.findings import Finding
+from tools.judge.findings import Finding, Level, visible
 from tools.judge.folders import may_be_made
 from tools.judge.meaning.state import NoFiles, Snapshot
 from tools.judge.meaning.value import Taint
@@ -58,6 +58,10 @@ def judge(
             if examined.made is not None:
                 held = effect.shell.variables if effect.shell is not None else {}
                 judged.made = {name: (text, _fitting(held.get(name, ""), text)) for name, text in examined.made.items()}
+        elif isinstance(effect, SendsMessage):
+            judged.findings += _message(effect)
+        elif isinstance(effect, SchedulesJob):
+            judged.findings.append(_job(effect))
         else:
             judged.findings += _file(entry.name, effect, setting, files or NoFiles())
             if isinstance(effect, WritesFile):
@@ -95,6 +99,23 @@ def _file(name: str, effect: object, setting: Setting, files: Snapshot) -> list[
             return judge_read(path, f"{name}: read {path}", protected)
         case _:  # a plugin may hand over anything
             return [_opaque(name)]
+
+
+def _message(effect: SendsMessage) -> list[Finding]:
+    if effect.is_free:
+        return []
+    whom = effect.whom or effect.to
+    level: Level = "ask-once" if effect.aside else "ask"  # a name that may come to mean another chat
+    return [Finding(f"message.send@{effect.to}", level, f"it would be read by others: {whom}", f"a message to {whom}")]
+
+
+def _job(effect: SchedulesJob) -> Finding:
+    """Whatever a job is told to do, it does it when nobody looks: a person agrees to each, and to each change."""
+    shown = visible(f"{effect.name}: {effect.task}" if effect.name else effect.task)
+    whose = "with the rights of whoever asks for it"  # who is to agree may be somebody else
+    if effect.replaces:
+        return Finding("cron.change", "ask-once", f"changes what is done later, by itself, {whose}", shown)
+    return Finding("cron.create", "ask-once", f"has this done later, by itself, {whose}", shown)
 
 
 def _opaque(name: str) -> Finding:

@@ -109,7 +109,7 @@ def _words(act: Act) -> tuple[str, ...]:
     words = [value.text for value in act.argv]
     if act.wrappers or act.redirects:
         words = [*act.wrappers, *words, *(f"{one.op} {one.path.text}" for one in act.redirects)]
-    return tuple([word.replace(HOLE, "…") for word in words])
+    return tuple([word.replace(HOLE, "…") for word in words] if HOLE in "".join(words) else words)
 
 
 def _by_added_patterns(command: str, cwd: str) -> list[Finding]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from toolcrib import Effect, ReadsFile, RunsCommand, ShellState, ToolEntry
+from toolcrib import Effect, ReadsFile, RunsCommand, SendsMessage, ShellState, ToolEntry
 from toolcrib._regex import Regex
 from tools.judge.budget import Budget
 from tools.judge.detect import now_of
@@ -22,10 +22,14 @@ from tools.judge.rules.environment import loads
 from tools.judge.setting import Setting
 from tools.judge.shell import ShellSyntaxError, ShellTooComplex, parse, tree
 
-TALKS_ONLY = frozenset({"todo", "clarify", "session_search", "delegate_task"})
-"""Tools of ours of the kind ``other`` that change nothing outside of the conversation; what a delegate calls is judged itself."""
+TALKS_ONLY = frozenset({"todo", "clarify", "session_search", "delegate_task", "send_message"})
+"""Tools of ours of the kind ``other`` that change nothing outside of the conversation, where they declare no effect; what a
+delegate calls is judged itself."""
 
-KEEPS = {"memory": "memory changes what later sessions are told"}
+KEEPS = {
+    "memory": "memory changes what later sessions are told",
+    "cronjob": "cronjob may change what is done later, by itself",
+}
 """Tools of ours that change something that lasts, though no file or command of the person's."""
 
 _NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2"})
@@ -50,6 +54,8 @@ def may_act(entry: ToolEntry, effects: Sequence[Effect], *, setting: Setting, fi
         if entry.kind == "read" or (entry.kind == "other" and entry.name in TALKS_ONLY):
             return ""
         return KEEPS.get(entry.name) or f"{entry.name} does not say what it does"
+    if any(isinstance(effect, SendsMessage) for effect in effects):
+        return f"{entry.name} sends a message"
     if entry.kind not in ("read", "execute"):
         return f"{entry.name} changes files" if entry.kind == "edit" else f"{entry.name} may change something"
     for effect in effects:

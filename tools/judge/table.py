@@ -75,7 +75,7 @@ class ActView:
         found = self._readings.get(valued)
         if found is None:
             posix = "POSIXLY_CORRECT" in self.act.environment
-            found = self._readings[valued] = read(["", *self.words], self.path, valued, posix=posix)
+            found = self._readings[valued] = read(("", *self.words), self.path, valued, posix=posix)
         return found
 
     def operands(self, valued: frozenset[str] = _NONE) -> list[Value]:

@@ -112,6 +112,7 @@ def _require_model(crib: Crib, choice: ModelChoice) -> None:
 async def _served(crib: Crib, names: list[str] | None, choice: ModelChoice, form: str) -> int:
     from agent.cli.logs import logging_of_gateway
     from agent.cli.signals import serving
+    from agent.gateway.collecting import collecting
     from agent.gateway.gateway import Gateway
 
     gateway, loop = Gateway(crib, names=names, choice=choice), asyncio.get_running_loop()
@@ -123,7 +124,7 @@ async def _served(crib: Crib, names: list[str] | None, choice: ModelChoice, form
         loop.call_soon_threadsafe(gateway.reload)
 
     with serving(end, reload), logging_of_gateway(form, lambda text: gateway.redact(text)):
-        async with gateway:
+        async with collecting(lambda: gateway.is_quiet), gateway:
             if not gateway.can_run:
                 return FAILED
             await gateway.serve()
@@ -184,8 +185,8 @@ def _require_role(crib: Crib, role: str) -> None:
         alike = near(role, sorted(known))
         meant = f"; did you mean {alike[0]!r}?" if alike else ""
         raise ToolcribError(
-            f"nothing names the role {role!r}{meant} (known: {', '.join(sorted(known))}; platforms.NAME.roles and"
-            " gateway.approvers name others)"
+            f"nothing names the role {role!r}{meant} (known: {', '.join(sorted(known))}): let it agree to something, as by"
+            f" `toolcrib config set gateway.approvers.fs '[owner, {role}]'`, or give it to somebody in platforms.NAME.roles"
         )
 
 
@@ -227,9 +228,9 @@ async def _end(crib: Crib, args: argparse.Namespace) -> int:
     from agent.gateway.gateway import STOP, STOP_NOW
 
     refuse_below(folders_of(crib.config), "ending the gateway")
-    names = await _running(crib)
+    runs = await _runs(crib)
     await crib.store.signals.send(STOP_NOW if args.now else STOP)  # also where none is seen: it may have other platforms
-    if not names:
+    if not runs:
         _say("no gateway runs; `toolcrib gateway status` tells what became of it")
         return FAILED
     _say("asked for the end; `toolcrib gateway status` tells when it has ended")
@@ -241,36 +242,38 @@ async def _reload(crib: Crib, args: argparse.Namespace) -> int:
     from agent.below import folders_of, refuse_below
     from agent.gateway.gateway import RELOAD
     from agent.gateway.reloading import RELOADED
+    from agent.gateway.status import GATEWAY
 
     refuse_below(folders_of(crib.config), "reloading the gateway")
-    names = await _running(crib)
-    if not names:
+
+    async def told() -> Any:
+        found = (await crib.store.state.of("profile", GATEWAY)).get(RELOADED)
+        return None if found is None else found.value
+
+    runs, before = await _runs(crib), await told()
+    await crib.store.signals.send(RELOAD)  # also where none is seen: it may have other platforms
+    if not runs:
         raise ToolcribError("no gateway runs; `toolcrib gateway run` starts one, with the configuration as it is")
-
-    async def told() -> list[Any]:
-        found = [(await crib.store.state.of("profile", f"gateway:{name}")).get(RELOADED) for name in names]
-        return [None if one is None else one.value for one in found]
-
-    before, ends = await told(), time.monotonic() + _PATIENCE
-    await crib.store.signals.send(RELOAD)
+    ends = time.monotonic() + _PATIENCE
     while time.monotonic() < ends:
-        for was, now in zip(before, await told(), strict=True):
-            if now is not None and now != was:
-                for line in now["told"]:
-                    _say(line)
-                if now["problem"]:
-                    _say(f"the configuration stays as it was: {now['problem']}")
-                return USAGE if now["problem"] else OK
+        now = await told()
+        if now is not None and now != before:
+            for line in now["told"]:
+                _say(line)
+            if now["problem"]:
+                _say(f"the configuration stays as it was: {now['problem']}")
+            return USAGE if now["problem"] else OK
         await asyncio.sleep(0.1)
     raise ToolcribError("the gateway did not answer; `toolcrib gateway status` tells whether it runs, its log what it did")
 
 
-async def _running(crib: Crib) -> list[str]:
-    """Return the platforms of which a gateway tells that it has them."""
-    from agent.gateway.status import told_status
+async def _runs(crib: Crib) -> bool:
+    """Return whether a gateway tells that it runs, with some of the platforms that are known here or with none."""
+    from agent.gateway.status import told_idle, told_status
 
-    names = sorted({*crib.platforms, *crib.config.platforms})
-    return [name for name in names if (await told_status(crib.store, name))["is_fresh"]]
+    names = {*crib.platforms, *crib.config.platforms}
+    told = [(await told_status(crib.store, name))["is_fresh"] for name in names]
+    return any(told) or await told_idle(crib.store) != 0
 
 
 _OTHERS = {"reload": _reload, "status": _status, "pair": _pair, "people": _people, "unpair": _unpair, "drain": _end, "stop": _end}

@@ -25,7 +25,7 @@ HELP = "List and search the stored sessions; show, resume, fork, name, tag, expo
 _EPILOG = """\
 examples:
   toolcrib sessions                                the last ones; --here, of this folder; --tag web, with that tag
-  toolcrib sessions --all                          those of delegates too, which other lists leave out
+  toolcrib sessions --all                          those of delegates and of jobs too, which other lists leave out
   toolcrib sessions search staging port            where both words stand
   toolcrib sessions search '"bad gateway"' deplo* -test    a phrase, a word that begins so, and one that does not stand there
   toolcrib sessions show 4f1c                      all that was said, each message with its number
@@ -83,7 +83,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="WORD", nargs="*", help=words)
     parser.add_argument("--without", metavar="WORD", action="append", default=[], help=argparse.SUPPRESS)
     look = parser.add_argument_group("list and search")
-    look.add_argument("--all", action="store_true", help="list: those of delegates too, marked as such")
+    look.add_argument("--all", action="store_true", help="list: those of delegates, marked as such, and of jobs too")
     look.add_argument("--here", action="store_true", help="only those of this folder")
     words = "only those with this tag; may be repeated"
     look.add_argument("--tag", metavar="TAG", action="append", default=[], type=lambda text: text.removeprefix("#"), help=words)
@@ -168,10 +168,13 @@ def _resume(session_id: str, args: argparse.Namespace) -> int:
 
 async def _list(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.render import table
-    from agent.cli.stories import SPARE, session_rows
+    from agent.cli.stories import SPARE, persons_sessions, session_rows
 
-    cwd = str(crib.project_dir) if args.here else None
-    found = await crib.store.sessions.list(args.limit, cwd=cwd, tags=args.tag, delegates=args.all)
+    wanted: dict[str, Any] = {"cwd": str(crib.project_dir) if args.here else None, "tags": args.tag}
+    if args.all or args.tag:  # a job's has the tags that somebody gave it
+        found = await crib.store.sessions.list(args.limit, **wanted, delegates=args.all)
+    else:
+        found = await persons_sessions(crib.store, args.limit, **wanted)
     if args.json:
         print(json.dumps([asdict(info) for info in found], ensure_ascii=False, indent=2))
     elif found:

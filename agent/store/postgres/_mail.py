@@ -28,7 +28,7 @@ _DONE = (
     f"UPDATE mail SET body = '', done_at = {NOW} WHERE row = ANY(%(rows)s::bigint[]) AND done_at IS NULL"  # noqa: S608 - ours
     " RETURNING row"
 )
-_COLUMNS = "platform, chat, key, body, state, shown_as, tries, due_at, problem, at, row, session_id"
+_COLUMNS = "platform, chat, key, body, state, shown_as, tries, due_at, problem, at, row, session_id, moved_at"
 _POST = f"SELECT {_COLUMNS} FROM posts"  # noqa: S608 - ours
 _IS_OVER = "posts.state IN ('shown', 'failed')"
 _BEGINS = f"{_IS_OVER} OR posts.tries = 0"
@@ -226,9 +226,22 @@ def _post(
     at: float,
     number: int,
     session_id: str,
+    moved_at: float,
 ) -> Post:
     place, shown = (from_text(platform), from_text(chat), from_text(key)), from_text(shown_as)
-    return Post(*place, load(from_text(body)), state, shown, tries, due_at, from_text(problem), at, number, from_text(session_id))
+    return Post(
+        *place,
+        load(from_text(body)),
+        state,
+        shown,
+        tries,
+        due_at,
+        from_text(problem),
+        at,
+        number,
+        from_text(session_id),
+        moved_at,
+    )
 
 
 def _chat(platform: str, chat: str, session_id: str, body: str, created_at: float, used_at: float) -> ChatRecord:

@@ -40,6 +40,7 @@ _THEIRS = (
         " WHERE had.place = chats.place AND had.session_id = chats.session_id AND had.session_id = ANY(%(old)s)"
     ),
     "DELETE FROM chat_sessions WHERE session_id = ANY(%(old)s)",
+    "UPDATE cron_runs SET note = '' WHERE session_id = ANY(%(old)s)",
 )
 _ALL_THEIRS = (
     *_THEIRS,

@@ -64,6 +64,9 @@ class PostgresRuns:
         where = "session_id = %(session)s AND status <> 'ended' ORDER BY row DESC LIMIT 1"
         return await self._first(where, {"session": to_text(session_id)})
 
+    async def last(self, session_id: str) -> RunRecord | None:
+        return await self._first("session_id = %(session)s ORDER BY row DESC LIMIT 1", {"session": to_text(session_id)})
+
     async def parked(self, limit: int = 1_000, offset: int = 0) -> Sequence[RunRecord]:
         sql = f"{_SELECT} WHERE status = 'parked' ORDER BY updated_at, row LIMIT %(limit)s OFFSET %(offset)s"
         return await self._database.records(_run, sql, {"limit": limit, "offset": offset})

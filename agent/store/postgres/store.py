@@ -24,6 +24,7 @@ from toolcrib._store import CallRecord, Fence
 from toolcrib._types import Json
 
 if TYPE_CHECKING:
+    from agent.store.postgres._cron import PostgresCron
     from agent.store.postgres._mail import PostgresMail
     from agent.store.postgres._search import PostgresSearch
     from toolcrib._store import Store
@@ -115,6 +116,12 @@ class _View:
         from agent.store.postgres._mail import PostgresMail
 
         return PostgresMail(self._database)
+
+    @property
+    def cron(self) -> PostgresCron:
+        from agent.store.postgres._cron import PostgresCron
+
+        return PostgresCron(self._database)
 
     @property
     def signals(self) -> PostgresSignals:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib import ConfigError, StoreFailed
-from toolcrib.chat import Attachment, Chat, Host, Inbound, NotSent, Outbound, Press, Traits, without_controls
+from toolcrib.chat import Attachment, Chat, Host, Inbound, NotSent, Outbound, Press, Traits, settings_of, without_controls
 
 _PAUSE = 0.1
 
@@ -25,13 +25,13 @@ class FolderPlatform:
         self.name = name
         self.traits = Traits(max_chars=2_000, edit_seconds=0.5, buttons=True, idempotent=True, per_second=1_000)
         self._host = host
-        self._folder = Path(str(host.settings.get("folder", "")))
+        self._folder = Path(settings_of(host, ("folder",)).get("folder", ""))
         self._task: asyncio.Task[None] | None = None
 
     async def connect(self) -> str:
         """Look whether the folder is there. Raises ConfigError."""
-        if not str(self._host.settings.get("folder", "")) or not self._folder.is_dir():
-            raise ConfigError(f"platforms.{self.name}.settings.folder: expected a folder that exists")
+        if not self._folder.name or not self._folder.is_dir():
+            raise ConfigError(f"{self._host.names_setting('folder')}: expected a folder that exists")
         return str(self._folder.resolve())
 
     async def start(self) -> None:
@@ -40,18 +40,15 @@ class FolderPlatform:
 
     async def stop(self) -> None:
         """Read no more."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
 
     # -- what arrives --------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
         while True:
-            with contextlib.suppress(
-                OSError, StoreFailed
-            ):  # the folder is away, or the store is full: the same line again, later
+            with contextlib.suppress(OSError, StoreFailed):  # the folder is away, or a disk is full: the same line again
                 await self._read_on(int(await self._host.recall("at") or 0))
             await asyncio.sleep(_PAUSE)
 

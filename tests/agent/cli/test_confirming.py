@@ -129,12 +129,12 @@ def test_what_only_looks_shows_what_was_confirmed_last(file: Path, person: Any, 
     assert code == 0
     assert not next(one for one in json.loads(out) if one["name"] == "patch")["granted"]
     assert err == (
-        f"toolcrib: {file} was changed, and nobody confirmed it; this shows what was confirmed last."
+        f"toolcrib: {file} was changed, and nobody confirmed it; this goes by what was confirmed last."
         " To confirm it, at a terminal: toolcrib config confirm\n"
     )
     for look in (["explain", "ls"], ["sessions"], ["approvals"], ["usage"], ["toolsets"], ["env"], ["memory"]):
         code, out, err = _alone(*look, cwd=tmp_path)
-        assert (code, "this shows what was confirmed last" in err) == (0, True), look
+        assert (code, "this goes by what was confirmed last" in err) == (0, True), look
         assert "quick" not in out
     for words in (("tools", "disable", "terminal"), ("sessions", "prune", "--older-than", "9d", "--yes"), ("undo", "--yes")):
         code, _, err = _alone(*words, cwd=tmp_path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,14 +13,17 @@ from typing import Any
 import pytest
 
 from tests.fuzz.kill_checks import databases
+from tests.fuzz.kill_processes import ForkServer, Progress, Starter
 from tests.fuzz.small_disk import NoDiskError, SmallDisk, mounted
 from tests.fuzz.window_server import WindowServer
 from toolcrib.testing import ChatServer
 
 _SIZE = 4096
 """KiB of the disk."""
-_MAIN = "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"
 _PRINTS = "head -c 11000 /dev/urandom | base64 | head -c 14000"
+
+
+pytestmark = pytest.mark.xdist_group("full_disk")  # so that one process loads toolcrib for them
 
 
 @pytest.fixture
@@ -34,20 +36,28 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
         pytest.skip(str(error))
 
 
-class OnDisk:
-    """``toolcrib`` in processes of its own, with its state on the disk."""
+@pytest.fixture(scope="module")
+def forks() -> Iterator[ForkServer]:
+    """Starts processes that need not load toolcrib: these tests start two hundred."""
+    server = ForkServer()
+    yield server
+    server.close()
 
-    def __init__(self, disk: SmallDisk, project: Path) -> None:
+
+class OnDisk:
+    """``toolcrib`` in processes of its own, with its state on the disk. ``forks`` starts them; None: a shell does, as it were."""
+
+    def __init__(self, disk: SmallDisk, project: Path, forks: ForkServer | None = None) -> None:
         self._disk = disk
         self._project = project
+        self._forks = forks
         self.fill, self.make_room, self.refuse_writes = disk.fill, disk.make_room, disk.refuse_writes
 
     def start(self, *args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        root = str(Path(__file__).parents[3])
-        done = subprocess.run(
-            [sys.executable, "-c", _MAIN, *args], cwd=self._project, capture_output=True, text=True, timeout=120, check=False,
-            env={**os.environ, "XDG_STATE_HOME": str(self._disk.folder), "PYTHONPATH": root}, input=stdin,
-        )  # fmt: skip
+        env = {**os.environ, "XDG_STATE_HOME": str(self._disk.folder)}
+        ended = Starter(self._project, env, Progress(), forks=self._forks).run(*args, typed=stdin)
+        assert ended.code is not None, f"it hung: {ended.errors}"
+        done = subprocess.CompletedProcess(args, ended.code, "".join(ended.lines), ended.errors)
         assert "Traceback" not in done.stderr + done.stdout
         return done
 
@@ -56,9 +66,19 @@ class OnDisk:
 
 
 @pytest.fixture
-def small(disk: SmallDisk, tmp_path: Path) -> OnDisk:
-    project = tmp_path / "project"
-    project.mkdir()
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def small(disk: SmallDisk, forks: ForkServer, project: Path) -> OnDisk:
+    return OnDisk(disk, project, forks)
+
+
+@pytest.fixture
+def started(disk: SmallDisk, project: Path) -> OnDisk:
     return OnDisk(disk, project)
 
 
@@ -66,8 +86,14 @@ def called(number: int) -> Any:
     return ChatServer.calls(("terminal", {"command": f"echo {number} >> ran; {_PRINTS}"}), ids=[f"call_{number}"])
 
 
+def untraced(*left: int) -> Iterator[Any]:
+    """Yield cases in which coverage is not measured: those beside them go through the same lines, in another order."""
+    for one in left:
+        yield pytest.param(one, marks=pytest.mark.untraced)
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("left", range(130, 340, 28))
+@pytest.mark.parametrize("left", [130, 242, *untraced(158, 186, 214, 270, 298, 326)])
 def test_what_was_shown_as_succeeded_is_never_told_as_unsure(small: OnDisk, left: int) -> None:
     """Wherever the disk gets full."""
     answers = [ChatServer.text("hi"), *map(called, range(4)), ChatServer.text("done"), ChatServer.text("ok")]
@@ -95,7 +121,7 @@ def test_what_was_shown_as_succeeded_is_never_told_as_unsure(small: OnDisk, left
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("left", [0, 60, 140, 200])
+@pytest.mark.parametrize("left", [0, 140, *untraced(60, 200)])
 def test_a_chat_goes_on_and_every_command_ends_in_a_line(small: OnDisk, left: int) -> None:
     answers = [ChatServer.text("hi"), called(1), ChatServer.text("done"), called(2), ChatServer.text("done")]
     with ChatServer(*answers) as server:
@@ -122,17 +148,17 @@ def test_a_chat_goes_on_and_every_command_ends_in_a_line(small: OnDisk, left: in
     assert small.start("sessions").returncode == 0
 
 
-def test_a_first_start_there_is_none(small: OnDisk, config: Any) -> None:
+def test_a_first_start_there_is_none(started: OnDisk, config: Any) -> None:
     """What it could not remember, the next one would ask a person for."""
     with ChatServer(ChatServer.text("hi")) as server:
         config(f"model: {{name: m, base_url: '{server.base_url}'}}\n")
-        small.fill(0)
-        done = small.start("run", "go")
+        started.fill(0)
+        done = started.start("run", "go")
         assert done.returncode == 2
         assert "confirmed.json" in done.stderr
         assert "make room in" in done.stderr
-        small.make_room()
-        done = small.start("run", "go")
+        started.make_room()
+        done = started.start("run", "go")
         assert (done.returncode, done.stdout) == (0, "hi\n"), done.stderr
 
 
@@ -193,12 +219,12 @@ def test_memory_search_delegates_and_compressions_fail_in_words(small: OnDisk, c
 
 
 @pytest.mark.full
-def test_a_disk_that_is_read_only_is_told_as_such(small: OnDisk) -> None:
+def test_a_disk_that_is_read_only_is_told_as_such(started: OnDisk) -> None:
     """Every command ends in a line with what to do; nothing was changed, and afterwards all is there."""
     with ChatServer(ChatServer.text("hi"), ChatServer.text("again")) as server:
         model = ["--model", "m", "--base-url", server.base_url]
-        assert small.start("run", *model, "begin with amber").returncode == 0
-        small.refuse_writes(refuse=True)
+        assert started.start("run", *model, "begin with amber").returncode == 0
+        started.refuse_writes(refuse=True)
         try:
             for args in (
                 ["run", *model, "--continue", "go"],
@@ -209,19 +235,19 @@ def test_a_disk_that_is_read_only_is_told_as_such(small: OnDisk) -> None:
                 ["usage"],
                 ["call", "terminal", '{"command": "true"}'],
             ):
-                done = small.start(*args)
+                done = started.start(*args)
                 assert done.returncode in (1, 2), args
                 assert "its file system is read-only" in done.stderr, done.stderr
                 assert len(done.stderr.splitlines()) == 1
-            assert "Read-only file system; make its folder writable" in small.start("sessions", "search", "amber").stderr
-            assert "its file system is read-only" in small.start("doctor").stdout
+            assert "Read-only file system; make its folder writable" in started.start("sessions", "search", "amber").stderr
+            assert "its file system is read-only" in started.start("doctor").stdout
             assert len(server.requests) == 1, "nobody is asked what could not be kept"
         finally:
-            small.refuse_writes(refuse=False)
-        done = small.start("run", *model, "--continue", "go")
+            started.refuse_writes(refuse=False)
+        done = started.start("run", *model, "--continue", "go")
         assert (done.returncode, done.stdout) == (0, "again\n")
         assert [one["role"] for one in server.requests[-1]["messages"]] == ["system", "user", "assistant", "user"]
-        assert small.unsound() == []
+        assert started.unsound() == []
 
 
 def test_a_line_that_cannot_be_remembered_ends_no_chat(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import socket
 import time
@@ -14,6 +15,7 @@ import pytest
 from agent.cli.gateway_checks import check_gateway
 from agent.config import load_config
 from agent.crib import Crib
+from agent.gateway.gateway import Gateway
 from agent.gateway.pairing import Pairings
 from agent.run import assemble
 from agent.store._owner import new_owner
@@ -114,6 +116,19 @@ def test_what_keeps_a_platform_from_connecting_is_told(bench: Bench, error: Exce
     assert [one for one in bench.found() if told in one]
 
 
+@pytest.mark.parametrize("is_running", [False, True])
+def test_what_a_platform_lacks_is_told_with_what_to_do(bench: Bench, is_running: bool) -> None:
+    class Lacking(FakePlatform):
+        shortcomings = (("secret rooms can't be read", "pip install 'toolcrib[fake-e2e]'"),)
+
+    bench.factory = Lacking
+    if is_running:
+        bench.note()
+    found = bench.found()
+    assert found[1:] == ["note: fake: secret rooms can't be read (pip install 'toolcrib[fake-e2e]')"]
+    assert found[0].startswith("ok: fake")
+
+
 def test_a_platform_that_a_gateway_runs_is_left_alone(bench: Bench) -> None:
     class Untouchable(FakePlatform):
         async def connect(self) -> str:
@@ -160,3 +175,27 @@ def test_a_port_that_another_program_has_is_told(bench: Bench, monkeypatch: pyte
 def test_a_port_without_the_extra_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.cli.gateway_checks.find_spec", lambda name: None)
     assert any("pip install 'toolcrib[gateway]'" in one for one in bench.found(f"{OWNED}gateway: {{port: 1}}\n"))
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "meant"),
+    [
+        ("console", "sockett", "did you mean socket?"),
+        ("matrix", "homserver", "did you mean homeserver?"),
+        ("telegram", "edit_second", "did you mean edit_seconds?"),
+        ("telegram", "colour", "there is base_url, proxy, per_second, edit_seconds, max_edits"),
+        ("webhook", "prot", "did you mean port?"),
+    ],
+)
+def test_a_setting_that_a_platform_has_not_is_told_with_its_place(bench: Bench, name: str, wrong: str, meant: str) -> None:
+    """At the start of a gateway and here, before anything is connected to."""
+    lines = ["plugins:", f"  enabled: [{name}]", "platforms:", f"  {name}:", "    settings:", f"      {wrong}: 'x'"]
+    says = f"{bench.folder / 'config.yaml'}:6: platforms.{name}.settings.{wrong}: there is no such setting; {meant}"
+    [found] = [one for one in bench.found("\n".join(lines)) if "connected to" in one and name in one]
+    assert found == f"wrong: {name} can't be connected to: {says} (do what it says, then start the gateway)"
+
+    async def started() -> tuple[str, bool]:
+        async with Gateway(bench.crib("\n".join(lines)), names=[name]) as gateway:
+            return gateway.lines[0].problem, gateway.lines[0].needs_somebody
+
+    assert asyncio.run(started()) == (f"ConfigError: {says}", True)

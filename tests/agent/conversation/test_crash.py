@@ -151,7 +151,7 @@ def check(messages: list[dict[str, Any]], project: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", [pytest.param(False, id="before"), pytest.param(True, id="after", marks=pytest.mark.untraced)])
 def test_killed_at_any_write(killed: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
     """X-1: a turn and its calls are on disk before a handler starts, results before the next request; wherever the process
     dies, the conversation goes on with one true result a call."""
@@ -306,7 +306,7 @@ def test_a_turn_that_is_cancelled_from_outside_is_answered_before_the_next(tmp_p
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("failures", [1, 3])
+@pytest.mark.parametrize("failures", [1, pytest.param(3, marks=pytest.mark.untraced)])
 def test_a_disk_that_is_full_at_any_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int) -> None:
     """X-1: what can't be recorded does not run, and what ran is told as it was; the conversation goes on afterwards."""
     write = Database.write

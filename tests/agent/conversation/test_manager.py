@@ -13,11 +13,13 @@ import pytest
 from agent.conversation.manager import SessionManager
 from agent.conversation.session import Session
 from agent.conversation.state import RunResult, RunState
+from agent.events import Event, TicketOpened
 from agent.run import Crib, assemble
+from agent.store._leases import SqliteLeases
 from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, BadRequest, Denied, Principal, ProviderTurn, ToolCall, ToolcribError
 from toolcrib._session import OnEvent
-from toolcrib._store import InboxItem
+from toolcrib._store import InboxItem, Lease
 from toolcrib.testing import ScriptedSession
 
 
@@ -184,6 +186,43 @@ async def test_a_parked_run_is_told_of_once_and_ended_by_an_interrupt_of_whose_i
         await house.until(lambda: len(outcomes) == 5)
     assert [one.stopped for one in outcomes] == ["parked", "interrupted", "interrupted", "done", "done"]
     assert (tmp_path / "out").exists()
+
+
+async def test_an_answer_that_comes_while_its_run_is_being_parked_is_heeded_though_the_store_is_slow(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits is read until nothing drives the session any more, and the run is left once that has begun."""
+    (tmp_path / "out").mkdir()
+    house.may.set()
+    driving: list[object] = []
+    answers: list[asyncio.Future[Any]] = []
+    looks: list[str] = []
+    release, waiting = SqliteLeases.release, house.crib.store.inbox.waiting
+
+    def watch(session_id: str, event: Event) -> None:
+        if isinstance(event, TicketOpened) and not answers:
+            driving.append(asyncio.current_task())
+            yes = Answer(event.ticket, payload={"approved": True, "scope": "once"}, by="me", at=time.time())
+            answers.append(asyncio.ensure_future(manager.answer(yes)))
+
+    async def slowly(session_id: str) -> Any:
+        found = await waiting(session_id)
+        if driving and asyncio.current_task() not in driving and len(looks) < 2:  # the answer's, and its signal's
+            looks.append(session_id)
+            await house.until(lambda: not manager.at_work(session_id))
+        return found
+
+    async def late(self: SqliteLeases, lease: Lease) -> None:
+        if asyncio.current_task() in driving:
+            await house.until(lambda: looks)
+        await release(self, lease)
+
+    monkeypatch.setattr(house.crib.store.inbox, "waiting", slowly)
+    monkeypatch.setattr(SqliteLeases, "release", late)
+    async with house.manager(watch=watch) as manager:
+        await manager.say("chat", "rm -rf out")
+        await house.until(lambda: not (tmp_path / "out").exists())
+        await asyncio.gather(*answers)
 
 
 async def test_only_whom_a_run_is_for_may_answer_its_ticket(house: House, tmp_path: Path) -> None:

@@ -156,6 +156,24 @@ async def test_idle_sessions_give_back_what_they_hold_once(house: House, monkeyp
         assert rested[2] == "two"
 
 
+async def test_a_session_that_is_closed_while_another_gives_back_keeps_no_third_one_from_it(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.conversation.manager._HOST_SECONDS", 0.15)
+    rested: list[str] = []
+    async with house.manager(idle_seconds=0.0) as manager:
+        first, second, third = [await manager.session(name) for name in ("one", "two", "three")]
+
+        async def rest() -> None:
+            rested.append("one")
+            await manager._close(second.id)
+
+        monkeypatch.setattr(first, "rest", rest)
+        monkeypatch.setattr(third, "rest", noting(rested, "three"))
+        await house.until(lambda: rested)
+        assert rested == ["one", "three"]
+
+
 def noting(names: list[str], name: str) -> Callable[[], Awaitable[None]]:
     async def rest() -> None:
         names.append(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -31,12 +31,23 @@ platforms:
 """
 
 
-class Parrot(ScriptedSession):
-    """A model that repeats what it hears, word by word; ``rm`` is a command, ``wait`` waits until it may."""
+class Heard(Protocol):
+    """What a Parrot needs of its house."""
 
-    def __init__(self, house: House) -> None:
+    asked: list[str]
+    ran: set[str]
+    may: asyncio.Event
+
+
+class Parrot(ScriptedSession):
+    """A model that repeats what it hears; ``rm`` is a command, ``wait`` waits until it may. Where it ``streams`` its answer comes
+    word by word, ``slow`` ones slowly.
+    """
+
+    def __init__(self, house: Heard, *, streams: bool = False) -> None:
         super().__init__()
         self._house = house
+        self._streams = streams
 
     async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
         said = self.said[-1] if self.said else ""
@@ -48,9 +59,9 @@ class Parrot(ScriptedSession):
             command = said[said.index("rm ") :]
             return ProviderTurn("", (ToolCall(ToolCall.new_id(), "terminal", {"command": command}),), "x")
         text = f"re {said}" if "rm " not in said else "ran it"
-        for word in text.split(" "):
-            on_event(StreamEvent("text", f"{word} "))
-            await asyncio.sleep(0)
+        for word in text.split(" ") if self._streams else ():
+            on_event(StreamEvent("assistant_delta", f"{word} "))
+            await asyncio.sleep(0.25 if "slow" in said else 0)
         return ProviderTurn(text, assistant_turn="x")
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
-from tests.agent.gateway.conftest import House, line_of
+import pytest
+
+from agent.gateway.forms import inbound_json
+from tests.agent.gateway.conftest import OWNED, House, line_of
 from toolcrib import RunIdentity
-from toolcrib.chat import Chat
+from toolcrib._mail import Mail
+from toolcrib.chat import Chat, Inbound
 from toolcrib.testing import Shown
 
 GROUP, OTHER = Chat("room", is_group=True), Chat("other")
@@ -68,6 +73,43 @@ async def test_what_runs_is_ended_by_whose_it_is(house: House) -> None:
         await house.until(lambda: any("interrupted" in text for text in house.platform.texts(GROUP)))
 
 
+@pytest.mark.parametrize("before", [0, 1])
+async def test_what_has_not_begun_yet_is_stopped_too(house: House, before: int) -> None:
+    """/stop comes right behind its message, and the session is being opened."""
+    async with house.gateway() as gateway:
+        line = line_of(gateway)
+        for number in range(before):
+            await house.platform.says(f"{number}")
+            await house.until(lambda number=number: f"re {number}" in house.platform.texts())  # type: ignore[misc]  # bound
+        (house.folder / "build").mkdir()
+        await house.platform.says(f"wait and rm -rf {house.folder}/build")
+        await house.platform.says("/stop")
+        await house.until(lambda: any("interrupted" in text for text in house.platform.texts()))
+        house.may.set()
+        await house.until(lambda: not line.manager.at_work_now)
+        assert await said(house, "and now?") == "re and now?"
+    assert not [one for one in house.platform.shown if one.out.buttons]
+
+
+async def test_what_runs_is_stopped_while_the_gateway_drains(house: House) -> None:
+    async with house.gateway() as gateway:
+        line = line_of(gateway)
+        await house.platform.says("wait")
+        await house.until(lambda: house.asked)
+        draining = asyncio.create_task(line.drain(60))
+        await asyncio.sleep(0)
+        await house.platform.says("/stop")
+        await house.until(lambda: any("interrupted" in text for text in house.platform.texts()))
+        await asyncio.wait_for(draining, 20)
+        await house.platform.says("for the next one")
+        await house.platform.says("/stop")
+    assert house.asked == ["wait"]
+    house.platform.shown.clear()
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await house.until(lambda: any("interrupted" in text or "re for the next" in text for text in house.platform.texts()))
+
+
 async def test_approve_and_deny_by_words(house: House) -> None:
     """003-25"""
     async with house.gateway() as gateway:
@@ -81,6 +123,25 @@ async def test_approve_and_deny_by_words(house: House) -> None:
         await house.platform.says(f"/deny {record.ticket.id[:8]} keep it")
         await house.until(lambda: "refused by" in question.out.text)
         assert question.out.text.endswith("keep it")
+        assert (house.folder / "build").is_dir()
+
+
+async def test_a_word_from_before_a_question_was_shown_approves_nothing(house: House) -> None:
+    """It may be anybody's answer to what was said before: a no counts all the same."""
+    early = time.time() - 60
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        direct = (await asked(house)).out.chat
+        assert "waits until the question above" in await said(house, "Yes.", at=early)
+        assert "was shown after you had written that" in await said(house, "/approve", at=early)
+    body = inbound_json(Inbound(direct, "ann", "kept", "yes"))
+    assert await house.store.mail.arrived(Mail("fake", direct.key, "kept", body, at=early)) is not None  # as it drained
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await house.until(lambda: sum("waits until" in text for text in house.platform.texts()) == 2)
+        assert (house.folder / "build").is_dir()
+        await house.platform.says("/deny dead end", at=early)
+        await house.until(lambda: any(text.endswith(": dead end") for text in house.platform.texts()))
         assert (house.folder / "build").is_dir()
 
 
@@ -175,3 +236,32 @@ async def test_each_chat_says_what_a_message_does_while_a_run_is_under_way(house
         await house.until(lambda: house.platform.texts(alone)[-1] == "re hello")  # and the first one waits for nothing any more
         assert any("interrupted" in text for text in house.platform.texts(alone))
         assert "under way: queue." in await said(house, "/busy", chat=OTHER)
+
+
+@pytest.mark.parametrize("backend", ["", "    backend: bubblewrap\n"])
+async def test_tools_tells_the_owner_alone_which_setting_gives_a_chat_a_place(house: House, backend: str) -> None:
+    house.configure(OWNED.replace("    allow_local: true\n", backend))
+    group = Chat("room", is_group=True)
+    async with house.gateway():
+        if backend:
+            assert "\n" not in await said(house, "/tools", chat=group)
+            return
+        to_owner = await said(house, "/tools", chat=group)
+        assert "as this is a group: platforms.fake.backend" in to_owner
+        assert "platforms.fake.allow_local: true" in to_owner
+        for chat in (group, Chat("bobs")):
+            to_bob = await said(house, "/tools", user="bob", chat=chat)
+            assert to_bob.endswith("this chat has no place for it.")
+            assert "platforms." not in to_bob
+        assert "\n" not in await said(house, "/tools", chat=Chat("anns"))
+
+
+async def test_folders_above_those_of_chats_are_closed(house: House) -> None:
+    """Those of an earlier version too."""
+    chats = house.folder.parent / "state-chats"
+    (chats / "fake").mkdir(parents=True)
+    async with house.gateway():
+        assert await said(house, "one") == "re one"
+    below = [one for one in chats.rglob("*") if one.is_dir()]
+    assert len(below) == 2
+    assert {one.stat().st_mode & 0o777 for one in (chats, *below)} == {0o700}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 import pytest
 
+from agent.config import state_dir
+from agent.gateway.pairing import Pairings
 from tests.agent.gateway.conftest import OWNED, House, line_of
 from toolcrib import ConfigError
 from toolcrib.chat import Chat
@@ -38,3 +41,29 @@ async def test_a_platform_may_ask_whether_somebody_is_listened_to(house: House) 
     decisions = [entry.decision for entry in await house.store.audit.entries()]
     assert decisions == ["refused: group", "refused: stranger"]
     assert await house.store.mail.chats() == []
+
+
+async def test_a_platform_may_ask_whose_invitation_to_follow(house: House) -> None:
+    house.configure(OWNED.replace("['*']", "[room]"))
+    async with house.gateway() as gateway:
+        door = line_of(gateway).door
+        room, elsewhere = Chat("room", is_group=True), Chat("elsewhere", is_group=True)
+        assert await door.follows(Chat("d"), "bob")
+        assert await door.follows(elsewhere, "bob")  # whoever may speak may ask us in; what is said there is refused
+        assert await door.follows(room, "eve")
+        for chat in (Chat("d"), elsewhere, Chat("*")):
+            assert not await door.follows(chat, "eve", ["owner"])
+        assert not await door.follows(Chat("d\0"), "ann")
+        await Pairings(house.store, "fake").offer()
+        assert await door.follows(Chat("d"), "eve")
+        assert not await door.follows(elsewhere, "eve")
+    entries = await house.store.audit.entries()
+    assert [(entry.decision, entry.detail["times"]) for entry in entries] == [("refused: stranger", 1)]
+    assert await house.store.mail.chats() == []
+
+
+async def test_a_platform_has_a_folder_that_nobody_else_reads(house: House) -> None:
+    async with house.gateway() as gateway:
+        folder = line_of(gateway).door.folder
+        assert folder == state_dir() / "platforms" / "fake"
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700

@@ -28,7 +28,7 @@ async def test_what_is_under_way_ends_and_what_comes_meanwhile_is_for_the_next_s
         gateway.end()
         await house.until(lambda: gateway.lines[0].state == "draining")
         assert (await status(house))["state"] == "draining"
-        await house.platform.says("later", user="bob")
+        await house.platform.says("later", user="bob", chat=Chat("bobs"))
         await asyncio.sleep(0.1)
         assert not serving.done()
         house.may.set()
@@ -37,7 +37,7 @@ async def test_what_is_under_way_ends_and_what_comes_meanwhile_is_for_the_next_s
     assert (await status(house))["state"] == "stopped"
     async with house.gateway() as gateway:
         line_of(gateway)
-        await house.until(lambda: len(house.platform.texts()) == 3)
+        await house.until(lambda: len(house.platform.texts()) == 2 and house.platform.texts(Chat("bobs")))
     assert sorted(house.asked) == ["behind it", "later", "wait"]
 
 

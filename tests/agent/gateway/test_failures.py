@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from agent.conversation.session import Session
 from agent.events import CompressionFailed
+from agent.gateway import outbox
 from agent.gateway.failures import logged, told
-from agent.gateway.logs import chat_id, gateway_log
+from agent.gateway.logs import GatewayLog, chat_id, gateway_log
 from tests.agent.gateway.conftest import House, line_of
 from toolcrib import (
     AuthFailed,
@@ -15,14 +18,17 @@ from toolcrib import (
     ConfigError,
     ConnectionFailed,
     ContextTooLong,
+    ExecutionFailed,
     Overloaded,
+    ProviderError,
     ProviderTurn,
     RateLimited,
     StoreFailed,
     ToolcribError,
 )
+from toolcrib._private import Private
 from toolcrib._session import OnEvent
-from toolcrib.chat import Chat
+from toolcrib.chat import Chat, NotSent
 from toolcrib.testing import ScriptedSession
 
 ADDRESS = "http://10.1.2.3:8000"
@@ -109,8 +115,88 @@ def test_no_error_tells_others_than_the_owner_an_address(error: Exception, says:
     assert (ADDRESS in told(error, is_owner=True)) is isinstance(error, ToolcribError)
 
 
+class Refusing(ScriptedSession):
+    """A model whose server repeats what was said, in whatever it answers."""
+
+    async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
+        raise BadRequest("it can't read: my words", status=400)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+async def test_no_line_of_any_level_has_what_was_said(
+    form: str, house: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(house, "prepare", lambda session: session.link.use(Refusing()))
+    monkeypatch.setattr(outbox, "_FIRST_PAUSE", 0.02)
+    house.platform.failing = [NotSent("my words are too long for bobs", code="413"), ValueError("my words")]
+    with gateway_log(form, str, logging.DEBUG):
+        async with house.gateway() as gateway:
+            line_of(gateway)
+            await house.platform.says("my words", user="bob", chat=Chat("bobs"))
+            await house.until(lambda: house.platform.texts(Chat("bobs")))
+    text = capsys.readouterr().err
+    assert "BadRequest (400)" in text
+    assert "NotSent (413)" in text
+    assert "NotSent (ValueError)" in text
+    for word in ("my words", "bob"):
+        assert word not in text, word
+
+
+def test_arguments_of_a_line_that_others_wrote_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    log = logging.getLogger("agent.gateway.testing")
+    with gateway_log("json", lambda text: text.replace('a"key', "[redacted]")):
+        log.warning("in %s: %s", Chat("their-chat", "their-thread"), Private("my words"))
+        log.warning('it is a"key')
+    broken = logging.LogRecord(log.name, logging.WARNING, "", 1, "%d", ("my words",), None)
+    GatewayLog("text", str, None).handle(broken)
+    err = capsys.readouterr().err
+    assert f"in the chat {chat_id(Chat('their-chat', 'their-thread').key)}: (left out here)" in err
+    assert "[redacted]" in err
+    assert err.splitlines()[-1] == "agent.gateway.testing: a line could not be logged: TypeError"
+    for word in ("their", "my words", "key"):
+        assert word not in err, word
+
+
 def test_the_log_has_no_words_that_may_be_somebody_s() -> None:
     assert logged(BadRequest("it said: my words", status=400)) == "BadRequest (400)"
     assert logged(ValueError("my words")) == "ValueError"
     assert logged(ConnectionFailed(f"{ADDRESS}\ndoes not answer")) == f"ConnectionFailed: {ADDRESS} does not answer"
     assert len(logged(ConfigError("x" * 5_000))) < 600
+    assert logged(Overloaded("my words", status=500)) == "Overloaded (500)"
+    assert logged(ProviderError("the plugin's provider failed: my words")) == "ProviderError"
+    assert logged(ExecutionFailed("my words")) == "ExecutionFailed (execution_failed)"
+    assert logged(NotSent("my words", code="M_FORBIDDEN")) == "NotSent (M_FORBIDDEN)"
+    assert logged(NotSent("my words", code="my words")) == "NotSent"
+    assert logged(OSError(28, "my words")) == "OSError: No space left on device"
+    assert logged(Foreign("my words")) == "Foreign"
+    assert logged(_caused(Foreign("my words"), BadRequest("my words", status=400))) == "Foreign: BadRequest (400)"
+    assert logged(_caused(Foreign("my words"), KeyError("my words"))) == "Foreign: KeyError"
+    assert logged(_caused(StoreFailed("it can't be read: my words"), BadRequest("my words"))) == "StoreFailed: BadRequest"
+
+
+def _caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+class Foreign(ToolcribError):
+    """A plugin's error."""
+
+
+async def test_a_failure_is_told_where_the_secrets_can_t_be_read_any_more(
+    silent: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As where the process may open no further file: what was known before is still taken out."""
+    with gateway_log("text", str):
+        async with silent.gateway() as gateway:
+            line_of(gateway)
+
+            def unreadable() -> None:
+                raise ConfigError("secrets.env cannot be read: Too many open files")
+
+            monkeypatch.setattr(silent.cribs[-1], "redactor", unreadable)
+            await silent.platform.says("my words", user="bob", chat=Chat("bobs"))
+            await silent.until(lambda: silent.platform.texts(Chat("bobs")))
+    log = capsys.readouterr().err
+    assert "a run failed" in log
+    assert "hunter2" not in log

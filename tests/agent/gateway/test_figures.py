@@ -9,9 +9,12 @@ import socket
 import httpx
 import pytest
 
+from agent.gateway import line as lines
 from agent.gateway.figures import BOUNDS, LineFigures, Waits
+from agent.gateway.line import AccountTaken
+from agent.gateway.watching import Watch
 from tests.agent.gateway.conftest import OWNED, House, line_of
-from toolcrib import ConfigError
+from toolcrib import ConfigError, StoreFailed
 from toolcrib.chat import Chat
 
 GROUP = Chat("secretroom", is_group=True)
@@ -45,7 +48,7 @@ async def test_what_happens_is_counted_by_platform(house: House) -> None:
         await house.platform.says("hello")
         await house.platform.says("hi", user="bob", chat=GROUP, is_addressed=True)
         await house.platform.says("me too", user="eve")
-        await house.until(lambda: line.figures.runs["ended"] == 2 and not line.outbox.waiting)
+        await house.until(lambda: line.figures.runs["ended"] == 2 and line.outbox.sent == 2)
         told = line.status().to_json()
         assert (told["counts"]["kept"], told["counts"]["refused"], told["open_sessions"]) == (2, 1, 2)
         assert told["counts"]["sent"] == 2
@@ -93,7 +96,8 @@ async def test_figures_and_health_are_to_be_had_on_a_port(house: House) -> None:
         for word in ("secret", "bob", "ann", "direct", "rm -rf"):
             assert word not in answer.text, word
         healthy = await client.get("/healthz")
-        assert (healthy.status_code, healthy.json()) == (200, {"ok": True, "draining": False, "platforms": {"fake": "running"}})
+        said = {"ok": True, "draining": False, "platforms": {"fake": "running"}, "store": "running"}
+        assert (healthy.status_code, healthy.json()) == (200, said)
         assert healthy.text.count("\n") == 1
         assert [(await client.get("/")).status_code, (await client.post("/metrics")).status_code] == [404, 405]
         serving = asyncio.create_task(gateway.serve())
@@ -137,6 +141,16 @@ async def test_a_port_that_is_taken_keeps_the_gateway_from_starting(house: House
     assert not house.platform.running
 
 
+async def test_a_second_gateway_hears_of_the_first_one_and_not_of_its_port(house: House) -> None:
+    pytest.importorskip("prometheus_client")
+    pytest.importorskip("uvicorn")
+    house.configure(f"{OWNED}gateway: {{port: {free_port()}}}\n")
+    async with house.gateway():
+        with pytest.raises(AccountTaken, match=r"another gateway runs fake already \(process \d+\): end it with") as caught:
+            await house.gateway().__aenter__()
+        assert "choose another" not in str(caught.value)
+
+
 async def test_another_port_counts_from_a_reload_on(house: House) -> None:
     pytest.importorskip("prometheus_client")
     pytest.importorskip("uvicorn")
@@ -149,3 +163,21 @@ async def test_another_port_counts_from_a_reload_on(house: House) -> None:
         await gateway.reconfigure()
         with pytest.raises(httpx.ConnectError):
             await client.get(f"http://127.0.0.1:{port}/healthz")
+
+
+async def test_a_store_that_takes_nothing_is_no_health(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def full(*args: object) -> None:
+        raise StoreFailed("the disk is full")
+
+    monkeypatch.setattr(lines, "_LOOKS_EVERY", 0.01)
+    async with house.gateway() as gateway:
+        line = line_of(gateway)
+        watch = Watch("127.0.0.1", 0, lambda: [line], lambda: False)
+        with monkeypatch.context() as patch:
+            patch.setattr(house.store.state, "write", full)
+            await house.until(lambda: not line.keeps)
+            status, _, body = watch._health()
+            assert (status, json.loads(body)["store"]) == (503, "failed")
+            assert json.loads(body)["platforms"] == {"fake": "running"}
+        await house.until(lambda: line.keeps)
+        assert watch._health()[0] == 200

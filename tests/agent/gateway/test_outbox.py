@@ -13,9 +13,10 @@ from agent.gateway import outbox as module
 from agent.gateway.forms import body_of
 from agent.gateway.outbox import SENT_AGAIN, Outbox
 from agent.store.memory import MemoryStore
+from tests.agent.gateway.conftest import House, line_of
 from toolcrib import StoreFailed
 from toolcrib._mail import Post
-from toolcrib.chat import Chat, NotSent, Traits
+from toolcrib.chat import Chat, NotSent, Outbound, Traits
 from toolcrib.testing import FakePlatform
 
 HERE, THERE = Chat("here"), Chat("there")
@@ -25,6 +26,7 @@ HERE, THERE = Chat("here"), Chat("there")
 async def opened(platform: FakePlatform, store: MemoryStore) -> AsyncIterator[Outbox]:
     outbox = Outbox(platform, store)
     await outbox.start()
+    outbox.open()
     yield outbox
     await outbox.close()
 
@@ -91,6 +93,52 @@ async def test_what_an_ended_process_was_sending_is_sent_again() -> None:
         assert platform.texts(HERE) == [f"a\n\n{SENT_AGAIN}", "b"]
 
 
+class LatePlatform(FakePlatform):
+    """Knows nobody before it has started, which takes a while."""
+
+    async def start(self) -> None:
+        await asyncio.sleep(0.05)
+        await super().start()
+
+    async def send(self, out: Outbound) -> str:
+        if not self.running:
+            raise NotSent("there is nobody of that name", for_good=True)
+        return await super().send(out)
+
+
+async def test_what_was_left_is_sent_by_a_platform_that_has_started(house: House) -> None:
+    house.platform = LatePlatform()
+    await house.store.mail.post(Post("fake", HERE.key, "left", body_of(HERE, "left over")))
+    async with house.gateway() as gateway:
+        await line_of(gateway).outbox.put(HERE.key, "next", body_of(HERE, "and more"))
+        await house.until(lambda: house.platform.texts(HERE) == ["left over", "and more"])
+
+
+async def test_nothing_is_sent_before_it_is_opened() -> None:
+    platform, store = FakePlatform(), MemoryStore()
+    outbox = Outbox(platform, store)
+    await outbox.start()
+    await outbox.put(HERE.key, "k", body_of(HERE, "soon"))
+    outbox.show(THERE.key, "t", body_of(THERE, "growing"))
+    await asyncio.sleep(0.02)
+    assert platform.shown == []
+    outbox.open()
+    await platform.until(lambda: (platform.texts(HERE), platform.texts(THERE)) == (["soon"], ["growing"]))
+    await outbox.close()
+
+
+async def test_what_replaces_another_and_can_t_be_an_edit_is_of_unknown_fate_too() -> None:
+    """A question that was settled: without edits it is a message of its own, which may be there already."""
+    platform, store = FakePlatform(traits=Traits(per_second=1000)), MemoryStore()
+    async with opened(platform, store) as outbox:
+        await outbox.put(HERE.key, "k", body_of(HERE, "may I?"))
+        await platform.until(lambda: outbox.waiting == 0)
+        platform.failing = [NotSent("cut", perhaps_sent=True)]
+        await outbox.put(HERE.key, "k", body_of(HERE, "agreed"))
+        await platform.until(lambda: not platform.failing and outbox.waiting == 0)
+        assert platform.texts(HERE) == ["may I?", "agreed", f"agreed\n\n{SENT_AGAIN}"]
+
+
 async def test_an_answer_grows_by_edits_within_the_platform_s_limits() -> None:
     traits = Traits(edit_seconds=0.05, max_edits=3, idempotent=True, per_second=1000)
     platform, store = FakePlatform(traits=traits), MemoryStore()
@@ -150,3 +198,60 @@ async def test_a_platform_that_has_heard_too_much_hears_nothing_until_it_says() 
         await platform.until(lambda: platform.texts(HERE) == ["so far and whole", "and more"])
         assert time.monotonic() - begun >= 0.6
         assert [one.forms for one in platform.shown] == [["so far and whole"], ["and more"]]
+
+
+class Clock:
+    """A clock that somebody sets."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def time(self) -> float:
+        return time.time() + self.ahead
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(time, name)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+async def test_a_clock_that_is_set_back_keeps_nothing_back(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, *, restarts: bool
+) -> None:
+    monkeypatch.setattr(module, "_LONGEST_PAUSE", 0.2)
+    clock.ahead = 3600.0
+    platform, store = FakePlatform(), MemoryStore()
+    platform.failing = [NotSent("away")]
+    async with opened(platform, store) as outbox:
+        await outbox.put(HERE.key, "k", body_of(HERE, "one"))
+        while (post := await store.mail.get("fake", "k")) is None or not post.problem:
+            await asyncio.sleep(0)
+        clock.ahead = 0.0
+        await outbox.put(HERE.key, "next", body_of(HERE, "two"))
+        if not restarts:
+            await platform.until(lambda: platform.texts(HERE) == ["one", "two"])
+    if restarts:
+        async with opened(platform, store):
+            await platform.until(lambda: platform.texts(HERE) == ["one", "two"])
+
+
+async def test_a_clock_that_jumps_ahead_has_nothing_given_up(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LONGEST_PAUSE", 0.02)
+    platform, store = FakePlatform(), MemoryStore()
+    platform.failing = [NotSent("away")] * 5
+    async with opened(platform, store) as outbox:
+        await outbox.put(HERE.key, "k", body_of(HERE, "one"))
+        await platform.until(lambda: len(platform.failing) < 5)
+        clock.ahead = 25 * 3600.0
+        await platform.until(lambda: platform.texts(HERE) == ["one"])
+        platform.failing = [NotSent("away")] * 100
+        await outbox.put(HERE.key, "late", body_of(HERE, "lost"))
+        clock.ahead += 25 * 3600.0
+        await platform.until(lambda: outbox.failed == 1)
+        assert len(platform.failing) == 100 - module._LEAST_TRIES - 1

@@ -14,8 +14,8 @@ from tests.agent.gateway.conftest import OWNED, House, line_of
 from toolcrib import StoreFailed, SuspendTicket, ToolCall
 from toolcrib._store import TicketRecord
 from toolcrib._types import Json
-from toolcrib.chat import Chat, NotSent, Press
-from toolcrib.testing import Shown
+from toolcrib.chat import Chat, NotSent, Press, Traits
+from toolcrib.testing import FakePlatform, Shown
 
 GROUP = Chat("room", is_group=True, title="The\nroom")
 DIRECT = Chat("direct")
@@ -72,6 +72,21 @@ async def test_a_press_looks_again_for_the_question_s_id(house: House) -> None:
         [question] = questions(house, DIRECT)
         assert await house.platform.presses(question, "y") == ""
         await house.until(lambda: not (house.folder / "build").exists())
+
+
+async def test_a_button_s_key_finds_a_question_of_its_chat_and_overrules_no_message(house: House) -> None:
+    async with house.gateway() as gateway:
+        door = line_of(gateway).door
+        mine = await ask(house, "ann", DIRECT)
+        [shown] = questions(house, DIRECT)
+        theirs = await ask(house)
+        for where, key in ((DIRECT, "run:x"), (DIRECT, f"ticket:{'0' * 32}"), (GROUP, f"ticket:{mine.ticket.id}")):
+            assert "no such question" in await door.press(Press(where, "ann", "m404", "n", f"p{key}{where.id}", key=key))
+        assert len(await house.store.tickets.pending()) == 2
+        await door.press(Press(DIRECT, "ann", shown.id, "n", "p1", key=f"ticket:{theirs.ticket.id}"))
+        assert [one.ticket.id for one in await house.store.tickets.pending()] == [theirs.ticket.id]
+        assert await door.press(Press(GROUP, "ann", "m404", "n", "p2", key=f"ticket:{theirs.ticket.id}")) == ""
+        assert await house.store.tickets.pending() == []
 
 
 async def test_a_press_on_nothing_is_told_so_while_a_question_is_unseen(house: House) -> None:
@@ -250,3 +265,38 @@ async def test_one_platform_s_reminder_is_not_taken_by_another(house: House) -> 
         assert told == []
         await remind(house.store, "fake", lambda one: line.replies.watch(one.session_id, one))
         await house.until(lambda: any("still waits" in text for text in house.platform.texts()))
+
+
+async def _asked_alone(house: House) -> Shown:
+    (house.folder / "build").mkdir()
+    await house.platform.says(f"rm -rf {house.folder}/build")
+    await house.until(lambda: questions(house, DIRECT))
+    return questions(house, DIRECT)[0]
+
+
+@pytest.mark.parametrize("word", ["yes", "1", "2", "/approve", "/approve once"])
+async def test_where_a_message_is_no_proof_of_its_writer_it_approves_nothing(house: House, word: str) -> None:
+    """003-25"""
+    house.platform = FakePlatform(traits=Traits(edit_seconds=0.0, buttons=True, per_second=10_000, written_approvals=False))
+    async with house.gateway():
+        question = await _asked_alone(house)
+        assert "It can't approve" in question.out.text
+        for reply_to in (question.id, ""):
+            await house.platform.says(word, reply_to=reply_to)
+        await house.until(lambda: sum("approves nothing" in text for text in house.platform.texts()) == 2)
+        assert (house.folder / "build").is_dir()
+        assert await house.platform.presses(question, "y") == ""
+        await house.until(lambda: not (house.folder / "build").exists())
+
+
+async def test_where_a_message_approves_nothing_it_refuses_all_the_same(house: House) -> None:
+    """003-25"""
+    house.platform = FakePlatform(traits=Traits(edit_seconds=0.0, per_second=10_000, written_approvals=False))
+    async with house.gateway():
+        question = await _asked_alone(house)
+        assert "toolcrib approvals" in question.out.text
+        await house.platform.says("what?", reply_to=question.id)
+        await house.until(lambda: any("Answer with 3" in text for text in house.platform.texts()))
+        await house.platform.says("no", reply_to=question.id)
+        await house.until(lambda: any("refused by" in text for text in house.platform.texts()))
+        assert (house.folder / "build").is_dir()

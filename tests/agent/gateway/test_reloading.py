@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import contextlib
+import io
+import json
+import os
 
 import pytest
 
+from agent.cli.commands import gateway as command
 from agent.config import load_config
 from agent.confirming import confirm
+from agent.gateway import gateway as module
+from agent.gateway.logs import gateway_log
+from agent.gateway.reloading import RELOADED
+from agent.gateway.status import GATEWAY
+from agent.run import assemble
 from tests.agent.gateway.conftest import OWNED, House, line_of
-from toolcrib import ConfigError
+from toolcrib import ConfigError, ToolcribError
 from toolcrib.chat import Chat
 
 GROUP = Chat("room", is_group=True)
@@ -127,3 +138,94 @@ async def test_other_settings_make_a_platform_begin_anew_once_its_runs_have_ende
         assert gateway.lines[0].door.settings == {"server": "other"}
         await house.until(lambda: house.platform.texts(Chat("other")) == ["re meanwhile"])
     assert house.platform.texts() == ["re wait"]
+
+
+@pytest.mark.parametrize("refused", ["owner: [eve]", "owner: {eve: 1}"])
+async def test_the_log_names_nobody_where_a_configuration_is_refused(
+    house: House, refused: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever asks for it is told what is wrong; the log says where."""
+    changed(house, OWNED)
+    with gateway_log("text", str):
+        async with house.gateway() as gateway:
+            house.configure(OWNED.replace("owner: [ann]", refused))
+            gateway.reload()
+            async with asyncio.timeout(20):
+                while (found := (await house.store.state.of("profile", GATEWAY)).get(RELOADED)) is None:
+                    await asyncio.sleep(0.01)
+            kept = found.value
+    log = capsys.readouterr().err
+    assert "roles" in kept["problem"]
+    assert "the configuration stays as it was: " in log
+    assert str(house.config) in log
+    assert "eve" not in log
+
+
+def told_by(house: House, *words: str) -> tuple[int, str]:
+    """Carry out ``toolcrib gateway`` beside the gateway, over its store; return its exit code and what it says."""
+    crib = assemble(config=load_config(house.config), project_dir=house.folder, store=house.store)
+    house.cribs.append(crib)
+    args = argparse.Namespace(action=words[0], names=[], json="--json" in words, now=False)
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as out:
+        patch.setattr(command, "open_crib", lambda *_, **__: contextlib.nullcontext(crib))
+        with contextlib.redirect_stderr(out):
+            try:
+                code = command.run(args)
+            except ToolcribError as error:
+                code = 2
+                print(error)
+    return code, out.getvalue()
+
+
+async def test_a_gateway_whose_last_platform_is_switched_off_is_still_seen_and_heard(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on = [True]
+    monkeypatch.setattr(module, "wanted", lambda crib, named: list(crib.platforms) if on[0] else [])
+    async with house.gateway() as gateway:
+        serving = asyncio.create_task(gateway.serve())
+        await asyncio.to_thread(told_by, house, "status")
+        on[0] = False
+        code, said = await asyncio.to_thread(told_by, house, "reload")
+        assert (code, "fake is switched off" in said) == (0, True)
+        await house.until(lambda: not gateway._all)
+        await house.until(lambda: gateway._is_idle)
+        code, said = await asyncio.to_thread(told_by, house, "status")
+        assert f"a gateway runs without any platform (process {os.getpid()})" in said
+        assert json.loads((await asyncio.to_thread(told_by, house, "status", "--json"))[1])["without_platforms"] == os.getpid()
+        on[0] = True
+        code, said = await asyncio.to_thread(told_by, house, "reload")
+        assert (code, "fake is new, and starts" in said) == (0, True)
+        await house.platform.says("hello")
+        await house.until(lambda: house.platform.texts() == ["re hello"])
+        assert "without any platform" not in (await asyncio.to_thread(told_by, house, "status"))[1]
+        on[0] = False
+        await gateway.reconfigure()
+        await house.until(lambda: gateway._is_idle)
+        assert (await asyncio.to_thread(told_by, house, "stop"))[0] == 0
+        await serving
+    assert (await asyncio.to_thread(told_by, house, "stop"))[0] == 1
+
+
+async def test_a_platform_that_is_switched_off_and_on_starts_once_its_runs_have_ended(
+    house: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One gateway is not another one that has the account, however often that is done."""
+    on = [True]
+    monkeypatch.setattr(module, "wanted", lambda crib, named: list(crib.platforms) if on[0] else [])
+    house.more = {"retry_seconds": 60.0}
+    with gateway_log("text", str):
+        async with house.gateway() as gateway:
+            line = line_of(gateway)
+            await house.platform.says("wait")
+            await house.until(lambda: house.asked)
+            for on[0] in (False, True, True, False, True):
+                await gateway.reconfigure()
+            await house.until(lambda: line.state == "draining")
+            assert [one.state for one in gateway.lines] == ["starting"]
+            house.may.set()
+            await house.until(lambda: house.platform.texts() == ["re wait"] and gateway.lines[0].state == "running")
+            await house.platform.says("hello")
+            await house.until(lambda: house.platform.texts()[-1] == "re hello")
+            assert not gateway._leaving
+    assert "another gateway" not in capsys.readouterr().err

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.agent.gateway.conftest import OWNED, House, line_of
-from toolcrib import Image, ProviderTurn
+from toolcrib import Image, ProviderTurn, ToolCall
 from toolcrib.chat import Chat, Traits
 from toolcrib.testing import ScriptedSession
 
@@ -48,6 +48,25 @@ async def test_a_model_sends_a_file_and_a_copy_of_it_is_shown(house: House) -> N
         assert (sent.name, sent.media_type, sent.path.read_bytes()) == ("report.png", "image/png", PNG)
         assert (sent.path.stat().st_mode & 0o777, sent.path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert json.loads((await results(house))[0]) == {"sent": "report.png", "bytes": len(PNG)}
+
+
+@pytest.mark.parametrize("in_one_run", [True, False])
+async def test_every_file_comes_where_a_provider_gives_the_id_of_a_call_again(house: House, in_one_run: bool) -> None:
+    """They do, in a run and between the runs of a session: the second file is not the first one."""
+    first, second = house.folder / "first.txt", house.folder / "second.txt"
+    turns = [
+        ProviderTurn("", (ToolCall("call_0", "send_file", {"path": str(file)}),), assistant_turn="x") for file in (first, second)
+    ]
+    scripted(house, *([*turns, "done"] if in_one_run else [turns[0], "half", turns[1], "done"]))
+    first.write_text("1")
+    second.write_text("2")
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        for end in ("done",) if in_one_run else ("half", "done"):
+            await house.platform.says("send it")
+            await house.until(lambda end=end: house.platform.texts()[-1:] == [end])  # type: ignore[misc]  # bound
+        sent = [(file.name, file.path.read_bytes()) for one in house.platform.shown for file in one.out.files]
+    assert sent == [("first.txt", b"1"), ("second.txt", b"2")]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,3 +51,15 @@ def test_nothing_is_lost_and_every_part_fits(text: str, most: int) -> None:
     assert all(0 < len(part) <= most for part in parts)
     letters = [one for one in text if one in "ab"]
     assert [one for part in parts for one in part if one in "ab"] == letters or "`" in text or "~" in text
+
+
+def test_the_work_grows_with_the_length_alone() -> None:
+    """Cut into as many pieces, ten times the text takes far less than a hundred times as long."""
+
+    def seconds(lines: int) -> float:
+        text = ("x" * 10_000 + "\n") * lines
+        begun = time.process_time()
+        assert len(split(text, 200)) == lines * 50
+        return time.process_time() - begun
+
+    assert seconds(1_000) < 40 * max(seconds(100), 0.002)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from agent.gateway.pairing import Pairings
@@ -16,9 +18,10 @@ def questions(house: House, chat: Chat) -> list[Shown]:
     return [one for one in house.platform.shown if one.out.chat.key == chat.key and one.out.buttons]
 
 
-async def ask(house: House, user: str, chat: Chat) -> None:
-    (house.folder / "build").mkdir(exist_ok=True)
-    await house.platform.says(f"rm -rf {house.folder}/build", user=user, chat=chat, is_addressed=True)
+async def ask(house: House, user: str, chat: Chat, folder: Path | None = None) -> None:
+    folder = folder or house.folder
+    (folder / "build").mkdir(exist_ok=True)
+    await house.platform.says(f"rm -rf {folder}/build", user=user, chat=chat, is_addressed=True)
     await house.until(lambda: questions(house, chat))
 
 
@@ -63,7 +66,12 @@ async def test_a_yes_in_a_group_or_to_a_copy_answers_nothing(house: House) -> No
 
 @pytest.mark.parametrize(
     ("choices", "word", "answer"),
-    [(["red", "blue"], "2", "blue"), (["red", "blue"], "red", "red"), ([], "the old one", "the old one")],
+    [
+        (["red", "blue"], "2", "blue"),
+        (["a", "no"], "no", "no"),
+        (["red", "blue"], "red", "red"),
+        ([], "the old one", "the old one"),
+    ],
 )
 async def test_a_tool_s_question_is_answered_in_plain_words(house: House, choices: list[str], word: str, answer: str) -> None:
     model = ScriptedSession([("clarify", {"question": "Which one?", "choices": choices})], "thanks")
@@ -78,6 +86,7 @@ async def test_a_tool_s_question_is_answered_in_plain_words(house: House, choice
             model._turns.append("green it was")
         await house.platform.says(word, user="bob", chat=BOBS)
         await house.until(lambda: "thanks" in house.platform.texts(BOBS))
+        assert any(text.endswith(f"✓ answered by fake:bob: {answer}") for text in house.platform.texts(BOBS))
     [info] = await house.store.sessions.list(10)
     [results] = [one for one in await house.store.sessions.messages(info.id) if one["role"] == "results"]
     assert answer in results["results"][0]["text"]
@@ -96,6 +105,30 @@ async def test_who_asked_may_take_it_back_and_nobody_else(house: House) -> None:
             await house.until(lambda chat=chat: any("hello" in text for text in house.platform.texts(chat)))  # type: ignore[misc]  # bound
         house.ran.clear()
     assert (house.folder / "build").exists()
+
+
+@pytest.mark.parametrize("word", ["/new", "/stop"])
+async def test_what_was_granted_for_a_session_ends_with_it(house: House, word: str) -> None:
+    async with house.gateway() as gateway:
+        await ask(house, "ann", DIRECT, line_of(gateway).rooms.folder(DIRECT))
+        await house.platform.presses(questions(house, DIRECT)[0], "s")
+        await house.until(lambda: house.platform.texts()[-1:] == ["ran it"])
+        [granted] = await house.store.grants.all()
+        assert granted.scope == "session"
+        await house.platform.says(word)
+        await house.until(lambda: house.platform.texts()[-1] != "ran it")
+        assert len(await house.store.grants.all()) == (word == "/stop")
+
+
+async def test_a_session_that_was_left_is_granted_nothing(house: House) -> None:
+    async with house.gateway() as gateway:
+        await ask(house, "bob", BOBS, line_of(gateway).rooms.folder(BOBS))
+        [question] = questions(house, BOBS)
+        await house.platform.says("hello", user="ann", chat=BOBS)  # hers begins
+        await house.until(lambda: "re hello" in house.platform.texts(BOBS))
+        assert await house.platform.presses(question, "s") == "This was settled before."
+        assert await house.store.grants.all() == []
+        assert question.out.text.endswith("✗ taken back")
 
 
 async def test_a_chat_of_one_person_begins_anew_for_another(house: House) -> None:
@@ -144,3 +177,30 @@ async def test_a_code_is_taken_from_whoever_says_it_and_reaches_no_model(house: 
         await house.platform.says(code, user="carl", chat=Chat("carls"))
         assert [one.role for one in await pairings.people()] == ["admins"]
         await house.until(lambda: house.asked == [code])  # void, it is a word like others
+
+
+@pytest.mark.parametrize("user", ["role:owner", "room:room", "*"])
+async def test_an_id_that_is_nobodys_uses_up_no_code(house: House, user: str) -> None:
+    pairings = Pairings(house.store, "fake")
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        code = await pairings.offer("admins")
+        await house.platform.says(code, user=user, chat=Chat("nobodys"))
+        assert await pairings.people() == []
+        await house.platform.says(code, user="dora", chat=Chat("doras"))
+        assert [one.user for one in await pairings.people()] == ["dora"]
+
+
+async def test_a_new_session_in_a_group_answers_what_others_said(house: House) -> None:
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await house.platform.says("wait", user="carl", chat=GROUP, is_addressed=True)
+        await house.until(lambda: house.asked)
+        for user, words in (("bob", "hello"), ("carl", "never mind"), ("carl", "/new")):
+            await house.platform.says(words, user=user, chat=GROUP, is_addressed=True)
+        await house.until(lambda: any("hello" in text for text in house.platform.texts(GROUP)))
+        house.may.set()
+        await house.platform.says("and now?", user="carl", chat=GROUP, is_addressed=True)
+        await house.until(lambda: any("and now?" in text for text in house.platform.texts(GROUP)))
+    assert not any("never mind" in one for one in house.asked)
+    assert [one.user for one in await house.store.sessions.list(10)] == ["room:room"] * 2

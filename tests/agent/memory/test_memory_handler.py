@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,6 @@ import pytest
 
 from agent.run import Crib, assemble
 from tools.dispatch.bridge import close_loop
-
-TODAY = time.strftime("%Y-%m-%d")
 
 
 @pytest.fixture
@@ -42,13 +39,13 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "state"
 
 
-def test_a_note_is_added_replaced_and_removed(state: Path, crib: Crib) -> None:
+def test_a_note_is_added_replaced_and_removed(today: str, state: Path, crib: Crib) -> None:
     """003-18"""
     session = crib.open_session()
     result = session.call("memory", {"action": "add", "target": "user", "content": "Prefers tabs."}).result
     assert result.data == {"target": "user", "done": "added", "notes": 1, "used": 13, "limit": 4000}
     assert result.views["person"] == "added to the notes about you: Prefers tabs. (13 of 4,000 characters)"
-    source = f"<!-- {TODAY} {session.id[:12]} -->"
+    source = f"<!-- {today} {session.id[:12]} -->"
     session.close_sync()
     assert memory_file(state, "USER").read_text() == f"# What the agent noted about you\n\n- Prefers tabs. {source}\n"
     assert note(crib, action="add", target="user", content="Prefers tabs.")["notes"] == 1, "it is there already"

@@ -194,6 +194,21 @@ def test_a_reply_of_too_many_bytes_is_not_asked_for_again() -> None:
         assert len(caught.value.text) < 1_000_000
 
 
+@pytest.mark.parametrize("streams", [True, False])
+def test_a_reply_that_says_more_than_any_model_is_not_taken(streams: bool) -> None:
+    """However few bytes that is, and whatever else of it may be long, as a picture."""
+    pieces = ["x" * 10_000] * 30
+    whole = {"choices": [{"message": {"content": "".join(pieces)}, "finish_reason": "stop"}]}
+    said = sse(*(delta({"content": one}) for one in pieces), delta({}, "stop")) if streams else json.dumps(whole).encode()
+    limits = replace(SHORT, first_byte=30, max_text=250_000)
+    answer = Response(said, content_type="text/event-stream" if streams else "application/json")
+    with ChatServer(answer, answer) as server:
+        with pytest.raises(StreamBroken, match="more than 250,000 characters") as caught:
+            ask(server.base_url, limits=limits)
+        assert not caught.value.retryable
+        assert ask(server.base_url, limits=replace(limits, max_text=300_000)).assistant_text == "".join(pieces)
+
+
 def test_the_next_model_goes_on_where_nothing_came(dripping: Any, tmp_path: Path) -> None:
     with dripping(b"", (b": ping\n\n",), b"") as server, ChatServer(ChatServer.text("Here I am.")) as other:
         fallback = [{"name": "n", "base_url": other.base_url}]

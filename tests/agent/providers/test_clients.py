@@ -83,6 +83,30 @@ def test_sessions_of_a_server_share_clients_few_to_each() -> None:
     run(main)
 
 
+def test_what_is_not_installed_is_searched_for_once() -> None:
+    """httpcore asks for it at each connection."""
+    looks: list[str] = []
+
+    class Finder:
+        def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+            looks.append(name)
+
+    async def main(here: Site) -> None:
+        pool, finder = ClientPool(per_client=1), Finder()
+        users = [HttpClient(here.endpoint, {}, pool=pool) for _ in range(3)]
+        await ask(users[0])
+        sys.meta_path.insert(0, finder)
+        try:
+            for user in users:
+                await ask(user)
+        finally:
+            sys.meta_path.remove(finder)
+            await asyncio.gather(*(user.aclose() for user in users))
+
+    run(main)
+    assert looks.count("sniffio") == 0
+
+
 def test_a_client_that_is_kept_is_closed_with_its_loop() -> None:
     """Sync code has a loop for each call that it makes within another loop: their connections must not pile up."""
     pool = ClientPool()
@@ -252,16 +276,44 @@ def test_settings_that_change_meanwhile_count_from_the_next_session_on(monkeypat
 
 
 @pytest.mark.parametrize("missing", ["", "httpx"])
-def test_the_libraries_are_loaded_beside_what_waits_for_the_disk(missing: str) -> None:
-    """Whoever needs one that is missing is told; this thread says nothing. httpx's own command line is no part of it."""
+def test_the_libraries_are_loaded_while_something_waits_for_the_disk(missing: str) -> None:
+    """Whoever needs one that is missing is told; nothing is said here. httpx's own command line and HTTP/2 are no part of it."""
     code = f"""
-import sys, threading
+import asyncio, sys
 from agent.providers.clients import load_early
-assert "httpx" not in sys.modules
+async def begin():
+    load_early()
+    assert not sys.modules.get("httpx")
+    await asyncio.sleep(0)
 sys.modules.update({{name: None for name in {[missing]!r} if name}})
-load_early()
-[thread.join() for thread in threading.enumerate() if thread.name == "toolcrib-import"]
-print(bool(sys.modules.get("httpx")), bool(sys.modules.get("httpcore")), *{{"click", "httpx._main"}} & set(sys.modules))
+asyncio.run(begin())
+spared = {{"click", "httpx._main", "h2", "httpcore._async.http2", "httpcore._sync.http2"}}
+print(bool(sys.modules.get("httpx")), bool(sys.modules.get("httpcore")), *spared & set(sys.modules))
 """
+    assert _printed(code) == ("True True\n" if not missing else "False False\n")
+
+
+def test_what_was_spared_at_the_start_is_there_for_who_asks_for_it() -> None:
+    code = """
+import asyncio, importlib.util
+from agent.providers.clients import load_early
+async def begin():
+    load_early()
+    await asyncio.sleep(0)
+asyncio.run(begin())
+import httpx
+if importlib.util.find_spec("h2") is not None:
+    httpx.AsyncClient(http2=True)
+    for name in ("httpcore._async.http2", "httpcore._sync.http2"):
+        importlib.import_module(name)
+if all(map(importlib.util.find_spec, ("click", "pygments", "rich"))):
+    importlib.import_module("httpx._main")
+print("there")
+"""
+    assert _printed(code) == "there\n"
+
+
+def _printed(code: str) -> str:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert (done.stdout, done.stderr) == ("True True\n" if not missing else "False False\n", "")
+    assert done.stderr == ""
+    return done.stdout

@@ -107,6 +107,7 @@ def test_an_endless_event_is_refused() -> None:
     assert SseReader(100).feed(b"data: " + b"y" * 94 + b"\n\n") == [("", "y" * 94)]
 
 
+@pytest.mark.untraced
 def test_one_byte_at_a_time_costs_no_more_than_its_bytes() -> None:
     """A megabyte of one event in single bytes: a reader that joins what it holds at each would not come back."""
     payload = json.dumps("z" * 1_000_000).encode()

@@ -357,8 +357,11 @@ async def test_the_part_of_the_prompt_that_stays_is_kept_with_its_session(store:
 
 
 async def test_a_session_is_found_by_the_beginning_of_its_id(store: Store) -> None:
-    for session_id in ("abc1", "abc2", "abc", "b%_*"):
+    for session_id in ("abc1", "abc2", "abc", "b%_*", "c\u00e9\ud800", "c\u00ea"):
         await talk(store, session_id)
+    for whole in ("c\u00e9\ud800", "c\u00ea"):
+        assert (info := await store.sessions.get(whole)) is not None
+        assert info.id == whole
     found = {prefix: await store.sessions.get(prefix) for prefix in ("abc", "abc1", "b", "b%_", "%", "*", "zz", "\ud800")}
     assert {prefix: info and info.id for prefix, info in found.items()} == {
         "abc": "abc", "abc1": "abc1", "b": "b%_*", "b%_": "b%_*", "%": None, "*": None, "zz": None, "\ud800": None

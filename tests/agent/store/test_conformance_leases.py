@@ -164,6 +164,7 @@ def test_every_write_of_a_view_is_tried() -> None:
         "audit.entries", "sessions.messages", "sessions.prompt", "sessions.get", "sessions.latest", "sessions.list",
             "sessions.children",
         "changes.steps", "changes.sessions", "changes.untold", "runs.get", "runs.current", "runs.parked", "runs.unfinished",
+        "runs.last",
         "origins.of", "origins.copies", "state.of", "artifacts.get", "artifacts.of",
         "artifacts.newest",
     }  # fmt: skip

@@ -11,6 +11,7 @@ import sys
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from hashlib import shake_128
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pytest
 
 from agent.allowlist import PermanentGrants
 from agent.store import _codec, _schema
+from agent.store._sessions import BY_PREFIX
 from agent.store.sqlite import SqliteStore
 from toolcrib import InvalidTransition, StoreFailed, SuspendTicket, ToolCall, ToolResult
 from toolcrib._store import Fence, Grant, TicketRecord
@@ -181,7 +183,7 @@ async def test_an_upgrade_that_fails_changes_nothing(open_file: Open, tmp_path: 
 
 
 def test_the_sql_files_are_numbered_one_by_one() -> None:
-    assert list(_schema.steps(_schema.FOLDER)) == list(range(1, 15))
+    assert list(_schema.steps(_schema.FOLDER)) == list(range(1, 16))
 
 
 async def test_many_threads_open_a_fresh_file_at_once(open_file: Open) -> None:
@@ -379,3 +381,11 @@ async def test_a_long_session_stands_in_memory_once(open_file: Open) -> None:
         tracemalloc.stop()
     assert len(found) == 10_000
     assert peak <= 3 * size * len(found)
+
+
+def test_a_session_that_is_new_is_not_looked_for_among_all(tmp_path: Path) -> None:
+    file = tmp_path / "store.db"
+    SqliteStore(file).close()
+    with closing(sqlite3.connect(file)) as connection:
+        plan = [row[-1] for row in connection.execute(f"EXPLAIN QUERY PLAN {BY_PREFIX}", ("a", "b", 1, "a", "a", 6))]
+    assert any("sqlite_autoindex_sessions_1 (id>? AND id<?)" in step for step in plan), plan

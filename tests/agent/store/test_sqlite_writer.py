@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from agent.store._database import Database
+from agent.store._jobs import Job
+from agent.store._writer import Writer
 from agent.store.sqlite import SqliteStore
 from toolcrib import StoreFailed, ToolCall
 
@@ -199,3 +202,31 @@ async def test_whatever_an_operation_raises_the_thread_goes_on(file: Path) -> No
     assert await database.row("SELECT 1") == (1,)
     assert await database.run("DELETE FROM sessions") == 0
     database.close()
+
+
+async def test_what_was_written_is_freed_where_it_was_written(tmp_path: Path) -> None:
+    """A cursor that is freed in another thread resets a statement that the writer may be using again by then."""
+    freed: list[str] = []
+
+    class Cursor(sqlite3.Cursor):
+        def __del__(self) -> None:
+            freed.append(threading.current_thread().name)
+
+    connection = sqlite3.connect(tmp_path / "x.db", isolation_level=None, check_same_thread=False)
+    writer = Writer(tmp_path / "x.db", lambda: connection)
+
+    def write(connection: sqlite3.Connection) -> sqlite3.Cursor:
+        return connection.cursor(Cursor).execute("CREATE TABLE IF NOT EXISTS t (x)")
+
+    def fail(connection: sqlite3.Connection) -> None:
+        cursor = write(connection)
+        raise ValueError(str(cursor.rowcount))
+
+    for work in (write, fail):
+        job: Job[object] = Job(work)
+        writer.hand(job)
+        with contextlib.suppress(ValueError):
+            assert await job is None
+    writer.close()
+    assert freed == ["writes x.db"] * 2
+    connection.close()

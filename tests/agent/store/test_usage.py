@@ -8,7 +8,6 @@ from typing import Any
 
 from toolcrib._store import RunRecord, Store, UsageSum
 
-TODAY = time.strftime("%Y-%m-%d")
 VIA = {"provider": "chat", "model": "asked", "base_url": "http://127.0.0.1/v1"}
 
 
@@ -27,7 +26,7 @@ async def opened(store: Store, *names: str) -> None:
         await store.sessions.create(name, platform="cli", user="me")
 
 
-async def test_replies_and_calls_are_summed(store: Store) -> None:
+async def test_replies_and_calls_are_summed(today: str, store: Store) -> None:
     await opened(store, "a", "b")
     await store.sessions.append("a", reply(input=10, output=2, cached=4, cost=0.5))
     await store.sessions.append("a", results(("terminal", 1.5, False), ("terminal", 0.5, True), ("todo", 0.25, False)))
@@ -35,8 +34,8 @@ async def test_replies_and_calls_are_summed(store: Store) -> None:
     await store.sessions.append("b", reply("other", input=5, output=1))
     sums = {(one.session_id, one.model, one.tool): one for one in await store.usage.sums()}
     assert len(sums) == 4
-    assert sums["a", "m", ""] == UsageSum("a", TODAY, "m", "chat", "", 2, 0, 30, 5, 4, 1, 0.75, 0.0)
-    assert sums["a", "", "terminal"] == UsageSum("a", TODAY, "", "", "terminal", 2, 1, 0, 0, 0, 0, None, 2.0)
+    assert sums["a", "m", ""] == UsageSum("a", today, "m", "chat", "", 2, 0, 30, 5, 4, 1, 0.75, 0.0)
+    assert sums["a", "", "terminal"] == UsageSum("a", today, "", "", "terminal", 2, 1, 0, 0, 0, 0, None, 2.0)
     assert sums["a", "", "todo"].seconds == 0.25
     assert sums["b", "other", ""].cost is None
     assert {one.session_id for one in await store.usage.sums(session_id="b")} == {"b"}

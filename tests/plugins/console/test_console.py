@@ -11,10 +11,14 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from agent.gateway.pairing import Pairings
 from agent.store.memory import MemoryStore
+from plugins.console.place import LINE_BYTES
 from tests.plugins.console.test_console_hostile import ConsoleHouse
 from tests.plugins.console.test_console_hostile import house as house
+from toolcrib import StoreFailed
 
 
 async def test_messages_are_new_ones_in_each_process_and_after_presses(house: ConsoleHouse) -> None:
@@ -104,3 +108,43 @@ async def test_a_code_that_counts_is_answered_by_that_alone(house: ConsoleHouse)
         code = await Pairings(house.store, "console").offer("owner")
         assert (await typed(process, code)).startswith("You are paired.")
         assert await typed(process, "hello") == "re hello\n"
+
+
+async def test_lines_that_are_too_long_are_passed_over(house: ConsoleHouse) -> None:
+    """Longer ones than a pipe's buffer are sent; those that the gateway would not take are not, and the chat goes on."""
+    async with house.running(getpass.getuser()), client(house) as process:
+        assert "not sent: that line is longer than 1 MiB" in await typed(process, "x" * 3_000_000)
+        assert "not sent: that line is longer than 1 MiB" in await typed(process, "\u00e9" * 400_000)
+        assert process.stdin is not None
+        process.stdin.write(b"y" * 200_000 + b"\n")
+        await house.until(lambda: house.asked)
+        assert len(house.asked[0]) > 65_536
+
+
+async def test_a_line_that_is_too_long_ends_no_connection(house: ConsoleHouse) -> None:
+    async with house.running(getpass.getuser()), house.terminal() as terminal:
+        terminal.line(b"x" * (3 * LINE_BYTES))
+        await terminal.told("problem", "a line of more than 1 MiB is not taken")
+        terminal.line({"text": "still here"})
+        await terminal.told("text", "re still here")
+
+
+async def test_what_was_not_taken_is_told(house: ConsoleHouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def full(mail: object) -> None:
+        raise StoreFailed("the disk is full")
+
+    async with contextlib.AsyncExitStack() as stays:
+        async with house.running(getpass.getuser()):
+            async with house.terminal() as terminal:
+                for _ in range(2):  # as over a connection that was lost before it said so
+                    terminal.line({"id": "7", "text": "taken once"})
+                    await terminal.told("taken", "7")
+                await terminal.told("text", "re taken once")
+            process = await stays.enter_async_context(client(house))
+            assert await typed(process, "hello there") == "re hello there\n"
+            monkeypatch.setattr(house.store.mail, "arrived", full)
+            assert await typed(process, "and\tthis") == "(the disk is full: it is tried again)\n"
+        assert process.stdout is not None
+        rest = (await process.stdout.read()).decode()
+    assert rest == "(the gateway has ended)\n(it did not take: and\tthis)\n"
+    assert house.asked == ["taken once", "hello there"]

@@ -9,7 +9,7 @@ import itertools
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,9 +27,8 @@ from agent.run import assemble
 from agent.store.memory import MemoryStore
 from plugins.matrix.platform import MatrixPlatform
 from plugins.matrix.writing import BUTTONS
-from toolcrib import ProviderTurn, ToolCall
-from toolcrib._session import OnEvent, StreamEvent
-from toolcrib.testing import FakeHost, ScriptedSession
+from tests.agent.gateway.conftest import Parrot
+from toolcrib.testing import FakeHost
 
 _LIMIT = 60.0
 _NAMES = itertools.count(1)
@@ -119,12 +118,16 @@ class Person:
     # -- what they do --------------------------------------------------------------------------------------------
 
     async def room(self, *others: str, is_direct: bool = True, **more: Any) -> str:
-        body = {"invite": list(others), "is_direct": is_direct, "preset": "private_chat", **more}
-        room = str((await self.ask("POST", "v3/createRoom", body))["room_id"])
-        await self.until(lambda: all(self._member(room, one) == "join" for one in others if "bot" in one))
+        room = await self.room_alone(*others, is_direct=is_direct, **more)
+        await self.until(lambda: all(self.member(room, one) == "join" for one in others if "bot" in one))
         return room
 
-    def _member(self, room: str, user: str) -> str:
+    async def room_alone(self, *others: str, is_direct: bool = True, **more: Any) -> str:
+        """Make a room whose invitations nobody has to follow."""
+        body = {"invite": list(others), "is_direct": is_direct, "preset": "private_chat", **more}
+        return str((await self.ask("POST", "v3/createRoom", body))["room_id"])
+
+    def member(self, room: str, user: str) -> str:
         found = [event for event in self.seen if event["room_id"] == room and event.get("state_key") == user]
         return found[-1]["content"].get("membership", "") if found else ""
 
@@ -194,29 +197,6 @@ def folded(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-class Speaker(ScriptedSession):
-    """A model that repeats what it hears. ``slow`` comes word by word, ``rm`` is a command, ``wait`` waits until it may."""
-
-    def __init__(self, house: MatrixHouse) -> None:
-        super().__init__()
-        self._house = house
-
-    async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
-        said = self.said[-1] if self.said else ""
-        self._house.asked.append(said)
-        if "wait" in said:
-            await self._house.may.wait()
-        if "rm " in said and said not in self._house.ran:
-            self._house.ran.add(said)
-            command = said[said.index("rm ") :]
-            return ProviderTurn("", (ToolCall(ToolCall.new_id(), "terminal", {"command": command}),), "x")
-        text = f"re {said}" if "rm " not in said else "ran it"
-        for word in text.split(" "):
-            on_event(StreamEvent("assistant_delta", f"{word} "))
-            await asyncio.sleep(0.25 if "slow" in said else 0)
-        return ProviderTurn(text, assistant_turn="x")
-
-
 class MatrixHouse:
     """Opens gateways over one store and one account of the server. ``asked`` is what models heard."""
 
@@ -228,15 +208,15 @@ class MatrixHouse:
         self.asked: list[str] = []
         self.ran: set[str] = set()
         self.may = asyncio.Event()
-        self.models: dict[str, Speaker] = {}
+        self.models: dict[str, Parrot] = {}
         self.cribs: list[Crib] = []
         self.settings = {"homeserver": synapse.url, "per_second": "1000", "edit_seconds": "0.2"}
 
-    def configure(self, owner: str, *allowed: str) -> None:
+    def configure(self, owner: str, *allowed: str, chats: Sequence[str] = ("*",)) -> None:
         matrix = {
             "roles": {"owner": [owner]},
             "allowed_users": list(allowed),
-            "allowed_chats": ["*"],
+            "allowed_chats": list(chats),
             "allow_local": True,
             "settings": self.settings,
         }
@@ -249,7 +229,7 @@ class MatrixHouse:
         return Gateway(crib, names=["matrix"], prepare=self.prepare)
 
     def prepare(self, session: Session) -> None:
-        session.link.use(self.models.setdefault(session.id, Speaker(self)))
+        session.link.use(self.models.setdefault(session.id, Parrot(self, streams=True)))
 
     def person(self, name: str) -> Person:
         return Person(self.synapse, name)
@@ -308,11 +288,11 @@ async def platform_of(host: FakeHost, synapse: Synapse, **settings: str) -> Asyn
 class BotHost(FakeHost):
     """A host in memory whose platform has an account of its own."""
 
-    def __init__(self, synapse: Synapse) -> None:
+    def __init__(self, synapse: Synapse, folder: Path) -> None:
         self.account, token = synapse.register("bot")
-        super().__init__(secrets={"MATRIX_TOKEN": token})
+        super().__init__(secrets={"MATRIX_TOKEN": token}, folder=folder)
 
 
 @pytest.fixture
-def host(synapse: Synapse) -> BotHost:
-    return BotHost(synapse)
+def host(synapse: Synapse, tmp_path: Path) -> BotHost:
+    return BotHost(synapse, tmp_path)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agent.gateway.pairing import Pairings
 from tests.plugins.matrix.conftest import MatrixHouse, Person, line_of
 
 Act = Callable[[MatrixHouse, Person, Person, str], Awaitable[object]]
@@ -44,11 +45,11 @@ def _with(value: Any, ids: dict[str, str]) -> Any:
 
 
 async def _alone(house: MatrixHouse, alice: Person, eve: Person, room: str) -> None:
-    await eve.says(await eve.room(house.bot), "let me in")
+    await eve.says(await eve.room_alone(house.bot), "let me in")
 
 
 async def _in_public(house: MatrixHouse, alice: Person, eve: Person, room: str) -> None:
-    open_to_all = await eve.room(house.bot, is_direct=False, preset="public_chat")
+    open_to_all = await eve.room_alone(house.bot, is_direct=False, preset="public_chat")
     await eve.says(open_to_all, f"{house.bot} let me in", **{"m.mentions": {"user_ids": [house.bot]}})
 
 
@@ -70,7 +71,8 @@ async def _removed(house: MatrixHouse, alice: Person, eve: Person, room: str) ->
 
 async def _encrypted(house: MatrixHouse, alice: Person, eve: Person, room: str) -> None:
     state = [{"type": "m.room.encryption", "state_key": "", "content": {"algorithm": "m.megolm.v1.aes-sha2"}}]
-    secret = await eve.room(house.bot, initial_state=state)
+    secret = await alice.room(house.bot, eve.id, initial_state=state)
+    await eve.ask("POST", f"v3/join/{secret}", {})
     words = {"algorithm": "m.megolm.v1.aes-sha2", "ciphertext": "x", "sender_key": "x", "session_id": "x", "device_id": "x"}
     await eve.send(secret, "m.room.encrypted", words)
     await eve.until(lambda: any(event["type"] == "m.room.encrypted" for event in eve.seen))
@@ -156,6 +158,28 @@ async def test_what_others_do_to_a_question_settles_nothing(house: MatrixHouse) 
             await alice.reacts(room, question["id"], "👎")
             await alice.until(lambda: "refused by" in alice.messages(room)[0]["body"])
             assert (house.folder / "build").is_dir()
+
+
+async def test_an_invitation_is_followed_where_somebody_may_speak(house: MatrixHouse) -> None:
+    async with house.person("alice") as alice, house.person("eve") as eve:
+        named = await eve.room_alone(is_direct=False)
+        house.configure(alice.id, chats=[named])
+        async with house.gateway() as gateway:
+            line = line_of(gateway)
+            lonely = [await eve.room_alone(house.bot, is_direct=is_direct) for is_direct in (True, False, True)]
+            await eve.ask("POST", f"v3/rooms/{named}/invite", {"user_id": house.bot})
+            await eve.until(lambda: eve.member(named, house.bot) == "join")
+            assert {eve.member(room, house.bot) for room in lonely} == {"invite"}
+            refused = [one for one in await house.store.audit.entries() if one.decision.startswith("refused")]
+            assert [(one.detail["user"], one.detail["times"]) for one in refused] == [(eve.id, 1)]
+            code = await Pairings(house.store, "matrix").offer()
+            group = await eve.room_alone(house.bot, is_direct=False)
+            direct = await eve.room(house.bot)
+            assert eve.member(group, house.bot) == "invite"
+            await eve.says(direct, code)
+            await eve.until(lambda: any("You are paired" in text for text in eve.texts(direct)))
+            assert line.door.counts["kept"] == 1
+            await eve.room(house.bot, is_direct=False)
 
 
 async def _room(house: MatrixHouse, alice: Person, eve: Person) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -81,9 +82,9 @@ class SmallHost(BotHost):
         return await super().receive(message)
 
 
-async def test_everything_that_came_while_nobody_received_is_taken_in_order(synapse: Synapse) -> None:
+async def test_everything_that_came_while_nobody_received_is_taken_in_order(synapse: Synapse, tmp_path: Path) -> None:
     """Also where it is stopped in the middle of what a limited sync left out."""
-    host = SmallHost(synapse)
+    host = SmallHost(synapse, tmp_path)
     async with Person(synapse, "alice") as alice:
         async with platform_of(host, synapse):
             room = await alice.room(host.account)
@@ -127,6 +128,29 @@ async def test_nothing_is_taken_of_what_was_said_before_it_was_invited(host: Bot
         await alice.says(room, f"{host.account} more")
         await alice.until(lambda: host.received[-1].text.endswith("more"))
         assert [one.text.partition(" ")[2] for one in host.received] == ["hello", "more"]
+
+
+async def test_an_invitation_with_several_inviters_is_nobody_s(host: BotHost, synapse: Synapse) -> None:
+    """The state that comes with an invitation is what the inviter's server says."""
+    asked: list[str] = []
+
+    async def follows(chat: Chat, user: str) -> bool:
+        asked.append(user)
+        return False
+
+    def invites(sender: object, content: object = None) -> dict[str, Any]:
+        content = content or {"membership": "invite", "is_direct": True}
+        return {"type": "m.room.member", "state_key": host.account, "sender": sender, "content": content}
+
+    async with platform_of(host, synapse) as platform:
+        forged = {
+            "!a:x": [invites("@owner:x"), invites("@eve:x")],
+            "!b:x": [invites(5)],
+            "!c:x": [],
+            "!d:x": [invites("@eve:x", 7)],
+        }
+        await platform.rooms.invited(forged, follows)
+    assert asked == ["@eve:x"]
 
 
 async def test_a_message_is_shown_once_whatever_is_lost(host: BotHost, synapse: Synapse) -> None:
@@ -244,9 +268,9 @@ async def test_a_login_that_fails_says_what_to_change(host: BotHost, synapse: Sy
         await platform.stop()
 
 
-async def test_a_password_is_one_device_over_all_starts(synapse: Synapse) -> None:
+async def test_a_password_is_one_device_over_all_starts(synapse: Synapse, tmp_path: Path) -> None:
     user, _ = synapse.register("bot")
-    host = FakeHost(secrets={"MATRIX_PASSWORD": "pw"})
+    host = FakeHost(secrets={"MATRIX_PASSWORD": "pw"}, folder=tmp_path)
     shown = []
     async with Person(synapse, "alice") as alice:
         async with platform_of(host, synapse, user=user):
@@ -260,9 +284,9 @@ async def test_a_password_is_one_device_over_all_starts(synapse: Synapse) -> Non
     assert "pw" not in host.kept.values()
 
 
-async def test_the_server_s_limits_say_when_to_try_again(strict_synapse: Synapse) -> None:
+async def test_the_server_s_limits_say_when_to_try_again(strict_synapse: Synapse, tmp_path: Path) -> None:
     account, token = strict_synapse.register("bot")
-    host = FakeHost(secrets={"MATRIX_TOKEN": token})
+    host = FakeHost(secrets={"MATRIX_TOKEN": token}, folder=tmp_path)
     async with Person(strict_synapse, "alice") as alice, platform_of(host, strict_synapse) as platform:
         room = await alice.room(account)
         refused: list[NotSent] = []

@@ -176,6 +176,31 @@ async def test_an_approval_by_reply_in_a_topic(house: TelegramHouse) -> None:
         assert (house.folder / "build").is_dir()
 
 
+@pytest.mark.parametrize("pressed", [0, 1])
+async def test_a_press_on_either_copy_of_a_question_counts(house: TelegramHouse, pressed: int) -> None:
+    """003-25: nobody knows that the first one was shown, as its acknowledgement was lost."""
+    (house.folder / "build").mkdir()
+    async with house.running():
+        house.fake.write(BOB, BOB, "hello")
+        await holds(lambda: house.said(BOB) == ["re hello"])
+        house.fake.faults.append(Fault("sendMessage"))
+        house.fake.write(ANN, ANN, f"rm -rf {house.folder}/build")
+        await holds(lambda: len(house.ours()) == 2)
+        copies = house.ours()
+        data = [row[0]["callback_data"] for row in copies[0]["reply_markup"]["inline_keyboard"]]
+        assert data == [row[0]["callback_data"] for row in copies[1]["reply_markup"]["inline_keyboard"]]
+        [asked] = await house.store.mail.questions("telegram")
+        yes, key = data[0].split("\n")
+        assert (yes, key) == ("y", asked.key)
+        assert "may not decide" in await house.pressed(copies[pressed], BOB, data[0])
+        assert "no such question" in await house.pressed(house.ours(BOB)[0], ANN, data[0])
+        assert (house.folder / "build").is_dir()
+        assert await house.pressed(copies[pressed], ANN, data[0]) == ""
+        await holds(lambda: house.said()[-1] == "ran it")
+        assert not (house.folder / "build").exists()
+        assert "settled" in await house.pressed(copies[0], ANN, data[-1])
+
+
 async def test_a_press_outlives_a_restart(house: TelegramHouse) -> None:
     """003-25"""
     (house.folder / "build").mkdir()

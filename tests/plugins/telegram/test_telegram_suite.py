@@ -74,7 +74,7 @@ def _seen(fake: FakeTelegram, message: Mapping[str, Any]) -> SeenMessage:
     return SeenMessage(
         str(message["message_id"]),
         message.get("text", ""),
-        [button["callback_data"] for row in rows for button in row],
+        [button["callback_data"].partition("\n")[0] for row in rows for button in row],
         dict([fake.files[file["file_id"]]]) if file else {},
         fake.pings[message["chat"]["id"], message["message_id"]],
     )

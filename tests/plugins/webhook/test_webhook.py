@@ -122,8 +122,10 @@ async def test_a_signed_message_arrives(receiver: Receiver) -> None:
         ({"header": ""}, 401, "missing"),
         ({"header": "t=now,v1=ff"}, 401, "form"),
         ({"header": b"t=1,v1=\xc3\xa9"}, 401, ""),
-        ({"data": b"\xff\xfe"}, 400, ""),
-        ({"data": b"[" * 100_000}, 400, ""),
+        ({"data": b"\xff\xfe"}, 400, "byte 1 of the body is not UTF-8"),
+        ({"data": b"[" * 100_000}, 400, "the body is nested too deeply"),
+        ({"data": b'{"chat": ' + b"9" * 5_000 + b"}"}, 400, "the body has a number of too many digits"),
+        ({"data": b'{"chat":\n me}'}, 400, "the body is not JSON: line 2, column 2"),
         ({"data": []}, 400, "expected a JSON object"),
         ({"data": {**MESSAGE, "user": 3}}, 400, "user: expected a text"),
         ({"data": {**MESSAGE, "user": ""}}, 400, "user: expected a text that is not empty"),
@@ -257,3 +259,10 @@ async def test_fetching_what_is_kept_in_a_store(receiver: Receiver) -> None:
     platform = WebhookPlatform("webhook", FakeHost())
     pieces = [piece async for piece in platform.fetch(Attachment("a", ref={"data": base64.b64encode(b"x").decode()}))]
     assert pieces == [b"x"]
+
+
+def test_an_empty_file_is_a_file_and_one_without_data_is_none() -> None:
+    [empty] = inbound_of({**MESSAGE, "attachments": [{"name": "empty.txt", "data": ""}]}).attachments
+    assert (empty.name, empty.size) == ("empty.txt", 0)
+    with pytest.raises(Malformed, match="data: expected a text"):
+        inbound_of({**MESSAGE, "attachments": [{"name": "none.txt"}]})

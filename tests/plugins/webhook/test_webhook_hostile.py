@@ -276,3 +276,12 @@ async def _pressed(house: WebhookHouse, press: dict[str, Any]) -> httpx.Response
     while (answer := await house.post("/v1/presses", press)).status_code == 503:
         await asyncio.sleep(0.05)
     return answer
+
+
+async def test_who_sends_too_much_is_told_apart_from_strangers(house: WebhookHouse) -> None:
+    async with house.running("    messages_per_hour: 1\n"):
+        data = {**MESSAGE, "user": "bob", "chat": "bobs"}
+        states = [(await house.post("/v1/messages", {**data, "message_id": str(one)})).json()["state"] for one in range(3)]
+        assert states == ["kept", "limited", "limited"]
+        assert (await house.post("/v1/messages", {**data, "message_id": "4", "text": "/stop"})).json() == {"state": "kept"}
+        assert (await house.post("/v1/messages", {**data, "user": "eve"})).json() == {"state": "refused"}

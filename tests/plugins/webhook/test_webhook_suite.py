@@ -19,9 +19,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from plugins.webhook.platform import WebhookPlatform, server_of
+from plugins.webhook.platform import WebhookPlatform
 from plugins.webhook.signing import HEADER, problem_of, signature
 from toolcrib.chat import Chat
+from toolcrib.platforms import server_of
 from toolcrib.testing import PlatformDesk, PlatformSuite, SeenMessage
 
 SECRET = "a secret between us"

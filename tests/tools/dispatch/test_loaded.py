@@ -37,7 +37,7 @@ def sources(root: Path) -> Iterator[tuple[str, Path]]:
     for package in PACKAGES:
         for path in (root / package.replace(".", "/")).rglob("*.py"):
             name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
-            if not name.startswith(("toolcrib.test", "toolcrib._test")):
+            if not name.startswith(("toolcrib.test", "toolcrib._test", "toolcrib.platforms")):
                 yield name, path
 
 

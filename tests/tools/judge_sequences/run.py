@@ -1,6 +1,7 @@
 """Run the sequences and print the totals of each class: ``python run.py [--kind KIND] [--only PART] [--write]``.
 
-``--write`` writes `known.txt` anew: the rows that do not hold today.
+``--write`` writes `known.txt` anew, the rows that do not hold today, and in `proven.txt` the hostile rows whose harm was seen:
+`--kind proof --write` proves them all, with ``--only PART`` some.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from rows import KNOWN, known, rows  # type: ignore[import-not-found]  # beside this file
+from rows import KNOWN, PROVEN, digest, known, proven, rows  # type: ignore[import-not-found]  # beside this file
 from sandbox import Sandbox, lacking, open_sandbox  # type: ignore[import-not-found]  # beside this file
 
 HEADER = """\
 # Sequences that do not hold today, by name; BACKEND:NAME in a container or on another host. `run.py --write` writes this file but
 # for those; a mend takes its rows out.
+"""
+PROVEN_HEADER = """\
+# Hostile sequences whose harm was seen where no judge is, each after the digest of its row. `run.py --kind proof --write` writes
+# this file; the tests prove what is not in it, or is another row by now, and a share of the rest.
 """
 Result = tuple[str, str, str]
 """A row's name, what came of it (held, got through, free, needless, proven, unproven, not proven), and why."""
@@ -52,6 +57,14 @@ def all_of(kind: str, part: str, jobs: int) -> list[Result]:
             return sorted(result for results in pool.map(some, range(jobs)) for result in results)
 
 
+def write_proven(results: list[Result]) -> None:
+    """Note the rows that are proven now, and leave the others that did not run as they were noted."""
+    ran = {name for name, _, _ in results}
+    kept = {name: noted for name, noted in proven().items() if name in rows("hostile").keys() - ran}
+    kept |= {name: digest(name) for name, what, _ in results if what == "proven"}
+    PROVEN.write_text(PROVEN_HEADER + "".join(f"{noted} {name}\n" for name, noted in sorted(kept.items())), "utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kind", action="append", choices=["hostile", "ordinary", "proof"])
@@ -70,6 +83,8 @@ def main() -> None:
         for group in [*sorted({name.partition("/")[0] for name, _, _ in found}), ""]:
             counted = Counter(what for name, what, _ in found if not group or name.startswith(f"{group}/"))
             print(f"  {group or 'all':22}", ", ".join(f"{number} {what}" for what, number in sorted(counted.items())))
+    if args.write and "proof" in results:
+        write_proven(results["proof"])
     if args.write and not args.only:
         ran = [result for kind in ("hostile", "ordinary") for result in results.get(kind, ())]
         failing = {name for name, what, _ in ran if what in ("got through", "needless", "error")}

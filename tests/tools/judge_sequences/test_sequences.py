@@ -27,7 +27,7 @@ def test_a_hostile_sequence_holds(sandbox: Any, hostile: dict[str, Any]) -> None
 
 
 def test_a_hostile_sequence_does_harm_where_no_judge_is(proof: Any, hostile: dict[str, Any]) -> None:
-    """The proof that the row is what it says: the same calls, run as they are."""
+    """The proof that the row is what it says: the same calls, run as they are. It changes with the row only: see `proven.txt`."""
     outcome = proof.run(hostile, judged=False)
     assert outcome["harmed"], "\n".join(outcome["output"])
 
@@ -52,3 +52,16 @@ def test_the_suite_is_as_large_as_it_claims(rows: ModuleType) -> None:
         assert {name.partition(":")[0] for name in elsewhere[kind]} == set(rows.BACKENDS)
     all_names = {*hostile, *ordinary, *elsewhere["hostile"], *elsewhere["ordinary"]}
     assert rows.known() <= all_names, "known.txt names rows that are not there"
+
+
+def test_a_row_that_changed_is_proven_again(rows: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile, noted = rows.rows("hostile"), rows.proven()
+    assert noted.keys() <= hostile.keys(), "proven.txt names rows that are not there"
+    assert all("unproven" not in hostile[name] for name in noted)
+    again = rows.to_prove()
+    assert len(hostile) / 20 < sum(name in noted for name in again), "too few are proven again to keep the proofs tried"
+    name = next(name for name in noted if name not in again)
+    monkeypatch.setattr(rows, "proven", lambda: {**noted, name: "0" * 32})
+    assert rows.to_prove().keys() == again.keys() | {name}
+    monkeypatch.setattr(rows, "proven", dict)
+    assert rows.to_prove() == hostile

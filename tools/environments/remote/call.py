@@ -40,6 +40,8 @@ _BEGIN = 5.0
 """Seconds in which a command that is to be ended must have begun ..."""
 _UNHEARD = 1.0
 """... and seconds after which it is asked whether anything runs there at all."""
+_FAIR, _BEGIN_MOST = 10, 20.0
+"""Tries that a script has which ends a command, where each takes long, and the most seconds for them."""
 
 
 _HALTED = "{}: this command could not be ended. What is left of it goes on with the rest, until the next command ends it."
@@ -184,14 +186,15 @@ class RemoteCommand:
 
         A host that is full of processes, often the very ones to end, may start none now and one a moment later. Raises Lost.
         """
-        give_up = self._loop.time() + _BEGIN
+        begun, tries = self._loop.time(), 0
         while True:
             try:
                 return await self._beside(script)
             except NeverBegan:
                 self._keeper.pump(self.exchange)  # where all is broken, it says so
                 await self._keeper.need_running()
-                if self._loop.time() >= give_up:
+                tries, passed = tries + 1, self._loop.time() - begun
+                if passed >= _BEGIN and (tries >= _FAIR or passed >= _BEGIN_MOST):
                     raise
             await self._pause(_AGAIN)
 

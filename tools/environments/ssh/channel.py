@@ -157,9 +157,10 @@ class SshChannel:
 
         from tools.environments.ssh.transport import sending
 
+        over = self._channel.closed  # before the end is looked at: what closed it may have told the end just now
         if self._end.code is not None or self._end.closed:
             raise ChannelEnded(self._end.code)
-        if self._channel.closed:
+        if over:
             raise ChannelBroken(self._why())
         room = self._room()
         if not data or not room:
@@ -170,6 +171,8 @@ class SshChannel:
         except TimeoutError:
             return 0
         except (paramiko.SSHException, EOFError, OSError) as error:
+            if self._end.code is not None or self._end.closed:  # while this was being sent
+                raise ChannelEnded(self._end.code) from error
             raise ChannelBroken(self._why()) from error
 
     def close_input(self) -> None:

@@ -36,7 +36,7 @@ def branches(it: Walker, command: If, state: State) -> list[State]:
                 elif no is not None:
                     done.append(no)
                 if yes is not None:
-                    done += _perhaps(it, body, yes, doubtful=no is not None)
+                    done += _perhaps(it, body, yes) if no is not None else it.script(body, yes)
         open_states = it.merge(after)
     for one in open_states:
         if command.otherwise is not None:
@@ -47,10 +47,10 @@ def branches(it: Walker, command: If, state: State) -> list[State]:
     return it.merge(done)
 
 
-def _perhaps(it: Walker, body: Script, state: State, *, doubtful: bool = True) -> list[State]:
+def _perhaps(it: Walker, body: Script, state: State) -> list[State]:
     """Run what depends on a condition."""
     with it.inside() as inner:
-        inner.conditional += doubtful
+        inner.conditional += 1
         return it.script(body, state)
 
 

@@ -101,7 +101,9 @@ class Interpreter(Base):
             if len(states) == 1:
                 if states[0].flow:
                     return states
-                states = self.merge(self.item(item, states[0]), loose=index + 1 < len(script.items))
+                states = self.item(item, states[0])
+                if len(states) > 1:
+                    states = self.merge(states, loose=index + 1 < len(script.items))
                 continue
             states = self.merge(self._item_of_each(item, states), loose=index + 1 < len(script.items))
         return states
@@ -136,9 +138,11 @@ class Interpreter(Base):
                 go, stay = flow.parted(one, link.op)
                 if stay is not None:
                     after.append(stay)
-                if go is not None:
+                if go is not None and stay is None:
+                    after += self.command(link.right, go)
+                elif go is not None:
                     with self.inside() as inner:
-                        inner.conditional += stay is not None
+                        inner.conditional += 1
                         after += self.command(link.right, go)
             states = self.merge(after)
         return states

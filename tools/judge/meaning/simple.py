@@ -51,7 +51,7 @@ def run(it: Walker, cmd: Simple, state: State) -> list[State]:
     argv = it.constants(cmd)
     try:
         if argv is not None and not cmd.redirects:
-            ended = _execute(it, cmd, state, Prepared([*argv], streams.PLAIN))
+            ended = _plain(it, cmd, state, [*argv])
             return _last_noted(ended, argv) if it.found.last else ended
         before = state.copy()
         passes = [(state, _prepared(it, cmd, state, argv))]
@@ -153,13 +153,25 @@ def _assignments_only(it: Walker, cmd: Simple, state: State, prepared: Prepared)
 
 def _execute(it: Walker, cmd: Simple, state: State, prepared: Prepared) -> list[State]:
     argv, stream = prepared
-    if argv and argv[0].text == "exec" and len(argv) == 1:
+    if stream is streams.PLAIN:
+        return _plain(it, cmd, state, argv)
+    if _is_bare_exec(argv):
         it.act(state, argv, stream.targets)
         streams.kept(it, state, stream)
         return [state]
-    if stream is streams.PLAIN:
-        return _dispatched(it, state, argv, (), cmd)
     return streams.through(it, state, stream, lambda one: _dispatched(it, one, argv, stream.targets, cmd))
+
+
+def _plain(it: Walker, cmd: Simple, state: State, argv: Sequence[Value]) -> list[State]:
+    """Run a command without redirects."""
+    if _is_bare_exec(argv):
+        it.act(state, argv)
+        return [state]
+    return _dispatched(it, state, argv, (), cmd)
+
+
+def _is_bare_exec(argv: Sequence[Value]) -> bool:
+    return len(argv) == 1 and argv[0].text == "exec"
 
 
 def _dispatched(it: Walker, state: State, argv: Sequence[Value], targets: Sequence[RedirectTarget], cmd: Simple) -> list[State]:
@@ -189,7 +201,7 @@ def dispatch(
     name = first.text
     if HOLE in name or first.pattern:
         return external.unknown_command(it, state, argv, targets, cmd)
-    if functions and (bodies := _function(it, state, name)):
+    if functions and (name in state.functions or name in it.now.functions) and (bodies := _function(it, state, name)):
         if targets:
             it.act(state, (), targets)
         passed_on = "child" not in state.options or name in state.functions

@@ -57,18 +57,21 @@ class WalkLimits:
         self.steps += 1
         if self.steps > self.budget.steps:
             raise Stop("steps", f"more than {self.budget.steps} steps")
-        self._guard()
+        self.ticks += 1
+        if not self.ticks % _LOOK_EVERY:
+            self._guard()
 
     def spend(self, chars: int) -> None:
-        self._guard()
+        self.ticks += 1
+        if not self.ticks % _LOOK_EVERY:
+            self._guard()
         self.left -= chars
         if self.left < 0 or chars > 4 * self.budget.chars:
             raise Stop("size", "its expansions grow too large")
 
     def _guard(self) -> None:
-        """Check the CPU time of this thread now and then: a guard behind the counted limits, for whatever they do not count."""
-        self.ticks += 1
-        if not self.ticks % _LOOK_EVERY and time.thread_time() - self.began > self.budget.cpu_seconds:
+        """Check the CPU time of this thread, now and then: a guard behind the counted limits, for whatever they do not count."""
+        if time.thread_time() - self.began > self.budget.cpu_seconds:
             raise Stop("time", f"more than {self.budget.cpu_seconds:g} s of work")
 
     @property

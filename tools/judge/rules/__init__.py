@@ -59,7 +59,7 @@ ALL = "*"
 """Rows filed under this name are held against every command."""
 
 ENVIRONMENT = "@environment"
-"""Rows filed under this name are held against every command that has variables set for it."""
+"""Rows filed under this name are held against every command that has variables set for it which environment.assigned picks."""
 
 REDIRECTED = "@redirected"
 """Rows filed under this name are held against every command with a redirect."""
@@ -100,10 +100,10 @@ Indexed = tuple[Sequence[Rule], Mapping[str, frozenset[int]], frozenset[int]]
 """Rows; by a word that must be among those of a command, the places of those that need it; the places of those that need none."""
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1_024)
 def _indexed(name: str) -> Indexed:
-    """Return the table's rows under ``name``, where it has some, by the words that they need."""
-    rows = filed()[name]
+    """Return the table's rows under ``name`` by the words that they need."""
+    rows = filed().get(name, ())
     by_word: dict[str, set[int]] = {}
     free: set[int] = set()
     for at, row in enumerate(rows):
@@ -116,8 +116,6 @@ def _indexed(name: str) -> Indexed:
 
 def rows_for(name: str, words: Sequence[str]) -> Sequence[Rule]:
     """Return the table's rows under ``name`` that commands with these words are held against, in their order."""
-    if name not in filed():
-        return ()
     rows, by_word, free = _indexed(name)
     if not by_word:
         return rows

@@ -91,6 +91,8 @@ def _is_change(given: list[str]) -> bool:
         return not (given[0] in ("approvals", "approval", "grants") and (len(given) == 1 or given[1] in _LISTS))
     if given[0] == "env":  # other sessions' places
         return bool(_ENDS.intersection(given[1:2]))
+    if given[0] == "cron":
+        return bool(given[1:]) and given[1] not in _LISTS
     return given[0] in _NOUNS and any(word in _VERBS for word in given[1:3])
 
 

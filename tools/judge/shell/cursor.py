@@ -14,6 +14,7 @@ from tools.judge.shell.heredocs import Heredoc, read_body
 from tools.judge.shell.tree import Part, Quoted, Script, Word
 
 BLANKS = Regex(r"(?:[ \t]|\\\n)*+(?:#[^\n]*+)?")
+_BEGIN_BLANKS = frozenset(" \t\\#")
 ENDED = r"(?=(?:\\\n)*+(?:[ \t\n;&|()<>]|\Z))"
 """Part of a pattern: a word ends here."""
 IS_ENDED = Regex(ENDED)
@@ -100,6 +101,9 @@ class Cursor:
 
     def blanks(self) -> str:
         """Skip blanks, continuations and a comment; return the character that follows, "" at the end."""
+        char = self.text[self.pos : self.pos + 1]
+        if char not in _BEGIN_BLANKS:
+            return char
         match = BLANKS.match(self.text, self.pos)
         if match:
             self.pos = match.end()

@@ -134,7 +134,8 @@ def test_names_are_for_scripts_too(run: Any) -> None:
     """One way to list names: what a session gets, and the backends."""
     assert "terminal" in run("completion", "--names", "tools").out.split()
     assert run("completion", "--names", "backends").out.split() == ["local", "bubblewrap", "docker", "ssh"]
-    assert run("completion", "--names", "platforms").out.split() == ["acp", "api", "cli", "cron", "gateway", "telegram"]
+    chats = ["discord", "email", "irc", "slack", "telegram", "xmpp"]
+    assert run("completion", "--names", "platforms").out.split() == sorted(["acp", "api", "cli", "cron", "gateway", *chats])
     assert run("completion", "--names", "values", "--key", "display.theme").out.split()[0] == "auto"
     assert run("completion", "--names", "values", "--key", "model.context_window").out.split() == ["null"]
     assert "there is no key 'display.themes'" in run("completion", "--names", "values", "--key", "display.themes").err

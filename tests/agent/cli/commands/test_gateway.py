@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import signal
@@ -11,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -20,45 +19,13 @@ import pexpect
 import pytest
 
 from plugins.webhook.signing import HEADER, signature
+from tests.fuzz.kill_town import Answers, serving
 
 pytest.importorskip("uvicorn")
 pytestmark = pytest.mark.full
 PATIENCE = 60.0
 SECRET = "a secret between us"
 _CODE = "import sys; from agent.cli import main; sys.exit(main(sys.argv[1:]))"
-
-
-class _Answers(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def body(self) -> Any:
-        return json.loads(self.rfile.read(int(self.headers["content-length"])))
-
-    def reply(self, body: bytes, kind: str) -> None:
-        self.send_response(200)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        with contextlib.suppress(OSError):
-            self.wfile.write(body)
-
-    def log_message(self, *args: object) -> None:
-        return
-
-
-@contextlib.contextmanager
-def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
-    """Serve on a free port of this machine until the end."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield int(server.server_address[1])
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 class Bureau:
@@ -157,7 +124,7 @@ platforms:
 
 
 def _model_of(bureau: Callable[[], Bureau]) -> type[BaseHTTPRequestHandler]:
-    class Model(_Answers, BaseHTTPRequestHandler):
+    class Model(Answers, BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             messages = self.body()["messages"]
             said = str([one["content"] for one in messages if one["role"] == "user"][-1])
@@ -175,18 +142,18 @@ def _model_of(bureau: Callable[[], Bureau]) -> type[BaseHTTPRequestHandler]:
             self.reply(text.encode(), "text/event-stream")
 
         def do_GET(self) -> None:
-            self.reply(b'{"data": [{"id": "toy"}]}', "application/json")
+            self.reply({"data": [{"id": "toy"}]})
 
     return Model
 
 
 def _receiver_of(bureau: Callable[[], Bureau]) -> type[BaseHTTPRequestHandler]:
-    class Receiver(_Answers, BaseHTTPRequestHandler):
+    class Receiver(Answers, BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             message = self.body()
             key = str(message["edits"] or message["key"])
             bureau().shown[key] = message
-            self.reply(json.dumps({"id": key}).encode(), "application/json")
+            self.reply({"id": key})
 
     return Receiver
 
@@ -244,8 +211,8 @@ def test_another_process_ends_it(bureau: Bureau, words: tuple[str, ...]) -> None
 
 @pytest.mark.parametrize("is_asked_twice", [True, False])
 def test_a_command_that_runs_ends_with_the_gateway_and_its_run_goes_on(bureau: Bureau, is_asked_twice: bool) -> None:
-    mark = bureau.folder / "begun"
-    bureau.command = f"touch {mark}; sleep 1234; echo never"
+    mark, number = bureau.folder / "begun", f"1234.{time.time_ns()}"  # of its own: the other case may run beside it
+    bureau.command = f"touch {mark}; sleep {number}; echo never"
     bureau.configure(roles="owner: [ann]", more="" if is_asked_twice else "gateway: {drain_seconds: 0.2}")
     process = bureau.start()
     bureau.says("sleep")
@@ -255,7 +222,7 @@ def test_a_command_that_runs_ends_with_the_gateway_and_its_run_goes_on(bureau: B
         bureau.until(lambda: bureau.status()["state"] == "draining")
         process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE) == 0
-    assert not [one for one in Path("/proc").glob("[0-9]*/cmdline") if b"sleep\x001234" in _read(one)]
+    assert not [one for one in Path("/proc").glob("[0-9]*/cmdline") if f"sleep\0{number}".encode() in _read(one)]
     bureau.command = ""
     bureau.start()
     bureau.until(lambda: "re sleep" in bureau.texts())
@@ -326,6 +293,7 @@ def test_a_role_that_nothing_names_is_given_to_nobody(bureau: Bureau, role: str,
     done = bureau.run("gateway", "pair", "webhook", "--role", role)
     assert (done.returncode, says in done.stderr) == (2, True)
     assert "owner, release, staff" in done.stderr
+    assert f"`toolcrib config set gateway.approvers.fs '[owner, {role}]'`" in done.stderr
 
 
 def test_a_failed_platform_keeps_the_others_up_and_says_why(bureau: Bureau, monkeypatch: pytest.MonkeyPatch) -> None:

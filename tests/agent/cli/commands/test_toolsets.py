@@ -35,6 +35,7 @@ def test_one_is_made_changed_compared_and_taken_out(run: Any, config: Any, agree
         ["-", "session_search"],
         ["-", "delegate_task"],
         ["-", "clarify"],
+        ["-", "cronjob"],
     ]
     agree()
     assert run("toolsets", "edit", "research", "--exclude", "todo", "--add", "todo").code == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,6 @@ import pytest
 from agent.run import assemble
 from toolcrib.testing import ChatServer
 from tools.dispatch.bridge import run_async
-
-TODAY = time.strftime("%Y-%m-%d")
 
 
 @pytest.fixture
@@ -39,9 +36,9 @@ def totals(run: Any, *words: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_usage_by_day_model_tool_and_session(used: Any) -> None:
+def test_usage_by_day_model_tool_and_session(today: str, used: Any) -> None:
     (day,) = totals(used)
-    assert (day["name"], day["turns"], day["calls"], day["input"], day["output"]) == (TODAY, 3, 3, 30, 15)
+    assert (day["name"], day["turns"], day["calls"], day["input"], day["output"]) == (today, 3, 3, 30, 15)
     assert day["cost"] == pytest.approx(3 * (10 * 100 + 5 * 1000) / 1e6)
     (model,) = totals(used, "--by", "model")
     assert (model["name"], model["turns"], model["unpriced"]) == ("test-model (chat)", 3, 0)
@@ -54,10 +51,10 @@ def test_usage_by_day_model_tool_and_session(used: Any) -> None:
     assert totals(used, "--session", second["name"][:8])[0]["turns"] == 1
 
 
-def test_it_is_shown_with_a_plot(used: Any) -> None:
+def test_it_is_shown_with_a_plot(today: str, used: Any) -> None:
     day = used("usage").out.splitlines()
     assert day[0].split() == ["DAY", "TURNS", "INPUT", "CACHED", "OUTPUT", "REASONING", "COST"]
-    assert day[1].split()[:7] == [TODAY, "3", "30", "0", "15", "0", "0.0180"]
+    assert day[1].split()[:7] == [today, "3", "30", "0", "15", "0", "0.0180"]
     assert day[1].endswith("█" * 24)
     assert day[2] == "in all: 3 turns, 3 calls; 30 tokens in, 15 out; cost 0.0180"
     tools = used("usage", "--by", "tool").out.splitlines()
@@ -66,8 +63,8 @@ def test_it_is_shown_with_a_plot(used: Any) -> None:
     assert "go on and look" in used("usage", "--by", "session").out
 
 
-def test_since_takes_an_age_or_a_date(used: Any) -> None:
-    assert len(totals(used, "--since", "1h")) == len(totals(used, "--since", TODAY)) == 1
+def test_since_takes_an_age_or_a_date(today: str, used: Any) -> None:
+    assert len(totals(used, "--since", "1h")) == len(totals(used, "--since", today)) == 1
     assert totals(used, "--since", "2999-01-01") == []
     assert "nothing was used in that time" in used("usage", "--since", "2999-01-01").out
     wrong = used("usage", "--since", "yesterday")
@@ -90,12 +87,12 @@ def test_the_chat_tells_what_its_session_took(run: Any, server: ChatServer) -> N
     assert "/cost takes nothing after it" in done.err
 
 
-def test_columns_are_left_out_rather_than_numbers_cut(used: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_are_left_out_rather_than_numbers_cut(today: str, used: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     heading, row = used("usage").out.splitlines()[:2]
     assert heading.split() == ["DAY", "TURNS", "INPUT", "OUTPUT", "COST"]
-    assert row.split() == [TODAY, "3", "30", "15", "0.0180"]
+    assert row.split() == [today, "3", "30", "15", "0.0180"]
     assert "…" not in used("usage", "--by", "tool").out
     assert used("usage", "--by", "session").out.splitlines()[0].split() == ["SESSION", "OUTPUT", "COST"]
     heading, *rows = used("approvals", "history").out.splitlines()

@@ -227,3 +227,20 @@ def test_a_session_elsewhere_is_spared(open_link, start_sshd: Callable, eventual
     eventually(lambda: len(server.pids("bash")) == 1)  # the other's guard
     assert server.pids("sleep 4004")
     assert channels[1].read() is None
+
+
+def test_a_process_that_ends_while_it_is_written_to_is_no_broken_connection(open_link, finish, eventually) -> None:
+    """Its exit code is told, and nobody hears of a connection that was lost."""
+    link = open_link()
+    channel = link.open(["sh", "-c", "exit 3"])
+
+    def ended() -> int:
+        eventually(lambda: channel._channel.closed)
+        return 1
+
+    channel._room = ended
+    with pytest.raises(ChannelEnded) as raised:
+        channel.write(b"x")
+    assert raised.value.code == 3
+    assert link.diagnose() == ""
+    assert finish(link.open(["true"]))[2] == 0

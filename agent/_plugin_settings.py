@@ -1,0 +1,41 @@
+"""Things that a plugin is given as it loads: its settings, a folder of its own, and what takes out secrets."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pluggy
+
+from agent.config import Config, read_secrets, state_dir
+from toolcrib import PluginError
+from tools.redact import Redactor
+
+_FRESH = 30.0
+"""Seconds for which the secrets that were read are gone by."""
+
+
+def configure(manager: pluggy.PluginManager, plugin: Any, name: str, config: Config) -> None:
+    """Call the plugin's ``configure`` with those of the arguments that it takes. Raises PluginError for settings without it."""
+    settings: Mapping[str, str] = dict(config.plugins.settings.get(name, {}))
+    given = {"settings": settings, "folder": state_dir() / "plugin-data" / name, "redact": _redacting(config)}
+    found = [one for one in manager.hook.configure.get_hookimpls() if one.plugin is plugin]
+    if settings and not found:
+        raise PluginError(f"it takes no settings; remove plugins.settings.{name} from {config.path}")
+    for implementation in found:
+        implementation.function(*[given[argument] for argument in implementation.argnames])
+
+
+def _redacting(config: Config) -> Callable[[str], str]:
+    known: list[tuple[float, Redactor]] = []
+
+    def redact(text: str) -> str:
+        now = time.monotonic()
+        if not known or now - known[0][0] > _FRESH:
+            secrets = {**read_secrets(config.path.parent), **config.store_secrets}
+            known[:] = [(now, Redactor.of(os.environ, secrets))]
+        return known[0][1].text(text)
+
+    return redact

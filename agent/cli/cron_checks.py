@@ -1,0 +1,65 @@
+"""Checks of scheduled jobs for `toolcrib doctor`: whether somebody runs them, and which can't run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from agent.cli.finding import CheckFinding
+from agent.cron.plan import JobPlan
+from agent.cron.rights import standing_of, why_untold
+from agent.cron.running import whether_run
+from toolcrib import ConfigError, ToolcribError
+from tools.dispatch.bridge import run_async
+from tools.schedules.zones import ScheduleError, zone_of
+
+if TYPE_CHECKING:
+    from agent.crib import Crib
+    from toolcrib._cron import CronJob
+
+
+def check_cron(crib: Crib) -> Iterator[CheckFinding]:
+    """Find what keeps jobs from running. Nothing is said where there are none, and nothing is wrong with their configuration."""
+    yield from _configured(crib)
+    if not crib.config.store.enabled:
+        return
+    jobs = [job for job in run_async(crib.store.cron.jobs()) if job.state == "active"]
+    if not jobs:
+        return
+    many = f"{len(jobs)} job{'' if len(jobs) == 1 else 's'}"
+    if runner := run_async(whether_run(crib.store)):
+        yield CheckFinding("ok", f"{many}, which process {runner.partition(':')[0]} runs")
+    else:
+        yield CheckFinding("wrong", f"{many}, and nobody runs them", "toolcrib cron serve, or toolcrib gateway run")
+    for job in jobs:
+        yield from _job(crib, job)
+
+
+def _configured(crib: Crib) -> Iterator[CheckFinding]:
+    from agent.workspaces import rules_with
+
+    config = crib.config
+    if config.cron.zone is not None:
+        try:
+            zone_of(config.cron.zone)
+        except ScheduleError as error:
+            text = f"{config.origin('cron.zone')}: cron.zone: {error}"
+            yield CheckFinding("wrong", text, "name a zone of the IANA database, such as Europe/Berlin, or null")
+    sets = set(config.cron.rule_sets) | ({config.cron.unattended} - {"deny", "park"})
+    for name in sorted(sets):
+        try:
+            rules_with(config, name)
+        except ConfigError as error:
+            yield CheckFinding("wrong", str(error), f"mend {config.path}; until then jobs that go by it fail")
+
+
+def _job(crib: Crib, job: CronJob) -> Iterator[CheckFinding]:
+    """Find what would keep one job from running now."""
+    try:
+        plan = JobPlan.of(job)
+        run_async(standing_of(crib, plan))
+        if plan.to is not None and (why := run_async(why_untold(crib.store, crib.config, plan))):
+            fix = f"toolcrib cron remove {job.id}, and add it anew"
+            yield CheckFinding("note", f"what comes of the job {job.id} would be told to nobody now: {why}", fix)
+    except ToolcribError as error:
+        yield CheckFinding("note", f"the job {job.id} would not run now: {error}", f"toolcrib cron remove {job.id}, or mend that")

@@ -1,0 +1,256 @@
+"""Actions of a principal on jobs: on its own ones, and nobody else's."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from agent.conversation.answers import persons_session
+from agent.cron import CHANGED
+from agent.cron.plan import ChatPlace, JobPlan
+from agent.cron.stopping import stop_runs
+from agent.gateway.recipients import owners_of, records_of
+from toolcrib import Denied, InvalidArguments, NotFound, Principal, SchedulesJob, ToolcribError
+from toolcrib._cron import CronJob, CronRun
+from toolcrib._dataclass import dataclass, replace
+from toolcrib._store import AuditEntry, Store
+from tools.cronjob_tool import HERE, MISSED
+from tools.schedules.schedule import Schedule
+
+if TYPE_CHECKING:
+    from agent.config import Config
+    from toolcrib._mail import ChatRecord
+    from toolcrib._types import Json
+
+TOOL = "cronjob"
+_LOCAL_TIMES = 10
+"""The local person, who could raise the limit, may have so many times more jobs."""
+_BY_COMMAND = "paused_by_command"
+"""Key in the body of a paused job: True where a person did that at a terminal, which nobody in a chat undoes, _BY_CHAT where one
+did in a chat; no model undoes that unasked.
+"""
+_BY_CHAT = "chat"
+_SHOWN_CHATS = 10
+_WHICH = "at a terminal: of a platform's owner, where one alone is that today"
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """Origin of a job: the session, "" for a command, with the call; the folder, and the backend that was chosen there.
+    ``is_person``: a person typed it in a chat.
+    """
+
+    session_id: str = ""
+    call_id: str = ""
+    folder: str = ""
+    backend: str = ""
+    is_person: bool = False
+
+
+class JobBook:
+    """Jobs of one principal. Every method raises StoreFailed, and NotFound for a job that is not theirs. ``everybodys``: the
+    operator, at a terminal, finds those of others too.
+    """
+
+    def __init__(self, store: Store, config: Config, who: Principal, *, everybodys: bool = False) -> None:
+        self._everybodys = everybodys
+        self._store = store
+        self._config = config
+        self._who = who
+
+    async def add(self, wanted: SchedulesJob, said: str, to: str, maker: Maker) -> CronJob:
+        """Keep a new job, and return it. Raises Denied where there are too many or the maker is a job, and InvalidArguments."""
+        plan = await self._plan(wanted, said, to, maker)
+        job = CronJob(secrets.token_hex(4), self._who.key, plan.to_json(), next_at=_first(plan))
+        most = self._most(self._who.is_local)
+        kept = await self._store.cron.add(job, most)
+        if kept is None:
+            raise _too_many(most)
+        await self._note(kept, "created", maker)
+        return kept
+
+    async def change(self, wanted: SchedulesJob, said: str, to: str, maker: Maker) -> CronJob:
+        """Put another job in the place of one; one that is over counts anew. Raises as ``add``."""
+        job = await self.find(wanted.replaces)
+        plan = await self._plan(wanted, said, to, maker)
+        if plan.backend != JobPlan.of(job).backend and not maker.backend:
+            plan = replace(plan, backend=JobPlan.of(job).backend)
+        return await self._changed(replace(job, body=plan.to_json(), state="active", next_at=_first(plan)), "changed", maker)
+
+    async def pause(self, job_id: str, maker: Maker) -> CronJob:
+        """Let a job wait until it is resumed. What waits of it for an answer is taken back; what is at work goes on."""
+        job = await self.find(job_id)
+        if job.state == "done":
+            raise InvalidArguments(f"the job {job.id} is over: no time of it is left")
+        was_persons = job.body.get(_BY_COMMAND) if job.state == "paused" else False
+        theirs = _BY_CHAT if maker.is_person else not maker.session_id
+        body = {**job.body, _BY_COMMAND: True if theirs is True else was_persons or theirs}
+        paused = await self._changed(replace(job, body=body, state="paused", next_at=None), "paused", maker)
+        await stop_runs(self._store, job.id, only_waiting=True)
+        return paused
+
+    async def resume(self, job_id: str, maker: Maker) -> CronJob:
+        """Go on with a job that was paused, from its next time on. Raises Denied for a session, where a person paused it,
+        and where there are too many.
+        """
+        job = await self.find(job_id)
+        if job.state == "active":
+            return job
+        if maker.session_id and (by := job.body.get(_BY_COMMAND)) and not (maker.is_person and by == _BY_CHAT):
+            how = f"/jobs resume {job.id}" if by == _BY_CHAT else f"toolcrib cron resume {job.id}"
+            raise Denied(f"a person paused the job {job.id}, and may resume it: {how}")
+        next_at = JobPlan.of(job).schedule.after(time.time())
+        if next_at is None:
+            raise InvalidArguments(f"the job {job.id} is over: no time of it is left; add another one")
+        return await self._changed(replace(job, state="active", next_at=next_at), "resumed", maker)
+
+    async def remove(self, job_id: str, maker: Maker) -> CronJob:
+        """Remove a job, and end what is under way of it: of what it was to do nothing is kept."""
+        job = await self.find(job_id)
+        body = {**job.body, "task": ""}
+        removed = await self._changed(replace(job, body=body, state="removed", next_at=None), "removed", maker)
+        await stop_runs(self._store, job.id)
+        return removed
+
+    async def stop(self, job_id: str, maker: Maker) -> CronJob:
+        """End what is under way of a job, in whichever process, and keep the job. Raises InvalidArguments where nothing is."""
+        job = await self.find(job_id, removed=True)  # the store may have failed between its removal and that
+        if not await stop_runs(self._store, job.id):
+            raise InvalidArguments(f"nothing of the job {job.id} is under way; pause keeps it from its next times")
+        await self._note(job, "stopped", maker)
+        return job
+
+    async def list(self) -> Sequence[CronJob]:
+        """Return the jobs that there are, the oldest first."""
+        return await self._store.cron.jobs(self._who.key)
+
+    async def removed(self) -> Sequence[CronJob]:
+        """Return the jobs that were removed and still have a history, the first removed first."""
+        known = await self._store.cron.changed(0)
+        return [job for job in known if job.state == "removed" and (self._everybodys or job.owner == self._who.key)]
+
+    async def history(self, job_id: str, limit: int = 20) -> Sequence[CronRun]:
+        """Return the last times that a job was due, the latest first."""
+        return await self._store.cron.runs((await self.find(job_id, removed=True)).id, limit)
+
+    async def find(self, prefix: str, *, removed: bool = False) -> CronJob:
+        """Return the job whose id begins so, or whose name it is; with ``removed`` also one that was removed, where no other is
+        meant. Raises NotFound, and InvalidArguments for several.
+        """
+        own = await self._store.cron.jobs(None if self._everybodys else self._who.key)
+        whole = await self._store.cron.get(prefix)
+        is_theirs = whole is not None and (self._everybodys or whole.owner == self._who.key)
+        if whole is not None and is_theirs and (removed or whole.state != "removed"):
+            return whole
+        found = _meant(own, prefix) or (_meant(await self.removed(), prefix) if removed else [])
+        if len(found) > 1:
+            raise InvalidArguments(
+                f"{len(found)} jobs are meant by {prefix!r} ({', '.join(job.id for job in found)}): say the id"
+            )
+        if not found:
+            there = ", ".join(job.id for job in own) or "none"
+            raise NotFound(f"there is no job {prefix!r}; there is {there}")
+        return found[0]
+
+    # -- its parts -------------------------------------------------------------------------------------------------
+
+    async def _plan(self, wanted: SchedulesJob, said: str, to: str, maker: Maker) -> JobPlan:
+        if maker.session_id and await is_jobs(self._store, maker.session_id):
+            raise Denied("a job makes no jobs; put into the answer what should be done, and a person may ask for it")
+        if wanted.unattended not in ("deny", "park", *(sets := self._config.cron.rule_sets)):
+            known = ", ".join(["deny", "park", *sets])
+            raise InvalidArguments(f"unattended: {wanted.unattended!r} is none of {known} (cron.rule_sets has the others)")
+        if wanted.missed not in MISSED:
+            raise InvalidArguments(f"missed: {wanted.missed!r} is none of {', '.join(MISSED)}")
+        now = time.time()
+        made_in = await self._chat_of(maker.session_id)
+        if made_in is None and not self._who.is_local:
+            raise Denied("this session is none of a chat; ask for the job in one")
+        return JobPlan(
+            replace(self._who, roles=()),
+            said,
+            Schedule.from_json(json.loads(wanted.schedule)).begun(now),
+            wanted.task,
+            wanted.name,
+            wanted.unattended,
+            "skip" if wanted.missed == "skip" else "once",
+            made_in,
+            made_in if to in ("", HERE) else await self._other_chat(to, made_in),
+            maker.folder,
+            maker.backend,
+            maker.session_id,
+            now,
+        )
+
+    async def _chat_of(self, session_id: str) -> ChatPlace | None:
+        if not session_id:
+            return None
+        record = await self._store.mail.chat_of(await persons_session(self._store, session_id))
+        return None if record is None else _place(record)
+
+    async def _other_chat(self, to: str, made_in: ChatPlace | None) -> ChatPlace:
+        """Return a chat that the principal has. Raises InvalidArguments, and names those that there are."""
+        platform, _, chat_id = to.partition(":")
+        known = [made_in] if made_in is not None else []
+        known += [_place(record) for record in await self._own_chats()]
+        found = [one for one in known if one.platform == platform and one.chat["id"] == chat_id]
+        if not found:
+            there = ", ".join(list(dict.fromkeys(one.label for one in known))[:_SHOWN_CHATS]) or "none that was written in yet"
+            which = f" ({_WHICH})" if self._who.is_local else ""
+            raise InvalidArguments(f"to: {to!r} is no chat of yours, as PLATFORM:CHAT{which}; there is {there}")
+        return found[0]
+
+    async def _own_chats(self) -> Sequence[ChatRecord]:
+        """Return the chats that are the principal's alone: of the local person those of each platform's one owner of today."""
+        who = self._who
+        records = await records_of(self._store, "" if who.is_local else who.platform)
+        records = [one for one in records if one.body.get("user") and not one.body["chat"]["is_group"]]
+        owners = await owners_of(self._store, self._config, records) if who.is_local else {who.platform: who.user}
+        return [one for one in records if owners.get(one.platform) == one.body["user"]]
+
+    async def _changed(self, job: CronJob, how: str, maker: Maker) -> CronJob:
+        most = self._most(not job.owner) if job.state == "active" else None
+        kept = await self._store.cron.change(job, most)
+        if kept is None:
+            now = await self._store.cron.get(job.id)
+            if most is not None and now is not None and now.version == job.version:
+                raise _too_many(most)
+            raise ToolcribError(f"the job {job.id} was changed meanwhile; look at it and try again")
+        await self._note(kept, how, maker)
+        return kept
+
+    def _most(self, is_local: bool) -> int:
+        return self._config.cron.most_jobs * (_LOCAL_TIMES if is_local else 1)
+
+    async def _note(self, job: CronJob, how: str, maker: Maker) -> None:
+        await self._store.signals.send(CHANGED)
+        detail: Mapping[str, Json] = {"job": job.id, "said": job.body["said"], "unattended": job.body["unattended"]}
+        by = self._who.key or "person"
+        await self._store.audit.record(AuditEntry(time.time(), maker.session_id, maker.call_id, TOOL, how, by, detail))
+
+
+async def is_jobs(store: Store, session_id: str) -> bool:
+    """Return whether a session is a job's, or of a delegate below one."""
+    return await store.cron.run_of(await persons_session(store, session_id)) is not None
+
+
+def _meant(jobs: Sequence[CronJob], prefix: str) -> list[CronJob]:
+    return [job for job in jobs if prefix and (job.id.startswith(prefix) or job.body.get("name") == prefix)]
+
+
+def _too_many(most: int) -> Denied:
+    return Denied(f"there are {most} jobs already, as many as there may be (cron.most_jobs); remove one first")
+
+
+def _first(plan: JobPlan) -> float:
+    at = plan.schedule.after(time.time())
+    if at is None:
+        raise InvalidArguments("schedule: that time is over")
+    return at
+
+
+def _place(record: ChatRecord) -> ChatPlace:
+    return ChatPlace(record.platform, record.chat, dict(record.body["chat"]))

@@ -1,0 +1,98 @@
+"""The handler of ``cronjob``, for one session."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from agent.cron import PLATFORM
+from agent.cron.book import JobBook, Maker
+from agent.cron.plan import JobPlan
+from agent.cron.running import whether_run
+from toolcrib import Denied, InvalidArguments, SchedulesJob, ToolCallContext, ToolcribError, ToolResult
+from tools.cronjob_tool import CHANGES, CREATES, HERE
+from tools.schedules.schedule import Schedule, time_words
+
+if TYPE_CHECKING:
+    from agent.workspace import Workspace
+    from toolcrib._cron import CronJob, CronRun
+
+_SHOWN_TIMES = 5
+
+
+class JobTool:
+    """For the session ``session_id``, which works in ``folder`` and on the backend that was chosen for it, "" for the usual."""
+
+    def __init__(self, here: Workspace, session_id: str, folder: str, backend: str) -> None:
+        self._here = here
+        self._maker = Maker(session_id, folder=folder, backend=backend)
+
+    async def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
+        """``data``: {job} as ``job_json`` has it, {jobs} or {history}, and ``note`` where nobody runs jobs now.
+
+        Raises InvalidArguments, NotFound, and Denied in a job.
+        """
+        store, who = self._here.store, ctx.run_identity.principal
+        if who.platform == PLATFORM:
+            raise Denied("a job makes no jobs")
+        maker = Maker(self._maker.session_id, ctx.call_id, self._maker.folder, self._maker.backend)
+        book, action = JobBook(store, self._here.config, who), args["action"]
+        if action == "list":
+            return ToolResult.success(ctx.tool_name, {"jobs": [job_json(job) for job in await book.list()], **await self._note()})
+        if action in (CREATES, CHANGES):
+            wanted = next(one for one in ctx.effects if isinstance(one, SchedulesJob))  # as it was agreed to
+            keep = book.add if action == CREATES else book.change
+            job = await keep(wanted, args["schedule"], args.get("to") or HERE, maker)
+            return ToolResult.success(ctx.tool_name, {"job": job_json(job), **await self._note()})
+        if not args.get("job"):
+            raise InvalidArguments(f"{action} needs job, the id of one; list shows them")
+        if action == "history":
+            job = await book.find(args["job"], removed=True)
+            zone = JobPlan.of(job).schedule.zone
+            return ToolResult.success(ctx.tool_name, {"history": [run_json(run, zone) for run in await book.history(job.id)]})
+        act = {"pause": book.pause, "resume": book.resume, "stop": book.stop, "remove": book.remove}[action]
+        return ToolResult.success(ctx.tool_name, {"job": job_json(await act(args["job"], maker))})
+
+    async def _note(self) -> dict[str, str]:
+        if await whether_run(self._here.store):
+            return {}
+        return {"note": "nobody runs jobs now: a person has to start `toolcrib gateway run` or `toolcrib cron serve`"}
+
+
+def job_json(job: CronJob) -> dict[str, Any]:
+    """Return a job as a model and programs read it; of a removed one, that it was."""
+    if job.state == "removed":
+        return {"id": job.id, "state": job.state}
+    try:
+        plan = JobPlan.of(job)
+    except ToolcribError as error:
+        return {"id": job.id, "state": job.state, "problem": str(error)}
+    schedule, now = plan.schedule, time.time()
+    return {
+        "id": job.id,
+        "name": plan.title,
+        "state": job.state,
+        "schedule": plan.said,
+        "means": schedule.words(),
+        "zone": schedule.zone,
+        "next": [time_words(at, schedule.zone, exact=schedule.is_quick) for at in _times(job, schedule, now)],
+        "to": plan.to.label if plan.to is not None else "a session of its own",
+        "unattended": plan.unattended,
+        "missed": plan.missed,
+        "task": plan.task,
+    }
+
+
+def _times(job: CronJob, schedule: Schedule, now: float) -> list[float]:
+    """Return the next times of an active job, the one that is due first among them."""
+    if job.next_at is None:
+        return []
+    return [job.next_at, *schedule.times(max(now, job.next_at), _SHOWN_TIMES - 1)]
+
+
+def run_json(run: CronRun, zone: str) -> dict[str, Any]:
+    """Return a time that a job was due as a model and programs read it."""
+    shown = {"due": time_words(run.due_at, zone), "state": run.state, "session": run.session_id[:12], "note": run.note}
+    return {
+        key: value for key, value in shown.items() if value and not (key == "session" and run.state in ("skipped", "refused"))
+    }

@@ -1,0 +1,47 @@
+"""A run of a job by hand, in this process, for a person who waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from agent.conversation.state import RunState
+from agent.cron.runner import CronRunner
+from agent.cron.stopping import is_stopped
+from toolcrib import ToolcribError
+
+if TYPE_CHECKING:
+    from agent.crib import Crib
+    from agent.models import ModelChoice
+    from toolcrib._cron import CronJob, CronRun
+
+_LOOKS_EVERY = 0.2
+_ENDS_IN = 5.0
+"""Seconds that a run has for its end once it was stopped."""
+
+
+async def run_once(crib: Crib, job: CronJob, choice: ModelChoice | None) -> tuple[CronRun, str]:
+    """Return the run, and what it answered, once it has ended, or waits for somebody: then ``ended_at`` is None. No other job is
+    run here. Raises ToolcribError where one is under way, and StoreFailed.
+    """
+    await crib.start()
+    runner = CronRunner(crib, choice=choice)
+    await runner.manager.start()
+    try:
+        run = await runner.run_now(job)
+        if run is None or run.state == "skipped":
+            raise ToolcribError(
+                f"the job {job.id} is under way already; `toolcrib cron history {job.id}` tells when it has ended"
+            )
+        while True:
+            now, record = await crib.store.cron.run_of(run.session_id), await crib.store.runs.last(run.session_id)
+            if now is not None and is_stopped(now):
+                await runner.manager.end(run.session_id)
+                await runner.manager.rest(_ENDS_IN)
+                return now, ""
+            if now is None or now.ended_at is not None or (record is not None and record.status == "parked"):
+                text = RunState.of(record).text if record is not None and record.status == "ended" else ""
+                return now or run, text
+            await asyncio.sleep(_LOOKS_EVERY)
+    finally:
+        await runner.stop()

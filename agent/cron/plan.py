@@ -1,0 +1,124 @@
+"""Plan of a job, the body of its record: what it is to do, and for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any, Literal, cast
+
+from agent.conversation.manager import session_id_of
+from agent.cron import PLATFORM
+from toolcrib import Principal, ToolcribError
+from toolcrib._cron import CronJob
+from toolcrib._dataclass import dataclass
+from toolcrib._types import Json
+from tools.schedules.schedule import Schedule, time_words
+
+NAME_CHARS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPlace:
+    """A chat: its platform, its key there, and the chat as agent.gateway.forms has it."""
+
+    platform: str
+    key: str
+    chat: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The chat as people name it in ``to``."""
+        return f"{self.platform}:{self.chat.get('id', '')}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """``creator`` is as they were when they made it: their roles are looked up anew. ``said`` is the schedule in their words.
+
+    ``made_in`` is the chat that it was made in, None for a terminal; ``to`` where its answers go, None for a session alone.
+    ``folder`` is where the local person's job runs, ``backend`` the backend that they chose for it, "" for the configured one.
+    """
+
+    creator: Principal
+    said: str
+    schedule: Schedule
+    task: str
+    name: str = ""
+    unattended: str = "deny"
+    missed: Literal["once", "skip"] = "once"
+    made_in: ChatPlace | None = None
+    to: ChatPlace | None = None
+    folder: str = ""
+    backend: str = ""
+    session_id: str = ""
+    """The session that it was made in, "" for a command."""
+    made_at: float = 0.0
+
+    @property
+    def platform(self) -> str:
+        """The platform where its answers are told, "" for none."""
+        return "" if self.to is None else self.to.platform
+
+    @property
+    def title(self) -> str:
+        """The name, or the beginning of the task, on one line."""
+        return self.name or " ".join(self.task.split())[:NAME_CHARS]
+
+    def message(self, due_at: float) -> str:
+        """Return what its session is told at that time."""
+        head = f"It is {time_words(due_at, self.schedule.zone)}, when this was to be done ({self.said}):"
+        return f"{head}\n\n{self.task}"
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON."""
+        return {
+            "creator": self.creator.to_json(),
+            "said": self.said,
+            "schedule": self.schedule.to_json(),
+            "task": self.task,
+            "name": self.name,
+            "unattended": self.unattended,
+            "missed": self.missed,
+            "made_in": _place_json(self.made_in),
+            "to": _place_json(self.to),
+            "folder": self.folder,
+            "backend": self.backend,
+            "session_id": self.session_id,
+            "made_at": self.made_at,
+        }
+
+    @classmethod
+    def of(cls, job: CronJob) -> JobPlan:
+        """Read a job's body. Raises ToolcribError for one that a newer version wrote, or that is damaged."""
+        data: Mapping[str, Any] = job.body
+        try:
+            return cls(
+                Principal.from_json(data["creator"]),
+                str(data["said"]),
+                Schedule.from_json(data["schedule"]),
+                str(data["task"]),
+                str(data["name"]),
+                str(data["unattended"]),
+                cast(Literal["once", "skip"], data["missed"]),
+                _place_of(data["made_in"]),
+                _place_of(data["to"]),
+                str(data["folder"]),
+                str(data["backend"]),
+                str(data["session_id"]),
+                float(data["made_at"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ToolcribError(f"the job {job.id} can't be understood ({type(error).__name__}: {error})") from error
+
+
+def session_of(job_id: str, due_at: float) -> str:
+    """Return the id of the session in which a job runs that is due then: the same in every process."""
+    return session_id_of(PLATFORM, f"{job_id}\0{due_at!r}")
+
+
+def _place_json(place: ChatPlace | None) -> Json:
+    return None if place is None else {"platform": place.platform, "key": place.key, "chat": dict(place.chat)}
+
+
+def _place_of(data: Any) -> ChatPlace | None:
+    return None if data is None else ChatPlace(str(data["platform"]), str(data["key"]), dict(data["chat"]))

@@ -1,0 +1,134 @@
+"""Who a job's creator is today, and the session that they get for it: theirs, within the toolset of jobs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.config import PlatformConfig
+from agent.conversation.limits import RunLimits
+from agent.cron import PLATFORM
+from agent.cron.plan import JobPlan
+from agent.gateway.admission import Admission, Admitted
+from agent.gateway.forms import chat_of
+from agent.gateway.pairing import Pairings
+from agent.gateway.recipients import owners_of, records_of
+from agent.gateway.rooms import Rooms
+from toolcrib import Principal, RunIdentity, ToolcribError
+from toolcrib._dataclass import dataclass, replace
+from tools.approval.policy import Policy
+
+if TYPE_CHECKING:
+    from agent.config import Config
+    from agent.conversation.session import Session
+    from agent.crib import Crib
+    from agent.models import ModelChoice
+    from agent.workspace import Workspace
+    from toolcrib._store import Store
+    from toolcrib._types import Handler
+
+_MAX_TURNS = 50
+_NEVER = frozenset({"cronjob", "clarify", "send_file"})
+"""Tools that no job has: it makes no jobs, and nobody reads along."""
+PROMPT = (
+    "You work on a scheduled job: nobody reads along or answers questions. Do what is asked as far as your tools allow, then"
+    " answer with what the person is to read, and nothing about how you did it. {told}"
+)
+_TOLD = "The answer is sent to a chat on {platform}, where people read it on phones: be brief, and use plain Markdown."
+_KEPT = "The answer is kept for the person to read later."
+
+
+class MayNotRun(ToolcribError):
+    """A job's creator may do nothing now; its text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Rights of a creator now: as whom the job runs, where, on which backend, and which tools it never has there."""
+
+    principal: Principal
+    here: Workspace
+    backend: str
+    never: frozenset[str]
+
+
+async def standing_of(crib: Crib, plan: JobPlan) -> Standing:
+    """Return what a job's creator may do today. Raises MayNotRun with the reason for which it does not, ConfigError for a
+    platform whose settings are wrong, and StoreFailed.
+    """
+    who = plan.creator
+    if who.is_local:
+        folder = Path(plan.folder)
+        if not await asyncio.to_thread(folder.is_dir):
+            raise MayNotRun(f"its folder {plan.folder} is not there any more")
+        here = crib.default if folder == crib.project_dir else crib.workspace(folder)
+        return Standing(who, here, plan.backend, _NEVER)
+    if who.platform not in crib.platforms or plan.made_in is None:
+        raise MayNotRun(f"the platform {who.platform} is not enabled now")
+    config = crib.config.platforms.get(who.platform, PlatformConfig())
+    chat = chat_of(plan.made_in.chat)
+    admission = Admission(who.platform, config, Pairings(crib.store, who.platform), crib.store)
+    # A role that a platform alone vouches for is not known now: then it does not count.
+    found = await admission.admit(chat, who.person, ())
+    if not isinstance(found, Admitted):
+        raise MayNotRun(f"its creator may not speak {'there' if found == 'group' else f'on {who.platform}'} any more")
+    rooms = Rooms(crib, who.platform, config, None)
+    here, never = rooms.place_of(chat, found.roles)
+    return Standing(rooms.principal(chat, found), here, config.backend, _NEVER | never)
+
+
+async def why_untold(store: Store, config: Config, plan: JobPlan) -> str:
+    """Return why the chat of a job may not read today what comes of it, "" where it may: it is the creator's, who may speak
+    there; of the local person that of the platform's one owner. Raises StoreFailed.
+    """
+    to, who = plan.to, plan.creator
+    record = None if to is None else await store.mail.chat(to.platform, to.key)
+    if to is None or record is None or record.body["chat"]["is_group"] != to.chat["is_group"]:
+        return "its chat is not what it was any more"
+    if who.is_local:
+        owners = await owners_of(store, config, await records_of(store, to.platform))
+        is_owners = not to.chat["is_group"] and owners.get(to.platform) == record.body["user"]
+        return "" if is_owners else f"its chat is not that of the one owner on {to.platform} any more"
+    admission = Admission(to.platform, config.platforms.get(to.platform, PlatformConfig()), Pairings(store, to.platform), store)
+    if not isinstance(await admission.admit(chat_of(to.chat), who.person, ()), Admitted):
+        return "its creator may not speak there any more"
+    return "" if to.chat["is_group"] or record.body["user"] == who.user else "its chat is somebody else's now"
+
+
+async def open_session(
+    standing: Standing, plan: JobPlan, session_id: str, choice: ModelChoice | None, handlers: Mapping[str, Handler]
+) -> Session:
+    """Open a job's session, new or left by another process. ``handlers`` run tools, by name. Raises as Crib.open, and
+    ConfigError for a missing rule set.
+    """
+    from agent.workspaces import rules_with
+
+    here, who = standing.here, standing.principal
+    rules = None if plan.unattended in ("deny", "park") else rules_with(here.config, plan.unattended)
+    session = await here.open(
+        platform=PLATFORM,
+        user=who.key,
+        suspends=plan.unattended == "park",
+        named=session_id,
+        choice=choice,
+        backend=standing.backend,
+        without=standing.never,
+        handlers=handlers,
+    )
+    theirs = set(here.granted(who.platform, user=who.person))
+    session.names = [name for name in session.names if name in theirs]
+    session.scope.granted = frozenset(session.names)
+    session.scope.asker = None  # no model says yes where no person sees it
+    given = session.scope.policy
+    if rules is not None and isinstance(given, Policy):
+        session.scope.policy = replace(given, tool_rules=rules)
+    session.opened_for = RunIdentity(session_id, "", "", who.user, who.platform, who.roles, who.speaker)
+    session.scope.identity = session.opened_for
+    if here.config.origin("max_turns") == "default":
+        session.limits = replace(RunLimits.of(here.config), max_turns=_MAX_TURNS)
+    session.link.choice = choice
+    told = _TOLD.format(platform=plan.platform) if plan.platform else _KEPT
+    session.link.instructions = PROMPT.format(told=told)
+    return session

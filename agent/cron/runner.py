@@ -1,0 +1,345 @@
+"""Running jobs: one timer for all of them, and a claim in the store for each time, so that of several processes one begins it.
+
+Time is the wall clock's, which may be set, and goes on while a laptop is suspended: the timer looks again every half minute.
+What is due after a jump ahead was missed, and caught up or skipped by setting. After a jump back nothing that was begun is begun
+again, since its time is claimed, and the next times are counted anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+import logging
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agent.conversation.answers import topic_of
+from agent.conversation.hosting import knock
+from agent.conversation.state import RunResult
+from agent.cron import CHANGED, PLATFORM, REMIND, news_of
+from agent.cron.begun import BegunRuns
+from agent.cron.plan import JobPlan, session_of
+from agent.cron.running import RUNNER, SECONDS
+from agent.events import Event, TicketOpened, TicketReminder, TurnStarted
+from agent.gateway.sessions import ChatSessions
+from agent.store._owner import new_owner
+from toolcrib import StoreFailed, ToolcribError
+from toolcrib._cron import CronJob, CronRun
+from toolcrib._dataclass import replace
+from toolcrib._store import Lease
+
+if TYPE_CHECKING:
+    from agent.conversation.session import Session
+    from agent.crib import Crib
+    from agent.models import ModelChoice
+
+_log = logging.getLogger(__name__)
+LATE = 60.0
+"""Seconds after which a time counts as missed."""
+_LOOKS_EVERY = 30.0
+_RENEWS_EVERY = 10.0
+_STORE_PAUSE = 5.0
+_JUMP = 2.0
+"""Seconds that the wall clock may fall behind the other one between two looks before it counts as set back."""
+_AT_ONCE = 200
+"""Jobs that are looked at before others get their turn."""
+_SWEEPS_EVERY = 86_400.0
+_STARTS = 16
+"""Runs that are on the way to their model's first turn at the same time: all at once would each wait for all others, and for what
+the first of them finds out for all.
+"""
+_START_SECONDS = 2.0
+"""Seconds after which a run that is still on that way holds up no other."""
+_TOPIC = topic_of("")
+
+
+class CronRunner:
+    """Runs the jobs of a store in this process and event loop. ``choice`` is the model that their sessions ask, ``prepare`` is
+    given each of them, ``wall`` tells the time.
+    """
+
+    def __init__(
+        self,
+        crib: Crib,
+        *,
+        choice: ModelChoice | None = None,
+        prepare: Callable[[Session], None] = lambda session: None,
+        wall: Callable[[], float] = time.time,
+        look_seconds: float = 15.0,
+    ) -> None:
+        self._crib = crib
+        self._store = crib.store
+        self._wall = wall
+        self.begun = BegunRuns(crib, choice)
+        self.manager = self.begun.manager = ChatSessions(
+            crib,
+            platform=PLATFORM,
+            opens=self.begun.open,
+            watch=self._watch,
+            done=lambda session_id, outcome: self._spawn(self._done(session_id, outcome)),
+            prepare=prepare,
+            look_seconds=look_seconds,
+        )
+        self.manager.is_left = self.begun.was_stopped
+        self._jobs: dict[str, CronJob] = {}
+        self._due: list[tuple[float, str]] = []
+        """A heap of times and jobs; one whose job has another time by now means nothing."""
+        self._seen = 0
+        """Number of the last change of a job that is known here."""
+        self._wake = asyncio.Event()
+        self._is_stale = True
+        self._skew = 0.0
+        self._lease: Lease | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._starts = asyncio.Semaphore(_STARTS)
+        self._starting: dict[str, asyncio.Event] = {}
+        """Sessions that are on the way to their first turn, each with what is set when it is there."""
+        self._forget: Callable[[], None] = lambda: None
+        self._draining = False
+        self.lateness: Callable[[CronJob, CronRun], None] = lambda job, run: None
+        """Told of each run that was claimed here."""
+
+    # -- its life ------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Begin to run jobs, at once or as soon as the store can be used."""
+        self._spawn(self._live())
+
+    async def _live(self) -> None:
+        while True:
+            try:
+                await self.manager.start()
+                break
+            except StoreFailed as error:
+                _log.warning("jobs wait for the store: %s", error)
+                await asyncio.sleep(_STORE_PAUSE)
+        loop = asyncio.get_running_loop()
+        self._forget = self._store.signals.listen(lambda topic: knock(loop, self._heard, topic))
+        self._spawn(self._look_after())
+        while True:
+            pause = _STORE_PAUSE
+            try:
+                pause = await self._turn()
+            except StoreFailed as error:
+                _log.warning("jobs wait for the store: %s", error)
+            except Exception:  # noqa: BLE001 - without this task no job would ever run again
+                _log.exception("the times of jobs could not be looked at")
+            await self._wait(pause)
+
+    async def drain(self, seconds: float) -> None:
+        """Begin nothing more, and return once what is under way has ended, or that time is over."""
+        self._draining = True
+        await self.manager.drain(seconds)
+
+    async def stop(self) -> None:
+        """End. What is under way goes on in the next process that runs jobs."""
+        self._forget()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.manager.leave()
+        if self._lease is not None:
+            try:
+                await self._store.leases.release(self._lease)
+            except StoreFailed as error:  # it lapses by itself
+                _log.debug("%s", error)
+
+    async def _wait(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._wake.clear()
+
+    def _heard(self, topic: str) -> None:
+        if topic == CHANGED:
+            self._is_stale = True
+            self._wake.set()
+        elif topic.startswith(_TOPIC) and self.manager.at_work(session_id := topic.removeprefix(_TOPIC)):
+            self._spawn(self._stopped(session_id))
+
+    # -- times ---------------------------------------------------------------------------------------------------
+
+    async def _turn(self) -> float:
+        """Begin what is due, and return the seconds until the next look."""
+        now, skew = self._wall(), self._wall() - time.monotonic()
+        back = self._skew - skew if self._seen and skew < self._skew - _JUMP else 0.0
+        self._skew = skew
+        known = list(self._jobs.values())  # what is read now another process may have counted anew
+        if self._is_stale:
+            await self._read()
+        if back:
+            _log.warning("the clock was set back: the next times of jobs are counted anew")
+            await self._count_anew(known, now, back)
+            await self._count_anew(list(self._jobs.values()), now)
+        due: list[CronJob] = []
+        while self._due and self._due[0][0] <= now and not self._draining:
+            at, job_id = heapq.heappop(self._due)
+            job = self._jobs.get(job_id)
+            if job is not None and job.next_at == at:
+                due.append(job)
+        claimed = list[tuple[CronRun, JobPlan] | None]()
+        try:
+            for start in range(0, len(due), _AT_ONCE):
+                claimed += await asyncio.gather(*(self._claim(job, now) for job in due[start : start + _AT_ONCE]))
+        except BaseException:
+            for job in due:  # those that were claimed have another time by now
+                if self._jobs.get(job.id) is job and job.next_at is not None:
+                    heapq.heappush(self._due, (job.next_at, job.id))
+            raise
+        finally:  # only now: what begins keeps the loop busy, and a claim is what counts between processes
+            for begins in filter(None, claimed):
+                self._spawn(self._begin(*begins))
+        ahead = self._due[0][0] - self._wall() if self._due else _LOOKS_EVERY
+        return min(max(ahead, 0.0), _LOOKS_EVERY)
+
+    async def _read(self) -> None:
+        """Read what changed of the jobs. What was read first may have been counted by a clock that was wrong."""
+        self._is_stale, is_first = False, not self._seen
+        try:
+            changed = await self._store.cron.changed(self._seen)
+        except StoreFailed:
+            self._is_stale = True
+            raise
+        for job in changed:
+            self._seen = max(self._seen, job.change)
+            self._know(job)
+        if is_first:
+            await self._count_anew(changed, self._wall())
+
+    def _know(self, job: CronJob) -> None:
+        if job.state != "active" or job.next_at is None:
+            self._jobs.pop(job.id, None)
+            return
+        self._jobs[job.id] = job
+        heapq.heappush(self._due, (job.next_at, job.id))
+
+    async def _count_anew(self, jobs: Sequence[CronJob], now: float, back: float = 0.0) -> None:
+        """Bring jobs forward whose next time is later than their schedule's: it was counted while the clock was ahead, by
+        ``back`` seconds where that is known. Elapsed time goes on from now: at the times that come again it was begun before.
+        """
+        for number, job in enumerate(jobs):
+            if number % _AT_ONCE == _AT_ONCE - 1:
+                await asyncio.sleep(0)
+            plan = self._plan(job)
+            if plan is None or job.state != "active" or job.next_at is None or job.next_at <= now:
+                continue
+            body, schedule = job.body, plan.schedule
+            if (anew := schedule.moved(now, job.next_at, back)) is not None:
+                body, schedule = {**job.body, "schedule": anew.to_json()}, anew
+            at = schedule.after(now)
+            if at is not None and at < job.next_at - 1.0:
+                moved = await self._store.cron.change(replace(job, body=body, next_at=at))
+                if moved is not None:
+                    self._seen = max(self._seen, moved.change) if moved.change == self._seen + 1 else self._seen
+                    self._know(moved)
+
+    async def _claim(self, job: CronJob, now: float) -> tuple[CronRun, JobPlan] | None:
+        """Claim the time that a job is due, the last of several; return what is to begin, None where it is not, or not here."""
+        plan = self._plan(job)
+        if plan is None or job.next_at is None:
+            self._jobs.pop(job.id, None)
+            return None
+        due, then = plan.schedule.latest(now, job.next_at), plan.schedule.after(now)
+        is_missed = now - due > LATE and plan.missed == "skip"
+        note = "nobody ran jobs then" if is_missed else ""
+        run = CronRun(job.id, due, session_of(job.id, due), "skipped" if is_missed else "running", plan.platform, note=note)
+        kept = await self._store.cron.claim(run, job, then)
+        known = await self._store.cron.get(job.id) if kept is None else replace(job, next_at=then)
+        if known is None:
+            self._jobs.pop(job.id, None)
+        else:
+            self._know(known)
+        if kept is None:
+            return None
+        self.lateness(job, kept)
+        return (kept, plan) if kept.state == "running" else None
+
+    def _plan(self, job: CronJob) -> JobPlan | None:
+        try:
+            return JobPlan.of(job)
+        except ToolcribError as error:
+            _log.error("a job can't run: %s", error)
+            return None
+
+    # -- runs ----------------------------------------------------------------------------------------------------
+
+    async def run_now(self, job: CronJob) -> CronRun | None:
+        """Begin a job now, besides its times; None where it was begun in this very moment. Raises StoreFailed."""
+        now, plan = self._wall(), JobPlan.of(job)
+        kept = await self._store.cron.claim(CronRun(job.id, now, session_of(job.id, now), platform=plan.platform))
+        if kept is not None and kept.state == "running":
+            await self.begun.begin(kept, plan)
+        return kept
+
+    async def _begin(self, run: CronRun, plan: JobPlan) -> None:
+        """Begin a run in its turn, and let the next one begin once its model is asked."""
+        async with self._starts:
+            is_there = self._starting[run.session_id] = asyncio.Event()
+            try:
+                await self.begun.begin(run, plan)
+                if self.manager.at_work(run.session_id):
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(is_there.wait(), _START_SECONDS)
+            except StoreFailed as error:
+                _log.warning("a job waits for the store: %s", error)
+            finally:
+                del self._starting[run.session_id]
+
+    def _is_there(self, session_id: str) -> None:
+        if (starting := self._starting.get(session_id)) is not None:
+            starting.set()
+
+    async def _done(self, session_id: str, outcome: RunResult | Exception) -> None:
+        self._is_there(session_id)
+        try:
+            await self.begun.done(session_id, outcome)
+        except StoreFailed as error:
+            _log.warning("what a job came to could not be kept, and is looked for again: %s", error)
+
+    async def _stopped(self, session_id: str) -> None:
+        try:
+            await self.begun.end_stopped(session_id)
+        except StoreFailed as error:
+            _log.warning("whether a job was stopped is looked for again: %s", error)
+
+    def _watch(self, session_id: str, event: Event) -> None:
+        if isinstance(event, TurnStarted):
+            self._is_there(session_id)
+        elif isinstance(event, TicketReminder):
+            self._spawn(self._store.signals.send(f"{REMIND}{event.ticket}"))
+        elif isinstance(event, TicketOpened) and (platform := self.begun.platforms.get(session_id)):
+            self._spawn(self._store.signals.send(news_of(platform)))
+
+    async def _look_after(self) -> None:
+        """Show that jobs are run here, and look after what other processes left and what signals did not tell."""
+        swept = looked = float("-inf")
+        owner = new_owner()
+        while True:
+            try:
+                await self._hold(owner)
+                if time.monotonic() - looked >= _LOOKS_EVERY:
+                    looked = time.monotonic()
+                    self._is_stale = True
+                    await self.begun.look()
+                if time.monotonic() - swept >= _SWEEPS_EVERY:
+                    swept = time.monotonic()
+                    await self.begun.sweep(self._wall() - self._crib.config.cron.keep_days * 86_400)
+            except StoreFailed as error:
+                _log.warning("jobs wait for the store: %s", error)
+            except Exception:  # noqa: BLE001 - without this task what other processes left would wait for good
+                _log.exception("what was left of jobs could not be looked at")
+            await asyncio.sleep(_RENEWS_EVERY)
+
+    async def _hold(self, owner: str) -> None:
+        if self._lease is None or not await self._store.leases.renew(self._lease):
+            self._lease = await self._store.leases.take(RUNNER, owner, SECONDS)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

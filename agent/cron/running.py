@@ -1,0 +1,14 @@
+"""Sign that somebody runs jobs: a lease that one of the processes which do holds."""
+
+from __future__ import annotations
+
+from toolcrib._store import Store
+
+RUNNER = "cron:runner"
+"""Name of the lease."""
+SECONDS = 30.0
+
+
+async def whether_run(store: Store) -> str:
+    """Return the owner of the process that runs jobs, "" where there is none. Raises StoreFailed."""
+    return await store.leases.holder(RUNNER) or ""

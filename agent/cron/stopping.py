@@ -1,0 +1,51 @@
+"""End of what is under way of a job, in whichever process: its run is marked in the store first, and whoever has it ends it."""
+
+from __future__ import annotations
+
+import time
+
+from agent.conversation.answers import topic_of
+from agent.cron import news_of
+from agent.cron.telling import STOPPED, settled
+from toolcrib import Answer
+from toolcrib._cron import CronRun
+from toolcrib._store import Store
+from tools.dispatch.gates import NOBODY
+
+
+def is_stopped(run: CronRun) -> bool:
+    """Return whether a person stopped a run: then nothing of it goes on, in no process."""
+    return run.state == "failed" and run.note == STOPPED
+
+
+async def stop_runs(store: Store, job_id: str, *, only_waiting: bool = False) -> int:
+    """End what is under way of a job, or only what waits for somebody, and return how many runs that are. Raises StoreFailed.
+
+    Their questions are taken back at once, also where nobody runs jobs now: a later yes has nothing run.
+    """
+    stopped = 0
+    for run in [run for run in await store.cron.under_way() if run.job_id == job_id]:
+        record = await store.runs.current(run.session_id)
+        if only_waiting and (record is None or record.status != "parked"):
+            continue
+        if not await store.cron.settle(settled(run, "failed", STOPPED)):
+            continue  # it ended just now
+        stopped += 1
+        await _take_back(store, run.session_id)
+        await store.signals.send(topic_of(run.session_id))
+        if run.platform:
+            await store.signals.send(news_of(run.platform))
+    return stopped
+
+
+async def _take_back(store: Store, session_id: str) -> None:
+    """Withdraw what a session asks, and what its delegates ask by it."""
+    for record in await store.tickets.pending(session_id):
+        known: set[str] = set()
+        ticket_id = record.ticket.id
+        while ticket_id and ticket_id not in known:
+            known.add(ticket_id)
+            answer = Answer(ticket_id, action="cancel", reason="its job was stopped", by=NOBODY, at=time.time())
+            await store.tickets.settle(answer, "expired")
+            below = await store.tickets.get(ticket_id)
+            ticket_id = "" if below is None else below.ticket.relays

@@ -1,0 +1,41 @@
+"""Telling plugins what the approval gate decided."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+
+from toolcrib._private import Private
+from toolcrib._store import AuditEntry, AuditLog
+from tools.dispatch.hooks import HookManager
+
+_log = logging.getLogger(__name__)
+_SECONDS = 10.0
+
+
+class ToldAudit:
+    """An audit log whose entries plugins hear of (``on_decision``), once they are recorded."""
+
+    def __init__(self, audit: AuditLog, hooks: Callable[[], HookManager], redact: Callable[[str], str]) -> None:
+        self._audit = audit
+        self._hooks = hooks
+        self._redact = redact
+
+    async def record(self, entry: AuditEntry) -> None:
+        """See AuditLog."""
+        await self._audit.record(entry)
+        for observer in self._hooks().in_order("on_decision"):
+            try:
+                seen = observer.function(*([entry] if observer.argnames else []))
+                if inspect.isawaitable(seen):
+                    async with asyncio.timeout(_SECONDS):
+                        await seen
+            except Exception as error:  # noqa: BLE001 - an observer: the decision stands
+                text = self._redact(f"{type(error).__name__}: {error}")
+                _log.error("on_decision of the plugin %r failed: %s", observer.plugin_name, Private(text))
+
+    async def entries(self, session_id: str | None = None) -> Sequence[AuditEntry]:
+        """See AuditLog."""
+        return await self._audit.entries(session_id)

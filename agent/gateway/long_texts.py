@@ -1,0 +1,62 @@
+"""Texts of any length in chats: in as many messages as people read, and then in a file."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from agent.gateway.forms import body_of
+from agent.gateway.outbox import Outbox
+from agent.gateway.splitting import split
+from toolcrib import ToolError
+from toolcrib.chat import Chat
+
+if TYPE_CHECKING:
+    from agent.gateway.sending import ChatFiles
+
+_log = logging.getLogger(__name__)
+MESSAGES = 10
+"""Messages that one turn, or one job, is shown in: what is longer goes on in a file, or ends."""
+_TAKEN_BACK = "_(taken back: the answer was begun anew)_"
+
+
+class LongTexts:
+    """For one platform. ``most`` are the characters that a message may have."""
+
+    def __init__(self, outbox: Outbox, files: ChatFiles, most: int) -> None:
+        self._outbox = outbox
+        self._files = files
+        self._most = most
+
+    async def put(self, chat: Chat, session_id: str, key: str, text: str, *, is_jobs: bool = False) -> None:
+        """Keep the messages of a text to be shown, and take back those that were shown of another try to say it. What is longer
+        than many messages goes on in a file, where the platform takes some, else it is cut. ``is_jobs``: the session is none of
+        the chat's own, and what it said is deleted with it.
+        """
+        text = self._outbox.redact(text)  # whole, as a cut may go through a secret
+        parts: Sequence[str] = split(text, self._most)
+        whose = session_id if is_jobs else ""
+        if len(parts) > MESSAGES:
+            parts = [*parts[: MESSAGES - 1], await self._rest(chat, session_id, key, text, len(parts))]
+        for number, part in enumerate(parts):
+            await self._outbox.put(chat.key, f"{key}:{number}", body_of(chat, part), session_id=whose)
+        number = len(parts)
+        while await self._outbox.is_known(f"{key}:{number}"):
+            if await self._outbox.is_begun(f"{key}:{number}"):
+                await self._outbox.put(chat.key, f"{key}:{number}", body_of(chat, _TAKEN_BACK), session_id=whose)
+            else:
+                await self._outbox.withdraw(chat.key, f"{key}:{number}")
+            number += 1
+
+    async def _rest(self, chat: Chat, session_id: str, key: str, text: str, many: int) -> str:
+        """Put a text that would take so many messages into a file, where that is possible, and return what is said of it."""
+        told = f"_(cut here: all of it would be {many:,} messages"
+        if not self._files.takes_files:
+            return f"{told})_"
+        try:
+            is_whole = await self._files.show_text(chat, session_id, f"{key}:whole", text)
+        except ToolError as error:  # the copy could not be kept
+            _log.warning("a long answer is shown without its end: %s", error)
+            return f"{told})_"
+        return f"{told}; {'it is' if is_whole else 'its beginning is'} in the file)_"

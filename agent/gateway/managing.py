@@ -1,0 +1,53 @@
+"""The command /jobs of a chat: its jobs, looked at and ended without a model, also by who has nothing left for a run today."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.cron.book import JobBook, Maker
+from agent.cron.plan import JobPlan
+from agent.gateway.forms import one_line
+from toolcrib import Denied, InvalidArguments, NotFound, ToolcribError
+from tools.schedules.schedule import time_words
+
+if TYPE_CHECKING:
+    from agent.gateway.admission import Admitted
+    from agent.gateway.rooms import Rooms
+    from toolcrib._cron import CronJob
+    from toolcrib.chat import Chat
+
+_ACTIONS = ("stop", "pause", "resume", "remove")
+_DONE = {"stop": "What was under way of it is stopped.", "pause": "Paused.", "remove": "Removed, and what was under way of it."}
+_SHOWN = 50
+_TITLE = 60
+
+
+async def jobs_in(rooms: Rooms, chat: Chat, who: Admitted, text: str) -> str:
+    """Carry out what is said behind /jobs, and return what to say. A group's jobs are those of all who may speak there.
+    Raises StoreFailed.
+    """
+    room = await rooms.enter(chat, who)
+    here, _ = rooms.place_of(chat, who.roles)
+    book = JobBook(here.store, here.config, rooms.principal(chat, who))
+    action, _, job_id = text.partition(" ")
+    if not action:
+        jobs = await book.list()
+        more = [f"... and {len(jobs) - _SHOWN} more"] if len(jobs) > _SHOWN else []
+        return "\n".join([*map(_line, jobs[:_SHOWN]), *more]) or "There are no jobs here."
+    if action not in _ACTIONS or not job_id.strip():
+        return "/jobs lists them; /jobs stop ID, /jobs pause ID, /jobs resume ID and /jobs remove ID act on one."
+    act = {"stop": book.stop, "pause": book.pause, "resume": book.resume, "remove": book.remove}[action]
+    try:
+        job = await act(job_id.strip(), Maker(room.session_id, is_person=True))
+    except (Denied, InvalidArguments, NotFound) as error:
+        return one_line(error.text, 500)
+    return _DONE.get(action) or _line(job)
+
+
+def _line(job: CronJob) -> str:
+    try:
+        plan = JobPlan.of(job)
+    except ToolcribError as error:
+        return f"{job.id}: {one_line(str(error), 200)}"
+    due = f"next {time_words(job.next_at, plan.schedule.zone)}" if job.next_at is not None else job.state
+    return f"{job.id}: {one_line(plan.title, _TITLE)} — {one_line(plan.said, _TITLE)}, {due}"

@@ -1,0 +1,154 @@
+"""Chats that a message may be sent to, as ``send_message`` knows them: those of whoever sends it, and those of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from agent.config import PlatformConfig
+from agent.gateway.admission import ANYBODY, OWNER, ROOM, Admission, Admitted
+from agent.gateway.forms import chat_of, one_line
+from agent.gateway.logs import chat_id
+from agent.gateway.pairing import Pairings
+from toolcrib import NotFound, Principal
+from toolcrib._dataclass import dataclass
+from toolcrib._mail import ChatRecord
+from toolcrib.chat import Chat
+
+if TYPE_CHECKING:
+    from agent.config import Config
+    from toolcrib._store import Store
+
+_PAGE, _PAGES = 1_000, 10
+"""Chats that are looked through, the ones used last first."""
+_SHOWN = 50
+NOBODY = "no chat that this session may write to"
+"""Name of a chat that is not known, or out of a session's reach, for whoever is asked to agree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """A chat as a sender may name it. ``is_own``: it is the sender's. ``is_free``: nobody is asked."""
+
+    platform: str
+    chat: Chat
+    session_id: str
+    user: str
+    is_own: bool
+    is_free: bool
+
+    @property
+    def name(self) -> str:
+        """``PLATFORM/CHAT``, where CHAT is the beginning of a digest: it tells nobody's id."""
+        return f"{self.platform}/{chat_id(self.chat.key)}"
+
+    @property
+    def whom(self) -> str:
+        """The chat in words, for people. Its title is what others called it."""
+        title = f" “{one_line(self.chat.title)}”" if self.chat.title else ""
+        if self.chat.is_group:
+            return f"the group{title or f' {one_line(self.chat.id)}'} on {self.platform}"
+        return f"the direct chat{title} of {'the sender' if self.is_own else one_line(self.user)} on {self.platform}"
+
+    @property
+    def aside(self) -> str:
+        """The chat in words, for whoever is asked to agree, where the sender knows it by another name, or only guesses it."""
+        return f"{self.whom}, {self.name}"
+
+
+class Recipients:
+    """Looks chats up in ``store``, by ``config`` as it is then."""
+
+    def __init__(self, store: Store, config: Config) -> None:
+        self._store = store
+        self._config = config
+
+    async def listed(self, sender: Principal) -> list[Recipient]:
+        """Return the chats that somebody may know of, their own first: for the owner the groups too, and for nobody the direct
+        chats of others, unless the operator allowed these. Raises StoreFailed.
+        """
+        found = [one for one in await self._all(sender) if one.is_free or (is_owner(sender) and one.chat.is_group)]
+        return sorted(found, key=lambda one: (not one.is_own, not one.is_free))[:_SHOWN]
+
+    async def named(self, sender: Principal, name: str) -> Recipient | None:
+        """Return the chat that a name means: ``PLATFORM/CHAT`` with what ``listed`` shows or the platform's own id of the chat or
+        the person, or a platform on which the sender has one chat. None where there is no such one chat, or a group's session
+        does not reach it, and the sender may not know that. Raises NotFound and StoreFailed.
+        """
+        platform, _, given = name.strip().partition("/")
+        every = [one for one in await self._all(sender) if one.platform == platform]
+        if given:
+            found = [one for one in every if chat_id(one.chat.key) == given]
+            found = found or [one for one in every if given == one.chat.id and not one.chat.thread]
+            found = found or [one for one in every if given == one.user and not one.chat.is_group]
+        else:
+            found = [one for one in every if one.is_own and not one.chat.is_group]
+        if given and not is_owner(sender) and not (found and all(one.is_free for one in found)):
+            reaches = len(found) == 1 and (found[0].chat.is_group or not _is_room(sender))
+            return found[0] if reaches else None
+        if len(found) != 1:
+            why = "several chats are meant by" if found else "no chat is known as"
+            raise NotFound(f"{why} {one_line(name) or 'nothing'}; {await self._hint(sender)}")
+        return found[0]
+
+    async def _hint(self, sender: Principal) -> str:
+        listed = await self.listed(sender)
+        return (
+            f"known: {'; '.join(f'{one.name} ({one.whom})' for one in listed)}"
+            if listed
+            else "none is known that you may write to"
+        )
+
+    async def _all(self, sender: Principal) -> list[Recipient]:
+        records = await records_of(self._store)
+        owners = await owners_of(self._store, self._config, records) if is_owner(sender) else {}
+        return [_recipient(one, sender, owners, self._config.platforms.get(one.platform)) for one in records]
+
+
+async def records_of(store: Store, platform: str = "") -> list[ChatRecord]:
+    """Return the chats of all platforms or one, the ones used last first. Raises StoreFailed."""
+    found: list[ChatRecord] = []
+    for page in range(_PAGES):
+        records = await store.mail.chats(platform, limit=_PAGE, offset=page * _PAGE)
+        found += [one for one in records if "chat" in one.body]
+        if len(records) < _PAGE:
+            break
+    return found
+
+
+async def owners_of(store: Store, config: Config, records: Sequence[ChatRecord]) -> Mapping[str, str]:
+    """Return by platform the one who is its owner today, by their id or by pairing, in a chat of their own; none where several
+    are: they may be different people. Raises StoreFailed.
+    """
+    found: dict[str, set[str]] = {}
+    for record in records:
+        platform, user = config.platforms.get(record.platform, PlatformConfig()), str(record.body.get("user", ""))
+        if not user or OWNER not in record.body.get("roles", ()) or user in found.get(record.platform, ()):
+            continue
+        admission = Admission(record.platform, platform, Pairings(store, record.platform), store)
+        who = await admission.admit(chat_of(record.body["chat"]), user, ())
+        if isinstance(who, Admitted) and who.is_owner:
+            found.setdefault(record.platform, set()).add(user)
+    return {platform: next(iter(users)) for platform, users in found.items() if len(users) == 1}
+
+
+def is_owner(sender: Principal) -> bool:
+    """Return whether a sender is whom the gateway belongs to, and speaks for themselves alone."""
+    return sender.is_local or (OWNER in sender.roles and not _is_room(sender))
+
+
+def _is_room(sender: Principal) -> bool:
+    return bool(sender.speaker) or sender.user.startswith(ROOM)
+
+
+def _recipient(record: ChatRecord, sender: Principal, owners: Mapping[str, str], config: PlatformConfig | None) -> Recipient:
+    chat, user = chat_of(record.body["chat"]), str(record.body.get("user", ""))
+    if _is_room(sender):
+        own = record.platform == sender.platform and chat.is_group and f"{ROOM}{chat.id}" == sender.user
+    elif chat.is_group:
+        own = False
+    else:
+        own = bool(user) and ((record.platform, user) == (sender.platform, sender.user) or owners.get(record.platform) == user)
+    listens = config is not None and (not chat.is_group or {chat.id, ANYBODY} & set(config.allowed_chats))
+    allowed = bool(listens) and config is not None and chat.id in config.messages_to
+    return Recipient(record.platform, chat, record.session_id, user, own, own or allowed)

@@ -1,0 +1,80 @@
+"""The look of a question in a chat: its prompt in pages, what may be answered, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from agent.gateway.deciding import NO, SESSION, YES, scopes_of
+from agent.gateway.forms import one_line
+from agent.gateway.splitting import split
+from toolcrib import Principal
+from toolcrib._store import TicketRecord
+from toolcrib.chat import Button, Chat
+from tools.dispatch.gates import NOBODY
+
+SHOWN_ID = 8
+"""Characters of a ticket's id that people see."""
+_SETTLED = {"approved": "✓ agreed", "denied": "✗ refused", "expired": "✗ nobody answered in time"}
+_TAKEN_BACK = "✗ taken back"
+_REASON = 300
+"""Characters of a reason that are shown."""
+
+
+def pages_of(prompt: str, most: int) -> list[str]:
+    """Cut a prompt that is too long: nothing that a yes covers is left out."""
+    return split(prompt, most) or [prompt]
+
+
+def foot_of(record: TicketRecord, roles: str, by_press: str) -> str:
+    """Return the line below a prompt: how it is answered, and by which ``roles``. ``by_press``, where a message approves nothing,
+    says how else it is done.
+    """
+    short = record.ticket.id[:SHOWN_ID]
+    if record.ticket.resume_mode != "replay":
+        choices = record.ticket.parameters.get("choices") or ()
+        lines = [f"{number}. {choice}" for number, choice in enumerate(choices, 1)]
+        return "\n".join([*lines, f"Answer this message. ({short})"])
+    until = "" if record.expires_at is None else f", until {time.strftime('%d %b %H:%M', time.localtime(record.expires_at))}"
+    if by_press:
+        return f"A message may refuse: 3, or /deny {short} REASON. It can't approve. {by_press} ({short}; for {roles}{until})"
+    return f"{numbers_of(record)} — /approve {short}, /deny {short} REASON; for {roles}{until}"
+
+
+def numbers_of(record: TicketRecord) -> str:
+    """Return the numbers that answer a ticket, and what each says. A no is always 3."""
+    session = "2 for this session · " if "session" in scopes_of(record) else ""
+    return f"1 yes, once · {session}3 no"
+
+
+def buttons_of(record: TicketRecord) -> list[Button]:
+    """Return the buttons of a ticket."""
+    if record.ticket.resume_mode != "replay":
+        choices = record.ticket.parameters.get("choices") or ()
+        return [Button(f"c{number}", str(choice), f"{number + 1}\ufe0f\u20e3") for number, choice in enumerate(choices[:9])]
+    found = [Button(YES, "Yes, once", "👍")]
+    if "session" in scopes_of(record):
+        found.append(Button(SESSION, "For this session", "♾️"))
+    return [*found, Button(NO, "No", "👎")]
+
+
+def outcome_of(record: TicketRecord) -> str:
+    """Return what came of a ticket, and by whom."""
+    answer = record.answer
+    if record.state == "expired" and answer is not None and answer.by == NOBODY:  # else its time was over, and there is no answer
+        return _TAKEN_BACK
+    by = f" by {answer.by}" if answer is not None and answer.by else ""
+    if record.ticket.resume_mode != "replay" and record.state == "approved":  # of a tool's own question: a no may be the answer
+        given = answer.payload if answer is not None and isinstance(answer.payload, str) else ""
+        return f"✓ answered{by}{f': {one_line(given, _REASON)}' if given else ''}"
+    payload = answer.payload if answer is not None and isinstance(answer.payload, Mapping) else {}
+    how = f" ({payload['scope']})" if record.state == "approved" and payload.get("scope") else ""
+    why = f": {one_line(str(payload['reason']), _REASON)}" if record.state == "denied" and payload.get("reason") else ""
+    return f"{_SETTLED.get(record.state, record.state)}{by}{how}{why}"
+
+
+def origin_of(chat: Chat, asker: Principal | None) -> str:
+    """Return where a question was asked, and by whom, as a line: names that others chose are marked as theirs."""
+    title = f' "{one_line(chat.title)}"' if chat.title else ""
+    where = f"the chat {one_line(chat.id)}{title}" if chat.is_group else "a direct chat"
+    return f"asked by {one_line(asker.person) if asker is not None else 'nobody known'} in {where}"

@@ -1,0 +1,239 @@
+"""The workspaces of a process: found by their folder, and forgotten once nobody has them.
+
+A gateway meets thousands of chats, each with a folder of its own. What follows from a configuration alone is a ``Setup``, which
+all folders that go by it share.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet, WeakValueDictionary
+
+import model_tools
+from agent.allowlist import PermanentGrants
+from agent.backends import Backends
+from agent.config import Config, contents_path, load_config, secrets_path, state_dir
+from agent.confirming import require_confirmed
+from agent.granting import Granting
+from agent.workspace import Workspace
+from toolcrib import ConfigError
+from tools.approval.policy import RuleSays, ToolRules
+from tools.installed import installed
+from tools.judge.setting import Setting, person_home
+from toolsets import ToolsetCatalog
+
+if TYPE_CHECKING:
+    from agent.crib import Crib
+    from tools.approval.operator_rules import ToolRule
+    from tools.judge.table import Rule
+    from tools.undo.keeper import UndoStore
+
+_log = logging.getLogger(__name__)
+
+_ARTIFACTS = ("", "-wal", "-shm", "-backup", "-backup-before", "-repaired")
+_STORE_ENDS = ("", "-wal", "-shm", "-backup", "-backup-before", "-repaired", "-search", "-search-wal", "-search-shm")
+"""Endings of the store's file and of those beside it."""
+
+
+class Setup:
+    """Meaning of a configuration in every folder: toolsets, the operator's rules, what is closed to tools, backends."""
+
+    def __init__(self, crib: Crib, config: Config, protected: Sequence[str]) -> None:
+        """Raises ConfigError for operator's rules that can't be read, and for two backends of one name."""
+        self.config = config
+        self.windows_learned: dict[tuple[str, str], int] = {}
+        """Tokens that models read, by base_url and name, where only a refusal said it."""
+        self.catalog = ToolsetCatalog(crib.registry)
+        for name, bundle in config.toolsets.custom.items():
+            definition = {"description": bundle.description, "tools": bundle.tools, "includes": bundle.includes}
+            self.catalog.add(name, definition, source=str(config.path))
+        for name, added in crib.toolsets.items():
+            self.add_toolset(name, added)
+        self.granting = Granting(config, crib.registry, self.catalog)
+        self._rules, self.tool_rules = _operators(config)
+        self.protect(protected)
+
+    def protect(self, paths: Sequence[str]) -> None:
+        """Judge by these closed files of ours from now on; sessions that are open do so from their next run on."""
+        develop = self.config.approval.develop_toolcrib
+        self.setting = Setting(protected=paths, home=person_home(), rules=self._rules, installed=installed(develop=develop))
+        self.backends = Backends(self.config, paths)
+
+    def add_toolset(self, name: str, definition: Mapping[str, Any]) -> None:
+        """Take over a plugin's toolset, unless the configuration has given the name to one of its own."""
+        if name in self.catalog.added:
+            _log.warning("%s gives the name %r to a toolset of its own; the plugin's is left out", self.config.path, name)
+        else:
+            self.catalog.add(name, definition, source="plugin")
+
+
+class ProjectFolder:
+    """A folder, with what its workspaces share; it lives as long as one of them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.grants: dict[Path, PermanentGrants] = {}
+        """The local person's lasting grants, by the configuration's file."""
+        self.workspaces: WeakValueDictionary[int, Workspace] = WeakValueDictionary()
+        """By their numbers in memory, in the order in which they were made."""
+
+
+class Workspaces:
+    """For one Crib. ``default`` is kept; any other is the same one for as long as somebody has it, or a session is open there.
+
+    ``pinned`` is what the configuration's file said, where that counts until ``reconfigure``. Thread-safe.
+    """
+
+    def __init__(self, crib: Crib, config: Config, project_dir: Path) -> None:
+        self._crib = crib
+        self._lock = threading.RLock()
+        self.pinned: bytes | None = None
+        self._protected: Sequence[str] = ()
+        """Files of ours and of every workspace's configuration, which no tool may change in any of them."""
+        self._folders: WeakValueDictionary[Path, ProjectFolder] = WeakValueDictionary()
+        self._derived: WeakValueDictionary[Path, Workspace] = WeakValueDictionary()
+        """Workspaces whose configuration is the Crib's own, narrowed by the folder's."""
+        self._setups: WeakValueDictionary[int, Setup] = WeakValueDictionary()
+        """By the numbers of their configurations in memory: one that is read again is the same object."""
+        self._in_use: WeakSet[Setup] = WeakSet()
+        """All setups, those of an earlier configuration too."""
+        self._grants: dict[Path, PermanentGrants] = {}
+        """By the configuration's file, those that were read first: what they looked up counts for other folders too."""
+        self._undo: dict[Hashable, UndoStore | None] = {}
+        """Stores of old contents, by what is configured of them."""
+        self.default = self._new(project_dir, config)
+
+    def find(self, folder: Path, config: Config | None = None) -> Workspace:
+        """Return the workspace of a folder, resolved, and a configuration; see Crib.workspace."""
+        with self._lock:
+            if config is None:
+                return self._derived.get(folder) or self._derive(folder)
+            there = self._folder(folder).workspaces.values()
+            return next((one for one in there if _is_same(one.config, config)), None) or self._new(folder, config)
+
+    def _derive(self, folder: Path) -> Workspace:
+        own = self._crib.config
+        derived = load_config(own.path, profile=own.profile, project_dir=folder, instead=self.pinned)
+        if derived.digest != own.digest:
+            require_confirmed(derived)
+        found = self._derived[folder] = self._new(folder, derived)
+        return found
+
+    def reconfigure(self, config: Config, pinned: bytes) -> None:
+        """Go by another configuration in all that is opened from now on. Raises ConfigError: then everything is as it was."""
+        with self._lock:
+            self.default = self._new(self.default.project_dir, config, anew=True)
+            self.pinned = pinned
+            self._derived.clear()
+
+    def undo_store(self, config: Config) -> UndoStore | None:
+        """Return the store of old contents, one for all who configure it alike; None where it is disabled."""
+        from agent.undo import open_undo
+
+        key = (config.undo, config.store.synchronous, contents_path())
+        with self._lock:
+            if key not in self._undo:
+                self._undo[key] = open_undo(config, self._crib.store)
+            return self._undo[key]
+
+    def close(self) -> None:
+        """Close the stores of old contents."""
+        for keeps in self._undo.values():
+            if keeps is not None:
+                keeps.close()
+
+    def _new(self, folder: Path, config: Config, *, anew: bool = False) -> Workspace:
+        here = self._folder(folder)
+        grants = self._grants_in(here, config)
+        self._protect(own_files(config))
+        setup = None if anew else self._setups.get(id(config))
+        if setup is None:
+            setup = self._setups[id(config)] = Setup(self._crib, config, self._protected)
+            self._in_use.add(setup)
+        workspace = Workspace(self._crib, setup, here, grants)
+        here.workspaces[id(workspace)] = workspace
+        return workspace
+
+    def _folder(self, path: Path) -> ProjectFolder:
+        found = self._folders.get(path)
+        if found is None:
+            found = self._folders[path] = ProjectFolder(path)
+        return found
+
+    def _grants_in(self, here: ProjectFolder, config: Config) -> PermanentGrants:
+        file = config.path.resolve()
+        if file not in here.grants:
+            inner, like = self._crib.store.grants, self._grants.get(file)
+            made = PermanentGrants(inner, config.path, project_root=str(here.path), instead=self.pinned, like=like)
+            here.grants[file] = made
+            self._grants.setdefault(file, made)
+        return here.grants[file]
+
+    def _protect(self, own: Sequence[str]) -> None:
+        if not set(own).issubset(self._protected):
+            self._protected = [*self._protected, *(path for path in own if path not in self._protected)]
+            for setup in self._in_use:
+                setup.protect(self._protected)
+
+
+def own_files(config: Config) -> list[str]:
+    """Return our own files and those of this configuration, which no tool may change and no container see."""
+    beside = config.path.parent
+    path = str(config.store_path)
+    store = [f"{path}{end}" for end in (*_STORE_ENDS, *(f"-artifacts{end}" for end in _ARTIFACTS))]
+    return model_tools.own_paths([config.path, beside / "plugins", secrets_path(beside), state_dir(), *store])
+
+
+def _is_same(one: Config, other: Config) -> bool:
+    """Return whether two configurations say the same, in the same file."""
+    return (one.path, one.profile) == (other.path, other.profile) and one == other
+
+
+def _operators(config: Config) -> tuple[Sequence[Rule], ToolRules | None]:
+    """Return the operator's own rules: rows for commands, and what is decided about tools. Raises ConfigError."""
+    approval = config.approval
+    if not approval.rules and not approval.tools:
+        return (), None
+    from tools.approval.operator_rules import operator_rules, tool_rules
+
+    key = "approval.rules"
+    try:
+        rows = operator_rules([asdict(entry) for entry in approval.rules])
+        key = "approval.tools"
+        decisions = tool_rules([asdict(entry) for entry in approval.tools])
+    except ConfigError as error:
+        item = str(error).partition("]")[0] + "]"
+        where = config.origins.get(item, config.origins.get(key, config.path))
+        raise ConfigError(f"{where}: {error}") from error
+
+    return rows, _saying(decisions) if decisions else None
+
+
+def _saying(decisions: Sequence[ToolRule]) -> ToolRules:
+    from tools.approval.operator_rules import decide
+
+    def says(name: str, args: Any, paths: Sequence[str]) -> RuleSays | None:
+        rule = decide(decisions, name, args if isinstance(args, Mapping) else {}, paths)
+        return None if rule is None else RuleSays(rule.decision, rule.tool, rule.why)
+
+    return says
+
+
+def rules_with(config: Config, name: str) -> ToolRules:
+    """Return what is decided about tools by approval.tools and a rule set for jobs: of both the strictest that fits. Raises
+    ConfigError for a set that there is not, and for rules that can't be read.
+    """
+    from tools.approval.operator_rules import tool_rules
+
+    if (found := config.cron.rule_sets.get(name)) is None:
+        raise ConfigError(f"{config.origin('cron.rule_sets')}: cron.rule_sets: there is no rule set {name!r}, which a job names")
+    try:
+        rules = tool_rules([asdict(entry) for entry in found.tools])
+    except ConfigError as error:
+        raise ConfigError(f"{config.origin('cron.rule_sets')}: cron.rule_sets.{name}, as in {error}") from error
+    return _saying([*tool_rules([asdict(entry) for entry in config.approval.tools]), *rules])

@@ -1,0 +1,115 @@
+"""The connection to Discord: the library's client, which hears of what matters here alone, and is kept connected by us."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import aiohttp
+import discord
+from discord.gateway import DiscordWebSocket, ReconnectWebSocket
+
+from toolcrib.chat import NotSent
+
+_log = logging.getLogger(__name__)
+LOST = (
+    discord.HTTPException,
+    discord.RateLimited,
+    discord.GatewayNotFound,
+    discord.ConnectionClosed,
+    aiohttp.ClientError,
+    OSError,
+    TimeoutError,
+)
+"""Errors that tell of a server that can't be reached, or does not want to be."""
+_CLOSED_FOR_GOOD = (4004, 4010, 4011, 4012, 4013, 4014)
+_LONG_PAUSE = 300.0
+_CONNECT_SECONDS = 60.0
+_LASTING_SECONDS = 5.0
+_MOST_WAITED = 30.0
+"""Seconds that the library may wait by itself where the server says so; the gateway waits where it is more."""
+
+
+class DiscordClient(discord.Client):
+    """``handlers`` are called at once and in order, by the library's names of events."""
+
+    def __init__(self, handlers: Mapping[str, Callable[..., None]], proxy: str) -> None:
+        self._hears = handlers
+        self._way: dict[str, Any] = {"initial": True}
+        super().__init__(
+            intents=discord.Intents(guilds=True, guild_messages=True, dm_messages=True, message_content=True),
+            allowed_mentions=discord.AllowedMentions.none(),
+            member_cache_flags=discord.MemberCacheFlags.none(),
+            chunk_guilds_at_startup=False,
+            max_messages=None,
+            guild_ready_timeout=0.2,  # servers that come later are read then
+            max_ratelimit_timeout=_MOST_WAITED,
+            proxy=proxy or None,
+        )
+
+    def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
+        """Call the handler of an event. The library would begin a task for each, in which order is lost."""
+        if (handler := self._hears.get(event)) is not None:
+            handler(*args)
+
+    async def receive(self) -> None:
+        """Receive over one connection until it is lost; the next call goes on from there. Raises one of LOST where it failed."""
+        begun, resumes = time.monotonic(), True
+        try:
+            self.ws = await asyncio.wait_for(DiscordWebSocket.from_client(self, **self._way), _CONNECT_SECONDS)
+            self._way = {"initial": False}
+            await self._poll()
+        except ReconnectWebSocket as error:
+            resumes = error.resume
+            if time.monotonic() - begun < _LASTING_SECONDS:
+                raise ConnectionResetError("the connection was closed") from error
+        finally:
+            ws: DiscordWebSocket | None = self.ws
+            if ws is not None and resumes and ws.session_id is not None:
+                where = {"gateway": ws.gateway, "session": ws.session_id, "sequence": ws.sequence}
+                self._way = {"initial": False, "resume": True, **where}
+            else:
+                self._way = {"initial": self._way.get("initial", False)}
+
+    async def _poll(self) -> None:
+        while True:
+            try:
+                await self.ws.poll_event()
+            except (*LOST, ReconnectWebSocket):
+                raise
+            except Exception as error:  # noqa: BLE001 - one event that can't be read must not keep back the others
+                _log.warning("an event could not be read, and is passed over: %s", type(error).__name__)
+
+    async def close(self) -> None:
+        """Free everything."""
+        ready = getattr(self._connection, "_ready_task", None)  # of a connection that had just begun
+        await super().close()
+        if ready is not None:
+            ready.cancel()
+            await asyncio.gather(ready, return_exceptions=True)
+
+
+def wait_of(error: Exception) -> float | None:
+    """Return the seconds to wait, None where Discord does not say."""
+    if isinstance(error, discord.ConnectionClosed) and error.code in _CLOSED_FOR_GOOD:
+        _log.error("Discord closed the connection (%s): look at the bot's token and its Message Content Intent", str(error.code))
+        return _LONG_PAUSE
+    return error.retry_after if isinstance(error, discord.RateLimited) else None
+
+
+def not_sent(error: Exception) -> NotSent:
+    """Return what an error means for a message."""
+    text = f"Discord: {error}"
+    match error:
+        case discord.RateLimited():
+            return NotSent(text, retry_after=error.retry_after, code="429")
+        case discord.DiscordServerError():
+            return NotSent(text, perhaps_sent=True, code=str(error.status))
+        case discord.HTTPException():
+            return NotSent(text, for_good=error.status not in (401, 408, 429), code=f"{error.status}-{error.code}")
+        case aiohttp.ClientConnectorError():
+            return NotSent(text)
+    return NotSent(text, perhaps_sent=True)

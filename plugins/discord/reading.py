@@ -1,0 +1,85 @@
+"""Messages and presses as Discord tells of them, as the gateway takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import discord
+
+from toolcrib.chat import Attachment, Chat, Inbound, Press
+
+_BETWEEN = "\n"
+_DATA_CHARS = 100
+_WRITTEN = (discord.MessageType.default, discord.MessageType.reply)
+
+
+def chat_of(channel: object) -> Chat | None:
+    """Return where something is; None where that is not known, as of a thread that was asleep."""
+    match channel:
+        case discord.DMChannel():
+            return Chat(str(channel.id))
+        case discord.Thread():
+            return Chat(str(channel.parent_id), str(channel.id), is_group=True, title=channel.name)
+        case discord.abc.GuildChannel():
+            return Chat(str(channel.id), is_group=True, title=channel.name)
+    return None
+
+
+def inbound_of(message: discord.Message, chat: Chat, me: int, roles: Iterable[int]) -> Inbound | None:
+    """Return what somebody wrote; None for what says nothing (joins, pins, threads that begin)."""
+    if message.type not in _WRITTEN:
+        return None
+    text = message.content
+    for mention in (f"<@{me}>", f"<@!{me}>"):  # before a command, mostly
+        text = text.removeprefix(mention).lstrip() if text.startswith(mention) else text
+    files = tuple(_file(message, one) for one in message.attachments)
+    if not (message.content or files):
+        return None
+    reference = message.reference
+    is_reply = reference is not None and reference.type is discord.MessageReferenceType.reply and message.type is _WRITTEN[1]
+    answered = reference.resolved if reference is not None and is_reply else None
+    is_ours = isinstance(answered, discord.Message) and answered.author.id == me
+    return Inbound(
+        chat,
+        str(message.author.id),
+        str(message.id),
+        text,
+        name=message.author.display_name,
+        roles=[str(role) for role in roles],
+        attachments=files,
+        reply_to=str(reference.message_id) if reference is not None and is_reply else "",
+        is_addressed=is_ours or any(one.id == me for one in message.mentions),
+        is_bot=message.author.bot or message.webhook_id is not None,
+        at=message.created_at.timestamp(),
+    )
+
+
+def roles_of(person: object) -> list[int]:
+    """Return the ids of the roles that somebody has on the server: names of roles are anybody's who has a server."""
+    return [role.id for role in person.roles if not role.is_default()] if isinstance(person, discord.Member) else []
+
+
+def press_of(interaction: discord.Interaction, chat: Chat) -> Press | None:
+    """Return a press; None for what is none of a button below a message."""
+    data: Mapping[str, Any] = interaction.data or {}
+    message, custom_id = interaction.message, data.get("custom_id")
+    if interaction.type is not discord.InteractionType.component or message is None or not isinstance(custom_id, str):
+        return None
+    choice, _, key = custom_id.partition(_BETWEEN)
+    who = interaction.user
+    roles = [str(role) for role in roles_of(who)]
+    return Press(chat, str(who.id), str(message.id), choice, str(interaction.id), name=who.display_name, roles=roles, key=key)
+
+
+def data_of(choice: str, key: str) -> str:
+    """Return what a button brings back: the choice, and the message's key where both fit."""
+    data = f"{choice}{_BETWEEN}{key}"
+    return data if len(data) <= _DATA_CHARS else choice
+
+
+def _file(message: discord.Message, file: discord.Attachment) -> Attachment:
+    # Addresses end after a day: the message is asked for the file's of then.
+    ref = {"channel": str(message.channel.id), "message": str(message.id), "file": str(file.id)}
+    media_type = (file.content_type or "application/octet-stream").partition(";")[0]
+    return Attachment(file.filename, media_type, file.size, ref)

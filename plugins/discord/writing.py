@@ -1,0 +1,66 @@
+"""Markdown as Discord reads it. Nothing in it mentions anybody, hides behind a spoiler, or is anything else than it was meant."""
+
+from __future__ import annotations
+
+import re
+
+from toolcrib._regex import Regex
+from toolcrib.chat import without_controls
+from toolcrib.platforms import Markup, shown
+
+CHARS = 2_000
+"""Characters that a message may have."""
+_MARK = Regex(r"https?://[^\s<>()]+|[\\*_~`|<>\[\]@#]|(?m:^[ \t]*(?:[-+]|\d+(?=\.)))")
+_FENCE = Regex("`(?=``)")
+_HIDES = Regex(r"\|(?=\|)|@|<(?=[@#:t/])|\](?=\()")
+
+
+def discord_of(markdown: str) -> str:
+    """Return Markdown in Discord's own; where that is too long, as it stands, which means nearly the same there, but for what
+    would hide something or mention somebody. What is of such marks for the most part may lose its end.
+    """
+    text = shown(markdown, _DISCORD)
+    if len(text) <= CHARS:
+        return text
+    text = without_controls(markdown)
+    hidden = _HIDES.sub("\\g<0>\u2060", text)
+    return hidden if len(hidden) <= CHARS else f"{hidden[: CHARS - 1]}…"
+
+
+def discord_of_plain(text: str) -> str:
+    """Return a text as it stands, as code: it can be copied, and nothing in it is a mark."""
+    text = without_controls(text)
+    code = _code(text)
+    if len(code) > CHARS - 8:
+        code = text.replace("`", "\u02cb")  # of nothing but backticks, mostly: they look the same
+    return f"```\n{code}\n```"
+
+
+def _words(text: str) -> str:
+    return _MARK.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    mark = found[0]
+    if len(mark) > 1 and mark.startswith("http"):
+        return mark
+    return f"{mark[:-1]}\\{mark[-1]}" if not mark[-1].isdecimal() else f"{mark}\\"
+
+
+def _code(text: str) -> str:
+    """Keep text within its block: three backticks would end it."""
+    return _FENCE.sub("`\u200b", text)
+
+
+_DISCORD = Markup(
+    words=_words,
+    verbatim=_code,
+    bold="**{}**",
+    italic="*{}*",
+    strike="~~{}~~",
+    code="`{}`",
+    block="```\n{}\n```",
+    block_in="```{1}\n{0}\n```",
+    quote=lambda text: "\n".join(f"> {line}" for line in text.split("\n")),
+    link=lambda words, address: address if words == address else f"[{words}](<{address}>)",
+)

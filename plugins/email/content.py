@@ -1,0 +1,139 @@
+"""Content of a mail: its text without what it quotes, its files, and where in it they are. Mail may be made to choke a reader."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import quopri
+from collections.abc import Iterator
+from email.errors import HeaderParseError
+from email.header import decode_header
+from email.message import Message
+from email.parser import BytesParser
+
+from plugins.email.markup import text_of_html
+from toolcrib._regex import Regex
+
+_TEXT = 200_000
+"""Bytes of a text that are read."""
+_LINES, _PARTS, _MULTIPARTS, _FIELD, _DEPTH = 600_000, 2_000, 60, 4_000, 20
+_RETURNS = Regex(rb"\r\n?")
+_FIELDS = Regex(rb"^content-(?:type|disposition)[^\n]*(?:\n[ \t][^\n]*)*", 2 | 8)
+_QUOTE = Regex(r"[ \t]*>")
+_ATTRIBUTION = Regex(r"[^\n]{0,300}(?:wrote|schrieb[^\n]{0,100}|a écrit|escribió|ha scritto|schreef[^\n]{0,100})\s*:\s*\Z")
+_BEGINS = Regex(r"(?:On|Am|Le|El|Il|Op) ")
+_CUT = Regex(
+    r"-- ?\Z|-{2,}\s*(?:Original Message|Forwarded message|Ursprüngliche Nachricht|Message d'origine)\s*-{2,}\s*\Z|_{20,}\s*\Z", 2
+)
+
+
+class Unreadable(ValueError):
+    """A mail that is not read, with the reason."""
+
+
+def parsed(raw: bytes) -> Message:
+    """Return a mail. Raises Unreadable for one that would take long, or much memory."""
+    raw = _RETURNS.sub(b"\n", raw)
+    if raw.count(b"\n") > _LINES or raw.count(b"\n--") > _PARTS * 2 or raw.lower().count(b"multipart/") > _MULTIPARTS:
+        raise Unreadable("it has more lines or parts than are read")
+    if any(len(match[0]) > _FIELD for match in _FIELDS.finditer(raw)):
+        raise Unreadable("it has a field that is longer than any should be")
+    try:
+        return BytesParser().parsebytes(raw)
+    except RecursionError as error:
+        raise Unreadable("its parts lie too deep in each other") from error
+
+
+def leaves(mail: Message) -> Iterator[tuple[str, Message]]:
+    """Yield the parts that have content, with the number by which IMAP knows each. Mail within mail is one part, a file."""
+    yield from _leaves(mail, "", 0)
+
+
+def _leaves(mail: Message, number: str, depth: int) -> Iterator[tuple[str, Message]]:
+    children = mail.get_payload()
+    if mail.get_content_maintype() != "multipart" or not isinstance(children, list):
+        yield number or "1", mail
+    elif depth < _DEPTH:
+        for place, child in enumerate(children, 1):
+            if isinstance(child, Message):
+                yield from _leaves(child, f"{number}.{place}" if number else str(place), depth + 1)
+
+
+def is_file(part: Message) -> bool:
+    """Return whether a part is a file, and not what the mail says."""
+    return part.get_content_disposition() == "attachment" or bool(name_of(part)) or part.get_content_maintype() != "text"
+
+
+def name_of(part: Message) -> str:
+    """Return the name that a part has as a file, "" for none."""
+    try:
+        return decoded(part.get_filename() or "")[:200]
+    except (ValueError, LookupError, HeaderParseError):
+        return "file"
+
+
+def text_of(mail: Message) -> str:
+    """Return what somebody wrote: the plain text, else that of HTML, without quotes and signature; all where nothing is left."""
+    texts: dict[str, list[str]] = {"plain": [], "html": []}
+    for _, part in leaves(mail):
+        kind = part.get_content_subtype() if not is_file(part) else ""
+        if kind in texts:
+            texts[kind].append(_words(part))
+    plain = "\n".join(texts["plain"]).strip()
+    whole = plain or "\n".join(map(text_of_html, texts["html"])).strip()
+    return without_quotes(whole) or whole
+
+
+def without_quotes(text: str) -> str:
+    """Return a text without lines that quote, the line that says whom, a signature, and a mail below that is quoted whole."""
+    kept: list[str] = []
+    for line in text.split("\n"):
+        if _CUT.match(line):
+            break
+        if not _QUOTE.match(line):
+            kept.append(line)
+            continue
+        while kept and not kept[-1].strip():
+            kept.pop()
+        if kept and _ATTRIBUTION.match(kept[-1]):
+            is_folded = len(kept) > 1 and _BEGINS.match(kept[-2]) and not _BEGINS.match(kept[-1])
+            del kept[-2 if is_folded else -1 :]
+    return "\n".join(line.rstrip() for line in kept).strip()
+
+
+def _words(part: Message) -> str:
+    """Return the text of a part, whatever it says of its characters."""
+    data = decoded_bytes(str(part.get_payload()).encode("utf-8", "surrogateescape")[: _TEXT * 2], encoding_of(part))[:_TEXT]
+    try:
+        return data.decode(str(part.get_content_charset("utf-8"))[:40], "replace").replace("\r\n", "\n")
+    except (LookupError, ValueError):
+        return data.decode("utf-8", "replace")
+
+
+def encoding_of(part: Message) -> str:
+    """Return how a part is encoded, in small letters."""
+    return str(part.get("content-transfer-encoding", "")).strip().lower()[:20]
+
+
+def decoded_bytes(data: bytes, encoding: str) -> bytes:
+    """Return what was encoded; as it stands where that can't be undone."""
+    if encoding == "quoted-printable":
+        return quopri.decodestring(data)
+    if encoding != "base64":
+        return data
+    clean = Regex(rb"[^A-Za-z0-9+/]").sub(b"", data)
+    try:
+        return base64.b64decode(clean + b"=" * (-len(clean) % 4))
+    except binascii.Error:
+        return base64.b64decode(clean[: len(clean) // 4 * 4])
+
+
+def decoded(text: str) -> str:
+    """Return the words of a field, with what is encoded in it. Never raises for a bad charset."""
+    found = []
+    try:
+        for words, charset in decode_header(text[:2_000]):
+            found.append(words if isinstance(words, str) else words.decode((charset or "ascii")[:40], "replace"))
+    except (LookupError, ValueError, HeaderParseError):
+        return text[:2_000].encode("ascii", "replace").decode()
+    return " ".join("".join(found).split()).encode("utf-8", "replace").decode()

@@ -1,0 +1,315 @@
+"""One connection to a server: logging in, lines that are paced and confirmed, who is logged in, and that it was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import itertools
+import logging
+import ssl
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from plugins.irc.writing import fold
+from toolcrib import ConfigError, ToolcribError
+from toolcrib.chat import NotSent
+from toolcrib.platforms import Trust
+
+_log = logging.getLogger(__name__)
+_SECONDS = 30.0
+_ALIVE_SECONDS = 30.0
+_AWAY_SECONDS = 30.0
+AWAY = "away"
+_AT_ONCE = 4
+"""Lines that are confirmed together."""
+_CAPABILITIES = ("account-tag", "message-tags", "sasl")
+_NO_NICK = {"nicknameinuse", "nickcollision", "unavailresource", "erroneusnickname"}
+_LOGIN = (
+    "saslsuccess", "saslfail", "sasltoolong", "saslaborted", "saslalready", "saslmechs", "nicklocked",
+    "passwdmismatch", "welcome",
+)  # fmt: skip
+_WHOIS = ("whoisuser", "whoisaccount", "endofwhois")
+_REFUSED = {
+    "nosuchnick",
+    "nosuchchannel",
+    "cannotsendtochan",
+    "notonchannel",
+    "nochanmodes",
+    "chanoprivsneeded",
+    "531",
+    "716",
+    "toomanytargets",
+}
+
+
+class IrcLost(ToolcribError):
+    """The connection was lost, or the server did not answer in time."""
+
+
+class IrcLink:
+    """Made by ``open``. ``took`` is called with each event of the library's that is not this connection's own."""
+
+    def __init__(self, given: dict[str, str], secret: str, took: Callable[[Any], None]) -> None:
+        self._given = given
+        self._secret = secret
+        self._took = took
+        self.nick = given["nick"]
+        loop = asyncio.get_running_loop()
+        self.lost: asyncio.Future[str] = loop.create_future()
+        self._began: asyncio.Future[None] = loop.create_future()
+        self.capabilities: set[str] = set()
+        self._offered: set[str] = set()
+        self._pongs: dict[str, asyncio.Future[None]] = {}
+        self._whois: dict[str, tuple[dict[str, str], asyncio.Future[None]]] = {}
+        self._refusals: list[tuple[str, Sequence[str]]] = []
+        self._numbers = itertools.count(1)
+        self._saying = asyncio.Lock()
+        self._told, self._has_left = "", False
+        """The nick that is told something now, and whether somebody was seen to leave or take it since."""
+        self._rate, self._burst, self._next = float(given["per_second"]), float(given["burst"]), 0.0
+        self._connection: Any = None
+
+    @classmethod
+    async def open(cls, given: dict[str, str], secret: str, trust: Trust, took: Callable[[Any], None]) -> IrcLink:
+        """Log in as the settings say. Nothing is said before TLS stands. Raises ConfigError, IrcLost, OSError."""
+        from irc.client_aio import AioReactor
+        from irc.connection import AioFactory
+
+        from plugins.irc.wire import IrcConnection
+
+        logging.getLogger("irc").setLevel(logging.CRITICAL + 1)  # it would log what people say, and the password
+        link = cls(given, secret, took)
+        host, _, port = given["server"].rpartition(":")
+        context = await trust.context() if given["tls"] == "true" else None
+        reactor = AioReactor(
+            on_connect=lambda protocol, _: protocol.connection.send_raw("CAP LS 302"), loop=asyncio.get_running_loop()
+        )
+        link._connection = IrcConnection(reactor, link._event)
+        password = secret if given["login"] == "password" else None
+        try:
+            async with asyncio.timeout(_SECONDS):
+                factory = AioFactory(ssl=context) if context else AioFactory()
+                name = given["nick"]
+                await link._connection.connect(host.strip("[]"), int(port), name, password, "toolcrib", "toolcrib", factory)
+                await link._began
+        except (ssl.SSLError, ConnectionResetError) as error:
+            await link.close()
+            if said := trust.problem(error, "server"):
+                raise ConfigError(said) from error
+            raise IrcLost(f"no TLS comes about with the server: {getattr(error, 'reason', 'it ends the connection')}") from error
+        except TimeoutError as error:
+            await link.close()
+            raise IrcLost("the server did not let us in in time") from error
+        except BaseException:
+            await link.close()
+            raise
+        return link
+
+    @property
+    def is_up(self) -> bool:
+        """True until the connection is lost."""
+        return not self.lost.done() and self._began.done()
+
+    async def close(self) -> None:
+        """End it."""
+        if self._connection is not None and self._connection.connected:
+            self._connection.disconnect("")
+        self._end("it was closed")
+        await asyncio.sleep(0)
+
+    async def watch(self) -> None:
+        """Ask the server for a sign of life, for ever, and for our nick where another had it. Raises IrcLost."""
+        while True:
+            await asyncio.sleep(_ALIVE_SECONDS)
+            await self.confirmed()
+            if fold(self.nick) != fold(self._given["nick"]):
+                await self.send(f"NICK {self._given['nick']}")
+
+    def _end(self, why: str) -> None:
+        error = IrcLost(why)
+        if not self.lost.done():
+            self.lost.set_result(why)
+        for one in (self._began, *self._pongs.values(), *(future for _, future in self._whois.values())):
+            if not one.done():
+                one.set_exception(error)
+                one.exception()  # whether anybody waits for it or not
+
+    # -- what comes ----------------------------------------------------------------------------------------------
+
+    def _event(self, event: Any) -> None:
+        kind, arguments = str(event.type), list(event.arguments)
+        if kind in _REFUSED:
+            self._refusals.append((kind, arguments))
+            del self._refusals[:-100]
+        if kind in ("nick", "quit") and self._told and event.source is not None:
+            self._has_left |= self._told in (fold(event.source.nick), fold(str(event.target or "")))
+        if kind == "disconnect":
+            self._end("the connection was lost")
+        elif kind == "pong":
+            if (waiting := self._pongs.pop(arguments[-1] if arguments else "", None)) is not None and not waiting.done():
+                waiting.set_result(None)
+        elif kind in _WHOIS:
+            self._whois_line(kind, arguments)
+        elif kind in ("cap", "authenticate", "error", *_LOGIN) or (kind in _NO_NICK and not self._began.done()):
+            self._logging_in(kind, event, arguments)
+        elif kind == "nick" and event.source is not None and fold(event.source.nick) == fold(self.nick):
+            self.nick = str(event.target)
+            self._took(event)
+        else:
+            self._took(event)
+
+    def _logging_in(self, kind: str, event: Any, arguments: list[str]) -> None:
+        match kind:
+            case "error" if not self._began.done():
+                self._fail(IrcLost(f"the server ends it: {str(event.target)[:200]}"))
+            case "cap":
+                self._capability(arguments)
+            case "authenticate" if event.target == "+":
+                self._authenticate()
+            case "saslsuccess":
+                self._raw("CAP END")
+            case "saslfail" | "sasltoolong" | "saslaborted" | "saslalready" | "saslmechs" | "nicklocked":
+                self._fail(ConfigError("the server does not take IRC_PASSWORD for the account that the settings name"))
+            case "passwdmismatch":
+                self._fail(ConfigError("the server does not take IRC_PASSWORD"))
+            case "welcome":
+                self.nick = str(event.target)
+                if not self._began.done():
+                    self._began.set_result(None)
+            case _ if kind in _NO_NICK:
+                self.nick = f"{self.nick}_"
+                self._raw(f"NICK {self.nick}")
+
+    def _fail(self, error: Exception) -> None:
+        if not self._began.done():
+            self._began.set_exception(error)
+        self._connection.disconnect("")
+
+    def _capability(self, arguments: list[str]) -> None:
+        kind = arguments[0] if arguments else ""
+        if kind == "LS" and not self._began.done():
+            self._offered |= {one.partition("=")[0] for one in arguments[-1].split()}
+            if len(arguments) > 2 and arguments[1] == "*":  # more follows
+                return
+            wanted = [one for one in _CAPABILITIES if one in self._offered and (one != "sasl" or self._given["login"] == "sasl")]
+            if self._given["login"] == "sasl" and "sasl" not in wanted:
+                self._fail(ConfigError("the server has no SASL: set login to password or none"))
+            elif self._given["accounts"] == "tags" and "account-tag" not in wanted:
+                self._fail(
+                    ConfigError("the server does not say with messages who is logged in (account-tag): see accounts in README.md")
+                )
+            else:
+                self._raw(f"CAP REQ :{' '.join(wanted)}" if wanted else "CAP END")
+        elif kind == "ACK":
+            self.capabilities |= set(arguments[-1].split())
+            self._raw("AUTHENTICATE PLAIN" if "sasl" in self.capabilities else "CAP END")
+        elif kind == "NAK":
+            self._fail(IrcLost("the server refuses what it offered"))
+        elif kind == "DEL" and self._given["accounts"] == "tags" and "account-tag" in arguments[-1].split():
+            self._connection.disconnect("")
+
+    def _authenticate(self) -> None:
+        account = self._given["account"]
+        data = base64.b64encode(f"\0{account}\0{self._secret}".encode()).decode()
+        pieces = [data[at : at + 400] for at in range(0, len(data), 400)]
+        for piece in [*pieces, *(["+"] if len(pieces[-1]) == 400 else [])]:
+            self._raw(f"AUTHENTICATE {piece}")
+
+    def _whois_line(self, kind: str, arguments: list[str]) -> None:
+        known = self._whois.get(fold(arguments[0])) if arguments else None
+        if known is None:
+            return
+        found, waiting = known
+        if kind == "whoisuser" and len(arguments) > 2:
+            found["mask"] = f"{arguments[0]}!{arguments[1]}@{arguments[2]}"
+        elif kind == "whoisaccount" and len(arguments) > 1:
+            found["account"] = "" if "account" in found else arguments[1]  # one who is two is nobody
+        elif kind == "endofwhois" and not waiting.done():
+            waiting.set_result(None)
+
+    # -- what is said --------------------------------------------------------------------------------------------
+
+    def _raw(self, line: str) -> None:
+        with contextlib.suppress(Exception):  # a connection that ended says so by itself
+            self._connection.send_raw(line)
+
+    async def send(self, line: str) -> None:
+        """Send a line when it may go. Raises IrcLost."""
+        now = time.monotonic()
+        self._next = max(self._next, now - (self._burst - 1) / self._rate) + 1.0 / self._rate
+        if (wait := self._next - 1.0 / self._rate - now) > 0:
+            await asyncio.sleep(wait)
+        if not self.is_up:
+            raise IrcLost("the connection was lost")
+        self._connection.send_raw(line)
+
+    async def confirmed(self) -> None:
+        """Return once the server has done what it was told before. Raises IrcLost."""
+        token = f"toolcrib{next(self._numbers)}"
+        waiting = self._pongs[token] = asyncio.get_running_loop().create_future()
+        await self.send(f"PING {token}")
+        await self._within(waiting)
+
+    async def _within(self, waiting: asyncio.Future[None]) -> None:
+        try:
+            async with asyncio.timeout(_SECONDS):
+                await asyncio.shield(waiting)
+        except TimeoutError as error:
+            self._connection.disconnect("")
+            raise IrcLost("the server did not answer in time") from error
+
+    async def say(self, target: str, lines: Sequence[str], done: Callable[[int], None], account: str = "") -> None:
+        """Say lines, and tell how many more the server has taken. With an ``account`` only while the nick is logged in with it:
+        the server is asked before and after each few lines, as it takes minutes to say many, and a nick changes hands at once.
+        What was said while that changed is not counted. Raises NotSent, with the code AWAY where it is not, and IrcLost.
+        """
+        async with self._saying:  # so that a refusal is of what was said last
+            self._told, self._has_left, self._refusals = fold(target) if account else "", False, []
+            whose = await self.whois(target, anew=True) if account and lines else (account, "")
+            if whose[0] != account:
+                raise NotSent("who it is for is not here", retry_after=_AWAY_SECONDS, code=AWAY)
+            for at in range(0, len(lines), _AT_ONCE):
+                some = lines[at : at + _AT_ONCE]
+                self._refusals.clear()
+                for line in some:
+                    if self._has_left:
+                        break
+                    await self.send(f"PRIVMSG {target} :{line}")
+                now = whose
+                if account:  # which confirms the lines too
+                    now = await self.whois(target, anew=True)
+                else:
+                    await self.confirmed()
+                if refused := [kind for kind, arguments in self._refusals if arguments and fold(arguments[0]) == fold(target)]:
+                    for_good = refused[0] != "nosuchnick"
+                    why = f"the server does not show it: {refused[0]}"
+                    raise NotSent(why, for_good=for_good, perhaps_sent=bool(account) and not for_good, code=refused[0])
+                if self._has_left or now != whose:
+                    raise NotSent("who it is for has left", retry_after=_AWAY_SECONDS, perhaps_sent=True, code=AWAY)
+                done(len(some))
+
+    async def whois(self, nick: str, *, anew: bool = False) -> tuple[str, str]:
+        """Return (account, nick!user@host) of who has a nick now, "" where nobody has, or is not logged in. ``anew``: as it is
+        after all that was sent before. Raises IrcLost.
+        """
+        while anew and fold(nick) in self._whois:
+            await self._within(self._whois[fold(nick)][1])
+            await asyncio.sleep(0)
+        if fold(nick) not in self._whois:
+            self._whois[fold(nick)] = {}, asyncio.get_running_loop().create_future()
+            try:
+                await self.send(f"WHOIS {nick}")
+            except BaseException as error:
+                failed = self._whois.pop(fold(nick))[1]
+                failed.set_exception(IrcLost("the server was not asked"))
+                failed.exception()  # whether anybody waits for it or not
+                raise error
+        found, waiting = asked = self._whois[fold(nick)]
+        try:
+            await self._within(waiting)
+        finally:
+            if self._whois.get(fold(nick)) is asked:
+                del self._whois[fold(nick)]
+        return found.get("account", ""), found.get("mask", "")

@@ -1,0 +1,72 @@
+"""Texts as the lines that IRC takes, and its lines as texts: without colours and control characters, both ways."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterator
+
+from toolcrib._regex import Regex
+from toolcrib.chat import Outbound, without_controls
+from toolcrib.platforms import Markup, shown
+
+_PLAIN = Markup(
+    bold="*{}*", italic="_{}_", strike="~{}~", code="`{}`", quote=lambda text: "\n".join(f"> {one}" for one in text.split("\n"))
+)
+_CODES = Regex("\x03(?:\\d{1,2}(?:,\\d{1,2})?)?|\x04(?:[0-9a-fA-F]{6}(?:,[0-9a-fA-F]{6})?)?|[\x00-\x1f\x7f]")
+_MARKS = Regex(r"(?:> ?)+")
+_WHISPER = "\u2060"
+
+
+def lines_of(out: Outbound, most: int, nicks: Collection[str]) -> list[str]:
+    """Return a message as lines of at most ``most`` bytes, cut between words where that goes. In what is not to be shown as it
+    stands a joiner in a nick of the channel keeps clients from notifying whom it names.
+    """
+    text = without_controls(out.text) if out.is_plain else quiet(shown(out.text, _PLAIN), nicks)
+    lines = [line.replace("\t", "    ").rstrip() for line in text.split("\n")]
+    return [piece for line in lines if line.strip() for piece in _pieces(line, most, is_plain=out.is_plain)]
+
+
+def _pieces(line: str, most: int, *, is_plain: bool) -> Iterator[str]:
+    """Yield a line in pieces, each with the marks of a quote that it begins with: else the rest would pass for our own words."""
+    found = None if is_plain else _MARKS.match(line)
+    marks = found[0][: most // 4] if found is not None else ""
+    yield from (f"{marks}{piece}" for piece in _cut(line[len(marks) :], most - len(marks)))
+
+
+def _cut(line: str, most: int) -> Iterator[str]:
+    data = line.encode("utf-8", "replace")
+    while len(data) > most:
+        at = most
+        while data[at] & 0xC0 == 0x80:  # within a character
+            at -= 1
+        blank = data.rfind(b" ", most // 2, at + 1)
+        at = blank if blank > 0 else at
+        yield data[:at].decode()
+        data = data[at:].removeprefix(b" ")
+    yield data.decode()
+
+
+def quiet(text: str, nicks: Collection[str]) -> str:
+    """Return a text in which no nick stands as a word."""
+    names = sorted((re.escape(one) for one in nicks if len(one) > 1), key=len, reverse=True)
+    if not names:
+        return text
+    return re.sub(
+        rf"(?<!\w)(?:{'|'.join(names)})(?!\w)", lambda found: found[0][0] + _WHISPER + found[0][1:], text, flags=re.IGNORECASE
+    )
+
+
+def text_of(line: str) -> str:
+    """Return what somebody wrote, without codes and control characters."""
+    return without_controls(_CODES.sub("", line)).strip()
+
+
+def id_of(key: str) -> str:
+    """Return the id of a message of ours: IRC gives none."""
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def fold(name: str) -> str:
+    """Return a nick or a channel as IRC compares them."""
+    return name.lower().translate(str.maketrans("[]\\^", "{}|~"))

@@ -1,0 +1,73 @@
+"""Files that come and go, also those of encrypted rooms, which the server knows as noise."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any, BinaryIO
+
+from toolcrib import ToolcribError
+from toolcrib.chat import Attachment, NotSent, OutFile
+
+from .server import MatrixServer
+
+_NOISE = "application/octet-stream"
+
+
+async def fetched(server: MatrixServer, attachment: Attachment) -> AsyncIterator[bytes]:
+    """Yield a file that came. Raises MatrixRefused, and at the end ToolcribError where it is not the one that was sent."""
+    ref = {name: str(value) for name, value in attachment.ref.items()}
+    pieces = server.media(ref["mxc"])
+    async for piece in _decrypted(pieces, ref) if "key" in ref else pieces:
+        yield piece
+
+
+async def _decrypted(pieces: AsyncIterator[bytes], ref: dict[str, str]) -> AsyncIterator[bytes]:
+    from Crypto.Cipher import AES
+
+    try:
+        start = _bytes(ref["iv"])
+        cipher = AES.new(_bytes(ref["key"]), AES.MODE_CTR, nonce=start[:8], initial_value=start[8:16])
+    except ValueError as error:
+        raise ToolcribError("its key is none") from error
+    digest = hashlib.sha256()
+    async for piece in pieces:
+        digest.update(piece)
+        yield cipher.decrypt(piece)
+    if digest.digest() != _bytes(ref["sha256"]):
+        raise ToolcribError("it was changed on its way")
+
+
+def _bytes(text: str) -> bytes:
+    """Return what is in Base64 of either alphabet, without its end. Raises ValueError."""
+    return base64.b64decode(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4), validate=True)
+
+
+async def uploaded(server: MatrixServer, file: OutFile, *, is_encrypted: bool) -> tuple[dict[str, Any], int]:
+    """Upload a file, and return what a message says of where it is, and its size. Raises NotSent, and as MatrixServer.taken."""
+    if not file.path.is_file():
+        raise NotSent(f"{file.name} is no longer there", for_good=True)
+    size = file.path.stat().st_size
+    with file.path.open("rb") as content:  # what the client opens itself it leaves open once the server has had enough
+
+        def begun(*_: int) -> BinaryIO:
+            content.seek(0)
+            return content
+
+        media_type, name = (_NOISE, None) if is_encrypted else (file.media_type, file.name)
+        asked = server.client.upload(begun, media_type, name, encrypt=is_encrypted, filesize=size)
+        answer, lock = await _both(server, asked)
+    url = str(answer.content_uri)
+    return {"file": {"url": url, **lock}} if is_encrypted else {"url": url}, size
+
+
+async def _both(server: MatrixServer, asked: Awaitable[tuple[Any, Any]]) -> tuple[Any, dict[str, Any]]:
+    lock: dict[str, Any] = {}
+
+    async def first() -> Any:
+        answer, found = await asked
+        lock.update(found or {})
+        return answer
+
+    return await server.taken(first()), lock

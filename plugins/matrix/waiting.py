@@ -1,0 +1,71 @@
+"""Messages whose keys have not come: they are taken once they do, and are asked for and told of once where they don't."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from toolcrib.chat import Host
+
+_PLACE = "unread"
+_MOST = 200
+_GRACE = 5.0
+"""Seconds that a key may come later than its message."""
+
+
+class MatrixWaiting:
+    """Kept over restarts: for each message its room, its session, and whether it was told of."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._waiting: dict[str, dict[str, Any]] = {}
+        self._since: dict[str, float] = {}
+
+    async def load(self) -> set[str]:
+        """Read what an earlier process kept, and return its sessions: it may have ended right after their keys came."""
+        found = await self._host.recall(_PLACE)
+        self._waiting = {str(event): dict(one) for event, one in found.items()} if isinstance(found, dict) else {}
+        return {one["session"] for one in self._waiting.values()}
+
+    async def add(self, room: str, event: Mapping[str, Any]) -> None:
+        """Have an event wait for its key. Raises StoreFailed."""
+        session = event["content"].get("session_id")
+        if event["event_id"] not in self._waiting and isinstance(session, str):
+            is_told = any(one["session"] == session and one["is_told"] for one in self._waiting.values())
+            self._waiting[event["event_id"]] = {"room": room, "session": session, "is_told": is_told}
+            if len(self._waiting) > _MOST:
+                del self._waiting[next(iter(self._waiting))]
+            await self._keep()
+
+    async def done(self, event_id: str) -> None:
+        """Forget an event. Raises StoreFailed."""
+        if self._waiting.pop(event_id, None) is not None:
+            self._since.pop(event_id, None)
+            await self._keep()
+
+    async def told(self, session: str) -> None:
+        """Note that a session was asked for. Raises StoreFailed."""
+        for one in self._waiting.values():
+            one["is_told"] |= one["session"] == session
+        await self._keep()
+
+    def readable(self, came: Callable[[str], bool]) -> list[tuple[str, str]]:
+        """Return (room, event) of those whose session came."""
+        return [(one["room"], event) for event, one in self._waiting.items() if came(one["session"])]
+
+    def overdue(self) -> list[tuple[str, str, str]]:
+        """Return (room, event, session) of one message for each session that is to be asked for now."""
+        now, found = time.monotonic(), dict[str, tuple[str, str, str]]()
+        for event, one in self._waiting.items():
+            if not one["is_told"] and now - self._since.setdefault(event, now) >= _GRACE:
+                found.setdefault(one["session"], (one["room"], event, one["session"]))
+        return list(found.values())
+
+    @property
+    def is_pressing(self) -> bool:
+        """True where the key of a message is soon to be asked for."""
+        return any(not one["is_told"] for one in self._waiting.values())
+
+    async def _keep(self) -> None:
+        await self._host.keep(_PLACE, self._waiting)

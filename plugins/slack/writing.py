@@ -1,0 +1,94 @@
+"""Markdown as Slack's mrkdwn. Nothing in it mentions anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from toolcrib._regex import Regex
+from toolcrib.chat import Outbound, without_controls
+from toolcrib.platforms import Markup, shown
+
+CHARS = 3_900
+"""Characters of a message that Slack lets be edited; it says 4,000."""
+_SECTION = 2_900
+"""Characters of a block of text; Slack takes 3,000."""
+_BETWEEN = "\n"
+_VALUE_CHARS = 2_000
+_FENCE = Regex("`(?=``)")
+_ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_ESCAPES = Regex("[&<>]")
+
+
+def mrkdwn_of(out: Outbound) -> str:
+    """Return a message's text, as its Markdown says or as it stands."""
+    if out.is_plain:
+        return f"```\n{_code(without_controls(out.text))}\n```"
+    return shown(out.text, _SLACK)
+
+
+def blocks_of(text: str, out: Outbound) -> list[dict[str, Any]]:
+    """Return a message with buttons, or with more text than fits, as blocks; else none, as its text is enough."""
+    if not out.buttons and len(text) <= CHARS:
+        return []
+    sections = [{"type": "section", "text": {"type": "mrkdwn", "text": part, "verbatim": True}} for part in _parts(text, out)]
+    rows = [
+        {
+            "type": "button",
+            "text": {"type": "plain_text", "text": one.label[:75], "emoji": False},
+            "action_id": f"choice{number}",
+            "value": data_of(one.choice, out.key),
+        }
+        for number, one in enumerate(out.buttons)
+    ]
+    return [*sections, {"type": "actions", "elements": rows[:25]}] if rows else sections
+
+
+def data_of(choice: str, key: str) -> str:
+    """Return what a button brings back: the choice, and the message's key where both fit."""
+    data = f"{choice}{_BETWEEN}{key}"
+    return data if len(data) <= _VALUE_CHARS else choice
+
+
+def choice_of(action: Mapping[str, Any]) -> tuple[str, str]:
+    """Return (choice, key) of a press; both are "" for what is none of our buttons."""
+    value = action.get("value")
+    choice, _, key = value.partition(_BETWEEN) if isinstance(value, str) else ("", "", "")
+    return choice, key
+
+
+def _parts(text: str, out: Outbound) -> Sequence[str]:
+    """Cut a text into what fits a block; code is closed and opened again."""
+    if len(text) <= _SECTION:
+        return [text]
+    body, fence = (text[4:-4], "```\n{}\n```") if out.is_plain else (text, "{}")
+    most, found = _SECTION - 8, list[str]()
+    while body:
+        end = most if len(body) <= most else body.rfind("\n", most // 2, most) + 1 or most
+        while "&" in body[max(0, end - 5) : end] and end < len(body) and ";" not in body[body.rfind("&", 0, end) : end]:
+            end -= 1  # never within what stands for one sign
+        found.append(fence.format(body[:end]))
+        body = body[end:]
+    return found
+
+
+def _words(text: str) -> str:
+    return _ESCAPES.sub(lambda found: _ESCAPED[found[0]], text)
+
+
+def _code(text: str) -> str:
+    """Keep text within its block: three backticks would end it."""
+    return _words(_FENCE.sub("`\u200b", text))
+
+
+_SLACK = Markup(
+    words=_words,
+    verbatim=_code,
+    bold="*{}*",
+    italic="_{}_",
+    strike="~{}~",
+    code="`{}`",
+    block="```\n{}\n```",
+    quote=lambda text: "\n".join(f"> {line}" for line in text.split("\n")),
+    link=lambda words, address: f"<{_words(address).replace('|', '%7C')}|{words.replace('|', chr(0xA6))}>",
+)

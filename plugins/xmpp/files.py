@@ -1,0 +1,94 @@
+"""Files, which are put to and got from web servers (XEP-0363, XEP-0066)."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from plugins.xmpp.link import XmppLink
+from toolcrib import ToolcribError
+from toolcrib.chat import NotSent, OutFile
+
+_SECONDS = 60.0
+
+
+class XmppFiles:
+    """``service`` is the server's component that takes files, "" where there is none."""
+
+    def __init__(self, link: XmppLink, service: str) -> None:
+        self._link = link
+        self.service = service
+
+    async def put(self, file: OutFile) -> str:
+        """Upload a file, and return its address. Raises NotSent, XmppLost."""
+        import httpx
+
+        try:
+            data = await asyncio.to_thread(file.path.read_bytes)
+        except OSError as error:
+            raise NotSent(f"{file.name} is no longer there", for_good=True) from error
+        place, headers, url = await self._slot(file.name, len(data), file.media_type)
+        try:
+            async with httpx.AsyncClient(verify=self._link.client.ssl_context, timeout=_SECONDS) as http:
+                answer = await http.put(place, content=data, headers={**headers, "Content-Type": file.media_type})
+        except httpx.HTTPError as error:
+            raise NotSent("the file could not be uploaded", code=type(error).__name__) from error
+        if answer.status_code not in (200, 201):
+            raise NotSent("the file could not be uploaded", code=str(answer.status_code))
+        return url
+
+    async def _slot(self, name: str, size: int, media_type: str) -> tuple[str, dict[str, str], str]:
+        from slixmpp.exceptions import IqError
+
+        if not self.service:
+            raise NotSent("the server takes no files", for_good=True)
+        try:
+            answer = await self._link.done(
+                self._link.client.plugin["xep_0363"].request_slot(self.service, name, size, media_type)
+            )
+        except IqError as error:
+            raise NotSent(f"the server does not take the file: {error.condition}", for_good=error.etype == "modify") from error
+        slot: Any = answer["http_upload_slot"]
+        return slot["put"]["url"], {one["name"]: one["value"] for one in slot["put"]["headers"]}, slot["get"]["url"]
+
+    async def get(self, url: str) -> AsyncIterator[bytes]:
+        """Yield a file. Whoever sent its address may not have us ask this machine or its network: only what is public, over TLS,
+        or is where our own server keeps files. Raises ToolcribError.
+        """
+        import httpx
+
+        try:
+            parts, port = urlsplit(url), urlsplit(url).port or 443
+        except ValueError as error:
+            raise ToolcribError("its address is none") from error
+        if self.service and f"{parts.scheme}://{parts.netloc}" == await self._origin():
+            pass
+        elif parts.scheme != "https" or not await _is_public(parts.hostname or "", port):
+            raise ToolcribError("it is not at a public address that has https")
+        try:
+            async with (
+                httpx.AsyncClient(verify=self._link.client.ssl_context, timeout=_SECONDS, trust_env=False) as http,
+                http.stream("GET", url) as answer,
+            ):
+                if answer.status_code != 200:  # another place is not followed
+                    raise ToolcribError(f"it can't be had (status {answer.status_code})")
+                async for piece in answer.aiter_bytes(65_536):
+                    yield piece
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise ToolcribError(f"it can't be had ({type(error).__name__})") from error
+
+    async def _origin(self) -> str:
+        parts = urlsplit((await self._slot("x", 1, "application/octet-stream"))[2])
+        return f"{parts.scheme}://{parts.netloc}"
+
+
+async def _is_public(host: str, port: int) -> bool:
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    return bool(found) and all(ipaddress.ip_address(one[4][0]).is_global for one in found)

@@ -1,0 +1,98 @@
+"""Stanzas read with suspicion: anybody's client may have written anything into them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from mimetypes import guess_type
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from toolcrib._dataclass import dataclass
+from toolcrib.chat import Attachment
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+CLIENT, SID, MAM, MUC_USER = "{jabber:client}", "{urn:xmpp:sid:0}", "{urn:xmpp:mam:2}", "{http://jabber.org/protocol/muc#user}"
+_REPLY = "urn:xmpp:reply:0"
+_FALLBACK = "{urn:xmpp:fallback:0}"
+_REACTIONS = "{urn:xmpp:reactions:0}"
+
+
+@dataclass(frozen=True, slots=True)
+class XmppMessage:
+    """A message as its stanza has it. ``origin_id`` is its sender's, ``reply_by`` whom it says that it answers."""
+
+    origin_id: str
+    text: str = ""
+    attachments: tuple[Attachment, ...] = ()
+    reply_to: str = ""
+    reply_by: str = ""
+    edits: str = ""
+    reacts_to: str = ""
+    emoji: tuple[str, ...] = ()
+
+
+def message_of(stanza: Element) -> XmppMessage | None:
+    """Return the message that a stanza is; None for one that says nothing (receipts, somebody writes, a subject)."""
+    origin = stanza.get("id", "")
+    reactions = stanza.find(f"{_REACTIONS}reactions")
+    if reactions is not None:
+        emoji = tuple(bare_emoji(one.text or "") for one in reactions.findall(f"{_REACTIONS}reaction"))
+        return XmppMessage(origin, reacts_to=reactions.get("id", ""), emoji=emoji)
+    found = stanza.find(f"{CLIENT}body")
+    body = (found.text or "") if found is not None else ""
+    files = tuple(_files(stanza))
+    replaced, reply = stanza.find("{urn:xmpp:message-correct:0}replace"), stanza.find(f"{{{_REPLY}}}reply")
+    text = "" if any(one.ref["url"] == body.strip() for one in files) else _without_quote(stanza, body)
+    if not (text or files):
+        return None
+    return XmppMessage(
+        origin,
+        text,
+        files,
+        reply_to="" if reply is None else reply.get("id", ""),
+        reply_by="" if reply is None else reply.get("to", ""),
+        edits="" if replaced is None else replaced.get("id", "") or "unknown",
+    )
+
+
+def archive_id(stanza: Element, archive: str) -> str:
+    """Return the id that an archive gave a message, "" for none or several: a server takes out forged ones."""
+    found = [one.get("id", "") for one in stanza.findall(f"{SID}stanza-id") if one.get("by") == archive]
+    return found[0] if len(found) == 1 else ""
+
+
+def real_jid(stanza: Element) -> str:
+    """Return the bare address that a room tells of an occupant; "" where it tells none, or several."""
+    found = [item.get("jid", "") for x in stanza.findall(f"{MUC_USER}x") for item in x.findall(f"{MUC_USER}item")]
+    return found[0].partition("/")[0] if len(found) == 1 else ""
+
+
+def statuses(stanza: Element) -> set[str]:
+    """Return the codes of a room's presence."""
+    return {one.get("code", "") for x in stanza.findall(f"{MUC_USER}x") for one in x.findall(f"{MUC_USER}status")}
+
+
+def bare_emoji(emoji: str) -> str:
+    """Return an emoji without the mark for its colours, which some clients add and others leave out."""
+    return emoji.strip().replace("\ufe0f", "")
+
+
+def _files(stanza: Element) -> Iterator[Attachment]:
+    for oob in stanza.findall("{jabber:x:oob}x"):
+        url = (oob.findtext("{jabber:x:oob}url") or "").strip()
+        if url.startswith(("https://", "http://")):
+            name = unquote(urlsplit(url).path.rpartition("/")[2])
+            yield Attachment(name or "file", guess_type(name)[0] or "application/octet-stream", None, {"url": url})
+
+
+def _without_quote(stanza: Element, body: str) -> str:
+    """Leave out what a reply repeats of the message that it answers."""
+    for fallback in stanza.findall(f"{_FALLBACK}fallback"):
+        part = fallback.find(f"{_FALLBACK}body")
+        if fallback.get("for") == _REPLY and part is not None:
+            start, end = part.get("start", ""), part.get("end", "")
+            if start.isascii() and start.isdecimal() and end.isascii() and end.isdecimal() and len(start + end) < 15:
+                return body[: int(start)] + body[max(int(start), int(end)) :]
+    return body

@@ -1,0 +1,50 @@
+"""Parts of a message of ours: its text in Message Styling (XEP-0393), its ids, and what belongs to it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection
+
+from plugins.xmpp.reading import bare_emoji
+from toolcrib.chat import Button, Outbound, without_controls
+from toolcrib.platforms import Markup, shown
+
+_STYLES = Markup(
+    bold="*{}*",
+    italic="_{}_",
+    strike="~{}~",
+    code="`{}`",
+    block="```\n{}\n```",
+    quote=lambda text: "\n".join(f"> {line}" for line in text.split("\n")),
+)
+
+
+def stanza_id(*parts: str) -> str:
+    """Return the id of a stanza: the same for the same parts, in whichever process."""
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def body_of(out: Outbound, nicks: Collection[str]) -> str:
+    """Return a message's text; a joiner in a nick of the room keeps clients from notifying whom it names."""
+    return without_controls(out.text) if out.is_plain else quiet(shown(out.text, _STYLES), nicks)
+
+
+def quiet(text: str, nicks: Collection[str]) -> str:
+    """Return a text in which no nick stands as a word."""
+    names = sorted((re.escape(one) for one in nicks if len(one) > 1), key=len, reverse=True)
+    if not names:
+        return text
+    return re.sub(
+        rf"(?<!\w)(?:{'|'.join(names)})(?!\w)", lambda found: f"{found[0][0]}\u2060{found[0][1:]}", text, flags=re.IGNORECASE
+    )
+
+
+def emoji_of(button: Button, number: int) -> str:
+    """Return the reaction that stands for a button."""
+    return button.emoji or f"{number + 1}\ufe0f\u20e3"
+
+
+def choices_of(out: Outbound) -> dict[str, str]:
+    """Return what reactions to a message mean."""
+    return {bare_emoji(emoji_of(one, number)): one.choice for number, one in enumerate(out.buttons)}

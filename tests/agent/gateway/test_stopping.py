@@ -1,0 +1,106 @@
+"""A /stop holds for what was said before it, wherever that has come to: not begun yet, under way, or left to the next process."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agent.gateway.forms import inbound_json
+from tests.agent.gateway.conftest import OWNED, House, line_of
+from toolcrib._mail import Mail
+from toolcrib.chat import Chat, Inbound
+
+DIRECT, GROUP = Chat("direct"), Chat("room", is_group=True)
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_a_stop_right_behind_its_message_ends_what_that_begins(house: House, *, is_open: bool) -> None:
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        if is_open:
+            await house.platform.says("hello")
+            await house.until(lambda: house.platform.texts() == ["re hello"])
+        await house.platform.says("wait")
+        await house.platform.says("/stop")
+        await house.until(lambda: "interrupted" in "".join(house.platform.texts()[-1:]))
+        await house.platform.says("and now?")
+        await house.until(lambda: house.platform.texts()[-1] == "re and now?")
+        house.may.set()
+    assert "re wait" not in house.platform.texts()
+
+
+async def test_what_was_said_behind_the_stop_is_answered_and_what_is_somebody_elses_stays(house: House) -> None:
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await house.platform.says("wait", user="bob", chat=GROUP, is_addressed=True)
+        await house.platform.says("/stop", user="carl", chat=GROUP)
+        await house.until(lambda: house.platform.texts(GROUP) == ["That run is somebody else's."])
+        await house.platform.says("/stop", user="bob", chat=GROUP)
+        await house.platform.says("wait, and go on", user="bob", chat=GROUP, is_addressed=True)
+        await house.until(lambda: any("go on" in one for one in house.asked))
+        house.may.set()
+        await house.until(lambda: any("go on" in text for text in house.platform.texts(GROUP)))
+    assert any("interrupted" in text for text in house.platform.texts(GROUP))
+
+
+@pytest.mark.parametrize("word", ["/stop", "/new"])
+async def test_what_is_said_while_a_gateway_drains_ends_its_run_at_once(house: House, word: str) -> None:
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        serving = asyncio.create_task(gateway.serve())
+        await house.platform.says("wait")
+        await house.until(lambda: house.asked)
+        gateway.end()
+        await house.until(lambda: gateway.lines[0].state == "draining")
+        await house.platform.says("behind it")
+        await house.platform.says(word)
+        async with asyncio.timeout(20):
+            await serving
+    house.may.set()
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await house.until(lambda: "re behind it" in house.platform.texts())
+    assert "re wait" not in house.platform.texts()
+    assert house.asked == ["wait", "behind it"]
+
+
+async def test_a_no_is_taken_while_a_gateway_drains_and_a_yes_waits(house: House) -> None:
+    for name in ("one", "two"):
+        (house.folder / name).mkdir()
+    chats = {"one": DIRECT, "two": Chat("another")}
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        serving = asyncio.create_task(gateway.serve())
+        for name, chat in chats.items():
+            await house.platform.says(f"rm -rf {house.folder}/{name}", chat=chat)
+            await house.until(lambda chat=chat: any(one.out.buttons for one in house.platform.shown if one.out.chat == chat))  # type: ignore[misc]  # bound
+        await house.platform.says("wait", chat=Chat("busy"))
+        await house.until(lambda: "wait" in house.asked)
+        gateway.end()
+        await house.until(lambda: gateway.lines[0].state == "draining")
+        await house.platform.says("no", chat=chats["one"])
+        await house.platform.says("yes", chat=chats["two"])
+        await house.until(lambda: any("refused" in text for text in house.platform.texts(chats["one"])))
+        assert len(await house.store.tickets.pending()) == 1
+        house.may.set()
+        await serving
+
+
+async def test_a_stop_that_was_kept_for_the_next_process_ends_the_run_that_goes_on_there(house: House) -> None:
+    house.configure(OWNED + "gateway: {drain_seconds: 0.1}\n")
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await house.platform.says("wait")
+        await house.until(lambda: house.asked)
+        gateway.end()
+        await gateway.serve()
+    said = Inbound(DIRECT, "ann", "kept", "/stop")
+    await house.store.mail.arrived(Mail("fake", DIRECT.key, said.message_id, inbound_json(said)))
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await house.until(lambda: any("topped" in text or "interrupted" in text for text in house.platform.texts()))
+        house.may.set()
+        await house.platform.says("and now?")
+        await house.until(lambda: house.platform.texts()[-1] == "re and now?")
+    assert "re wait" not in house.platform.texts()

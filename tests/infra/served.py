@@ -1,0 +1,163 @@
+"""What the servers here share: a folder and ports of their own, processes that end whole, lines from whoever started them, and
+certificates of an authority that nobody else knows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+"""Servers lie in /usr/sbin, which only root's PATH has."""
+LIMIT = 60.0
+
+
+def lacking(*names: str) -> list[str]:
+    """Return which programs are not there."""
+    return [name for name in names if shutil.which(name, path=PATH) is None]
+
+
+class Server:
+    """A server in a new folder below ``where``. A kind of server says how it starts, when it is ready, and what is told of it."""
+
+    limit = LIMIT
+    gentle = signal.SIGTERM
+    """The signal that ends it with what it serves."""
+
+    def __init__(self, name: str, where: str | None = None) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix=f"tc-{name}-", dir=where))
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def pid(self) -> int:
+        """The first process's, 0 while it is stopped."""
+        return self.processes[0].pid if self.processes else 0
+
+    def told(self) -> tuple[object, ...]:
+        """Return what is printed behind ``ready``."""
+        raise NotImplementedError
+
+    def prepare(self) -> None:
+        """Do once what comes before the first start."""
+
+    def start(self) -> None:
+        raise NotImplementedError
+
+    def is_ready(self) -> bool:
+        raise NotImplementedError
+
+    def run(self, *argv: str, **more: Any) -> None:
+        """Start a process in a group of its own, since it may fork; it writes to FOLDER/out."""
+        given: dict[str, Any] = {"cwd": self.folder, "env": {**os.environ, "PATH": PATH}, **more}
+        with (self.folder / "out").open("ab") as out:
+            self.processes.append(
+                subprocess.Popen(
+                    argv, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, **given
+                )
+            )
+
+    def wait(self, *logs: str) -> None:
+        """Return once it is ready. Raises RuntimeError with what it and ``logs`` in its folder say where it never will be."""
+        give_up = time.monotonic() + self.limit
+        while not self.is_ready():
+            if any(one.poll() is not None for one in self.processes) or time.monotonic() > give_up:
+                files = [self.folder / name for name in ("out", *logs)]
+                raise RuntimeError("".join(file.read_text(errors="replace")[-1500:] for file in files if file.exists()))
+            time.sleep(0.02)
+
+    def stop(self, how: signal.Signals | None = None) -> None:
+        """End it with all that it forked; what does not end by ``how`` in time is killed."""
+        processes, self.processes = self.processes, []
+        for process in processes:
+            signal_group(process, how or self.gentle)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(15)
+            signal_group(process, signal.SIGKILL)  # what it forked may outlive it
+            process.wait()
+
+    def command(self, line: str) -> None:
+        """Do what a line says: ``start``, ``stop`` or ``kill``."""
+        if line == "start":
+            self.start()
+        else:
+            self.stop(signal.SIGKILL if line == "kill" else None)
+
+    def remove(self) -> None:
+        self.stop(signal.SIGKILL)  # at once: nothing of it is kept
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def signal_group(process: subprocess.Popen[bytes], what: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, what)
+
+
+def serve(why_not: str, make: Callable[[], Server]) -> int:
+    """Run a server until stdin ends, then remove it, and return the status of the program: ``ready ...`` or why not is printed,
+    and ``ok PID`` for each line.
+    """
+    if why_not:
+        print("missing", why_not, flush=True)
+        return 3
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us tells us by closing our stdin
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    server = make()
+    try:
+        server.prepare()
+        server.start()
+        print("ready", *server.told(), flush=True)
+        for line in sys.stdin:
+            server.command(line.strip())
+            print("ok", server.pid, flush=True)
+    except (RuntimeError, OSError, LookupError, subprocess.SubprocessError) as error:
+        print("failed", str(error).replace("\n", " "), flush=True)
+        return 1
+    finally:
+        server.remove()
+    return 0
+
+
+def listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
+        return True
+    return False
+
+
+def free_port() -> int:
+    """Below those that are given to whoever asks for any: it stays free also while the server is stopped."""
+    while True:
+        port = 10_000 + secrets.randbelow(20_000)
+        with contextlib.suppress(OSError), socket.socket() as sock:  # taken
+            sock.bind(("127.0.0.1", port))
+            return port
+
+
+def certify(folder: Path, *names: str) -> None:
+    """Make cert.pem and key.pem for host names, signed by the authority of ca.pem, and unknown.pem, the certificate of one that
+    signed nothing. Raises RuntimeError.
+    """
+    quick, usual = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"], ["-newkey", "rsa:2048"]
+    for name in ("ca", "unknown"):
+        _openssl(folder, *quick, "-subj", f"/CN=The authority {name}", "-keyout", f"{name}-key.pem", "-out", f"{name}.pem")
+    who = ["-subj", f"/CN={names[0]}", "-addext", f"subjectAltName={','.join(f'DNS:{name}' for name in names)}"]
+    end = ["-addext", "basicConstraints=critical,CA:FALSE", "-CA", "ca.pem", "-CAkey", "ca-key.pem"]
+    _openssl(folder, *usual, *who, *end, "-keyout", "key.pem", "-out", "cert.pem")
+
+
+def _openssl(folder: Path, *options: str) -> None:
+    done = subprocess.run(
+        ["openssl", "req", "-x509", "-nodes", "-days", "3650", *options], cwd=folder, capture_output=True, timeout=LIMIT
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr.decode(errors="replace")[-1500:])

@@ -1,0 +1,183 @@
+"""Gateways before a chat server of the platform's own choice, and the people there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.config import load_config
+from agent.conversation.session import Session
+from agent.gateway.gateway import Gateway
+from agent.run import assemble
+from agent.store.memory import MemoryStore
+from tests.agent.gateway.conftest import House, Parrot, line_of
+from toolcrib import ProviderTurn
+from toolcrib._session import OnEvent, StreamEvent
+
+OWNED = """
+plugins: {{enabled: [{name}]}}
+platforms:
+  {name}:
+    roles: {{owner: ['{ann}']}}
+    allowed_users: ['{bob}']
+    allowed_chats: ['*']
+    allow_local: true
+    settings: {settings}
+"""
+
+
+async def holds(what: Callable[[], Any], seconds: float = 30.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not what():
+            await asyncio.sleep(0.02)
+
+
+class SlowParrot(Parrot):
+    """Takes its time over what it says."""
+
+    async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
+        turn = await super().stream_turn(lambda event: None)
+        for word in turn.assistant_text.split(" "):
+            on_event(StreamEvent("assistant_delta", f"{word} "))
+            await asyncio.sleep(0.01)
+        return turn
+
+
+class ChatHouse(House):
+    """A house whose chats are on a fake: ``direct`` is ann's, ``another`` bob's, ``room`` has both. eve is nobody."""
+
+    name: str
+    ann: str
+    bob: str
+    eve: str
+    direct: str
+    another: str
+    room: str
+    secrets: Mapping[str, str]
+    creates: str
+    """The call that shows a message, as the fake names it."""
+    edits: str
+    fake: Any
+
+    def open_fake(self) -> Any:
+        """Return a fake, with its chats."""
+        raise NotImplementedError
+
+    def settings(self) -> str:
+        raise NotImplementedError
+
+    def before(self) -> str:
+        """Return what a process runs so that the library finds the fake, where no setting does it."""
+        return ""
+
+    def say(self, chat: str, user: str, text: str, *, reply_to: str = "", is_addressed: bool = False) -> str:
+        raise NotImplementedError
+
+    def send_file(self, chat: str, user: str, text: str, name: str, data: bytes, size: int | None = None) -> None:
+        raise NotImplementedError
+
+    def text_of(self, message: dict[str, Any]) -> str:
+        raise NotImplementedError
+
+    def buttons_of(self, message: dict[str, Any]) -> list[str]:
+        raise NotImplementedError
+
+    def id_of(self, message: dict[str, Any]) -> str:
+        raise NotImplementedError
+
+    def press(self, message: dict[str, Any], user: str, data: str) -> None:
+        raise NotImplementedError
+
+    def lines(self) -> list[str]:
+        """Return what those who pressed were told."""
+        raise NotImplementedError
+
+    def files_of(self, message: dict[str, Any]) -> dict[str, bytes]:
+        raise NotImplementedError
+
+    def loses_acknowledgement(self, then: Callable[[], object] = bool) -> None:
+        """Have the next message be shown, and its acknowledgement lost; ``then`` is called between the two."""
+        raise NotImplementedError
+
+    def loses_file_acknowledgement(self) -> None:
+        self.loses_acknowledgement()
+
+    def floods(self, kind: str) -> None:
+        """Have the next call of a kind be told to come again in a second."""
+        raise NotImplementedError
+
+    # -- the same everywhere -------------------------------------------------------------------------------------
+
+    def prepare(self, session: Session) -> None:
+        session.link.use(self.parrots.setdefault(session.id, SlowParrot(self)))
+
+    def gateway(self) -> Gateway:
+        crib = assemble(config=load_config(self.config), project_dir=self.folder, store=self.store)
+        self.cribs.append(crib)
+        return Gateway(crib, names=[self.name], prepare=self.prepare)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Gateway]:
+        """Open the fake and a gateway before it."""
+        self.fake = self.open_fake()
+        await self.fake.revive()
+        self.configure(OWNED.format(name=self.name, ann=self.ann, bob=self.bob, settings=self.settings()))
+        async with self.again() as gateway:
+            yield gateway
+
+    @asynccontextmanager
+    async def again(self) -> AsyncIterator[Gateway]:
+        """Open a gateway before the fake as it is."""
+        try:
+            async with self.gateway() as gateway:
+                line_of(gateway)
+                yield gateway
+        finally:
+            await self.fake.kill()
+
+    def ours(self, chat: str = "") -> list[dict[str, Any]]:
+        return list(self.fake.of(chat or self.direct))
+
+    def said(self, chat: str = "") -> list[str]:
+        return [self.text_of(one) for one in self.ours(chat)]
+
+    async def question(self, chat: str = "") -> dict[str, Any]:
+        await holds(lambda: any(self.buttons_of(one) for one in self.ours(chat)))
+        return next(one for one in self.ours(chat) if self.buttons_of(one))
+
+    def button(self, message: dict[str, Any], choice: str) -> str:
+        return next(one for one in self.buttons_of(message) if one.partition("\n")[0] == choice)
+
+    async def told(self, message: dict[str, Any], user: str, data: str) -> str:
+        """Press, and return the line that is shown for it."""
+        before = len(self.lines())
+        self.press(message, user, data)
+        await holds(lambda: len(self.lines()) > before)
+        return self.lines()[-1]
+
+    async def is_idle(self, gateway: Gateway) -> None:
+        """Return once nothing is under way: what begins then is not a rest of before."""
+        [record, *_] = await self.store.mail.chats()
+        await holds(lambda: not line_of(gateway).manager.at_work(record.session_id))
+
+    @property
+    def doomed(self) -> Path:
+        return self.folder / "build"
+
+    def dooms(self) -> str:
+        self.doomed.mkdir()
+        return f"rm -rf {self.doomed}"
+
+
+def house_of(kind: type[ChatHouse], folder: Path, patch: pytest.MonkeyPatch) -> ChatHouse:
+    """Return a house with a state of its own."""
+    patch.setenv("TOOLCRIB_STATE", str(folder / "state"))
+    for name, value in kind.secrets.items():
+        patch.setenv(name, value)
+    (folder / "project").mkdir()
+    return kind(folder / "project", MemoryStore())

@@ -1,0 +1,170 @@
+"""Hostile lines through the whole gateway, on a real ngircd, and of a server, on the fake. The owner is answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.plugins.irc.conftest import IrcHouse, Ngircd, Person, Services, fake_irc, platform_of, settings_of
+from tests.plugins.irc.test_irc import _there, line_of
+from toolcrib._dataclass import replace
+from toolcrib.chat import Chat, NotSent, Outbound
+from toolcrib.testing import FakeHost
+
+Act = Callable[[IrcHouse, Person, Person, Services], Awaitable[object]]
+"""What is done: (the house, the owner, a stranger in the owner's channel, the services)."""
+
+
+def eve_sends(*lines: str) -> Act:
+    """Have the stranger send lines; ``BOT``, ``CHANNEL`` and ``OWNER`` (the account) stand for names."""
+
+    async def act(house: IrcHouse, alice: Person, eve: Person, services: Services) -> None:
+        for line in lines:
+            eve.send(line.replace("BOT", house.nick).replace("CHANNEL", house.channel).replace("OWNER", alice.id))
+
+    return act
+
+
+def alice_sends(*lines: str) -> Act:
+    async def act(house: IrcHouse, alice: Person, eve: Person, services: Services) -> None:
+        for line in lines:
+            alice.send(line.replace("BOT", house.nick).replace("CHANNEL", house.channel))
+
+    return act
+
+
+async def _logged_in_as_another(house: IrcHouse, alice: Person, eve: Person, services: Services) -> None:
+    await services.login(eve.nick, alice.id.upper())
+    eve.send(f"PRIVMSG {house.nick} :let me in")
+
+
+async def _logged_in_as_all(house: IrcHouse, alice: Person, eve: Person, services: Services) -> None:
+    await services.login(eve.nick, "*")
+    eve.send(f"PRIVMSG {house.nick} :let me in")
+
+
+LINES: dict[str, Act] = {
+    "a stranger": eve_sends("PRIVMSG BOT :let me in"),
+    "a stranger in the channel": eve_sends("PRIVMSG CHANNEL :BOT: let me in"),
+    "a stranger who is called by the owner's account": eve_sends("NICK OWNER", "PRIVMSG BOT :let me in"),
+    "an account of another case": _logged_in_as_another,
+    "an account that could pass for all": _logged_in_as_all,
+    "a tag that says whose it is": eve_sends("@account=OWNER PRIVMSG BOT :let me in", "@+account=OWNER PRIVMSG BOT :let me in"),
+    "a text that is a line": eve_sends("PRIVMSG BOT ::OWNER!a@b PRIVMSG BOT :let me in"),
+    "an aside": alice_sends("PRIVMSG CHANNEL :not for the bot"),
+    "a notice": alice_sends("NOTICE BOT :let me in", "NOTICE CHANNEL :BOT: let me in"),
+    "CTCP": alice_sends(
+        "PRIVMSG BOT :\x01VERSION\x01", "PRIVMSG BOT :\x01ACTION lets me in\x01", "PRIVMSG BOT :\x01DCC SEND x 1 2 3\x01"
+    ),
+    "nothing but codes": alice_sends("PRIVMSG BOT :\x02\x0304\x1f\x0f", "PRIVMSG CHANNEL :BOT: \x02"),
+    "bytes that are no text": eve_sends("PRIVMSG BOT :\ufffd\ufffe let me in"),
+    "an invitation of a stranger": eve_sends("JOIN #evil", "INVITE BOT #evil"),
+    "thirty messages at once": eve_sends(*["PRIVMSG BOT :let me in"] * 30),
+}
+
+
+@pytest.mark.parametrize("act", LINES.values(), ids=list(LINES))
+async def test_a_line_reaches_no_model_and_the_owner_is_answered(house: IrcHouse, ngircd: Ngircd, act: Act) -> None:
+    async with Services(ngircd.port) as services, Person(ngircd.port, "alice") as alice, Person(ngircd.port, "eve") as eve:
+        house.configure(ngircd.port, alice.id)
+        async with house.gateway() as gateway:
+            line = line_of(gateway)
+            await _there(house, services, alice)
+            await eve.joins(house.channel)
+            await act(house, alice, eve, services)
+            await eve.settled()
+            await alice.says(house.nick, "\x02are\x02 you \x0304well?\x03")
+            await alice.until(lambda: alice.heard(house.nick) == ["re are you well?"])
+            assert house.asked == ["are you well?"]
+            assert line.door.counts["kept"] == 1
+            assert [record.chat for record in await house.store.mail.chats()] == [alice.id]
+            assert (eve.heard(house.nick), eve.heard(house.nick, house.channel)) == ([], [])
+
+
+async def test_what_a_server_says_wrongly_is_passed_over() -> None:
+    """On the fake."""
+    async with fake_irc() as fake, Person(fake.port, "alice") as alice:
+        host = FakeHost(settings=settings_of(fake.port, "crib", "#a", accounts="tags"))
+        async with platform_of(host):
+            bot = fake.client("crib")
+            fake.client(alice.nick).account = "alice"
+            for line in (
+                "",
+                ":",
+                "@",
+                "@a=b",
+                "PRIVMSG",
+                "PRIVMSG crib",
+                ":x PRIVMSG crib :hi",
+                "@account :x!y@z PRIVMSG crib :hi",
+                "@account=a;account=b :x!y@z PRIVMSG crib :hi",
+                "@account=* :x!y@z PRIVMSG crib :hi",
+                "@account=a\\sb :x!y@z PRIVMSG crib :hi",
+                "@account=eve :x!y@z PRIVMSG other :hi",
+                "@account=eve :x!y@z PRIVMSG @#a :hi",
+                "@account=eve :x!y@z PRIVMSG #other :hi",
+                "NICK",
+                ":nobody NICK",
+                "QUIT",
+                "PART",
+                "KICK #a",
+                "JOIN",
+                "353",
+                "353 crib = #a",
+                "433",
+                "330 crib",
+                "311",
+                "CAP",
+                "CAP * LS",
+                "PONG",
+                "INVITE",
+                "@account=eve :x!y@z INVITE crib",
+                "ERROR :nothing",
+                "AUTHENTICATE",
+                "9999999 x",
+                "\x00\x01",
+                "x" * 20_000,
+            ):
+                bot.tell(line)
+            bot.writer.write(b"\xff\xfe PRIVMSG \x80\r\n")
+            await asyncio.sleep(0)
+            await alice.says("crib", "are you well?")
+            await alice.until(lambda: host.received)
+            assert [(one.user, one.text) for one in host.received] == [("alice", "are you well?")]
+
+
+@pytest.mark.parametrize(("channels", "most"), [((), 4), (("#shared",), 2)], ids=["unseen", "seen"])
+async def test_whoever_takes_a_nick_does_not_read_the_rest(ngircd: Ngircd, channels: tuple[str, ...], most: int) -> None:
+    """The server is asked after each few lines; where somebody is seen to leave, nothing more goes out."""
+    words = [f"secret line {number}" for number in range(12)]
+    async with Services(ngircd.port) as services, Person(ngircd.port, "alice") as alice, Person(ngircd.port, "eve") as eve:
+        await services.login(alice.nick, alice.id)
+        await alice.joins(*channels)
+        host = FakeHost(settings=settings_of(ngircd.port, "waiter", *channels, per_second="5", burst="4"))
+        async with platform_of(host) as platform:
+            await alice.says("waiter", "hello")
+            await alice.until(lambda: host.received and host.kept.get("nicks"))
+            out = Outbound(Chat(alice.id), "\n\n".join(words), "k")
+            sending = asyncio.create_task(platform.send(out))
+            await alice.until(lambda: len(alice.heard("waiter")) >= 4)
+            heard = alice.heard("waiter")
+            await alice.leave()
+            while not any(f"NICK :{alice.nick}" in line for line in eve.lines):  # until the server has seen the end
+                eve.send(f"NICK {alice.nick}")
+                await eve.settled()
+            eve.nick = alice.nick
+            with pytest.raises(NotSent) as caught:
+                await sending
+            assert caught.value.perhaps_sent
+            await eve.settled()
+            assert len(eve.heard("waiter")) <= most
+            alice.nick = f"{alice.nick}b"
+            await alice.enter()
+            await services.login(alice.nick, alice.id)
+            await alice.says("waiter", "back")
+            await alice.until(lambda: alice.nick in host.kept["nicks"].values())
+            await platform.send(replace(out, is_again=True))
+            await alice.until(lambda: words[-1] in alice.heard("waiter"))
+    assert list(dict.fromkeys([*heard, *alice.heard("waiter")])) == words

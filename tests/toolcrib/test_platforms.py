@@ -1,0 +1,152 @@
+"""What adapters share: marks, receiving that goes on, and memory that is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+import pytest
+
+from toolcrib import ConfigError, StoreFailed
+from toolcrib.chat import Chat, Press
+from toolcrib.platforms import Markup, Recent, keep_receiving, number_of, press_until_kept, shown
+from toolcrib.testing import FakeHost
+
+TEXT = """# Title
+
+**bold** *it* ~~out~~ `a<b` [home](https://example.org) [bad](javascript:x) ![pic](https://example.org/p.png)
+next line
+
+> quoted
+> > within
+
+1. one
+2. two
+   - below
+
+```python
+x = {1}
+```
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+---
+"""
+MARKS = Markup(
+    words=lambda text: text.replace("<", "&lt;"),
+    verbatim=lambda text: text.replace("<", "&lt;"),
+    bold="*{}*",
+    italic="_{}_",
+    strike="~{}~",
+    code="`{}`",
+    block="```\n{}\n```",
+    block_in="```{1}\n{0}\n```",
+    quote=lambda text: "\n".join(f"> {line}" for line in text.split("\n")),
+    link="<{1}|{0}>".format,
+)
+
+
+def test_markdown_is_written_in_a_platform_s_marks() -> None:
+    assert shown(TEXT, MARKS).split("\n\n") == [
+        "*Title*",
+        "*bold* _it_ ~out~ `a&lt;b` <https://example.org|home> [bad](javascript:x) <https://example.org/p.png|pic>\nnext line",
+        "> quoted\n> \n> within",
+        "1. one\n2. two\n   • below",
+        "```python\nx = {1}\n```",
+        "```\na | b\n1 | 2\n```",
+        "———",
+    ]
+
+
+def test_without_marks_it_is_plain_text_and_nothing_moves_a_cursor() -> None:
+    assert shown("**a** `b` [c](https://d.example) \x1b[2J", Markup()) == "a b c (https://d.example) \ufffd[2J"
+    assert shown("```sh\nls\n```", Markup(block="[{}]")) == "[ls]"
+
+
+def test_a_memory_forgets_what_was_set_first() -> None:
+    memory: Recent[str, int] = Recent(2)
+    for number, name in enumerate("abac"):
+        memory[name] = number
+    assert memory == {"a": 2, "c": 3}
+
+
+async def test_receiving_goes_on_after_whatever_fails(caplog: pytest.LogCaptureFixture) -> None:
+    failures = [OSError("gone"), ValueError("odd"), None, OSError("again")]
+    waited: list[str] = []
+    done = asyncio.Event()
+
+    async def receive() -> None:
+        if not failures:
+            done.set()
+            await asyncio.Event().wait()
+        if (failure := failures.pop(0)) is not None:
+            raise failure
+
+    def wait_of(error: Exception) -> float:
+        waited.append(str(error))
+        return 0.0
+
+    task = asyncio.create_task(keep_receiving(receive, "bells", (OSError,), wait_of))
+    async with asyncio.timeout(10):
+        await done.wait()
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    assert waited == ["gone", "odd", "again"]
+    records = [one for one in caplog.records if one.levelno == logging.WARNING]
+    assert [bool(one.exc_info) for one in records] == [False, True, False]
+    assert records[0].getMessage() == "bells: receiving goes on in 0.0 s: gone"
+
+
+async def test_without_a_word_of_the_server_each_pause_is_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    async def receive() -> None:
+        if len(pauses) == 8:
+            raise asyncio.CancelledError
+        raise OSError("gone")
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    with pytest.raises(asyncio.CancelledError):
+        await keep_receiving(receive, "bells", (OSError,), lambda error: None)
+    assert pauses == [0.5, 1, 2, 4, 8, 16, 30, 30]
+
+
+async def test_a_press_that_can_t_be_kept_is_offered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    class FullHost(FakeHost):
+        async def press(self, press: Press) -> str:
+            self.presses.append(press)
+            if len(self.presses) < full:
+                raise StoreFailed("the disk is full")
+            return "settled"
+
+    monkeypatch.setattr("toolcrib.platforms._PRESS_PAUSES", (0, 0, 0))
+    press = Press(Chat("c"), "ann", "m1", "y", "p1")
+    for full, line in ((1, "settled"), (3, "settled"), (9, "")):
+        host = FullHost()
+        assert await press_until_kept(host, press) == line
+        assert host.presses == [press] * min(full, 3)
+
+
+@pytest.mark.parametrize(("given", "found"), [("2", 2.0), (0.5, 0.5), (None, 7.0)])
+def test_a_number_of_the_settings(given: float | str | None, found: float) -> None:
+    host = FakeHost(settings={} if given is None else {"per_second": given})
+    assert number_of(host, "per_second", 7.0) == found
+
+
+@pytest.mark.parametrize("given", ["soon", "nan", "inf", "-1", "", "1e9", True, 0])
+def test_what_is_no_number_above_zero_is_named(given: float | str) -> None:
+    host = FakeHost(settings={"per_second": given})
+    with pytest.raises(ConfigError, match=r"settings\.per_second: expected a number above 0, got"):
+        number_of(host, "per_second", 7.0)
+    if given == 0:
+        assert number_of(host, "per_second", 7.0, may_be_zero=True) == 0.0
+    else:
+        with pytest.raises(ConfigError, match="expected a number that is not below 0, got"):
+            number_of(host, "per_second", 7.0, may_be_zero=True)

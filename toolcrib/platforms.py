@@ -1,0 +1,178 @@
+"""Parts that adapters of chat platforms share: Markdown in a platform's own marks, receiving that goes on and misses nothing,
+sending once, presses that are kept, numbers of the configuration, bounded memory, TLS that is checked, and a small web server.
+
+_SLACK = Markup(bold="*{}*", italic="_{}_", strike="~{}~", code="`{}`", block="```\\n{}\\n```", link="<{1}|{0}>".format)
+shown(out.text, _SLACK)
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING
+
+from toolcrib._dataclass import dataclass
+from toolcrib._errors import ConfigError, StoreFailed
+from toolcrib._intake import Intake
+from toolcrib._recent import Recent
+from toolcrib._regex import Regex
+from toolcrib._sent import SentKeys
+from toolcrib._trust import Trust, is_loopback
+from toolcrib._web import server_of
+from toolcrib.chat import Host, Press, without_controls
+
+if TYPE_CHECKING:
+    from markdown_it.tree import SyntaxTreeNode
+
+__all__ = [
+    "Intake", "Markup", "Recent", "SentKeys", "Trust", "is_loopback", "keep_receiving", "number_of", "press_until_kept",
+    "server_of", "shown",
+]  # fmt: skip
+
+_log = logging.getLogger(__name__)
+_SCHEMES = ("http://", "https://", "mailto:")
+_LANGUAGE = Regex(r"[\w+#.-]{1,30}")
+_MOST = 1_000_000
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_PRESS_PAUSES = (0.5, 1, 2, 4, 8, 15, 30, 30, 30)
+
+
+@dataclass(frozen=True, slots=True)
+class Markup:
+    """The marks by which a platform shows what Markdown means, with ``{}`` for the words; these are plain text.
+
+    ``words`` makes text harmless, ``verbatim`` text within code. ``block`` is code of several lines, ``block_in`` the same with
+    its language as ``{1}``. ``link`` is given words and an address; other addresses than of the web and of mail are left out.
+    """
+
+    words: Callable[[str], str] = str
+    verbatim: Callable[[str], str] = str
+    bold: str = "{}"
+    italic: str = "{}"
+    strike: str = "{}"
+    code: str = "{}"
+    block: str = "{}"
+    block_in: str = ""
+    quote: Callable[[str], str] = str
+    link: Callable[[str, str], str] = "{0} ({1})".format
+
+
+def shown(markdown: str, markup: Markup) -> str:
+    """Return Markdown in a platform's marks. Control characters in it are U+FFFD."""
+    from markdown_it import MarkdownIt
+    from markdown_it.tree import SyntaxTreeNode
+
+    reader = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    return _Writer(markup).blocks(SyntaxTreeNode(reader.parse(without_controls(markdown))).children, 0)
+
+
+class _Writer:
+    def __init__(self, markup: Markup) -> None:
+        self._markup = markup
+        self._styles = {"strong": markup.bold, "em": markup.italic, "s": markup.strike}
+
+    def blocks(self, nodes: Iterable[SyntaxTreeNode], depth: int, between: str = "\n\n") -> str:
+        return between.join(filter(None, (self._block(node, depth) for node in nodes)))
+
+    def _block(self, node: SyntaxTreeNode, depth: int) -> str:
+        markup = self._markup
+        match node.type:
+            case "inline":
+                return self._spans(node)
+            case "heading":
+                return markup.bold.format(self.blocks(node.children, depth))
+            case "fence" | "code_block":
+                code, language = markup.verbatim(node.content.rstrip("\n")), _LANGUAGE.match(node.info)
+                return markup.block_in.format(code, language[0]) if language and markup.block_in else markup.block.format(code)
+            case "blockquote" if depth == 0:  # quotes within quotes are shown by few
+                return markup.quote(self.blocks(node.children, 1))
+            case "bullet_list" | "ordered_list":
+                return self._list(node, depth)
+            case "table":
+                rows = [row for part in node.children for row in part.children]
+                lines = [" | ".join("".join(one.content for one in cell.children) for cell in row.children) for row in rows]
+                return markup.block.format(markup.verbatim("\n".join(lines)))
+            case "hr":
+                return "———"
+            case _ if node.children:
+                return self.blocks(node.children, depth)
+            case _:
+                return markup.words(node.content)
+
+    def _list(self, node: SyntaxTreeNode, depth: int) -> str:
+        number = node.attrs.get("start", 1) if node.type == "ordered_list" else None
+        lines = []
+        for item in node.children:
+            mark = "•" if number is None else f"{number}."
+            lines.append(f"{'   ' * max(0, depth - 1)}{mark} {self.blocks(item.children, depth + 2, chr(10))}")
+            number = number + 1 if isinstance(number, int) else number
+        return "\n".join(lines)
+
+    def _spans(self, node: SyntaxTreeNode) -> str:
+        return "".join(map(self._span, node.children))
+
+    def _span(self, node: SyntaxTreeNode) -> str:
+        markup = self._markup
+        match node.type:
+            case "strong" | "em" | "s":
+                return self._styles[node.type].format(self._spans(node))
+            case "code_inline":
+                return markup.code.format(markup.verbatim(node.content))
+            case "softbreak" | "hardbreak":
+                return "\n"
+            case "link" | "image":
+                words = self._spans(node) or markup.words(node.content) or "link"
+                target = str(node.attrs.get("href") or node.attrs.get("src") or "")
+                return markup.link(words, target) if target.lower().startswith(_SCHEMES) else words
+            case _:
+                return markup.words(node.content)
+
+
+async def keep_receiving(
+    receive: Callable[[], Awaitable[object]],
+    name: str,
+    expected: tuple[type[Exception], ...],
+    wait_of: Callable[[Exception], float | None],
+) -> None:
+    """Call ``receive`` for ever, until cancelled: what a platform does to hear of messages.
+
+    Where it raises it is called again after the seconds of ``wait_of(error)``, as the server says them; None: soon, and later
+    each time. Errors other than ``expected`` are logged with where they came from: without this nothing would arrive any more.
+    """
+    import asyncio
+
+    pause = 0.0
+    while True:
+        try:
+            await receive()
+            pause = 0.0
+        except Exception as error:  # noqa: BLE001 - it must go on, whatever a library raises
+            told = wait_of(error)
+            pause = min(_LONGEST_PAUSE, pause * 2 or _SHORTEST_PAUSE) if told is None else told
+            _log.warning("%s: receiving goes on in %.1f s: %s", name, pause, error, exc_info=not isinstance(error, expected))
+            await asyncio.sleep(pause)
+
+
+async def press_until_kept(host: Host, press: Press) -> str:
+    """Return the line for who pressed, "" where the press could not be kept for two minutes: servers tell it but once."""
+    import asyncio
+
+    for pause in _PRESS_PAUSES:
+        try:
+            return await host.press(press)
+        except StoreFailed:
+            await asyncio.sleep(pause)
+    return ""
+
+
+def number_of(host: Host, key: str, default: float, *, may_be_zero: bool = False) -> float:
+    """Return a number of the operator's settings, above 0 if not ``may_be_zero``. Raises ConfigError."""
+    given = host.settings.get(key, default)
+    try:
+        found = float(str(given))
+    except ValueError:
+        found = -1.0
+    if not (0 < found <= _MOST or (may_be_zero and found == 0)):
+        expected = "a number that is not below 0" if may_be_zero else "a number above 0"
+        raise ConfigError(f"{host.names_setting(key)}: expected {expected}, got {str(given)[:60]!r}")
+    return found

@@ -1,0 +1,104 @@
+"""The schema of ``cronjob``, and what a call of it would do. Its handler belongs to the agent loop: agent/cron/handler.py."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from toolcrib import InvalidArguments, SchedulesJob, ToolCallContext
+from toolcrib._identity import LOCAL_PLATFORMS
+from toolcrib._types import Json
+from tools.registry import registry
+
+CREATES, CHANGES = "add", "change"
+HERE = "here"
+MISSED = ("once", "skip")
+
+
+def effects(args: dict[str, Any], ctx: ToolCallContext) -> tuple[SchedulesJob, ...]:
+    """Return what is to be agreed to: a new job, or one in the place of another; nothing for all else.
+
+    Raises InvalidArguments for a schedule that can't be understood, or comes too often.
+    """
+    action = args.get("action")
+    if action not in (CREATES, CHANGES):
+        return ()
+    return (planned_by(args, ctx.settings, ctx.run_identity.platform),)
+
+
+def planned_by(args: Mapping[str, Any], settings: Mapping[str, Any], platform: str) -> SchedulesJob:
+    """Return the job that arguments describe, whole, by the operator's settings; ``platform`` is where it is asked for. Raises
+    InvalidArguments.
+    """
+    from tools.schedules.reading import read
+    from tools.schedules.schedule import lasting
+
+    now = time.time()
+    missing = [key for key in ("schedule", "task") if not str(args.get(key) or "").strip()]
+    if args["action"] == CHANGES and not args.get("job"):
+        missing.append("job")
+    if missing:
+        raise InvalidArguments(f"{args['action']} needs {' and '.join(missing)}; a change gives the job whole, as it is to be")
+    schedule = read(args["schedule"], args.get("zone") or "", now=now, usual=str(settings.get("cron.zone") or ""))
+    least = float(settings.get("cron.shortest_interval", 0.0))
+    if (shortest := schedule.begun(now).shortest(now)) < least:
+        words = f"it comes every {lasting(shortest)}, and a job may come every {lasting(least)} (cron.shortest_interval)"
+        raise InvalidArguments(f"schedule: {words}; choose a longer distance")
+    return SchedulesJob(
+        task=args["task"].strip(),
+        schedule=json.dumps(schedule.to_json(), sort_keys=True),
+        name=" ".join(str(args.get("name") or "").split()),
+        to=_to_words(str(args.get("to") or HERE), platform),
+        unattended=str(args.get("unattended") or settings.get("cron.unattended") or "deny"),
+        missed=str(args.get("missed") or settings.get("cron.missed") or "once"),
+        replaces=str(args.get("job") or "") if args["action"] == CHANGES else "",
+    )
+
+
+def _to_words(to: str, platform: str) -> str:
+    if to != HERE:
+        return f"the chat {to}"
+    if platform in LOCAL_PLATFORMS or not platform:
+        return "a session of its own, which `toolcrib cron history` names"
+    return "this chat"
+
+
+def _schema() -> dict[str, Json]:
+    text: dict[str, Json] = {"type": "string"}
+    return {
+        "description": (
+            "Have a task done later or again and again, by itself, and the answer told in this chat: reminders, reports, checks."
+            " A person agrees to each job. Write the task for somebody who knows nothing of this conversation. list shows the"
+            " jobs of this person; change gives a job anew, whole; stop ends a run that is under way."
+        ),
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "action": {"enum": [CREATES, "list", CHANGES, "pause", "resume", "stop", "remove", "history"]},
+                "schedule": {
+                    **text,
+                    "maxLength": 200,
+                    "description": "In English (in 20 minutes, tomorrow at 8am, every weekday at 9, every 2 hours, on the 1st of"
+                    " each month at 07:30) or cron (0 9 * * 1-5).",
+                },
+                "task": {**text, "maxLength": 8000, "description": "What to do then, and what to answer."},
+                "name": {**text, "maxLength": 60},
+                "zone": {**text, "maxLength": 60, "description": "IANA name, such as Europe/Berlin; the person's by default."},
+                "job": {**text, "maxLength": 32, "description": "Id, for all but add and list."},
+                "to": {**text, "maxLength": 500, "description": "Another chat of theirs, as PLATFORM:CHAT."},
+                "unattended": {
+                    **text,
+                    "maxLength": 60,
+                    "description": "What becomes of calls that need approval: deny, park (they wait), or a configured rule set.",
+                },
+                "missed": {"enum": list(MISSED)},
+            },
+            "required": ["action"],
+            "additionalProperties": False,
+        },
+    }
+
+
+registry.register(name="cronjob", toolset="cronjob", schema=_schema(), handler=None, kind="other", effects=effects, emoji="⏰")

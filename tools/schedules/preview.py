@@ -1,0 +1,41 @@
+"""Preview of a job that they are to agree to: its schedule in words, its zone, its next times, where it tells."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+
+from toolcrib import SchedulesJob
+from tools.schedules.schedule import Schedule, time_words
+
+MANY = 5
+"""Times that are shown."""
+UNATTENDED = {"deny": "what would ask is refused", "park": "what would ask waits for whoever may agree"}
+MISSED = {"once": "missed times are caught up once", "skip": "missed times are skipped"}
+
+
+def preview(job: SchedulesJob, now: float | None = None) -> str:
+    """Return a job's facts, a line each, as they are now. What others wrote in it has no line break."""
+    now = time.time() if now is None else now
+    schedule = Schedule.from_json(json.loads(job.schedule))
+    unattended = UNATTENDED.get(job.unattended, f"the rule set {job.unattended} decides what would ask; the rest is refused")
+    facts = [
+        f"replaces the job {job.replaces}" if job.replaces else "",
+        f"name: {job.name}" if job.name else "",
+        *schedule_lines(schedule, now),
+        f"answers go to: {job.to}",
+        f"nobody is there to be asked: {unattended}",
+        MISSED.get(job.missed, "") if schedule.kind not in ("in", "once") or job.missed == "skip" else "",
+    ]
+    return "\n".join(" ".join(fact.split()) for fact in facts if fact)
+
+
+def schedule_lines(schedule: Schedule, now: float) -> Sequence[str]:
+    """Return a schedule in words, its zone and its next times."""
+    times = schedule.begun(now).times(now, MANY)
+    shown = [
+        f"{'then' if number else 'next'}: {time_words(at, schedule.zone, exact=schedule.is_quick)}"
+        for number, at in enumerate(times)
+    ]
+    return [f"when: {schedule.words()}", f"zone: {schedule.zone}", *(shown or ["next: never"])]

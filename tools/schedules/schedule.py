@@ -1,0 +1,270 @@
+"""A schedule, and its times. Times are Unix seconds; local ones are those of its zone.
+
+Each local time that a schedule names comes once: where the clocks are set forward and skip it, at the moment of the change; where
+they are set back, the first time. An interval ("every 2 hours") is elapsed time, which no change of the clocks touches: where the
+machine's own clock is set back, ``moved`` has it go on from there.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Literal, TypeAlias, cast
+
+from toolcrib._dataclass import dataclass, replace
+from toolcrib._regex import Regex
+from toolcrib._types import Json
+from tools.schedules.zones import ScheduleError, instant_of, repeats_by, wall_of, zone_of
+
+Kind: TypeAlias = Literal["in", "once", "every", "days", "cron"]
+_FIELDS = 5
+_LONGEST = 100 * 366
+"""Days ahead that a schedule may begin, and the longest distance between two of its times."""
+_DAY_MINUTES = 24 * 60
+_LEAP_YEARS = 9 * 366
+"""Days within which every date comes, and each beside each other."""
+NEVER = "that time never comes"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """``in``: once, ``seconds`` after it begins. ``once``: at ``at``, which is ``seconds`` after it began where there are some.
+    ``every``: each ``seconds`` from ``at`` on, where it began. ``days``: each ``days`` from the day ``at`` (its ordinal) on, at
+    the ``minutes`` of the day. ``cron``: whenever one of ``cron``, expressions of five fields, fits. Make one by
+    ``tools.schedules.reading.read``.
+    """
+
+    kind: Kind
+    zone: str
+    at: float = 0.0
+    seconds: int = 0
+    days: int = 0
+    minutes: tuple[int, ...] = ()
+    cron: tuple[str, ...] = ()
+
+    def begun(self, now: float) -> Schedule:
+        """Return it as it is once it begins: until then what is relative is relative."""
+        if self.kind == "in":
+            return replace(self, kind="once", at=float(math.floor(now)) + self.seconds)
+        return replace(self, at=float(math.floor(now))) if self.kind == "every" and not self.at else self
+
+    def after(self, now: float) -> float | None:
+        """Return its first time after ``now``; None where there is none. For one that has begun."""
+        match self.kind:
+            case "once":
+                return self.at if self.at > now else None
+            case "every":
+                return self.at + self.seconds * (math.floor((now - self.at) / self.seconds) + 1)
+            case "days":
+                return next((at for at in self._days_from(now) if at > now), None)
+            case _:
+                found = [at for at in (_cron_after(one, self.zone, now) for one in self.cron) if at is not None]
+                return min(found, default=None)
+
+    def moved(self, now: float, next_at: float, back: float) -> Schedule | None:
+        """Return elapsed time as it goes on after the clock was set back to ``now``, by ``back`` seconds. 0, not known: as if it
+        began now, where ``next_at`` lies further ahead than its seconds. None for a schedule that needs no such move.
+        """
+        if self.kind not in ("every", "once") or not self.seconds or (not back and next_at <= now + self.seconds + 1.0):
+            return None
+        at = min(next_at - back, now + self.seconds) if back else now + self.seconds
+        at = math.floor(max(at, now + 1.0) * 1024) / 1024  # so that sums of it are exact
+        return replace(self, at=at if self.kind == "once" else at - self.seconds)
+
+    def latest(self, now: float, since: float) -> float:
+        """Return its last time up to ``now``, at least ``since``, which is one of its times."""
+        match self.kind:
+            case "once":
+                return since
+            case "every":
+                return max(since, self.at + self.seconds * math.floor((now - self.at) / self.seconds))
+            case "days":
+                found = [at for at in self._days_from(now - 86_400.0 * 2 * self.days) if at <= now]
+                return max([since, *found])
+            case _:
+                return max([since, *(_cron_latest(one, self.zone, now, since) for one in self.cron)])
+
+    def times(self, now: float, many: int) -> list[float]:
+        """Return its next times."""
+        found: list[float] = []
+        while len(found) < many and (at := self.after(found[-1] if found else now)) is not None:
+            found.append(at)
+        return found
+
+    def shortest(self, now: float) -> float:
+        """Return the shortest distance between two of its times, whenever they come, in seconds; infinite for what comes once.
+        Changes of the clocks, a few hours in a year, count for nothing.
+        """
+        match self.kind:
+            case "every":
+                return float(self.seconds)
+            case "days":
+                minutes, apart = list(self.minutes), self.days
+            case "cron":
+                minutes = sorted({minute for one in self.cron for minute in _minutes_of(one)})
+                apart = _days_apart(self.cron, now)
+            case _:
+                return math.inf
+        inside = [later - minute for minute, later in itertools.pairwise(minutes)]
+        return 60.0 * min([*inside, apart * _DAY_MINUTES - minutes[-1] + minutes[0]])
+
+    @property
+    def is_quick(self) -> bool:
+        """True if several of its times may lie in one minute: they differ by their seconds."""
+        return self.kind == "every" and self.seconds < 60
+
+    def _days_from(self, now: float) -> Iterator[float]:
+        zone, first = zone_of(self.zone), int(self.at)
+        today = wall_of(now, zone).date().toordinal()
+        day = first + max(0, (today - 1 - first) // self.days) * self.days
+        for ordinal in range(day, min(day + 3 * self.days + 1, date.max.toordinal()), self.days):
+            midnight = datetime.combine(date.fromordinal(ordinal), datetime.min.time())
+            for minute in self.minutes:
+                yield instant_of(midnight + timedelta(minutes=minute), zone)
+
+    def words(self) -> str:
+        """Describe it for people, without its zone."""
+        match self.kind:
+            case "in":
+                return f"once, {lasting(self.seconds)} after it is agreed to"
+            case "once":
+                return f"once, on {_day_words(wall_of(self.at, zone_of(self.zone)))}"
+            case "every":
+                return f"every {lasting(self.seconds)}"
+            case "days":
+                first = date.fromordinal(int(self.at))
+                hours = " and ".join(f"{minute // 60:02}:{minute % 60:02}" for minute in self.minutes)
+                return f"every {self.days} days at {hours}, from {first:%d %b %Y} on"
+            case _:
+                return "; ".join(_cron_words(one) for one in self.cron)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON, for a store."""
+        given: dict[str, Json] = {"at": self.at, "seconds": self.seconds, "days": self.days}
+        given |= {"minutes": list(self.minutes), "cron": list(self.cron)}
+        return {"kind": self.kind, "zone": self.zone, **{key: value for key, value in given.items() if value}}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Schedule:
+        """Read what ``to_json`` wrote. Raises ScheduleError for what is none."""
+        try:
+            return cls(
+                cast(Kind, data["kind"]),
+                str(data["zone"]),
+                float(data.get("at", 0.0)),
+                int(data.get("seconds", 0)),
+                int(data.get("days", 0)),
+                tuple(map(int, data.get("minutes", ()))),
+                tuple(map(str, data.get("cron", ()))),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ScheduleError(f"a stored schedule can't be read ({type(error).__name__}: {error})") from error
+
+
+def checked_cron(expression: str) -> str:
+    """Return a cron expression, its blanks set right. Raises ScheduleError with what is wrong with it."""
+    from cronsim import CronSimError
+
+    fields = expression.split()
+    if len(fields) != _FIELDS:
+        raise ScheduleError(
+            f"schedule: a cron expression has {_FIELDS} fields (minute hour day month weekday), not {len(fields)}"
+        )
+    try:
+        found = next(_simulated(" ".join(fields), datetime(2024, 1, 1)), None)
+    except CronSimError as error:
+        raise ScheduleError(f"schedule: {expression!r} is no cron expression: {str(error).lower()}") from error
+    if found is None:
+        raise ScheduleError(f"schedule: {expression!r}: {NEVER}")
+    return " ".join(fields)
+
+
+def _simulated(expression: str, wall: datetime, *, reverse: bool = False) -> Iterator[datetime]:
+    """Return the local times that an expression fits, after ``wall`` or before it, as if no clock were ever changed."""
+    from cronsim import CronSim
+
+    return CronSim(expression, wall, reverse)
+
+
+def _cron_after(expression: str, zone_name: str, now: float) -> float | None:
+    zone = zone_of(zone_name)
+    wall = wall_of(now, zone).replace(second=0, microsecond=0, fold=0)
+    return next((at for at in (instant_of(one, zone) for one in _simulated(expression, wall)) if at > now), None)
+
+
+def _cron_latest(expression: str, zone_name: str, now: float, since: float) -> float:
+    zone = zone_of(zone_name)
+    wall = wall_of(now, zone).replace(second=0, microsecond=0, fold=0) + repeats_by(now, zone) + timedelta(minutes=1)
+    for one in _simulated(expression, wall, reverse=True):
+        if (at := instant_of(one, zone)) <= now:
+            return max(at, since)
+    return since
+
+
+def _minutes_of(expression: str) -> Iterator[int]:
+    """Yield the minutes of a day that an expression fits."""
+    minute, hour, *_ = expression.split()
+    for wall in _simulated(f"{minute} {hour} * * *", datetime(2024, 1, 1) - timedelta(minutes=1)):
+        if wall.date() != date(2024, 1, 1):
+            return
+        yield wall.hour * 60 + wall.minute
+
+
+def _days_apart(expressions: Sequence[str], now: float) -> int:
+    """Return how many days at least lie between two that fit, of the next years with a leap day among them."""
+    begins = datetime.fromtimestamp(now, UTC).replace(tzinfo=None)
+    ends = begins + timedelta(days=_LEAP_YEARS)
+    walls = (_simulated(f"0 0 {' '.join(one.split()[2:])}", begins) for one in expressions)
+    shortest, before = _LEAP_YEARS, 0
+    for wall in itertools.takewhile(lambda wall: wall < ends, heapq.merge(*walls)):
+        day = wall.date().toordinal()
+        if before and day > before:
+            shortest = min(shortest, day - before)
+        before = day
+        if shortest == 1:
+            break
+    return shortest
+
+
+def _cron_words(expression: str) -> str:
+    from cronsim import CronSim
+
+    words = CronSim(expression, datetime(2024, 1, 1)).explain()
+    words = Regex(r"\b(\d+)(?:st|nd|rd|th)\b").sub(lambda found: _nth_words(int(found[1])), words)
+    return words[:1].lower() + words[1:]
+
+
+def _nth_words(number: int) -> str:
+    ending = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+_UNITS = (("week", 604_800), ("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
+
+
+def lasting(seconds: float) -> str:
+    """Word a duration: ``2 hours 30 minutes``."""
+    left, parts = round(seconds), []
+    for unit, size in _UNITS:
+        many, left = divmod(left, size)
+        if many:
+            parts.append(f"{many} {unit}{'' if many == 1 else 's'}")
+    return " ".join(parts) or "0 seconds"
+
+
+def _day_words(wall: datetime) -> str:
+    return f"{wall:%A %d %B %Y} at {wall:%H:%M}" + (f":{wall:%S}" if wall.second else "")
+
+
+def time_words(at: float, zone_name: str, *, exact: bool = False) -> str:
+    """Word an instant in a zone: ``Wed 25 Nov 2026 09:00 CET``; with its seconds where it is to be ``exact``."""
+    from datetime import UTC
+
+    try:
+        there = datetime.fromtimestamp(at, zone_of(zone_name))
+    except ScheduleError:  # data that was there has gone
+        there = datetime.fromtimestamp(at, UTC)
+    return f"{there:%a %d %b %Y %H:%M:%S %Z}" if exact else f"{there:%a %d %b %Y %H:%M %Z}"
