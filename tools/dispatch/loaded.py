@@ -8,8 +8,8 @@ import pkgutil
 
 PACKAGES = ("toolcrib", "tools.judge", "tools.approval", "tools.dispatch", "tools.files", "tools.undo")
 """Packages that judge, gate and dispatch calls; many of their modules load where they are first needed."""
-_APART = ("toolcrib.test", "toolcrib._test", "toolcrib.platforms")
-"""Beginnings of the names of modules that decide nothing here: doubles for authors' tests, and how chat platforms show text."""
+APART = ("toolcrib.test", "toolcrib._test", "toolcrib.platforms", "toolcrib._web")
+"""Beginnings of the names of modules that decide nothing here: doubles for authors' tests, and how chat platforms show and listen."""
 ELSEWHERE = (
     "bz2",
     "difflib",
@@ -38,7 +38,7 @@ def load_all() -> None:
 def _load(package: str) -> None:
     module = importlib.import_module(package)
     for info in pkgutil.iter_modules(module.__path__, f"{package}."):
-        if info.name.startswith(_APART):
+        if info.name.startswith(APART):
             continue
         if info.ispkg:
             _load(info.name)
