@@ -127,16 +127,10 @@ def _print(data: bytes) -> None:
     """Show a content without anything that acts on a terminal, in the pager where it is one."""
     from agent.artifacts import text_of
     from agent.cli.escape import tame
-    from agent.cli.screen.aside import paged, pager_of_person
-    from agent.cli.terminal import is_interactive
+    from agent.cli.screen.aside import show_paged
 
     text = tame(text_of(data))
-    text = text if text.endswith("\n") or not text else f"{text}\n"
-    pager = pager_of_person() if is_interactive() else None
-    if pager is None:
-        print(text, end="")
-    else:
-        paged(pager, text)
+    show_paged(text if text.endswith("\n") or not text else f"{text}\n")
 
 
 def _write(path: Path, data: bytes, *, force: bool) -> None:

@@ -8,7 +8,7 @@ Loading collects every fault of the file and raises them together: nothing in a 
 ``_schema`` has every key, with ``_model``, ``_environments``, ``_platforms``, ``_chat_keys`` and ``_rules`` for its larger
 parts and ``_setting`` to declare one. ``_layers`` puts defaults, file, profile and project (``_project``) together, ``_read``
 finds faults with their lines, ``_keys`` goes by dotted names, ``_write`` changes the file, ``_example`` writes
-config.example.yaml; ``_paths``, ``_files`` and ``_secrets`` lie below.
+config.example.yaml, ``_described`` tells of every key; ``_paths``, ``_files`` and ``_secrets`` lie below.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from agent.config._files import locked, write_private
 from agent.config._keys import NotSet, all_keys, find_key, leaves, plain, value_at
 from agent.config._layers import load_config
 from agent.config._model import DisplayConfig, ModelConfig, RetryConfig, RunConfig, SmartConfig, StoreConfig, UndoConfig
-from agent.config._paths import config_path, contents_path, state_dir
+from agent.config._paths import cache_dir, config_path, contents_path, state_dir
 from agent.config._platforms import GatewayConfig, PlatformConfig
 from agent.config._read import BrokenConfig, ConfigFault, parse_config
 from agent.config._rules import OperatorRule, OperatorToolRule
@@ -40,6 +40,7 @@ from agent.config._secrets import Secrets, read_secrets, secret, secrets_path
 from toolcrib._late import late
 
 if TYPE_CHECKING:
+    from agent.config._described import DescribedSetting, settings
     from agent.config._example import example_text
     from agent.config._sound import sound_part
     from agent.config._write import (
@@ -58,6 +59,8 @@ else:  # most who read the file do not change it
     __getattr__ = late(
         __name__,
         {
+            "DescribedSetting": "agent.config._described",
+            "settings": "agent.config._described",
             "example_text": "agent.config._example",
             "sound_part": "agent.config._sound",
             **dict.fromkeys(("UNSET", "text_with", *_WRITERS), "agent.config._write"),
@@ -72,6 +75,7 @@ __all__ = [
     "Config",
     "ConfigFault",
     "CustomToolset",
+    "DescribedSetting",
     "DisplayConfig",
     "GatewayConfig",
     "KeysConfig",
@@ -94,6 +98,7 @@ __all__ = [
     "UserConfig",
     "all_keys",
     "append_allowlist",
+    "cache_dir",
     "config_path",
     "contents_path",
     "edit_config",
@@ -113,6 +118,7 @@ __all__ = [
     "secret",
     "secrets_path",
     "set_value",
+    "settings",
     "sound_part",
     "state_dir",
     "text_with",

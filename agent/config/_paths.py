@@ -18,6 +18,11 @@ def state_dir(path: str | Path | None = None) -> Path:
     return _chosen(path, "TOOLCRIB_STATE") or _base("XDG_STATE_HOME", ".local/state", "TOOLCRIB_STATE") / "toolcrib"
 
 
+def cache_dir() -> Path:
+    """The folder of what can be made again: $XDG_CACHE_HOME/toolcrib. It need not exist."""
+    return _base("XDG_CACHE_HOME", ".cache", "XDG_CACHE_HOME") / "toolcrib"
+
+
 def contents_path() -> Path:
     """The file that keeps the old contents of files, for undo; it need not exist."""
     return state_dir() / "undo" / "contents.db"

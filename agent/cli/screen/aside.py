@@ -91,3 +91,14 @@ def paged(pager: list[str], text: str) -> None:
 
     with contextlib.suppress(OSError):
         subprocess.run(pager, input=text.encode("utf-8", "replace"), check=False)
+
+
+def show_paged(text: str) -> None:
+    """Print a text that is safe for a terminal; in the pager where a person is at one."""
+    from agent.cli.terminal import is_interactive
+
+    pager = pager_of_person() if is_interactive() else None
+    if pager is None:
+        print(text, end="")
+    else:
+        paged(pager, text)

@@ -1,0 +1,65 @@
+"""Every key as its declaration describes it, for whatever shows all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Iterator
+from typing import Any
+
+from agent.config._keys import join, plain, schema_of
+from agent.config._schema import Config
+from toolcrib._dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedSetting:
+    """A key. ``key`` is dotted: ``*`` stands for a chosen name, ``[]`` for an item of a list. ``section`` is what its section is
+    for. ``expect`` says what a good value is, for people; ``default`` counts where ``has_default``, as JSON has it.
+    """
+
+    key: str
+    section: str
+    doc: str
+    expect: str
+    default: Any = None
+    has_default: bool = True
+
+
+def settings() -> list[DescribedSetting]:
+    """Return every key in the order of the example file; the keys of a profile are these again and are not in it."""
+    return list(_settings(Config, "", ""))
+
+
+def _settings(cls: type[Any], prefix: str, section: str) -> Iterator[DescribedSetting]:
+    hints, fields = schema_of(cls)
+    for name, entry in fields.items():
+        key, hint = join(prefix, name), hints[name]
+        args = typing.get_args(hint)
+        if dataclasses.is_dataclass(hint):
+            yield from _settings(typing.cast("type[Any]", hint), key, str(hint.__doc__).strip())
+            continue
+        yield _described(key, section, entry, hint)
+        if args and dataclasses.is_dataclass(args[-1]):
+            yield from _settings(typing.cast("type[Any]", args[-1]), f"{key}.*", section)
+        elif args and dataclasses.is_dataclass(args[0]):
+            yield from _settings(typing.cast("type[Any]", args[0]), f"{key}[]", section)
+
+
+def _described(key: str, section: str, entry: Any, hint: Any) -> DescribedSetting:
+    has_default, default = True, None
+    if entry.default is not dataclasses.MISSING:
+        default = entry.default
+    elif entry.default_factory is not dataclasses.MISSING:
+        default = entry.default_factory()
+    else:
+        has_default = False
+    expect = entry.metadata.get("expect", "") or _by_type(hint)
+    return DescribedSetting(key, section, entry.metadata["doc"], expect, plain(default), has_default)
+
+
+def _by_type(hint: Any) -> str:
+    """Return what a value is by its type, as the reader of the file words it."""
+    if typing.get_origin(hint) is typing.Literal:
+        return f"one of {', '.join(filter(None, typing.get_args(hint)))}"
+    return {bool: "true or false", str: "a text", int: "a whole number", float: "a number"}.get(hint, "")

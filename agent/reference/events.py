@@ -1,0 +1,34 @@
+"""The events that a program gets from a run."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Iterator
+
+from agent.reference.page import Page, code, doc_of, plain, rows
+
+_WORDS = """\
+What `Agent.stream` yields, and what every surface of toolcrib shows of a run. [Events as JSON lines](../events.md) has what
+`toolcrib run --json` writes of them."""
+
+
+def pages() -> Iterator[Page]:
+    """Yield the one page of all events."""
+    from agent import events
+
+    found = [one for one in vars(events).values() if dataclasses.is_dataclass(one) and one.__module__ == events.__name__]
+    lines = ["# Events", "", _WORDS, ""]
+    for event in found:
+        doc = doc_of(event)
+        lines += [f"## {code(typing.cast('type', event).__name__)}", ""]
+        lines += [] if doc.startswith(f"{typing.cast('type', event).__name__}(") else [doc, ""]
+        made = [[code(one.name), code(str(one.type)), _default(one)] for one in dataclasses.fields(event)]
+        lines += [rows(("field", "type", "default"), made), ""] if made else []
+    yield Page("reference/events", "\n".join(lines))
+
+
+def _default(one: dataclasses.Field[object]) -> str:
+    if one.default is not dataclasses.MISSING:
+        return code(repr(one.default))
+    return "empty" if one.default_factory is not dataclasses.MISSING else plain("")

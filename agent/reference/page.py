@@ -1,0 +1,69 @@
+"""A page, and how what the code says becomes Markdown."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from toolcrib._dataclass import dataclass
+
+_SPECIAL = re.compile(r"([\\*_\[\]<>#|{}$])")
+_LITERAL = re.compile(r"``(.+?)``")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """``path`` is below the site's root, without an ending; ``text`` is Markdown and begins with its title."""
+
+    path: str
+    text: str
+
+    @property
+    def title(self) -> str:
+        """Return the first heading, without its sign."""
+        return self.text.partition("\n")[0].removeprefix("# ").replace("`", "")
+
+
+def index(path: str, title: str, words: str, below: Iterable[str]) -> Page:
+    """Make the page that lists the pages ``below``, by their paths beside it."""
+    return Page(
+        path, f"# {title}\n\n{words}\n\n```{{toctree}}\n:maxdepth: 1\n\n{chr(10).join(f'{one}.md' for one in below)}\n```\n"
+    )
+
+
+def doc_of(thing: Any) -> str:
+    """Return a docstring as Markdown: its double backquotes are code, and what is indented stays so."""
+    return _LITERAL.sub(r"`\1`", inspect.cleandoc(thing.__doc__ or ""))
+
+
+def plain(text: str) -> str:
+    """Return text that Markdown reads as it stands, in one line."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def code(text: str) -> str:
+    """Return text as inline code, whatever backquotes are in it."""
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    blank = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{blank}{text}{blank}{fence}"
+
+
+def as_json(value: Any) -> str:
+    """Return a value as the configuration's file would have it."""
+    return json.dumps(value, ensure_ascii=False, default=list)
+
+
+def block(text: str, language: str = "text") -> str:
+    """Return a block of code, whatever fences are in it."""
+    fence = "`" * (1 + max((len(run) for run in re.findall("^`{2,}", text, re.MULTILINE)), default=2))
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def rows(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Return a table; cells are Markdown."""
+    made = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    made += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines]
+    return "\n".join(made)

@@ -1,0 +1,22 @@
+"""The pages of the bundled plugins: their own first steps, as README.md beside each has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent.reference.page import Page, index
+
+_WORDS = """\
+The plugins that come with toolcrib, each off until `toolcrib plugins enable NAME`: the platforms on which a gateway lets
+people chat, and what watches. [The gateway](../../gateway.md) says what all platforms share."""
+
+
+def pages() -> Iterator[Page]:
+    """Yield an index and a page for each bundled plugin that has a README.md."""
+    import plugins
+
+    found = sorted(Path(plugins.__path__[0]).glob("*/README.md"))
+    yield index("reference/platforms/index", "Platforms and plugins", _WORDS, [one.parent.name for one in found])
+    for one in found:
+        yield Page(f"reference/platforms/{one.parent.name}", one.read_text("utf-8").replace("](../../docs/", "](../../"))

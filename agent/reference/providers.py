@@ -1,0 +1,41 @@
+"""A page for each provider of models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+
+from agent.reference.page import Page, code, doc_of, index
+
+_WORDS = """\
+What toolcrib speaks to a model's server, as `model.provider` names it. A plugin may add others by the hook
+[`register_provider`](../hooks/register_provider.md)."""
+
+
+def pages() -> Iterator[Page]:
+    """Yield an index and a page for each provider."""
+    from agent.providers.factory import MANUAL, PROVIDERS
+
+    yield index("reference/providers/index", "Providers", _WORDS, [*PROVIDERS, MANUAL])
+    for name, one in PROVIDERS.items():
+        lines = [f"# {code(name)}", "", doc_of(import_module(one.module)), ""]
+        lines += [
+            f"- Its key is in {code(one.vendor.prefix + '_API_KEY')}, or where `model.api_key_env` says.",
+            f"- Its own server: {code(one.vendor.base_url)}.",
+        ]
+        if one.models:
+            lines.append(
+                f"- Models whose names begin with {', '.join(map(code, one.models))} mean it, where that vendor's key is set."
+            )
+        if one.lists:
+            lines.append("- Its server may be asked which models it has: `toolcrib models`.")
+        if one.in_text:
+            lines.append(
+                "- Calls stand in the model's text, in the protocol that `model.protocol` names or that goes by the model."
+            )
+        lines += ["", f"Try it: `toolcrib chat --provider {name}`. [Settings of the model](../settings/model.md).", ""]
+        yield Page(f"reference/providers/{name}", "\n".join(lines))
+    manual = (
+        'No model: you type the calls yourself, such as `@read_file {"path": "README.md"}`. A chat is so until a model is set.'
+    )
+    yield Page(f"reference/providers/{MANUAL}", f"# {code(MANUAL)}\n\n{manual}\n")

@@ -1,0 +1,29 @@
+"""A page for each section of the configuration: keys, what they are for, defaults, what is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agent.config import settings
+from agent.reference.page import Page, as_json, code, index, plain
+
+_WORDS = """\
+The keys of `config.yaml`, by section. `toolcrib config` shows what is set and where each value comes from, `toolcrib config
+set KEY VALUE` changes one, and `toolcrib config check` finds what is wrong in the file. `*` stands for a name that you
+choose. A key below `profiles.NAME` is one of these again, and counts with `--profile NAME`."""
+
+
+def pages() -> Iterator[Page]:
+    """Yield an index and a page for each section."""
+    found = settings()
+    sections = list(dict.fromkeys(one.key.partition(".")[0] for one in found))
+    yield index("reference/settings/index", "Settings", _WORDS, sections)
+    for section in sections:
+        mine = [one for one in found if one.key.partition(".")[0] == section]
+        lines = [f"# {code(section)}", "", f"{mine[0].section}.", ""] if mine[0].section else [f"# {code(section)}", ""]
+        for one in mine:
+            lines += [f"## {code(one.key)}", "", one.doc, ""]
+            lines += [f"Default: {code(as_json(one.default))}." if one.has_default else "It must be given."]
+            lines += [f"Expected: {plain(one.expect)}."] if one.expect else []
+            lines += [""]
+        yield Page(f"reference/settings/{section}", "\n".join(lines))

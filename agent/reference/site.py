@@ -1,0 +1,106 @@
+"""The site: the written pages of docs/, the generated ones beside them, laid out by Sphinx. It needs the extra ``docs``.
+
+The site works from a file, without a server: its search too. Each version has a folder of its own, and the others beside it are
+offered on each page.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+
+import agent
+from agent._version import __version__
+from agent.reference import pages
+from agent.reference.page import Page
+from toolcrib import ToolcribError
+
+_MARK = ".pages"
+"""File in a site with the digest of its pages."""
+EXTRA = "pip install 'toolcrib[docs]'"
+_LINKS = (
+    (re.compile(r"\]\((?:\.\./)*plugins/(\w+)/README\.md"), r"](/reference/platforms/\1.md"),
+    (re.compile(r"\]\((?:\.\./)*docs/"), "](/"),
+    (re.compile(r"\]\((?:\.\./)*config\.example\.yaml"), "](/reference/settings/index.md"),
+    (re.compile(r"\]\((?:\.\./)*examples/[\w./-]*\)"), "](/plugins.md)"),
+)
+"""Links to files of the repository -> pages of the site."""
+
+
+def written() -> Path:
+    """Return the folder of the written pages. Raises ToolcribError where the installation has none."""
+    beside = Path(agent.__file__).parent
+    for folder in (beside / "docs", beside.parent / "docs"):
+        if (folder / "conf.py").is_file():
+            return folder
+    raise ToolcribError("this installation has no written pages; install the release again")
+
+
+def all_pages(more: Iterable[Page]) -> Iterator[Page]:
+    """Yield every page, written and generated, with ``more`` of whoever builds on this; links lead within the site."""
+    folder = written()
+    for path in sorted(folder.rglob("*.md")):
+        yield _within(Page(path.relative_to(folder).with_suffix("").as_posix(), path.read_text("utf-8")))
+    for page in (*pages(), *more):
+        yield _within(page)
+
+
+def build(target: Path, more: Iterable[Page], *, strict: bool = False) -> Path:
+    """Make the site of this version in a folder below ``target``, and return its first page. ``strict``: warnings are errors.
+
+    Raises ToolcribError without the extra, and where Sphinx fails. A site that was there is replaced once the new one is whole.
+    """
+    _require()
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target, prefix=".making-") as made:
+        source, out = Path(made, "source"), Path(made, "site")
+        shutil.copytree(written(), source, ignore=shutil.ignore_patterns("*.md", "__pycache__", "_site"))
+        for page in all_pages(more):
+            path = source / f"{page.path}.md"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(page.text, "utf-8")
+        versions = sorted({__version__, *(one.name for one in target.iterdir() if (one / "index.html").is_file())}, reverse=True)
+        command = [sys.executable, "-m", "sphinx", "-q", "-b", "html", "-j", "auto"]
+        command += ["-D", f"version={__version__}", "-D", f"release={__version__}", "-A", f"versions={','.join(versions)}"]
+        command += ["-W", "--keep-going"] if strict else []
+        done = subprocess.run([*command, str(source), str(out)], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ToolcribError(f"the pages could not be laid out:\n{done.stderr.strip() or done.stdout.strip()}")
+        shutil.rmtree(out / ".doctrees", ignore_errors=True)
+        site = target / __version__
+        if site.exists():
+            shutil.rmtree(site)
+        out.rename(site)
+    return site / "index.html"
+
+
+def current(target: Path, more: Iterable[Page], tell: Callable[[], None]) -> Path:
+    """Return the first page of the site of these very pages; ``tell`` is called before it is made, where it isn't there yet."""
+    more = list(more)
+    digest = sha256("\0".join(page.path + page.text for page in all_pages(more)).encode()).hexdigest()
+    first, mark = target / __version__ / "index.html", target / __version__ / _MARK
+    if not first.is_file() or not mark.is_file() or mark.read_text("utf-8") != digest:
+        _require()
+        tell()
+        first = build(target, more)
+        mark.write_text(digest, "utf-8")
+    return first
+
+
+def _require() -> None:
+    if any(find_spec(name) is None for name in ("sphinx", "furo", "myst_parser")):
+        raise ToolcribError(f"to lay out the pages it needs the extra: {EXTRA}\n`toolcrib docs PAGE` shows one without it")
+
+
+def _within(page: Page) -> Page:
+    text = page.text
+    for pattern, instead in _LINKS:
+        text = pattern.sub(instead, text)
+    return Page(page.path, text)

@@ -1,0 +1,215 @@
+"""Blocks of code in the written pages, and a reader who does what they say, from the first to the last.
+
+A page's blocks are worked through in order, in a folder of their own with a home of their own:
+
+- ``console``: lines that begin with ``$ `` are typed at a terminal; what stands below one must come out, line by line, in that
+  order. ``…`` or ``...`` in a line stands for anything. A comment ``<!-- answers: y, y -->`` before the block has what is typed
+  at the questions that come. ``console background`` leaves its one command running until the page's end, once its lines came.
+- ``python``, ``yaml`` and other text with ``file=PATH`` behind the language: the file is written.
+- ``python`` alone is run as a program; a ``text`` block with the word ``output`` behind it is what the last one printed.
+- ``yaml`` alone must be a good configuration.
+- ``<!-- replies: [...] -->`` has what the model's server (http://127.0.0.1:11434/v1 on the page) says next, in order: ``"text"``, or
+  ``{"tool": {arguments}}``, or a list of these for several calls.
+- ``<!-- tested by: FILE -->`` before a block names a test of its own; ``<!-- not run: REASON -->`` says why there can be none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pexpect
+
+from agent.config import parse_config
+from toolcrib.testing import ChatServer
+
+ROOT = Path(__file__).parents[2]
+ADDRESS = "http://127.0.0.1:11434/v1"
+PATIENCE = 120
+_BLOCK = re.compile(r"(?ms)^(?P<dent> *)(?P<fence>`{3,})(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=dent)(?P=fence) *$")
+_COMMENT = re.compile(r"<!-- (answers|replies|tested by|not run): (.*?) -->", re.DOTALL)
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
+_ANYTHING = re.compile(r"…|\.\.\.")
+NOT_CODE = ("text", "", "{toctree}", "{contents}")
+"""Languages of blocks that show something and are no code to run."""
+
+
+@dataclass
+class Block:
+    """A block of code. ``words`` stand behind its language; ``notes`` are the comments before it, by their kind."""
+
+    language: str
+    words: list[str]
+    text: str
+    line: int
+    notes: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def file(self) -> str:
+        return next((word.removeprefix("file=") for word in self.words if word.startswith("file=")), "")
+
+
+def blocks(text: str) -> list[Block]:
+    """All fenced blocks of a page, in order, with the comments between each and the one before it."""
+    found, end = [], 0
+    for match in _BLOCK.finditer(text):
+        language, *words = match["info"].split() or [""]
+        notes = {one[1]: one[2].strip() for one in _COMMENT.finditer(text[end : match.start()])}
+        dent = match["dent"]
+        lines = [line.removeprefix(dent) for line in match["text"].splitlines()]
+        found.append(Block(language, words, "\n".join(lines) + "\n", text.count("\n", 0, match.start()) + 1, notes))
+        end = match.end()
+    return found
+
+
+def fault_of(block: Block) -> str:
+    """What keeps a block from being looked after, or "". A block of text needs nothing."""
+    if tested := block.notes.get("tested by"):
+        return "" if (ROOT / tested).is_file() else f"there is no {tested}"
+    if "not run" in block.notes:
+        return "" if len(block.notes["not run"]) > 10 else "say why it is not run"
+    known = block.language in ("console", "python", "yaml", *NOT_CODE) or block.file
+    return "" if known else f"nothing runs {block.language!r}: write it as console, name its file, or say why it is not run"
+
+
+class Reader:
+    """A context manager: somebody who works through one page."""
+
+    def __init__(self, folder: Path, page: str) -> None:
+        self.home, self.cwd = folder / "home", folder / "home" / "project"
+        self.cwd.mkdir(parents=True)
+        self._folder = folder
+        self._page = page
+        self._printed = ""
+        self._server = ChatServer()
+        self._running: list[pexpect.spawn] = []
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("TOOLCRIB_", "XDG_"))}
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        self._env = {
+            **kept,
+            "HOME": str(self.home),
+            "PATH": path,
+            "TERM": "xterm",
+            "COLUMNS": "200",
+            "PAGER": "cat",
+            "PYTHONPATH": str(ROOT),
+        }
+
+    def __enter__(self) -> Reader:
+        self._server.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for running in reversed(self._running):
+            running.sendintr()
+            try:
+                running.expect(pexpect.EOF, timeout=30)
+            finally:
+                running.close(force=True)
+        self._server.__exit__(None, None, None)
+
+    def do(self, block: Block) -> None:
+        """Do what a block says. Raises AssertionError with the page's line where something else comes of it."""
+        for reply in json.loads(block.notes.get("replies", "[]")):
+            self._server.responses.append(_reply(reply))
+        where = f"{self._page}:{block.line}"
+        if "tested by" in block.notes or "not run" in block.notes:
+            return
+        if block.file:
+            path = Path(block.file.replace("~", str(self.home), 1) if block.file.startswith("~") else self.cwd / block.file)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(self._here(block.text), "utf-8")
+        elif block.language == "console":
+            self._type(block, where)
+        elif block.language == "python":
+            self._run(block, where)
+        elif block.language == "yaml":
+            parse_config(block.text, Path("config.yaml"))
+        elif block.language == "text" and "output" in block.words:
+            _compare(block.text.splitlines(), self._printed, where)
+
+    def _here(self, text: str) -> str:
+        return text.replace(ADDRESS, self._server.base_url)
+
+    def _run(self, block: Block, where: str) -> None:
+        done = subprocess.run(
+            [sys.executable, "-c", self._here(block.text)],
+            cwd=self.cwd, env=self._env, capture_output=True, text=True, timeout=PATIENCE, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{where}: {done.stderr}"
+        self._printed = done.stdout
+
+    def _type(self, block: Block, where: str) -> None:
+        answers = [one.strip() for one in block.notes.get("answers", "").split(",") if one.strip()]
+        for command, wanted in _commands(block.text):
+            running = self._spawn(self._here(command))
+            if "background" in block.words:
+                self._running.append(running)
+                for line in wanted:
+                    running.expect(_pattern(line), timeout=PATIENCE)
+                continue
+            for answer in answers:
+                running.expect(r"\? ?\S* $|> ?$|\] ?$|: ?$", timeout=PATIENCE)
+                running.sendline(answer)
+            running.expect(pexpect.EOF, timeout=PATIENCE)
+            running.close()
+            printed = _ESCAPES.sub("", running.before or "")
+            status = running.exitstatus
+            assert status == 0 or "fails" in block.words, f"{where}: {command}: exit code {status}: {printed}"
+            self.cwd = Path((self._folder / "cwd").read_text().strip())
+            _compare(wanted, printed, f"{where}: {command}")
+
+    def _spawn(self, command: str) -> Any:
+        kept = self._folder / "cwd"
+        script = f"{command}\nstatus=$?\npwd >{kept}\nexit $status\n"
+        return pexpect.spawn(
+            "bash",
+            ["-c", script],
+            cwd=str(self.cwd),
+            env=self._env,
+            dimensions=(60, 200),
+            echo=False,
+            encoding="utf-8",
+            timeout=PATIENCE,
+        )
+
+
+def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
+    command, wanted = "", list[str]()
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            if command:
+                yield command, wanted
+            command, wanted = line[2:], []
+        elif command.endswith("\\"):
+            command += "\n" + line
+        elif line.strip():
+            wanted.append(line)
+    if command:
+        yield command, wanted
+
+
+def _pattern(line: str) -> str:
+    return ".*?".join(re.escape(part) for part in _ANYTHING.split(line.rstrip()))
+
+
+def _compare(wanted: list[str], printed: str, where: str) -> None:
+    rest = printed
+    for line in wanted:
+        found = re.search(_pattern(line), rest)
+        assert found is not None, f"{where}: {line!r} did not come, in order, in:\n{printed}"
+        rest = rest[found.end() :]
+
+
+def _reply(reply: Any) -> Any:
+    if isinstance(reply, str):
+        return ChatServer.text(reply)
+    calls = reply if isinstance(reply, list) else [reply]
+    return ChatServer.calls(*((name, args) for one in calls for name, args in one.items()))
