@@ -1,4 +1,4 @@
-"""Layout of the site. ``toolcrib docs`` and ``scripts/docs`` run it, with the generated pages beside the written ones."""
+"""Layout of the site. ``toolcrib docs`` runs it, with the generated pages beside the written ones."""
 
 project = "toolcrib"
 author = "the authors of toolcrib"

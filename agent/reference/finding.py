@@ -10,7 +10,7 @@ from toolcrib._dataclass import dataclass
 
 _HEADING = re.compile(r"^#{1,4} +(.+?) *#*$")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
-_SIGNS = re.compile(r"[`*\\]")
+_SIGNS = re.compile(r"[`\\]")
 
 
 @dataclass(frozen=True, slots=True)

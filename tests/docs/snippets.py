@@ -8,7 +8,7 @@ A page's blocks are worked through in order, in a folder of their own with a hom
 - ``python``, ``yaml`` and other text with ``file=PATH`` behind the language: the file is written.
 - ``python`` alone is run as a program; a ``text`` block with the word ``output`` behind it is what the last one printed.
 - ``yaml`` alone must be a good configuration.
-- ``<!-- replies: [...] -->`` has what the model's server (http://127.0.0.1:11434/v1 on the page) says next, in order: ``"text"``, or
+- ``<!-- replies: [...] -->`` has what the server of the model (http://127.0.0.1:11434/v1 on the page) says next: ``"text"``, or
   ``{"tool": {arguments}}``, or a list of these for several calls.
 - ``<!-- tested by: FILE -->`` before a block names a test of its own; ``<!-- not run: REASON -->`` says why there can be none.
 """

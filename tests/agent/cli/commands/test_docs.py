@@ -1,0 +1,72 @@
+"""``toolcrib docs``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.config import settings
+
+
+def test_a_page_is_shown(run: Any) -> None:
+    done = run("docs", "gateway")
+    assert done.code == 0
+    assert "# The gateway" in done.out
+
+
+def test_a_setting_is_shown(run: Any) -> None:
+    done = run("docs", "model.base_url")
+    assert (done.code, done.err) == (0, "")
+    assert "Where the server is" in done.out
+    assert "model.api_key_env`" not in done.out
+
+
+def test_words_are_looked_for(run: Any) -> None:
+    done = run("docs", "--search", "approvals", "history")
+    assert done.code == 0
+    assert len(done.out.splitlines()) > 3
+    done = run("docs", "no-such-thing-anywhere")
+    assert done.code == 1
+    assert "toolcrib docs --list" in done.err
+
+
+def test_the_pages_are_listed(run: Any) -> None:
+    done = run("docs", "--list")
+    assert done.code == 0
+    assert "reference/settings/model" in done.out
+
+
+def test_without_the_extra_one_line_says_what_to_install(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import agent.reference.site as site
+
+    monkeypatch.setattr(site, "find_spec", lambda name: None)
+    done = run("docs")
+    assert done.code == 2
+    assert "pip install 'toolcrib[docs]'" in done.err
+
+
+@pytest.mark.full
+@pytest.mark.untraced
+def test_the_site_has_no_fault_and_its_search_knows_every_key(run: Any, tmp_path: Path) -> None:
+    import dataclasses
+    import inspect
+
+    from agent import events
+    from toolcrib import ToolcribError, _errors, registry
+
+    done = run("docs", "--build", str(tmp_path / "site"), "--strict")
+    assert done.code == 0, done.err
+    first = Path(done.out.strip())
+    assert first.is_file()
+    raw = (first.parent / "searchindex.js").read_text("utf-8")
+    known = set(json.loads(raw[len("Search.setIndex(") : -1])["alltitles"])
+    wanted = {one.key for one in settings()} | set(registry.names())
+    wanted |= {one.__name__ for one in vars(_errors).values() if inspect.isclass(one) and issubclass(one, ToolcribError)}
+    wanted |= {
+        one.__name__ for one in vars(events).values() if dataclasses.is_dataclass(one) and one.__module__ == "agent.events"
+    }  # type: ignore[union-attr]
+    assert {name for name in wanted if name not in known and f"toolcrib {name}" not in known} == set()
+    assert "<script" in first.read_text("utf-8")

@@ -1,0 +1,86 @@
+"""Pages made of what the code says of itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+
+import pytest
+
+import plugins
+from agent import events
+from agent.cli.app import built_in
+from agent.config import settings
+from agent.providers.factory import PROVIDERS
+from agent.reference import Page, pages
+from agent.reference.errors import TO_DO
+from agent.reference.finding import named, sections, with_words
+from toolcrib import ToolcribError, _errors, registry
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Page]:
+    return {page.path: page for page in pages()}
+
+
+def test_each_page_has_a_path_and_a_title_of_its_own(found: dict[str, Page]) -> None:
+    assert len(found) == len(list(pages()))
+    assert all(page.text.startswith("# ") and page.title.strip() for page in found.values())
+
+
+def test_each_setting_has_a_place_with_its_default_and_what_is_expected(found: dict[str, Page]) -> None:
+    places = {one.title: one.text for one in sections(found.values()) if one.page.startswith("reference/settings/")}
+    keys = [one.key for one in settings()]
+    assert len(keys) > 200
+    assert [key for key in keys if key not in places] == []
+    assert "Default: `300`." in places["tools.timeout"]
+
+
+def test_each_error_says_what_to_do(found: dict[str, Page]) -> None:
+    errors = {one.__name__ for one in vars(_errors).values() if inspect.isclass(one) and issubclass(one, ToolcribError)}
+    assert errors == set(TO_DO)
+    places = {one.title for one in sections([found["reference/errors"]])}
+    assert errors <= places
+
+
+def test_each_event_has_a_place(found: dict[str, Page]) -> None:
+    names = {one.__name__ for one in vars(events).values() if inspect.isclass(one) and dataclasses.is_dataclass(one)}
+    names -= {"ExecutedCall", "Image", "ToolCall"}
+    assert names <= {one.title for one in sections([found["reference/events"]])}
+
+
+def test_each_tool_provider_and_bundled_plugin_has_a_page(found: dict[str, Page]) -> None:
+    wanted = {f"reference/tools/{name}" for name in registry.names()} | {f"reference/providers/{name}" for name in PROVIDERS}
+    assert wanted <= set(found)
+    assert "reference/platforms/matrix" in found
+    assert plugins.__path__
+
+
+def test_a_rule_shows_its_examples_and_its_level(found: dict[str, Page]) -> None:
+    (place,) = named("fs.recursive-delete", list(sections(found.values())))
+    assert "rm -rf build" in place.text
+    assert "`ask`" in place.text
+
+
+def test_a_place_is_found_by_its_name_and_by_words(found: dict[str, Page]) -> None:
+    everything = list(sections(found.values()))
+    (key,) = named("model.base_url", everything)
+    assert key.page == "reference/settings/model"
+    (page,) = named("reference/tools/read_file", everything)
+    assert page.is_first
+    assert {one.page for one in named("terminal", everything) if one.is_first} >= {"reference/tools/terminal"}
+    assert with_words(["lease", "taken"], everything)
+    assert with_words(["no-such-word-anywhere"], everything) == []
+
+
+def test_code_that_looks_like_a_heading_is_none() -> None:
+    page = Page("x", "# X\n\n```sh\n# not a heading\n```\n\n## Y\n\nwords\n")
+    assert [one.title for one in sections([page])] == ["X", "Y"]
+
+
+def test_each_command_has_a_page_of_its_arguments() -> None:
+    from agent.cli.command_pages import pages as of_commands
+
+    made = {page.path: page.text for page in of_commands()}
+    assert {f"reference/commands/{name}" for name in built_in()} <= set(made)
+    assert "`--base-url URL`" in made["reference/commands/chat"]
