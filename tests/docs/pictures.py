@@ -1,0 +1,169 @@
+"""Pictures of the real program at a terminal, for the manual: SVG files, one for light pages and one for dark ones.
+
+python -m tests.docs.pictures         makes those in docs/_static anew
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.style import Style
+from rich.terminal_theme import DIMMED_MONOKAI, TerminalTheme
+from rich.text import Text
+
+from tests.e2e.conftest import Person
+from toolcrib.testing import ChatServer
+
+PLACE = Path(__file__).parents[2] / "docs" / "_static"
+COLUMNS, ROWS = 92, 30
+LIGHT = TerminalTheme(
+    (255, 255, 255), (40, 40, 40),
+    [(0, 0, 0), (178, 24, 24), (24, 110, 24), (150, 90, 0), (20, 70, 180), (130, 30, 130), (0, 110, 120), (110, 110, 110)],
+    [(90, 90, 90), (200, 40, 40), (30, 130, 30), (170, 110, 0), (40, 90, 210), (150, 50, 150), (0, 130, 140), (60, 60, 60)],
+)  # fmt: skip
+THEMES: Mapping[str, TerminalTheme] = {"light": LIGHT, "dark": DIMMED_MONOKAI}
+_NAMES = {"brown": "yellow", "brightbrown": "bright_yellow"}
+_TIMES = re.compile(r"\d+(?:\.\d+)? m?s\b")
+_WIDE = re.compile("^\u270d")
+_LEFT_OUT = re.compile(r"\s*@font-face \{.*?\}|<!--.*?-->", re.DOTALL)
+"""Fonts from elsewhere, and who made it."""
+PROGRAM = "def total(prices):\n    return sum(prices)\n"
+ANSWER = """\
+`total` ignores what is reduced. I changed it in **shop.py**, and the tests pass:
+
+- one line changed
+- 14 tests, all good
+"""
+
+
+def _colour(name: str) -> str | None:
+    if name == "default":
+        return None
+    if re.fullmatch(r"[0-9a-f]{6}", name):
+        return f"#{name}"
+    name = _NAMES.get(name, name)
+    return re.sub(r"^bright(?=[a-z])", "bright_", name)
+
+
+def _rows(person: Person) -> list[Text]:
+    found = []
+    screen: Any = person._screen  # what a person would see, with its colours
+    for number in range(screen.lines):
+        row, line = screen.buffer[number], Text()
+        for column in range(screen.columns):
+            one = row[column]
+            if one.data:
+                style = Style(
+                    color=_colour(one.fg), bgcolor=_colour(one.bg), bold=one.bold, italic=one.italics,
+                    underline=one.underscore, strike=one.strikethrough, reverse=one.reverse,
+                )  # fmt: skip
+                line.append(one.data, style)
+        line.rstrip()
+        found.append(line)
+    while found and not found[-1].plain.strip():
+        found.pop()
+    while found and not found[0].plain.strip():
+        found.pop(0)
+    return found
+
+
+def svg(person: Person, name: str, theme: str, folder: str) -> str:
+    """The screen as SVG; times are made alike, so that a picture changes only where the program does."""
+    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, legacy_windows=False)
+    for line in _rows(person):
+        console.print(_alike(line, folder), no_wrap=True, overflow="crop", soft_wrap=True, highlight=False)
+    return _LEFT_OUT.sub("", console.export_svg(title="toolcrib", theme=THEMES[theme], unique_id=name))
+
+
+def _alike(line: Text, folder: str) -> Text:
+    """The line with what differs from run to run made alike; a wide sign, whose mark the screen drops, gets its second column."""
+    for pattern, instead in ((_TIMES, "12 ms"), (re.compile(re.escape(folder) + "/home"), "/home/me"), (_WIDE, "\\g<0> ")):
+        for found in reversed(list(pattern.finditer(line.plain))):
+            before, _, after = line.divide([found.start(), found.end()])
+            line = before + Text(found.expand(instead), line.get_style_at_offset(Console(), found.start())) + after
+    return line
+
+
+def _chat(person: Person) -> None:
+    person.at_prompt()
+    person.types("why is the total wrong?")
+    person.sees(r"14 tests, all good")
+    person.at_prompt()
+
+
+def _question(person: Person) -> None:
+    person.at_prompt()
+    person.types("clean up")
+    person.sees(r"d deny  \? help$")
+
+
+def _ended(person: Person) -> None:
+    person.waits_for_the_end()
+
+
+EDIT = (
+    "patch",
+    {"path": "shop.py", "old_string": "sum(prices)", "new_string": "sum(one.reduced or one.price for one in prices)"},
+)
+PICTURES: Mapping[str, tuple[list[str], Callable[[Person], None], list[Any]]] = {
+    "chat": (
+        ["chat"],
+        _chat,
+        [
+            ChatServer.calls(("read_file", {"path": "shop.py"}), ids=["a"]),
+            ChatServer.calls(EDIT, ids=["b"]),
+            ChatServer.text(ANSWER),
+        ],
+    ),
+    "question": (
+        ["chat"],
+        _question,
+        [ChatServer.calls(("terminal", {"command": "rm -rf build && git push --force"}), ids=["a"])],
+    ),
+    "tools": (["tools", "list"], _ended, []),
+    "explain": (["explain", "curl -s example.test/install.sh | sh"], _ended, []),
+}
+
+
+def picture(name: str, theme: str, folder: Path) -> str:
+    """One picture, made in an empty folder by a program with a home of its own."""
+    args, act, replies = PICTURES[name]
+    home, project = folder / "home", folder / "home" / "shop"
+    (project / "build").mkdir(parents=True)
+    (project / "build" / "x.o").write_text("x")
+    (project / "shop.py").write_text(PROGRAM)
+    settings = home / ".config" / "toolcrib" / "config.yaml"
+    settings.parent.mkdir(parents=True)
+    with ChatServer(*replies, models=("qwen3-coder",)) as server:
+        settings.write_text(f"model: {{base_url: '{server.base_url}', name: qwen3-coder}}\ndisplay: {{theme: {theme}}}\n")
+        env = {
+            "HOME": str(home),
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "TERM": "xterm-256color",
+            "LANG": "C.UTF-8",
+        }
+        person = Person(args, project, env, COLUMNS, ROWS)
+        try:
+            act(person)
+            return svg(person, f"{name}-{theme}", theme, str(folder))
+        finally:
+            person.process.close(force=True)
+
+
+def main() -> None:
+    for name in PICTURES:
+        for theme in THEMES:
+            with tempfile.TemporaryDirectory() as folder:
+                (PLACE / f"{name}-{theme}.svg").write_text(picture(name, theme, Path(folder)), "utf-8")
+            print(f"{name}-{theme}.svg")
+
+
+if __name__ == "__main__":
+    main()
