@@ -1,0 +1,62 @@
+"""Spelling, and one name for one thing, in all that people read."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from agent.cli.command_pages import pages as of_commands
+from agent.reference.site import all_pages
+from tests.docs.snippets import ROOT
+
+INSTEAD: Mapping[str, str] = {
+    r"white-?lists?": "allow-list",
+    r"black-?lists?": "deny, or a rule",
+    r"tool[ -]sets?": "toolset",
+    r"web[ -]hooks?": "webhook",
+    r"sub-commands?": "subcommand",
+    r"config files?": "configuration file",
+    r"can't be had": "unavailable, or can't be installed",
+    r"human[- ]in[- ]the[- ]loop": "a person is asked",
+    r"LLMs?": "model",
+    r"chat ?bots?": "bot",
+    r"time-outs?": "time limit",
+    r"(?:please|simply|just click|obviously)": "(nothing)",
+    r"seamless(?:ly)?|powerful|blazing(?:ly)?|robust": "(nothing: say what it does)",
+}
+"""Wordings that people would have to guess at -> what this project says."""
+
+
+@pytest.fixture(scope="module")
+def texts() -> dict[str, str]:
+    found = {page.path: page.text for page in all_pages(of_commands())}
+    return found | {name: (ROOT / name).read_text("utf-8") for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")}
+
+
+@pytest.mark.untraced
+def test_each_word_is_spelt_right(texts: dict[str, str], tmp_path: Path) -> None:
+    for name, text in texts.items():
+        path = tmp_path / f"{name.removesuffix('.md')}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "codespell_lib", "--ignore-words-list", "chage,gost", str(tmp_path)],  # programs that rules name
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_one_thing_has_one_name(texts: dict[str, str]) -> None:
+    wrong = []
+    for name, text in texts.items():
+        prose = re.sub(r"(?ms)^( *)(`{3,}).*?^\1\2 *$|`[^`\n]*`|\]\([^)]*\)", "", text)
+        for pattern, instead in INSTEAD.items():
+            wrong += [
+                f"{name}: {found[0]!r}; say {instead}" for found in re.finditer(rf"\b(?:{pattern})\b", prose, re.IGNORECASE)
+            ]
+    assert wrong == []
