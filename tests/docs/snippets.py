@@ -6,10 +6,11 @@ A page's blocks are worked through in order, in a folder of their own with a hom
   order. ``…`` or ``...`` in a line stands for anything. A comment ``<!-- answers: y, y -->`` before the block has what is typed
   at the questions that come. ``console background`` leaves its one command running until the page's end, once its lines came.
 - ``python``, ``yaml`` and other text with ``file=PATH`` behind the language: the file is written.
-- ``python`` alone is run as a program; a ``text`` block with the word ``output`` behind it is what the last one printed.
+- ``python`` alone is run as a program, in which ``await`` may stand anywhere; ``<!-- given: CODE -->`` has what comes before it.
+  A ``text`` block with the word ``output`` behind it is what the last one printed.
 - ``yaml`` alone must be a good configuration.
-- ``<!-- replies: [...] -->`` has what the server of the model (http://127.0.0.1:11434/v1 on the page) says next: ``"text"``, or
-  ``{"tool": {arguments}}``, or a list of these for several calls.
+- ``<!-- replies: [...] -->`` has what the model's server says next (http://127.0.0.1:11434/v1 on the page; it is configured
+  where the page configures none): ``"text"``, or ``{"tool": {arguments}}``, or a list of these for several calls.
 - ``<!-- tested by: FILE -->`` before a block names a test of its own; ``<!-- not run: REASON -->`` says why there can be none.
 """
 
@@ -18,8 +19,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,10 +37,16 @@ ROOT = Path(__file__).parents[2]
 ADDRESS = "http://127.0.0.1:11434/v1"
 PATIENCE = 120
 _BLOCK = re.compile(r"(?ms)^(?P<dent> *)(?P<fence>`{3,})(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=dent)(?P=fence) *$")
-_COMMENT = re.compile(r"<!-- (answers|replies|tested by|not run): (.*?) -->", re.DOTALL)
+_COMMENT = re.compile(r"<!-- (answers|replies|given|tested by|not run): (.*?) -->", re.DOTALL)
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
 _ANYTHING = re.compile(r"…|\.\.\.")
-NOT_CODE = ("text", "", "{toctree}", "{contents}")
+_AWAITS = """
+import ast, asyncio, inspect, sys
+made = eval(compile(sys.argv[1], "page", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT))
+if inspect.iscoroutine(made):
+    asyncio.run(made)
+"""
+NOT_CODE = ("text", "{toctree}")
 """Languages of blocks that show something and are no code to run."""
 
 
@@ -90,6 +99,7 @@ class Reader:
         self._printed = ""
         self._server = ChatServer()
         self._running: list[pexpect.spawn] = []
+        self._runtime = tempfile.mkdtemp(prefix="docs-")  # short, as sockets in it must be
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("TOOLCRIB_", "XDG_"))}
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self._env = {
@@ -100,6 +110,7 @@ class Reader:
             "COLUMNS": "200",
             "PAGER": "cat",
             "PYTHONPATH": str(ROOT),
+            "XDG_RUNTIME_DIR": self._runtime,
         }
 
     def __enter__(self) -> Reader:
@@ -108,17 +119,23 @@ class Reader:
 
     def __exit__(self, *error: object) -> None:
         for running in reversed(self._running):
+            assert error[0] is not None or running.isalive(), (
+                f"{self._page}: {running.args[-1]}: it ended by itself: {running.read()}"
+            )
             running.sendintr()
             try:
                 running.expect(pexpect.EOF, timeout=30)
             finally:
                 running.close(force=True)
         self._server.__exit__(None, None, None)
+        shutil.rmtree(self._runtime)
 
     def do(self, block: Block) -> None:
         """Do what a block says. Raises AssertionError with the page's line where something else comes of it."""
         for reply in json.loads(block.notes.get("replies", "[]")):
             self._server.responses.append(_reply(reply))
+        if "replies" in block.notes:
+            self._have_a_model()
         where = f"{self._page}:{block.line}"
         if "tested by" in block.notes or "not run" in block.notes:
             return
@@ -131,16 +148,23 @@ class Reader:
         elif block.language == "python":
             self._run(block, where)
         elif block.language == "yaml":
-            parse_config(block.text, Path("config.yaml"))
+            parse_config(block.text.encode(), Path("config.yaml"))
         elif block.language == "text" and "output" in block.words:
             _compare(block.text.splitlines(), self._printed, where)
+
+    def _have_a_model(self) -> None:
+        """Configure the server where the page did not, as a reader who has one."""
+        settings = self.home / ".config" / "toolcrib" / "config.yaml"
+        if not settings.exists():
+            settings.parent.mkdir(parents=True)
+            settings.write_text(f"model: {{base_url: '{self._server.base_url}', name: qwen3}}\n", "utf-8")
 
     def _here(self, text: str) -> str:
         return text.replace(ADDRESS, self._server.base_url)
 
     def _run(self, block: Block, where: str) -> None:
         done = subprocess.run(
-            [sys.executable, "-c", self._here(block.text)],
+            [sys.executable, "-c", _AWAITS, self._here(f"{block.notes.get('given', '')}\n{block.text}")],
             cwd=self.cwd, env=self._env, capture_output=True, text=True, timeout=PATIENCE, check=False,
         )  # fmt: skip
         assert done.returncode == 0, f"{where}: {done.stderr}"
