@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from agent.reference.page import Page
 from toolcrib._dataclass import dataclass
+from toolcrib._regex import Regex
 
-_HEADING = re.compile(r"^#{1,4} +(.+?) *#*$")
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
-_SIGNS = re.compile(r"[`\\]")
+_HEADING = Regex(r"^#{1,4} +(.+?) *#*$")
+_FENCE = Regex(r"^ {0,3}(`{3,}|~{3,})")
+_SIGNS = Regex(r"[`\\]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from toolcrib._dataclass import dataclass
+from toolcrib._regex import Regex
 
-_SPECIAL = re.compile(r"([\\*_\[\]<>#|{}$])")
-_LITERAL = re.compile(r"``(.+?)``")
+_SPECIAL = Regex(r"([\\*_\[\]<>#|{}$])")
+_LITERAL = Regex(r"``(.+?)``")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ people chat, and what watches. [The gateway](../../gateway.md) says what all pla
 
 def pages() -> Iterator[Page]:
     """Yield an index and a page for each bundled plugin that has a README.md."""
-    import plugins
+    from agent._plugin_sources import bundled
 
-    found = sorted(Path(plugins.__path__[0]).glob("*/README.md"))
+    readmes = [Path(one.where) / "README.md" for one in bundled()]
+    found = sorted(path for path in readmes if path.is_file())
     yield index("reference/platforms/index", "Platforms and plugins", _WORDS, [one.parent.name for one in found])
     for one in found:
         yield Page(f"reference/platforms/{one.parent.name}", one.read_text("utf-8").replace("](../../docs/", "](../../"))

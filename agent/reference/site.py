@@ -6,7 +6,6 @@ offered on each page.
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import sys
@@ -21,15 +20,16 @@ from agent._version import __version__
 from agent.reference import pages
 from agent.reference.page import Page
 from toolcrib import ToolcribError
+from toolcrib._regex import Regex
 
 _MARK = ".pages"
 """File in a site with the digest of its pages."""
 EXTRA = "pip install 'toolcrib[docs]'"
 _LINKS = (
-    (re.compile(r"\]\((?:\.\./)*plugins/(\w+)/README\.md"), r"](/reference/platforms/\1.md"),
-    (re.compile(r"\]\((?:\.\./)*docs/"), "](/"),
-    (re.compile(r"\]\((?:\.\./)*config\.example\.yaml"), "](/reference/settings/index.md"),
-    (re.compile(r"\]\((?:\.\./)*examples/[\w./-]*\)"), "](/plugins.md)"),
+    (Regex(r"\]\((?:\.\./)*plugins/(\w+)/README\.md"), r"](/reference/platforms/\1.md"),
+    (Regex(r"\]\((?:\.\./)*docs/"), "](/"),
+    (Regex(r"\]\((?:\.\./)*config\.example\.yaml"), "](/reference/settings/index.md"),
+    (Regex(r"\]\((?:\.\./)*examples/[\w./-]*\)"), "](/plugins.md)"),
 )
 """Links to files of the repository -> pages of the site."""
 

@@ -51,7 +51,6 @@ def test_without_the_extra_one_line_says_what_to_install(run: Any, monkeypatch: 
 @pytest.mark.full
 @pytest.mark.untraced
 def test_the_site_has_no_fault_and_its_search_knows_every_key(run: Any, tmp_path: Path) -> None:
-    import dataclasses
     import inspect
 
     from agent import events
@@ -65,8 +64,6 @@ def test_the_site_has_no_fault_and_its_search_knows_every_key(run: Any, tmp_path
     known = set(json.loads(raw[len("Search.setIndex(") : -1])["alltitles"])
     wanted = {one.key for one in settings()} | set(registry.names())
     wanted |= {one.__name__ for one in vars(_errors).values() if inspect.isclass(one) and issubclass(one, ToolcribError)}
-    wanted |= {
-        one.__name__ for one in vars(events).values() if dataclasses.is_dataclass(one) and one.__module__ == "agent.events"
-    }  # type: ignore[union-attr]
+    wanted |= {name for name, one in vars(events).items() if inspect.isclass(one) and one.__module__ == events.__name__}
     assert {name for name in wanted if name not in known and f"toolcrib {name}" not in known} == set()
     assert "<script" in first.read_text("utf-8")
