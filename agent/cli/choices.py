@@ -29,6 +29,7 @@ PLACES: Mapping[tuple[str, str], str] = {
     **{("sessions", action): "sessions" for action in ("show", "export", "fork", "resume", "rename", "tag", "delete")},
     ("sessions", "artifacts"): "artifacts",
     ("trace", ""): "sessions",
+    ("docs", ""): "pages",
     ("memory", "edit"): "documents",
     ("config", "get"): "keys",
     ("config", "set"): "keys",
@@ -175,6 +176,14 @@ def _jobs(args: argparse.Namespace) -> Iterable[str]:
     return [word for job in jobs for word in (job.id, str(job.body.get("name", ""))) if _PLAIN.fullmatch(word)]
 
 
+def _pages(args: argparse.Namespace) -> Iterable[str]:
+    """Pages of the manual, and the settings, which have parts of it."""
+    from agent.cli.command_pages import pages
+    from agent.reference.site import all_pages
+
+    return [*(page.path for page in all_pages(pages())), *_keys(args)]
+
+
 _NAMED: Mapping[str, str] = {
     "model.name": "models",
     "compression.model": "models",
@@ -190,6 +199,7 @@ KINDS: Mapping[str, Callable[[argparse.Namespace], Iterable[str]]] = {
     "keys": _keys,
     "models": _models,
     "modes": _modes,
+    "pages": _pages,
     "people": _people,
     "platforms": _platforms,
     "plugins": _plugins,
