@@ -62,7 +62,7 @@ def test_words_and_names_are_completed(run: Any, config: Any, shell: str, types:
         assert run("run", "--base-url", server.base_url, "--model", "m", "Hello?").code == 0
     session = json.loads(run("sessions", "--json").out)[0]["id"]
     for begun, whole in [
-        ("do", "doctor"),
+        ("doct", "doctor"),
         ("--vers", "--version"),
         ("tools dis", "tools disable"),
         ("tools --pl", "tools --platform"),
@@ -102,7 +102,7 @@ def test_files_are_completed_where_they_are_wanted(shell: str, types: Types, tmp
     (tmp_path / "dogs.txt").touch()
     assert types("toolcrib run --image pic") == "toolcrib run --image picture.png"
     assert types("toolcrib run dog") == "toolcrib run dogs.txt"
-    assert types("toolcrib do") == "toolcrib doctor"
+    assert types("toolcrib doct") == "toolcrib doctor"
 
 
 @SHELLS
