@@ -14,6 +14,7 @@ from typing import Any
 
 from plugins.irc.writing import fold
 from toolcrib import ConfigError, ToolcribError
+from toolcrib._regex import Regex
 from toolcrib.chat import NotSent
 from toolcrib.platforms import Trust
 
@@ -25,6 +26,7 @@ AWAY = "away"
 _AT_ONCE = 4
 """Lines that are confirmed together."""
 _CAPABILITIES = ("account-tag", "message-tags", "sasl")
+_ENDS = Regex("[\r\n\0]")
 _NO_NICK = {"nicknameinuse", "nickcollision", "unavailresource", "erroneusnickname"}
 _LOGIN = (
     "saslsuccess", "saslfail", "sasltoolong", "saslaborted", "saslalready", "saslmechs", "nicklocked",
@@ -236,7 +238,9 @@ class IrcLink:
             self._connection.send_raw(line)
 
     async def send(self, line: str) -> None:
-        """Send a line when it may go. Raises IrcLost."""
+        """Send a line when it may go. Raises IrcLost, ValueError for what the server would take for several."""
+        if _ENDS.search(line):
+            raise ValueError("a line with an end in it is not sent")
         now = time.monotonic()
         self._next = max(self._next, now - (self._burst - 1) / self._rate) + 1.0 / self._rate
         if (wait := self._next - 1.0 / self._rate - now) > 0:

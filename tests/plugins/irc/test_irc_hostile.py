@@ -168,3 +168,16 @@ async def test_whoever_takes_a_nick_does_not_read_the_rest(ngircd: Ngircd, chann
             await platform.send(replace(out, is_again=True))
             await alice.until(lambda: words[-1] in alice.heard("waiter"))
     assert list(dict.fromkeys([*heard, *alice.heard("waiter")])) == words
+
+
+@pytest.mark.parametrize("text", ["hello&#13;JOIN #evil", "`x`&#13;JOIN #evil", "- a&#13;JOIN #evil", "hello&#10;JOIN #evil"])
+async def test_an_answer_is_no_command_to_the_server(ngircd: Ngircd, text: str) -> None:
+    """A carriage return ends a line for many servers, and Markdown can name it."""
+    async with Person(ngircd.port, "alice") as alice:
+        await alice.joins("#evil", "#good")
+        host = FakeHost(settings=settings_of(ngircd.port, "speaker", "#good"))
+        async with platform_of(host) as platform:
+            await platform.send(Outbound(Chat("#good", is_group=True), text, "k"))
+            await alice.settled()
+            assert not [line for line in alice.lines if line.startswith(":speaker!") and " JOIN " in line and "#evil" in line]
+            assert any("JOIN #evil" in line for line in alice.heard("speaker", "#good"))
