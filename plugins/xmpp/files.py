@@ -10,8 +10,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from plugins.xmpp.link import XmppLink
+from plugins.xmpp.writing import sendable
 from toolcrib import ToolcribError
 from toolcrib.chat import NotSent, OutFile
+from toolcrib.platforms import is_loopback
 
 _SECONDS = 60.0
 
@@ -24,14 +26,16 @@ class XmppFiles:
         self.service = service
 
     async def put(self, file: OutFile) -> str:
-        """Upload a file, and return its address. Raises NotSent, XmppLost."""
+        """Upload a file, and return its address. Raises NotSent, XmppLost, XmppSilent."""
         import httpx
 
         try:
             data = await asyncio.to_thread(file.path.read_bytes)
         except OSError as error:
             raise NotSent(f"{file.name} is no longer there", for_good=True) from error
-        place, headers, url = await self._slot(file.name, len(data), file.media_type)
+        place, headers, url = await self._slot(sendable(file.name), len(data), file.media_type)
+        if not place.startswith("https://") and not is_loopback(urlsplit(place).hostname or ""):
+            raise NotSent("the server takes files without TLS only", for_good=True)
         try:
             async with httpx.AsyncClient(verify=self._link.client.ssl_context, timeout=_SECONDS) as http:
                 answer = await http.put(place, content=data, headers={**headers, "Content-Type": file.media_type})
@@ -48,7 +52,7 @@ class XmppFiles:
             raise NotSent("the server takes no files", for_good=True)
         try:
             answer = await self._link.done(
-                self._link.client.plugin["xep_0363"].request_slot(self.service, name, size, media_type)
+                self._link.client.plugin["xep_0363"].request_slot(self.service, name, size, media_type), of=self.service
             )
         except IqError as error:
             raise NotSent(f"the server does not take the file: {error.condition}", for_good=error.etype == "modify") from error
