@@ -20,6 +20,7 @@ _ALIVE_SECONDS = 30.0
 _REASON_SECONDS = 0.2
 _SENT_AWAY = {"301", "307", "321", "322"}
 _PLUGINS = ("xep_0030", "xep_0045", "xep_0059", "xep_0198", "xep_0199", "xep_0313", "xep_0363")
+_NO_TLS = "the server offers no TLS: nothing was said to it"
 T = TypeVar("T")
 
 
@@ -46,6 +47,7 @@ class XmppLink:
         """Rooms that people removed us from, or that they closed."""
         self._took = took
         self._is_up = False
+        self._refusal = ""
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._began: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -68,7 +70,8 @@ class XmppLink:
         client.register_handler(Callback("messages of all", MatchXPath(f"{CLIENT}message"), lambda got: link._message(got.xml)))
         client.register_handler(Callback("presence of all", MatchXPath(f"{CLIENT}presence"), lambda got: link._presence(got.xml)))
         client.add_event_handler("session_start", lambda _: link._begun())
-        client.add_event_handler("failed_all_auth", lambda _: link._fail(ConfigError("the server does not take XMPP_PASSWORD")))
+        client.add_event_handler("failed_auth", lambda failure: setattr(link, "_refusal", str(failure["condition"])))
+        client.add_event_handler("failed_all_auth", lambda _: link._not_let_in())
         client.add_event_handler("ssl_invalid_chain", lambda error: link._fail(_untrusted(error)))
         client.add_event_handler("connection_failed", link._not_connected)
         client.add_event_handler("disconnected", lambda _: link._disconnected())
@@ -86,11 +89,22 @@ class XmppLink:
         return link
 
     def _begun(self) -> None:
-        if self.client.transport is None or self.client.transport.get_extra_info("ssl_object") is None:
-            self._fail(ConfigError("the server offers no TLS: nothing was said to it"))
+        if not self._has_tls():
+            self._fail(ConfigError(_NO_TLS))
         elif not self._began.done():
             self._is_up = True
             self._began.set_result(None)
+
+    def _has_tls(self) -> bool:
+        return self.client.transport is not None and self.client.transport.get_extra_info("ssl_object") is not None
+
+    def _not_let_in(self) -> None:
+        if not self._has_tls():
+            self._fail(ConfigError(_NO_TLS))
+        elif self._refusal == "temporary-auth-failure":
+            self._fail(XmppLost("the server can't check passwords now"))
+        else:
+            self._fail(ConfigError("the server does not take XMPP_PASSWORD"))
 
     def _not_connected(self, error: Any) -> None:
         is_untrusted = isinstance(error, ssl.SSLCertVerificationError)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree.ElementTree import Element
@@ -10,9 +11,11 @@ from xml.etree.ElementTree import Element
 import pytest
 
 from plugins.xmpp import link, platform
+from plugins.xmpp.link import XmppLost
 from plugins.xmpp.writing import stanza_id
 from tests.plugins.xmpp.conftest import Foreign, Person, Prosody, XmppHouse, platform_of
 from tests.plugins.xmpp.test_xmpp import _question, line_of
+from toolcrib import ConfigError
 from toolcrib.chat import Chat, Outbound, OutFile
 from toolcrib.testing import FakeHost
 
@@ -46,6 +49,44 @@ async def test_a_file_of_any_name_is_sent(prosody: Prosody, tmp_path: Path, name
         async with platform_of(host) as bots:
             await bots.send(Outbound(Chat(alice.id), "", "k", files=(OutFile(file, name),)))
             await alice.until(lambda: alice.said(bot) and alice.said(bot)[0].url.endswith("b.txt"))
+
+
+# -- logging in --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("has_tls", "error", "said"),
+    [(False, ConfigError, "offers no TLS"), (True, XmppLost, "can't check passwords now")],
+    ids=["TLS taken out", "for a while"],
+)
+async def test_a_login_that_fails_says_why(prosody: Prosody, has_tls: bool, error: type[Exception], said: str) -> None:
+    """Without TLS the password is not what is wrong, and it is not said."""
+    heard: list[str] = []
+    head = (
+        "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' id='1' from='localhost' "
+        "version='1.0'><stream:features><mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><mechanism>PLAIN</mechanism>"
+        "</mechanisms></stream:features>"
+    )
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65_536):
+            heard.append(data.decode())
+            is_first = "<stream:stream" in heard[-1]
+            failure = "<failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><temporary-auth-failure/></failure>"
+            writer.write((head if is_first else failure).encode())
+        writer.close()
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(prosody.certificate, str(Path(prosody.certificate).with_name("key.pem")))
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context if has_tls else None)
+    where = {"server": f"127.0.0.1:{server.sockets[0].getsockname()[1]}", "direct_tls": str(has_tls).lower()}
+    host = FakeHost(settings=prosody.settings("bot@localhost", **where), secrets={"XMPP_PASSWORD": "secret"})
+    bots = platform.XmppPlatform("xmpp", host)
+    with pytest.raises(error, match=said):
+        await bots.connect()
+    await bots.stop()
+    server.close()
+    assert ["auth" in one for one in heard] == ([False, True] if has_tls else [False])
 
 
 # -- what others did in our name ---------------------------------------------------------------------------------------
