@@ -7,6 +7,7 @@ import base64
 import contextlib
 import itertools
 import logging
+import secrets
 import ssl
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ _log = logging.getLogger(__name__)
 _SECONDS = 30.0
 _ALIVE_SECONDS = 30.0
 _AWAY_SECONDS = 30.0
+_AGAIN_SECONDS = 4.0
 AWAY = "away"
 _AT_ONCE = 4
 """Lines that are confirmed together."""
@@ -43,7 +45,16 @@ _REFUSED = {
     "531",
     "716",
     "toomanytargets",
+    "408",
+    "415",
+    "439",
+    "486",
+    "489",
+    "492",
+    "707",
 }
+_FOR_NOW = {"nosuchnick", "toomanytargets", "439", "707"}
+"""Refusals that end: the last ones are for whoever speaks to many within a short time."""
 
 
 class IrcLost(ToolcribError):
@@ -58,6 +69,9 @@ class IrcLink:
         self._secret = secret
         self._took = took
         self.nick = given["nick"]
+        some = secrets.randbelow(700) + 100
+        self._nicks = [f"{self.nick}_", f"{self.nick}__", *(f"{self.nick[:6]}{some + number}" for number in range(3))]
+        """Nicks to try where that one is taken; the last ones go also where a server takes nine characters."""
         loop = asyncio.get_running_loop()
         self.lost: asyncio.Future[str] = loop.create_future()
         self._began: asyncio.Future[None] = loop.create_future()
@@ -152,6 +166,8 @@ class IrcLink:
         elif kind == "pong":
             if (waiting := self._pongs.pop(arguments[-1] if arguments else "", None)) is not None and not waiting.done():
                 waiting.set_result(None)
+        elif kind == "tryagain" and arguments[:1] == ["WHOIS"]:
+            asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self._ask_again)
         elif kind in _WHOIS:
             self._whois_line(kind, arguments)
         elif kind in ("cap", "authenticate", "error", *_LOGIN) or (kind in _NO_NICK and not self._began.done()):
@@ -180,9 +196,13 @@ class IrcLink:
                 self.nick = str(event.target)
                 if not self._began.done():
                     self._began.set_result(None)
-            case _ if kind in _NO_NICK:
-                self.nick = f"{self.nick}_"
+            case _ if kind in _NO_NICK and self._nicks:
+                self.nick = self._nicks.pop(0)
                 self._raw(f"NICK {self.nick}")
+            case "erroneusnickname":
+                self._fail(ConfigError(f"the server does not take the nick {self._given['nick']}, nor any like it"))
+            case _ if kind in _NO_NICK:
+                self._fail(IrcLost("the nick is taken, and so are others like it"))
 
     def _fail(self, error: Exception) -> None:
         if not self._began.done():
@@ -230,6 +250,12 @@ class IrcLink:
             found["account"] = "" if "account" in found else arguments[1]  # one who is two is nobody
         elif kind == "endofwhois" and not waiting.done():
             waiting.set_result(None)
+
+    def _ask_again(self) -> None:
+        """Ask anew who is who, where the server was asked too often."""
+        for found, waiting in self._whois.values():
+            if not waiting.done():
+                self._raw(f"WHOIS {found['nick']}")
 
     # -- what is said --------------------------------------------------------------------------------------------
 
@@ -287,7 +313,7 @@ class IrcLink:
                 else:
                     await self.confirmed()
                 if refused := [kind for kind, arguments in self._refusals if arguments and fold(arguments[0]) == fold(target)]:
-                    for_good = refused[0] != "nosuchnick"
+                    for_good = refused[0] not in _FOR_NOW
                     why = f"the server does not show it: {refused[0]}"
                     raise NotSent(why, for_good=for_good, perhaps_sent=bool(account) and not for_good, code=refused[0])
                 if self._has_left or now != whose:
@@ -302,7 +328,7 @@ class IrcLink:
             await self._within(self._whois[fold(nick)][1])
             await asyncio.sleep(0)
         if fold(nick) not in self._whois:
-            self._whois[fold(nick)] = {}, asyncio.get_running_loop().create_future()
+            self._whois[fold(nick)] = {"nick": nick}, asyncio.get_running_loop().create_future()
             try:
                 await self.send(f"WHOIS {nick}")
             except BaseException as error:
