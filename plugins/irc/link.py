@@ -76,6 +76,8 @@ class IrcLink:
         self.lost: asyncio.Future[str] = loop.create_future()
         self._began: asyncio.Future[None] = loop.create_future()
         self.capabilities: set[str] = set()
+        self.is_ascii = False
+        """True where ``#a[`` and ``#a{`` are two channels."""
         self._offered: set[str] = set()
         self._pongs: dict[str, asyncio.Future[None]] = {}
         self._whois: dict[str, tuple[dict[str, str], asyncio.Future[None]]] = {}
@@ -166,6 +168,9 @@ class IrcLink:
         elif kind == "pong":
             if (waiting := self._pongs.pop(arguments[-1] if arguments else "", None)) is not None and not waiting.done():
                 waiting.set_result(None)
+        elif kind == "featurelist":
+            given = [one.partition("=")[2] for one in arguments if one.upper().startswith("CASEMAPPING=")]
+            self.is_ascii = "rfc1459" not in given[-1].lower() if given else self.is_ascii
         elif kind == "tryagain" and arguments[:1] == ["WHOIS"]:
             asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self._ask_again)
         elif kind in _WHOIS:

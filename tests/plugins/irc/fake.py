@@ -2,7 +2,7 @@
 
 It has what ngircd has not: capabilities, SASL PLAIN, account-tag, and accounts that change while somebody is there. ``accounts``
 are passwords by account; ``log`` has each line that came, ``holds`` keeps PONGs back from when this was said, ``instead`` are
-answers to commands that are not done for them, by command, each given once; ``features`` are what it says of itself.
+answers to commands that are not done for them, by command, each given once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ class FakeIrc:
         self.log: list[tuple[str, str]] = []
         self.holds = ""
         self.instead: dict[str, list[str]] = {}
-        self.features = ""
         self.port = 0
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -94,7 +93,6 @@ class FakeIrc:
         if not client.is_in and client.user and client.nick != "*" and not client.is_negotiating:
             client.is_in = True
             client.tell(f":fake.test 001 {client.nick} :Welcome")
-            client.tell(f":fake.test 005 {client.nick} {self.features} :are supported by this server")
 
     def _cap(self, client: Client, arguments: list[str]) -> None:
         match arguments[0]:

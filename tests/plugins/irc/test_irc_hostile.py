@@ -237,3 +237,19 @@ async def test_a_line_that_the_server_drops_does_not_count_as_said(number: str, 
             assert caught.value.for_good == for_good
             await platform.send(replace(out, is_again=True))
             await alice.until(lambda: alice.heard("crib", "#a") == ["the news"])
+
+
+async def test_an_answer_goes_to_the_channel_that_was_asked_in(ngircd: Ngircd) -> None:
+    """Where #dev[1] and #dev{1} are two channels, and a stranger sits in the other one."""
+    async with Services(ngircd.port) as services, Person(ngircd.port, "alice") as alice, Person(ngircd.port, "eve") as eve:
+        await services.login(alice.nick, alice.id)
+        await alice.joins("#Dev[1]")
+        await eve.joins("#dev{1}")
+        host = FakeHost(settings=settings_of(ngircd.port, "waiter", "#Dev[1]"))
+        async with platform_of(host) as platform:
+            await alice.says("#Dev[1]", "waiter: hello")
+            await alice.until(lambda: host.received)
+            await platform.send(Outbound(host.received[0].chat, "the secret", "k"))
+            await alice.until(lambda: [line for line in alice.lines if "the secret" in line])
+            await eve.settled()
+            assert not [line for line in eve.lines if "the secret" in line]
