@@ -29,6 +29,7 @@ _NICK = Regex(r"[A-Za-z\[\]\\`_^{|}][\w\[\]\\`^{|}-]{0,29}\Z", 256)  # re.ASCII
 _CHANNEL = Regex(r"[#&+!][^\s,\x00-\x1f\x7f]{1,60}\Z")
 _ACCOUNT = Regex(r"[^\s,:#&*\x00-\x1f\x7f][^\s,\x00-\x1f\x7f]{0,60}\Z")
 _ANSWER = Regex(r"(?:\d{1,3}|yes|no|y|n)\.?\Z", 2)  # re.IGNORECASE
+_NOT_IN = ("bannedfromchan", "inviteonlychan", "channelisfull", "badchannelkey", "toomanychannels", "470")
 _STEADY_SECONDS = 60.0
 _NOBODY_SECONDS = 5.0
 _EACH, _ALL = 20, 1_000
@@ -178,6 +179,8 @@ class IrcPlatform:
             self._waiting[mask] += 1
             self.latest = f"{self._start}-{next(self._numbers)}"
             self._queue.put_nowait((mask, self.latest, event))
+        elif kind in _NOT_IN:
+            _log.warning("%s: a channel could not be entered: %s", self.name, kind)
         elif kind in ("join", "part", "kick", "quit", "nick", "namreply"):
             self._membership(kind, getattr(source, "nick", ""), str(event.target or ""), list(event.arguments))
 

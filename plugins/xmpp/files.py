@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,9 +22,12 @@ _SECONDS = 60.0
 class XmppFiles:
     """``service`` is the server's component that takes files, "" where there is none."""
 
-    def __init__(self, link: XmppLink, service: str) -> None:
+    def __init__(self, link: XmppLink, service: str, ca_file: str = "") -> None:
         self._link = link
         self.service = service
+        self._context = ssl.create_default_context()  # web servers, also of others: whom the system trusts, and ca_file
+        if ca_file:
+            self._context.load_verify_locations(ca_file)
 
     async def put(self, file: OutFile) -> str:
         """Upload a file, and return its address. Raises NotSent, XmppLost, XmppSilent."""
@@ -37,7 +41,7 @@ class XmppFiles:
         if not place.startswith("https://") and not is_loopback(urlsplit(place).hostname or ""):
             raise NotSent("the server takes files without TLS only", for_good=True)
         try:
-            async with httpx.AsyncClient(verify=self._link.client.ssl_context, timeout=_SECONDS) as http:
+            async with httpx.AsyncClient(verify=self._context, timeout=_SECONDS) as http:
                 answer = await http.put(place, content=data, headers={**headers, "Content-Type": file.media_type})
         except httpx.HTTPError as error:
             raise NotSent("the file could not be uploaded", code=type(error).__name__) from error
@@ -75,7 +79,7 @@ class XmppFiles:
             raise ToolcribError("it is not at a public address that has https")
         try:
             async with (
-                httpx.AsyncClient(verify=self._link.client.ssl_context, timeout=_SECONDS, trust_env=False) as http,
+                httpx.AsyncClient(verify=self._context, timeout=_SECONDS, trust_env=False) as http,
                 http.stream("GET", url) as answer,
             ):
                 if answer.status_code != 200:  # another place is not followed

@@ -195,7 +195,7 @@ class XmppLink:
                 return task.result()
         except (TimeoutError, IqTimeout) as error:
             if of and self._is_up:
-                raise XmppSilent(f"{of} did not answer in time") from error
+                raise XmppSilent("who was asked did not answer in time") from error
             self.client.abort()
             raise XmppLost("the server did not answer in time") from error
         finally:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugins.xmpp.files import XmppFiles
 from plugins.xmpp.link import XmppLink, XmppLost, XmppSilent
-from plugins.xmpp.reading import MUC_USER, XmppMessage, archive_id, message_of, real_jid, room_of
+from plugins.xmpp.reading import MUC_USER, XmppMessage, archive_id, is_history, message_of, real_jid, room_of
 from plugins.xmpp.sending import XmppSender
 from plugins.xmpp.writing import quiet
 from toolcrib import ConfigError, StoreFailed, ToolcribError
@@ -30,10 +30,9 @@ _JID = Regex(r"[^@/\s]+@[^@/\s]+\Z")
 _SERVER = Regex(r"[^\s:]+:\d{1,5}\Z|\[[0-9a-fA-F:]+\]:\d{1,5}\Z")
 _MOST_FILE_BYTES = 50 * 1024 * 1024
 _QUEUE = 10_000
-_ROOMS_SECONDS = 120.0
+_ROOMS_SECONDS, _TOLD_SECONDS = 120.0, 3600.0
 _MOST_PAGES = 200
 """Pages of a room's archive that are read at once: a server of others may have one without an end."""
-_TOLD_SECONDS = 3600.0
 _UNREADABLE = "I can't read encrypted messages. Please turn encryption off for this chat, and say it again."
 _NONANONYMOUS = "muc_nonanonymous"
 
@@ -108,7 +107,8 @@ class XmppPlatform:
         """Find who takes files, and return the bytes that one may have."""
         link = self._up
         found = await link.done(link.client.plugin["xep_0363"].find_upload_service(timeout=10))
-        self._sender.link, self._sender.files = link, XmppFiles(link, "" if found is None else str(found["from"]))
+        self._sender.link = link
+        self._sender.files = XmppFiles(link, "" if found is None else str(found["from"]), self._given.get("ca_file", ""))
         size = "" if found is None else _value(found.xml, "max-file-size")
         return 0 if found is None else min(int(size), _MOST_FILE_BYTES) if size.isdecimal() else _MOST_FILE_BYTES
 
@@ -262,7 +262,7 @@ class XmppPlatform:
         elif stanza.get("type") == "groupchat":
             if sender in link.rooms and nick == link.nicks.get(sender):
                 self._sender.sent(sender, stanza)
-            elif sender in link.rooms and nick:
+            elif sender in link.rooms and nick and not is_history(stanza, sender):
                 self._queue.put_nowait(self._came(stanza, sender, archive_id(stanza, sender), is_live=True))
         elif stanza.find("{jabber:x:conference}x") is not None:
             self._queue.put_nowait(_Came(stanza, "", "", sender))

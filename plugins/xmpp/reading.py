@@ -83,6 +83,11 @@ def real_jid(stanza: Element) -> str:
     return found[0].partition("/")[0] if len(found) == 1 else ""
 
 
+def is_history(stanza: Element, room: str) -> bool:
+    """Return whether a room repeats what was said before, perhaps by another who had the nick; its archive has that."""
+    return any(one.get("from", "").partition("/")[0] == room for one in stanza.findall("{urn:xmpp:delay}delay"))
+
+
 def room_of(text: str) -> str:
     """Return the address of a room as servers write it, "" for what is none."""
     from slixmpp import JID, InvalidJID

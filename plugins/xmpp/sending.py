@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,13 @@ from plugins.xmpp.files import XmppFiles
 from plugins.xmpp.link import XmppLink, XmppSilent
 from plugins.xmpp.reading import archive_id, real_jid
 from plugins.xmpp.writing import body_of, choices_of, emoji_of, stanza_id
-from toolcrib.chat import Host, NotSent, Outbound, OutFile
+from toolcrib.chat import Chat, Host, NotSent, Outbound, OutFile
 from toolcrib.platforms import Recent
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
+_log = logging.getLogger(__name__)
 _ASKED = "asked"
 _MOST_ASKED = 200
 _FOR_LATER = {"recipient-unavailable", "remote-server-timeout", "resource-constraint", "policy-violation", "not-acceptable"}
@@ -56,10 +58,14 @@ class XmppSender:
     def refused(self, stanza: Element) -> None:
         """Take an error that came for a message of ours, from whom that was for: anybody can say that it failed."""
         waiting = self._waiting.get((stanza.get("from", ""), stanza.get("id", "")))
-        if waiting is not None and not waiting.done():
+        is_late = waiting is None and (stanza.get("from", ""), stanza.get("id", "")) in self.shown
+        if is_late or (waiting is not None and not waiting.done()):
             error = stanza.find("{jabber:client}error")
             names = [one.tag.rpartition("}")[2] for one in error or () if one.tag.endswith("}text") is False]
             name = names[0] if names else "error"
+            if waiting is None:  # servers that can't be reached say so later
+                _log.warning("%s did not get a message: %s", Chat(stanza.get("from", "")), name)
+                return
             is_brief = error is not None and error.get("type") == "wait"
             waiting.set_exception(NotSent(f"the server says {name}", for_good=not is_brief and name not in _FOR_LATER, code=name))
 

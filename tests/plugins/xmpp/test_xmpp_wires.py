@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +12,14 @@ from xml.etree.ElementTree import Element
 import pytest
 
 from plugins.xmpp import link, platform
+from plugins.xmpp.files import XmppFiles
 from plugins.xmpp.link import XmppLost
 from plugins.xmpp.writing import stanza_id
+from tests.infra.served import certify
 from tests.plugins.xmpp.conftest import Foreign, Person, Prosody, XmppHouse, platform_of
 from tests.plugins.xmpp.test_xmpp import _question, line_of
 from toolcrib import ConfigError
-from toolcrib.chat import Chat, Outbound, OutFile
+from toolcrib.chat import Chat, NotSent, Outbound, OutFile
 from toolcrib.testing import FakeHost
 
 BODY = "{jabber:client}body"
@@ -233,6 +236,75 @@ async def test_a_room_that_does_not_answer_keeps_nobody_else_back(
                 await alice.until(lambda number=number: any(one.text == f"hello {number}" for one in host.received))
                 await asyncio.sleep(1)
             assert bots._up is first
+
+
+async def test_what_a_room_repeats_is_not_said_by_who_has_the_nick_now(prosody: Prosody) -> None:
+    async with Person(prosody, "alice") as alice, Foreign(prosody) as foreign:
+        foreign.answer = a_room()
+        host, _ = host_of(prosody, rooms=LOBBY)
+        async with platform_of(host) as bots:
+            bot = bots._up.client.boundjid
+            item = f'<x xmlns="http://jabber.org/protocol/muc#user"><item jid="{alice.id}/1" role="participant"/></x>'
+            foreign.says(f'<presence from="{LOBBY}/alice" to="{bot}">{item}</presence>')
+            delay = f'<delay xmlns="urn:xmpp:delay" from="{LOBBY}" stamp="2020-01-01T00:00:00Z"/>'
+            for text, more in (("said by another", delay), ("said now", "")):
+                known = f'<stanza-id xmlns="urn:xmpp:sid:0" by="{LOBBY}" id="{text}"/>'
+                foreign.says(
+                    f'<message from="{LOBBY}/alice" to="{bot}" type="groupchat"><body>{text}</body>{known}{more}</message>'
+                )
+            await alice.until(lambda: host.received)
+            assert [(one.user, one.text) for one in host.received] == [(alice.id, "said now")]
+
+
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [("http://files.example.org/x", "without TLS"), ("", "without TLS"), ("https://localhost:{port}/x", "")],
+)
+async def test_a_file_goes_out_over_tls_to_whom_the_system_trusts(
+    prosody: Prosody, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, problem: str
+) -> None:
+    """The server's own certificates are of ca_file, those of its web server of the system."""
+    certify(tmp_path, "localhost")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"hello")
+        writer.write(b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    put = place.format(port=server.sockets[0].getsockname()[1])
+    slot = f'<slot xmlns="urn:xmpp:http:upload:0"><put url="{put}"/><get url="https://files.example.org/x"/></slot>'
+    file = tmp_path / "notes.txt"
+    file.write_bytes(b"hello")
+    async with Person(prosody, "alice") as alice, Foreign(prosody) as foreign:
+        foreign.answer = a_room(info='<iq type="result" from="{to}" to="{who}" id="{id}">' + slot + "</iq>")
+        host, bot = host_of(prosody)
+        async with platform_of(host) as bots:
+            bots._sender.files = XmppFiles(bots._up, "up@foreign.localhost", prosody.certificate)
+            out = Outbound(Chat(alice.id), "", "k", files=(OutFile(file, "notes.txt"),))
+            with pytest.raises(NotSent, match=problem) if problem else contextlib.nullcontext():
+                await bots.send(out)
+            if not problem:
+                await alice.until(lambda: alice.said(bot)[0].url == "https://files.example.org/x")
+    server.close()
+
+
+async def test_a_message_that_fails_later_is_in_the_log(prosody: Prosody, caplog: pytest.LogCaptureFixture) -> None:
+    """It counted as sent: a server that can't be reached says so after a while."""
+    carl = "carl@foreign.localhost"
+    async with Person(prosody, "alice") as alice, Foreign(prosody) as foreign:
+        host, _ = host_of(prosody)
+        async with platform_of(host) as bots:
+            sent = await bots.send(Outbound(Chat(carl), "hello", "k"))
+            condition = '<remote-server-timeout xmlns="urn:ietf:params:xml:ns:xmpp-stanzas"/>'
+            for one in (carl, "mallory@foreign.localhost"):
+                to = bots._up.client.boundjid
+                foreign.says(f'<message from="{one}" to="{to}" type="error" id="{sent}"><error>{condition}</error></message>')
+            await alice.until(lambda: "remote-server-timeout" in caplog.text)
+            assert caplog.text.count("did not get a message") == 1
 
 
 async def test_a_room_that_forgot_us_is_entered_again(prosody: Prosody, monkeypatch: pytest.MonkeyPatch) -> None:
