@@ -58,12 +58,12 @@ class Markup:
 
 
 def shown(markdown: str, markup: Markup) -> str:
-    """Return Markdown in a platform's marks. Control characters in it are U+FFFD."""
+    """Return Markdown in a platform's marks. Control characters in it are U+FFFD, also those that it names (``&#13;``)."""
     from markdown_it import MarkdownIt
     from markdown_it.tree import SyntaxTreeNode
 
     reader = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-    return _Writer(markup).blocks(SyntaxTreeNode(reader.parse(without_controls(markdown))).children, 0)
+    return without_controls(_Writer(markup).blocks(SyntaxTreeNode(reader.parse(without_controls(markdown))).children, 0))
 
 
 class _Writer:

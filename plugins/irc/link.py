@@ -7,6 +7,7 @@ import base64
 import contextlib
 import itertools
 import logging
+import secrets
 import ssl
 import time
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 
 from plugins.irc.writing import fold
 from toolcrib import ConfigError, ToolcribError
+from toolcrib._regex import Regex
 from toolcrib.chat import NotSent
 from toolcrib.platforms import Trust
 
@@ -21,10 +23,12 @@ _log = logging.getLogger(__name__)
 _SECONDS = 30.0
 _ALIVE_SECONDS = 30.0
 _AWAY_SECONDS = 30.0
+_AGAIN_SECONDS = 4.0
 AWAY = "away"
 _AT_ONCE = 4
 """Lines that are confirmed together."""
 _CAPABILITIES = ("account-tag", "message-tags", "sasl")
+_ENDS = Regex("[\r\n\0]")
 _NO_NICK = {"nicknameinuse", "nickcollision", "unavailresource", "erroneusnickname"}
 _LOGIN = (
     "saslsuccess", "saslfail", "sasltoolong", "saslaborted", "saslalready", "saslmechs", "nicklocked",
@@ -41,7 +45,16 @@ _REFUSED = {
     "531",
     "716",
     "toomanytargets",
+    "408",
+    "415",
+    "439",
+    "486",
+    "489",
+    "492",
+    "707",
 }
+_FOR_NOW = {"nosuchnick", "toomanytargets", "439", "707"}
+"""Refusals that end: the last ones are for whoever speaks to many within a short time."""
 
 
 class IrcLost(ToolcribError):
@@ -56,10 +69,15 @@ class IrcLink:
         self._secret = secret
         self._took = took
         self.nick = given["nick"]
+        some = secrets.randbelow(700) + 100
+        self._nicks = [f"{self.nick}_", f"{self.nick}__", *(f"{self.nick[:6]}{some + number}" for number in range(3))]
+        """Nicks to try where that one is taken; the last ones go also where a server takes nine characters."""
         loop = asyncio.get_running_loop()
         self.lost: asyncio.Future[str] = loop.create_future()
         self._began: asyncio.Future[None] = loop.create_future()
         self.capabilities: set[str] = set()
+        self.is_ascii = False
+        """True where ``#a[`` and ``#a{`` are two channels."""
         self._offered: set[str] = set()
         self._pongs: dict[str, asyncio.Future[None]] = {}
         self._whois: dict[str, tuple[dict[str, str], asyncio.Future[None]]] = {}
@@ -150,6 +168,11 @@ class IrcLink:
         elif kind == "pong":
             if (waiting := self._pongs.pop(arguments[-1] if arguments else "", None)) is not None and not waiting.done():
                 waiting.set_result(None)
+        elif kind == "featurelist":
+            given = [one.partition("=")[2] for one in arguments if one.upper().startswith("CASEMAPPING=")]
+            self.is_ascii = "rfc1459" not in given[-1].lower() if given else self.is_ascii
+        elif kind == "tryagain" and arguments[:1] == ["WHOIS"]:
+            asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self._ask_again)
         elif kind in _WHOIS:
             self._whois_line(kind, arguments)
         elif kind in ("cap", "authenticate", "error", *_LOGIN) or (kind in _NO_NICK and not self._began.done()):
@@ -178,9 +201,13 @@ class IrcLink:
                 self.nick = str(event.target)
                 if not self._began.done():
                     self._began.set_result(None)
-            case _ if kind in _NO_NICK:
-                self.nick = f"{self.nick}_"
+            case _ if kind in _NO_NICK and self._nicks:
+                self.nick = self._nicks.pop(0)
                 self._raw(f"NICK {self.nick}")
+            case "erroneusnickname":
+                self._fail(ConfigError(f"the server does not take the nick {self._given['nick']}, nor any like it"))
+            case _ if kind in _NO_NICK:
+                self._fail(IrcLost("the nick is taken, and so are others like it"))
 
     def _fail(self, error: Exception) -> None:
         if not self._began.done():
@@ -229,6 +256,12 @@ class IrcLink:
         elif kind == "endofwhois" and not waiting.done():
             waiting.set_result(None)
 
+    def _ask_again(self) -> None:
+        """Ask anew who is who, where the server was asked too often."""
+        for found, waiting in self._whois.values():
+            if not waiting.done():
+                self._raw(f"WHOIS {found['nick']}")
+
     # -- what is said --------------------------------------------------------------------------------------------
 
     def _raw(self, line: str) -> None:
@@ -236,7 +269,9 @@ class IrcLink:
             self._connection.send_raw(line)
 
     async def send(self, line: str) -> None:
-        """Send a line when it may go. Raises IrcLost."""
+        """Send a line when it may go. Raises IrcLost, ValueError for what the server would take for several."""
+        if _ENDS.search(line):
+            raise ValueError("a line with an end in it is not sent")
         now = time.monotonic()
         self._next = max(self._next, now - (self._burst - 1) / self._rate) + 1.0 / self._rate
         if (wait := self._next - 1.0 / self._rate - now) > 0:
@@ -283,7 +318,7 @@ class IrcLink:
                 else:
                     await self.confirmed()
                 if refused := [kind for kind, arguments in self._refusals if arguments and fold(arguments[0]) == fold(target)]:
-                    for_good = refused[0] != "nosuchnick"
+                    for_good = refused[0] not in _FOR_NOW
                     why = f"the server does not show it: {refused[0]}"
                     raise NotSent(why, for_good=for_good, perhaps_sent=bool(account) and not for_good, code=refused[0])
                 if self._has_left or now != whose:
@@ -298,7 +333,7 @@ class IrcLink:
             await self._within(self._whois[fold(nick)][1])
             await asyncio.sleep(0)
         if fold(nick) not in self._whois:
-            self._whois[fold(nick)] = {}, asyncio.get_running_loop().create_future()
+            self._whois[fold(nick)] = {"nick": nick}, asyncio.get_running_loop().create_future()
             try:
                 await self.send(f"WHOIS {nick}")
             except BaseException as error:

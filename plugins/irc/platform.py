@@ -29,6 +29,7 @@ _NICK = Regex(r"[A-Za-z\[\]\\`_^{|}][\w\[\]\\`^{|}-]{0,29}\Z", 256)  # re.ASCII
 _CHANNEL = Regex(r"[#&+!][^\s,\x00-\x1f\x7f]{1,60}\Z")
 _ACCOUNT = Regex(r"[^\s,:#&*\x00-\x1f\x7f][^\s,\x00-\x1f\x7f]{0,60}\Z")
 _ANSWER = Regex(r"(?:\d{1,3}|yes|no|y|n)\.?\Z", 2)  # re.IGNORECASE
+_NOT_IN = ("bannedfromchan", "inviteonlychan", "channelisfull", "badchannelkey", "toomanychannels", "470")
 _STEADY_SECONDS = 60.0
 _NOBODY_SECONDS = 5.0
 _EACH, _ALL = 20, 1_000
@@ -161,6 +162,10 @@ class IrcPlatform:
             raise NotSent("it is not connected")
         return self._link
 
+    def _folded(self, channel: str) -> str:
+        """Return a channel's name as this server compares them: by another's rules answers could go to another channel."""
+        return channel.lower() if self._link is not None and self._link.is_ascii else fold(channel)
+
     # -- what arrives --------------------------------------------------------------------------------------------
 
     def _took(self, event: Any) -> None:
@@ -174,14 +179,16 @@ class IrcPlatform:
             self._waiting[mask] += 1
             self.latest = f"{self._start}-{next(self._numbers)}"
             self._queue.put_nowait((mask, self.latest, event))
+        elif kind in _NOT_IN:
+            _log.warning("%s: a channel could not be entered: %s", self.name, kind)
         elif kind in ("join", "part", "kick", "quit", "nick", "namreply"):
             self._membership(kind, getattr(source, "nick", ""), str(event.target or ""), list(event.arguments))
 
     def _membership(self, kind: str, nick: str, target: str, arguments: list[str]) -> None:
         """Keep up who is in our channels: whom no answer must ping."""
-        ours, channel = self._link is not None and fold(nick) == fold(self._link.nick), fold(target)
+        ours, channel = self._link is not None and fold(nick) == fold(self._link.nick), self._folded(target)
         if kind == "namreply" and len(arguments) > 1:
-            there = self._people.setdefault(fold(arguments[1]), {})
+            there = self._people.setdefault(self._folded(arguments[1]), {})
             there.update({fold(one): one for one in (each.lstrip("~&@%+!") for each in arguments[-1].split())})
         elif kind == "join":
             self._people.setdefault(channel, {})[fold(nick)] = nick
@@ -194,7 +201,7 @@ class IrcPlatform:
         else:
             for there in self._people.values():
                 if there.pop(fold(nick), None) is not None and kind == "nick":
-                    there[channel] = target
+                    there[fold(target)] = target
 
     async def _take_all(self) -> None:
         """Take what came, one after another. What could not be kept is offered again."""
@@ -238,10 +245,10 @@ class IrcPlatform:
             return
         tags = {one["key"]: str(one["value"] or "") for one in event.tags or ()}
         if kind == "invite":
-            await self._invited(fold(str(event.arguments[-1] if event.arguments else "")), mask, event)
+            await self._invited(self._folded(str(event.arguments[-1] if event.arguments else "")), mask, event)
             return
         is_group = kind == "pubmsg"
-        if fold(target) not in (self._people if is_group else {fold(link.nick)}):
+        if self._folded(target) not in self._people if is_group else fold(target) != fold(link.nick):
             return
         text, is_addressed = (
             _addressed(text_of(str(event.arguments[0])), link.nick) if is_group else (text_of(str(event.arguments[0])), True)
@@ -252,7 +259,7 @@ class IrcPlatform:
             return
         if is_addressed and text.startswith("!") and text[1:2].isalpha():  # people's programs keep /commands for themselves
             text = f"/{text[1:]}"
-        chat = Chat(fold(target), is_group=True, title=target) if is_group else Chat(account)
+        chat = Chat(self._folded(target), is_group=True, title=target) if is_group else Chat(account)
         asked = self._asked.get(chat.id, [])
         reply_to = asked[0] if is_group and is_addressed and len(asked) == 1 and _ANSWER.match(text) else ""
         number = tags.get("msgid") or number
@@ -296,12 +303,12 @@ class IrcPlatform:
     async def _say(self, out: Outbound, saying: _Saying) -> None:
         link, account = self._up, "" if out.chat.is_group else out.chat.id
         target = self._nick_of(account) if account else out.chat.id
-        if out.chat.is_group and fold(target) not in self._people:
-            wanted = [*map(fold, self._given["channels"].replace(",", " ").split()), *self._followed]
-            raise NotSent("we are not in the channel", for_good=fold(target) not in wanted)
+        if out.chat.is_group and self._folded(target) not in self._people:
+            wanted = [*map(self._folded, self._given["channels"].replace(",", " ").split()), *self._followed]
+            raise NotSent("we are not in the channel", for_good=self._folded(target) not in wanted)
         # Hosts have 63 bytes. Whatever nicks are in use, the lines are the same: it may go on when both have others.
         room = 510 - len(f":{link.nick:30}!~toolcrib@ PRIVMSG {target:30} :".encode()) - 64
-        there = self._people.get(fold(target), {})
+        there = self._people.get(self._folded(target), {})
         lines = lines_of(out, room, [one for folded, one in there.items() if folded != fold(link.nick)])
 
         def taken(many: int) -> None:

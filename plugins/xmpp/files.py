@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlsplit
 
 from plugins.xmpp.link import XmppLink
+from plugins.xmpp.writing import sendable
 from toolcrib import ToolcribError
 from toolcrib.chat import NotSent, OutFile
+from toolcrib.platforms import is_loopback
 
 _SECONDS = 60.0
 
@@ -19,21 +22,26 @@ _SECONDS = 60.0
 class XmppFiles:
     """``service`` is the server's component that takes files, "" where there is none."""
 
-    def __init__(self, link: XmppLink, service: str) -> None:
+    def __init__(self, link: XmppLink, service: str, ca_file: str = "") -> None:
         self._link = link
         self.service = service
+        self._context = ssl.create_default_context()  # web servers, also of others: whom the system trusts, and ca_file
+        if ca_file:
+            self._context.load_verify_locations(ca_file)
 
     async def put(self, file: OutFile) -> str:
-        """Upload a file, and return its address. Raises NotSent, XmppLost."""
+        """Upload a file, and return its address. Raises NotSent, XmppLost, XmppSilent."""
         import httpx
 
         try:
             data = await asyncio.to_thread(file.path.read_bytes)
         except OSError as error:
             raise NotSent(f"{file.name} is no longer there", for_good=True) from error
-        place, headers, url = await self._slot(file.name, len(data), file.media_type)
+        place, headers, url = await self._slot(sendable(file.name), len(data), file.media_type)
+        if not place.startswith("https://") and not is_loopback(urlsplit(place).hostname or ""):
+            raise NotSent("the server takes files without TLS only", for_good=True)
         try:
-            async with httpx.AsyncClient(verify=self._link.client.ssl_context, timeout=_SECONDS) as http:
+            async with httpx.AsyncClient(verify=self._context, timeout=_SECONDS) as http:
                 answer = await http.put(place, content=data, headers={**headers, "Content-Type": file.media_type})
         except httpx.HTTPError as error:
             raise NotSent("the file could not be uploaded", code=type(error).__name__) from error
@@ -48,7 +56,7 @@ class XmppFiles:
             raise NotSent("the server takes no files", for_good=True)
         try:
             answer = await self._link.done(
-                self._link.client.plugin["xep_0363"].request_slot(self.service, name, size, media_type)
+                self._link.client.plugin["xep_0363"].request_slot(self.service, name, size, media_type), of=self.service
             )
         except IqError as error:
             raise NotSent(f"the server does not take the file: {error.condition}", for_good=error.etype == "modify") from error
@@ -71,7 +79,7 @@ class XmppFiles:
             raise ToolcribError("it is not at a public address that has https")
         try:
             async with (
-                httpx.AsyncClient(verify=self._link.client.ssl_context, timeout=_SECONDS, trust_env=False) as http,
+                httpx.AsyncClient(verify=self._context, timeout=_SECONDS, trust_env=False) as http,
                 http.stream("GET", url) as answer,
             ):
                 if answer.status_code != 200:  # another place is not followed

@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from plugins.xmpp.reading import CLIENT, MAM, real_jid, statuses
+from plugins.xmpp.reading import CLIENT, MAM, MUC_USER, real_jid, statuses
 from toolcrib import ConfigError, ToolcribError
 
 if TYPE_CHECKING:
@@ -18,12 +18,18 @@ if TYPE_CHECKING:
 _SECONDS = 20.0
 _ALIVE_SECONDS = 30.0
 _REASON_SECONDS = 0.2
+_SENT_AWAY = {"301", "307", "321", "322"}
 _PLUGINS = ("xep_0030", "xep_0045", "xep_0059", "xep_0198", "xep_0199", "xep_0313", "xep_0363")
+_NO_TLS = "the server offers no TLS: nothing was said to it"
 T = TypeVar("T")
 
 
 class XmppLost(ToolcribError):
     """The connection was lost, or the server did not answer in time."""
+
+
+class XmppSilent(ToolcribError):
+    """A room, or a part of a server, did not answer in time; the connection is as it was."""
 
 
 class XmppLink:
@@ -37,8 +43,11 @@ class XmppLink:
         self.rooms: dict[str, dict[str, str]] = {}
         self.nicks: dict[str, str] = {}
         """Our nick in each room that we are in."""
+        self.sent_away: set[str] = set()
+        """Rooms that people removed us from, or that they closed."""
         self._took = took
         self._is_up = False
+        self._refusal = ""
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._began: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -61,7 +70,8 @@ class XmppLink:
         client.register_handler(Callback("messages of all", MatchXPath(f"{CLIENT}message"), lambda got: link._message(got.xml)))
         client.register_handler(Callback("presence of all", MatchXPath(f"{CLIENT}presence"), lambda got: link._presence(got.xml)))
         client.add_event_handler("session_start", lambda _: link._begun())
-        client.add_event_handler("failed_all_auth", lambda _: link._fail(ConfigError("the server does not take XMPP_PASSWORD")))
+        client.add_event_handler("failed_auth", lambda failure: setattr(link, "_refusal", str(failure["condition"])))
+        client.add_event_handler("failed_all_auth", lambda _: link._not_let_in())
         client.add_event_handler("ssl_invalid_chain", lambda error: link._fail(_untrusted(error)))
         client.add_event_handler("connection_failed", link._not_connected)
         client.add_event_handler("disconnected", lambda _: link._disconnected())
@@ -79,11 +89,22 @@ class XmppLink:
         return link
 
     def _begun(self) -> None:
-        if self.client.transport is None or self.client.transport.get_extra_info("ssl_object") is None:
-            self._fail(ConfigError("the server offers no TLS: nothing was said to it"))
+        if not self._has_tls():
+            self._fail(ConfigError(_NO_TLS))
         elif not self._began.done():
             self._is_up = True
             self._began.set_result(None)
+
+    def _has_tls(self) -> bool:
+        return self.client.transport is not None and self.client.transport.get_extra_info("ssl_object") is not None
+
+    def _not_let_in(self) -> None:
+        if not self._has_tls():
+            self._fail(ConfigError(_NO_TLS))
+        elif self._refusal == "temporary-auth-failure":
+            self._fail(XmppLost("the server can't check passwords now"))
+        else:
+            self._fail(ConfigError("the server does not take XMPP_PASSWORD"))
 
     def _not_connected(self, error: Any) -> None:
         is_untrusted = isinstance(error, ssl.SSLCertVerificationError)
@@ -148,8 +169,9 @@ class XmppLink:
         if "110" in statuses(stanza):
             self.nicks[room] = nick
             if kind == "unavailable" and "303" not in statuses(stanza):  # removed, or the room was closed
-                self.rooms.pop(room)
-                self.nicks.pop(room)
+                if _SENT_AWAY & statuses(stanza) or stanza.find(f"{MUC_USER}x/{MUC_USER}destroy") is not None:
+                    self.sent_away.add(room)
+                self.out_of(room)
                 return
         if kind == "unavailable":
             self.rooms[room].pop(nick, None)
@@ -158,8 +180,10 @@ class XmppLink:
 
     # -- what is asked -------------------------------------------------------------------------------------------
 
-    async def done(self, work: Coroutine[Any, Any, T] | asyncio.Future[T]) -> T:
-        """Return what something comes to. Raises XmppLost where the connection ends first or nothing comes in time, IqError."""
+    async def done(self, work: Coroutine[Any, Any, T] | asyncio.Future[T], *, of: str = "") -> T:
+        """Return what something comes to. ``of``: who is asked, where that is not our own server. Raises XmppLost where the
+        connection ends first or our server does not answer in time, XmppSilent where another does not, and IqError.
+        """
         from slixmpp.exceptions import IqTimeout
 
         task = asyncio.ensure_future(work)
@@ -170,6 +194,8 @@ class XmppLink:
             if task.done():
                 return task.result()
         except (TimeoutError, IqTimeout) as error:
+            if of and self._is_up:
+                raise XmppSilent("who was asked did not answer in time") from error
             self.client.abort()
             raise XmppLost("the server did not answer in time") from error
         finally:
@@ -183,22 +209,41 @@ class XmppLink:
         with contextlib.suppress(IqError):  # which is an answer too
             await self.done(self.client.plugin["xep_0199"].send_ping(self.client.boundjid.domain, timeout=_SECONDS))
 
-    async def knows(self, jid: str, feature: str) -> bool:
-        """Return whether somebody says that they have a feature. Raises XmppLost."""
+    async def is_in(self, room: str) -> bool:
+        """Return whether a room still has us (XEP-0410): one that began anew tells nobody. Raises XmppLost, XmppSilent."""
         from slixmpp.exceptions import IqError
 
         try:
-            info = await self.done(self.client.plugin["xep_0030"].get_info(jid=jid, timeout=_SECONDS))
+            ping = self.client.plugin["xep_0199"].send_ping(f"{room}/{self.nicks[room]}", timeout=_SECONDS)
+            await self.done(ping, of=room)
+        except IqError as error:
+            return error.condition != "not-acceptable"
+        return True
+
+    def out_of(self, room: str) -> None:
+        """Note that we are no longer in a room."""
+        self.rooms.pop(room, None)
+        self.nicks.pop(room, None)
+
+    async def knows(self, jid: str, feature: str) -> bool:
+        """Return whether somebody says that they have a feature. Raises XmppLost, XmppSilent."""
+        from slixmpp.exceptions import IqError
+
+        try:
+            info = await self.done(self.client.plugin["xep_0030"].get_info(jid=jid, timeout=_SECONDS), of=self._other(jid))
         except IqError:
             return False
         return feature in info["disco_info"]["features"]
 
     async def page(self, archive: str, with_jid: str = "", **rsm: Any) -> tuple[list[tuple[str, Element]], bool]:
-        """Return (id, message) of a page of an archive, the oldest first; whether it is the last. Raises XmppLost, IqError."""
+        """Return (id, message) of a page of an archive, the oldest first; whether it is the last. Raises XmppLost,
+        XmppSilent, IqError.
+        """
         asked = {"jid": archive} if archive != self.account else {}
         more = {"with_jid": with_jid} if with_jid else {}
         answer = await self.done(
-            self.client.plugin["xep_0313"].retrieve(rsm={"max": 50, **rsm}, timeout=_SECONDS, **asked, **more)
+            self.client.plugin["xep_0313"].retrieve(rsm={"max": 50, **rsm}, timeout=_SECONDS, **asked, **more),
+            of=self._other(archive),
         )
         found = []
         for one in answer["mam"]["results"]:
@@ -210,21 +255,28 @@ class XmppLink:
         return found, fin is None or fin.get("complete") in ("true", "1")
 
     async def join(self, room: str, nick: str) -> None:
-        """Enter a room, without its history. Raises XmppLost, PresenceError."""
+        """Enter a room, without its history. Raises XmppLost, XmppSilent, PresenceError."""
         from slixmpp import JID
         from slixmpp.exceptions import PresenceError
 
         self.rooms[room] = {}
-        for name in (nick, f"{nick}_", f"{nick}__"):
-            try:
-                await self.done(self.client.plugin["xep_0045"].join_muc_wait(JID(room), name, maxstanzas=0, timeout=_SECONDS))
-            except PresenceError as error:
-                if error.condition != "conflict":
-                    self.rooms.pop(room, None)
-                    raise
-            else:
-                return
-        self.rooms.pop(room, None)
+        try:
+            for name in (nick, f"{nick}_", f"{nick}__"):
+                joining = self.client.plugin["xep_0045"].join_muc_wait(JID(room), name, maxstanzas=0, timeout=_SECONDS)
+                try:
+                    await self.done(joining, of=room)
+                except PresenceError as error:
+                    if error.condition != "conflict":
+                        raise
+                else:
+                    self.sent_away.discard(room)
+                    return
+        finally:
+            if room not in self.nicks:
+                self.rooms.pop(room, None)
+
+    def _other(self, jid: str) -> str:
+        return "" if jid in (self.account, self.client.boundjid.domain) else jid
 
 
 def _untrusted(error: object) -> ConfigError:

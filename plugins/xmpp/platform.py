@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import logging
+import time
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from plugins.xmpp.files import XmppFiles
-from plugins.xmpp.link import XmppLink, XmppLost
-from plugins.xmpp.reading import MUC_USER, XmppMessage, archive_id, message_of, real_jid
+from plugins.xmpp.link import XmppLink, XmppLost, XmppSilent
+from plugins.xmpp.reading import MUC_USER, XmppMessage, archive_id, is_history, message_of, real_jid, room_of
 from plugins.xmpp.sending import XmppSender
 from plugins.xmpp.writing import quiet
 from toolcrib import ConfigError, StoreFailed, ToolcribError
@@ -27,6 +30,10 @@ _JID = Regex(r"[^@/\s]+@[^@/\s]+\Z")
 _SERVER = Regex(r"[^\s:]+:\d{1,5}\Z|\[[0-9a-fA-F:]+\]:\d{1,5}\Z")
 _MOST_FILE_BYTES = 50 * 1024 * 1024
 _QUEUE = 10_000
+_ROOMS_SECONDS, _TOLD_SECONDS = 120.0, 3600.0
+_MOST_PAGES = 200
+"""Pages of a room's archive that are read at once: a server of others may have one without an end."""
+_UNREADABLE = "I can't read encrypted messages. Please turn encryption off for this chat, and say it again."
 _NONANONYMOUS = "muc_nonanonymous"
 
 
@@ -57,6 +64,7 @@ class XmppPlatform:
         self._ids: Recent[tuple[str, str], str] = Recent(10_000)
         """Ids in the archive of messages of others, by chat, sender and their own id."""
         self._seen: Recent[tuple[str, str], bool] = Recent(10_000)
+        self._told: Recent[str, float] = Recent(1_000)
         self._sender = XmppSender(host)
         self._behind = False
 
@@ -73,8 +81,9 @@ class XmppPlatform:
             if not form.match(given.get(key, "" if key == "user" else "x:1")):
                 raise ConfigError(f"{self._host.names_setting(key)}: expected {what}, got {given.get(key, '')!r}")
         rooms = given.get("rooms", "").replace(",", " ").split()
-        if wrong := [one for one in rooms if not _JID.match(one)]:
+        if wrong := [one for one in rooms if not room_of(one)]:
             raise ConfigError(f"{self._host.names_setting('rooms')}: {wrong[0]!r} is no room such as room@rooms.example.org")
+        self._named = [room_of(one) for one in rooms]
         per_second, edit_seconds = number_of(self._host, "per_second", 5.0), number_of(self._host, "edit_seconds", 1.0)
         self._link = await self._opened()
         if not await self._link.knows(self._link.account, "urn:xmpp:mam:2"):
@@ -98,7 +107,8 @@ class XmppPlatform:
         """Find who takes files, and return the bytes that one may have."""
         link = self._up
         found = await link.done(link.client.plugin["xep_0363"].find_upload_service(timeout=10))
-        self._sender.link, self._sender.files = link, XmppFiles(link, "" if found is None else str(found["from"]))
+        self._sender.link = link
+        self._sender.files = XmppFiles(link, "" if found is None else str(found["from"]), self._given.get("ca_file", ""))
         size = "" if found is None else _value(found.xml, "max-file-size")
         return 0 if found is None else min(int(size), _MOST_FILE_BYTES) if size.isdecimal() else _MOST_FILE_BYTES
 
@@ -106,10 +116,7 @@ class XmppPlatform:
         """Begin to receive: the first time of all what comes from now on, else what came since."""
         await self._sender.load()
         self._places = dict(await self._host.recall("places") or {})
-        self._rooms = list(
-            dict.fromkeys([*self._given.get("rooms", "").replace(",", " ").split(), *(await self._host.recall("rooms") or ())])
-        )
-        self._sender.rooms = self._rooms
+        self._sender.rooms = self._rooms = list(dict.fromkeys([*self._named, *(await self._host.recall("rooms") or ())]))
         await self._enter()
         self._task = asyncio.get_running_loop().create_task(
             keep_receiving(self._receive, self.name, (StoreFailed, XmppLost, ConfigError), lambda _: None)
@@ -142,7 +149,7 @@ class XmppPlatform:
             await self._files()
             await self._enter()
         link = self._link
-        watching = asyncio.ensure_future(link.watch())
+        watching, keeping = asyncio.ensure_future(link.watch()), asyncio.ensure_future(self._keep_rooms(link))
         try:
             while link.is_up:
                 self._behind = False
@@ -159,30 +166,49 @@ class XmppPlatform:
                         await self._take(came)
         finally:
             watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+            keeping.cancel()
+            await asyncio.gather(watching, keeping, return_exceptions=True)
         raise XmppLost("the connection was lost")
 
     async def _enter(self) -> None:
         """Say that we are here, and enter the rooms."""
-        from slixmpp.exceptions import IqError, PresenceError
-
         link = self._up
         while not self._queue.empty():
             self._queue.get_nowait()  # the archive has it
         await self._begin_at(link.account)
         link.client.send_presence()
         await link.ping()  # what is said to us from here on comes at once: an invitation is in no archive
-        for room in self._rooms:
-            try:
-                await self._join(link, room)
-            except (PresenceError, IqError) as error:
-                _log.warning("%s could not be entered: %s", Chat(room), error.condition)
+        await asyncio.gather(*(self._join(link, room) for room in self._rooms))
 
-    async def _join(self, link: XmppLink, room: str) -> None:
-        await link.join(room, self._given.get("nick", self._given["user"].partition("@")[0]))
-        if await link.knows(room, _NONANONYMOUS):
-            self._open.add(room)
-        await self._begin_at(room)
+    async def _join(self, link: XmppLink, room: str) -> bool:
+        """Enter a room, and return whether we are in it. Raises XmppLost, StoreFailed."""
+        from slixmpp.exceptions import IqError, PresenceError
+
+        try:
+            await link.join(room, self._given.get("nick", self._given["user"].partition("@")[0]))
+            self._open.discard(room)
+            if await link.knows(room, _NONANONYMOUS):
+                self._open.add(room)
+            await self._begin_at(room)
+        except (PresenceError, IqError, XmppSilent) as error:
+            _log.warning("%s could not be entered: %s", Chat(room), getattr(error, "condition", error))
+            if isinstance(error, XmppSilent):
+                link.out_of(room)
+        return room in link.nicks
+
+    async def _keep_rooms(self, link: XmppLink) -> None:
+        """Enter rooms that could not be entered, or that forgot us, for ever; not those that people removed us from."""
+        while True:
+            await asyncio.sleep(_ROOMS_SECONDS)
+            for room in [one for one in self._rooms if one not in link.sent_away]:
+                with contextlib.suppress(XmppSilent, XmppLost, StoreFailed):
+                    if room in link.nicks:
+                        if await link.is_in(room):
+                            continue
+                        link.out_of(room)
+                    if await self._join(link, room):
+                        self._behind = True
+                        self._queue.put_nowait(None)
 
     async def _begin_at(self, archive: str) -> None:
         if archive not in self._places:
@@ -198,7 +224,7 @@ class XmppPlatform:
         from slixmpp.exceptions import IqError
 
         link = self._up
-        while True:
+        for number in itertools.count(1):
             place = self._places.get(archive, "")
             try:
                 found, is_all = await link.page(archive, **({"after": place} if place else {}))
@@ -208,11 +234,18 @@ class XmppPlatform:
                     return
                 self._places[archive] = ""  # it was deleted there, as was all before it
                 continue
+            except XmppSilent as error:
+                _log.warning("the archive of %s can't be read: %s", Chat(archive), error)
+                link.out_of(archive)  # it is entered again later
+                return
             for known_as, stanza in found:
                 await self._take(self._came(stanza, archive, known_as, is_live=False), is_place=False)
             if found:
                 await self._keep_place(archive, found[-1][0])
             if is_all or not found:
+                return
+            if archive != link.account and number >= _MOST_PAGES:
+                _log.warning("the archive of %s is read on later: it has more than %d pages", Chat(archive), _MOST_PAGES)
                 return
 
     def _took(self, stanza: Element, is_message: bool) -> None:
@@ -229,7 +262,7 @@ class XmppPlatform:
         elif stanza.get("type") == "groupchat":
             if sender in link.rooms and nick == link.nicks.get(sender):
                 self._sender.sent(sender, stanza)
-            elif sender in link.rooms and nick:
+            elif sender in link.rooms and nick and not is_history(stanza, sender):
                 self._queue.put_nowait(self._came(stanza, sender, archive_id(stanza, sender), is_live=True))
         elif stanza.find("{jabber:x:conference}x") is not None:
             self._queue.put_nowait(_Came(stanza, "", "", sender))
@@ -279,18 +312,12 @@ class XmppPlatform:
             if await self._host.follows(Chat(came.user), came.user):
                 link.client.send_presence(pto=came.user, ptype="subscribed")
             return
-        room = asked.get("jid", "")
-        if not _JID.match(room) or room in link.rooms or not await self._host.follows(Chat(room, is_group=True), came.user):
+        room = room_of(asked.get("jid", ""))
+        if not room or room in link.rooms or not await self._host.follows(Chat(room, is_group=True), came.user):
             return
-        from slixmpp.exceptions import IqError, PresenceError
-
-        try:
-            await self._join(link, room)
-        except (PresenceError, IqError) as error:
-            _log.warning("the invitation to %s could not be followed: %s", Chat(room), error.condition)
-            return
-        self._rooms.append(room)
-        await self._host.keep("rooms", self._rooms)
+        if await self._join(link, room) and room not in self._rooms:
+            self._rooms.append(room)
+            await self._host.keep("rooms", self._rooms)
 
     async def _message(self, came: _Came) -> None:
         found = message_of(came.stanza)
@@ -298,6 +325,9 @@ class XmppPlatform:
             return
         link, is_group = self._up, came.archive != self._up.account
         chat = Chat(came.archive, is_group=True, title=came.archive.partition("@")[0]) if is_group else Chat(came.user)
+        if found.is_encrypted:
+            await self._unreadable(came, chat)
+            return
         if found.reacts_to:
             await self._reaction(came, chat, found)
             return
@@ -313,6 +343,15 @@ class XmppPlatform:
             reply_to=ours or found.reply_to, edits=edits, is_addressed=is_ours,
         )  # fmt: skip
         await self._host.receive(message)
+
+    async def _unreadable(self, came: _Came, chat: Chat) -> None:
+        """Say that what somebody wrote can't be read, once an hour."""
+        last = self._told.get(came.user, -_TOLD_SECONDS)
+        if chat.is_group or time.monotonic() - last < _TOLD_SECONDS or not await self._host.listens(chat, came.user):
+            return
+        self._told[came.user] = time.monotonic()
+        with contextlib.suppress(NotSent):
+            await self.send(Outbound(chat, _UNREADABLE, f"unreadable:{came.known_as}"))
 
     async def _reaction(self, came: _Came, chat: Chat, found: XmppMessage) -> None:
         ours, asked = await self._sender.question(chat.id, chat.is_group, found.reacts_to)
@@ -342,7 +381,7 @@ class XmppPlatform:
             raise NotSent(f"{len(out.text)} characters are more than {self.traits.max_chars}", for_good=True)
         try:
             return await self._sender.send(out)
-        except XmppLost as error:
+        except (XmppLost, XmppSilent) as error:
             raise NotSent(str(error), perhaps_sent=True) from error
 
     async def typing(self, chat: Chat, is_on: bool) -> None:

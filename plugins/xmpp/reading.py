@@ -17,6 +17,15 @@ CLIENT, SID, MAM, MUC_USER = "{jabber:client}", "{urn:xmpp:sid:0}", "{urn:xmpp:m
 _REPLY = "urn:xmpp:reply:0"
 _FALLBACK = "{urn:xmpp:fallback:0}"
 _REACTIONS = "{urn:xmpp:reactions:0}"
+_SILENT = (
+    "{jabber:x:conference}x",  # an invitation
+    "{urn:xmpp:message-retract:1}retract", "{urn:xmpp:message-retract:0}retract", "{urn:xmpp:fasten:0}apply-to",
+)  # fmt: skip
+_ENCRYPTED = (
+    "{eu.siacs.conversations.axolotl}encrypted/{eu.siacs.conversations.axolotl}payload",
+    "{urn:xmpp:omemo:2}encrypted/{urn:xmpp:omemo:2}payload", "{urn:xmpp:omemo:1}encrypted/{urn:xmpp:omemo:1}payload",
+    "{urn:xmpp:openpgp:0}openpgp", "{jabber:x:encrypted}x",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +40,16 @@ class XmppMessage:
     edits: str = ""
     reacts_to: str = ""
     emoji: tuple[str, ...] = ()
+    is_encrypted: bool = False
 
 
 def message_of(stanza: Element) -> XmppMessage | None:
     """Return the message that a stanza is; None for one that says nothing (receipts, somebody writes, a subject)."""
     origin = stanza.get("id", "")
+    if stanza.get("type") == "error" or any(stanza.find(one) is not None for one in _SILENT):
+        return None  # its body, if any, is for apps that don't know what it is
+    if any(stanza.find(one) is not None for one in _ENCRYPTED):
+        return XmppMessage(origin, is_encrypted=True)
     reactions = stanza.find(f"{_REACTIONS}reactions")
     if reactions is not None:
         emoji = tuple(bare_emoji(one.text or "") for one in reactions.findall(f"{_REACTIONS}reaction"))
@@ -67,6 +81,22 @@ def real_jid(stanza: Element) -> str:
     """Return the bare address that a room tells of an occupant; "" where it tells none, or several."""
     found = [item.get("jid", "") for x in stanza.findall(f"{MUC_USER}x") for item in x.findall(f"{MUC_USER}item")]
     return found[0].partition("/")[0] if len(found) == 1 else ""
+
+
+def is_history(stanza: Element, room: str) -> bool:
+    """Return whether a room repeats what was said before, perhaps by another who had the nick; its archive has that."""
+    return any(one.get("from", "").partition("/")[0] == room for one in stanza.findall("{urn:xmpp:delay}delay"))
+
+
+def room_of(text: str) -> str:
+    """Return the address of a room as servers write it, "" for what is none."""
+    from slixmpp import JID, InvalidJID
+
+    try:
+        found = JID(text)
+    except InvalidJID:
+        return ""
+    return found.bare if found.local and found.domain and not found.resource else ""
 
 
 def statuses(stanza: Element) -> set[str]:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from plugins.xmpp.files import XmppFiles
-from plugins.xmpp.link import XmppLink
-from plugins.xmpp.reading import archive_id
+from plugins.xmpp.link import XmppLink, XmppSilent
+from plugins.xmpp.reading import archive_id, real_jid
 from plugins.xmpp.writing import body_of, choices_of, emoji_of, stanza_id
-from toolcrib.chat import Host, NotSent, Outbound, OutFile
+from toolcrib.chat import Chat, Host, NotSent, Outbound, OutFile
 from toolcrib.platforms import Recent
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
+_log = logging.getLogger(__name__)
 _ASKED = "asked"
 _MOST_ASKED = 200
 _FOR_LATER = {"recipient-unavailable", "remote-server-timeout", "resource-constraint", "policy-violation", "not-acceptable"}
@@ -34,8 +37,11 @@ class XmppSender:
         """Chats whose archive was searched for what an earlier process showed."""
         self.shown: Recent[tuple[str, str], str] = Recent(10_000)
         """Ids of ours that were shown, by chat and by the id in the archive of a room, or else our own."""
+        self._perhaps: Recent[tuple[str, str], bool] = Recent(10_000)
+        """Ids of ours that a room showed for somebody with our nick, where it does not tell who that was."""
         self._asked: dict[str, dict[str, Any]] = {}
-        self._waiting: dict[str, asyncio.Future[str]] = {}
+        self._waiting: dict[tuple[str, str], asyncio.Future[str]] = {}
+        """What is to be confirmed, by who can do so and its id."""
 
     async def load(self) -> None:
         """Read which reactions an earlier process asked for. Raises StoreFailed."""
@@ -46,16 +52,20 @@ class XmppSender:
         ours, known = stanza.get("id", ""), archive_id(stanza, room)
         if known:
             self.shown[room, known] = ours
-        if (waiting := self._waiting.get(ours)) is not None and not waiting.done():
+        if (waiting := self._waiting.get((room, ours))) is not None and not waiting.done():
             waiting.set_result(known)
 
     def refused(self, stanza: Element) -> None:
-        """Take an error that came for a message of ours."""
-        waiting = self._waiting.get(stanza.get("id", ""))
-        if waiting is not None and not waiting.done():
+        """Take an error that came for a message of ours, from whom that was for: anybody can say that it failed."""
+        waiting = self._waiting.get((stanza.get("from", ""), stanza.get("id", "")))
+        is_late = waiting is None and (stanza.get("from", ""), stanza.get("id", "")) in self.shown
+        if is_late or (waiting is not None and not waiting.done()):
             error = stanza.find("{jabber:client}error")
             names = [one.tag.rpartition("}")[2] for one in error or () if one.tag.endswith("}text") is False]
             name = names[0] if names else "error"
+            if waiting is None:  # servers that can't be reached say so later
+                _log.warning("%s did not get a message: %s", Chat(stanza.get("from", "")), name)
+                return
             is_brief = error is not None and error.get("type") == "wait"
             waiting.set_exception(NotSent(f"the server says {name}", for_good=not is_brief and name not in _FOR_LATER, code=name))
 
@@ -68,13 +78,14 @@ class XmppSender:
     async def ours(self, room: str, known: str) -> str:
         """Return our id of a message of ours that a room knows by its own, "" for none. Raises XmppLost."""
         if (room, known) not in self.shown and room not in self._looked:
-            await self._look(room, is_group=True)
+            with contextlib.suppress(XmppSilent):
+                await self._look(room, is_group=True)
         return self.shown.get((room, known), "")
 
     # -- sending -------------------------------------------------------------------------------------------------
 
     async def send(self, out: Outbound) -> str:
-        """Show a message or correct one: the text, then the files. Raises NotSent, XmppLost, StoreFailed."""
+        """Show a message or correct one: the text, then the files. Raises NotSent, XmppLost, XmppSilent, StoreFailed."""
         link, chat = self._up, out.chat.id
         if out.chat.is_group and chat not in link.nicks:
             raise NotSent("we are not in the room", for_good=chat not in (*link.rooms, *self.rooms))
@@ -126,7 +137,7 @@ class XmppSender:
             SubElement(SubElement(message.xml, "{jabber:x:oob}x"), "{jabber:x:oob}url").text = url
         elif out.is_plain:
             SubElement(message.xml, "{urn:xmpp:styling:0}unstyled")
-        waiting = self._waiting[ours] = asyncio.get_running_loop().create_future()
+        waiting = self._waiting[chat, ours] = asyncio.get_running_loop().create_future()
         try:
             message.send()
             if not out.chat.is_group:
@@ -135,9 +146,9 @@ class XmppSender:
                     waiting.result()
                 self.shown[chat, ours] = ours
             else:
-                await link.done(asyncio.shield(waiting))
+                await link.done(asyncio.shield(waiting), of=chat)
         finally:
-            self._waiting.pop(ours, None)
+            self._waiting.pop((chat, ours), None)
             if waiting.done() and not waiting.cancelled():
                 waiting.exception()  # so that nobody is told that it was not asked for
 
@@ -168,7 +179,7 @@ class XmppSender:
         chat = out.chat.id
         if out.is_again or chat not in self._looked:
             await self._look(chat, is_group=out.chat.is_group)
-        return any(where == chat and one == ours for (where, _), one in self.shown.items())
+        return (chat, ours) in self._perhaps or any(where == chat and one == ours for (where, _), one in self.shown.items())
 
     async def _look(self, chat: str, *, is_group: bool) -> None:
         from slixmpp.exceptions import IqError
@@ -180,10 +191,11 @@ class XmppSender:
                 found, is_all = await link.page(archive, "" if is_group else chat, before=before)
                 for known, stanza in found:
                     sender, ours = stanza.get("from", ""), stanza.get("id", "")
-                    if ours and (
-                        sender == f"{chat}/{link.nicks.get(chat)}" if is_group else sender.startswith(f"{link.account}/")
-                    ):
+                    who = real_jid(stanza) if is_group else sender.partition("/")[0]
+                    if ours and who == link.account:
                         self.shown[chat, known if is_group else ours] = ours
+                    elif ours and is_group and not who and sender == f"{chat}/{link.nicks.get(chat)}":
+                        self._perhaps[chat, ours] = True  # another may have had the nick, and repeated an id of ours
                 if is_all or not found:
                     break
                 before = found[0][0]

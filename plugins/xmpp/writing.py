@@ -10,6 +10,8 @@ from plugins.xmpp.reading import bare_emoji
 from toolcrib.chat import Button, Outbound, without_controls
 from toolcrib.platforms import Markup, shown
 
+_NO_XML = {0xFFFE: "\ufffd", 0xFFFF: "\ufffd"}
+"""Characters besides control characters that end the connection, as XML has none of them."""
 _STYLES = Markup(
     bold="*{}*",
     italic="_{}_",
@@ -27,7 +29,12 @@ def stanza_id(*parts: str) -> str:
 
 def body_of(out: Outbound, nicks: Collection[str]) -> str:
     """Return a message's text; a joiner in a nick of the room keeps clients from notifying whom it names."""
-    return without_controls(out.text) if out.is_plain else quiet(shown(out.text, _STYLES), nicks)
+    return sendable(out.text) if out.is_plain else quiet(sendable(shown(out.text, _STYLES)), nicks)
+
+
+def sendable(text: str) -> str:
+    """Return a text without what no stanza may have in it."""
+    return without_controls(text).translate(_NO_XML)
 
 
 def quiet(text: str, nicks: Collection[str]) -> str:

@@ -2,10 +2,11 @@
 
     python tests/infra/prosody.py
 
-prints ``ready XMPP_PORT CA_FILE PID`` and serves until its stdin ends; then it removes everything that it made. TLS is required,
-by a certificate of its own. Rooms are at rooms.localhost, archived, and show who is who; files are taken at up.localhost. Lines
-that it takes, each answered by ``ok PID``: ``register NAME`` (an account NAME@localhost whose password is NAMEpw), ``kill``
-(SIGKILL), ``stop`` and ``start``; what was stored outlives the server.
+prints ``ready XMPP_PORT CA_FILE PID COMPONENT_PORT`` and serves until its stdin ends; then it removes everything that it made.
+TLS is required, by a certificate of its own. Rooms are at rooms.localhost, archived, and show who is who; files are taken at
+up.localhost. At COMPONENT_PORT somebody may be foreign.localhost, a server of others, by the secret foreignpw. Lines that it
+takes, each answered by ``ok PID``: ``register NAME`` (an account NAME@localhost whose password is NAMEpw), ``kill`` (SIGKILL),
+``stop`` and ``start``; what was stored outlives the server.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ data_path = "{folder}/data"
 pidfile = "{folder}/prosody.pid"
 log = {{ warn = "{folder}/prosody.log" }}
 interfaces = {{ "127.0.0.1" }}
+component_ports = {{ {component} }}; component_interfaces = {{ "127.0.0.1" }}
 c2s_ports = {{ {port} }}; s2s_ports = {{}}; http_ports = {{ {http} }}; https_ports = {{}}; http_interfaces = {{ "127.0.0.1" }}
 modules_enabled = {{ "roster", "saslauth", "tls", "disco", "carbons", "pep", "ping", "posix", "mam", "smacks", "blocklist" }}
 modules_disabled = {{ "s2s" }}
@@ -46,6 +48,9 @@ Component "rooms.localhost" "muc"
   muc_room_default_public_jids = true
   restrict_room_creation = false
   muc_room_default_persistent = true
+Component "foreign.localhost"
+  component_secret = "foreignpw"
+  modules_disabled = {{ "s2s" }}
 Component "up.localhost" "http_file_share"
   http_file_share_size_limit = 50 * 1024 * 1024
   http_external_url = "http://127.0.0.1:{http}/"
@@ -62,7 +67,7 @@ def missing() -> str:
 class XmppServer:
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="tc-prosody-"))
-        self.port, self._http = _free_port(), _free_port()
+        self.port, self._http, self.component = _free_port(), _free_port(), _free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -75,7 +80,9 @@ class XmppServer:
 
     def prepare(self) -> None:
         (self.folder / "data").mkdir()
-        (self.folder / "p.cfg.lua").write_text(_CONFIG.format(folder=self.folder, port=self.port, http=self._http))
+        (self.folder / "p.cfg.lua").write_text(
+            _CONFIG.format(folder=self.folder, port=self.port, http=self._http, component=self.component)
+        )
         names = "subjectAltName=DNS:localhost,DNS:rooms.localhost,DNS:up.localhost"
         asked = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "3650", "-subj", "/CN=localhost"]
         self._run([*asked, "-addext", names, "-keyout", "key.pem", "-out", "ca.pem"])
@@ -158,7 +165,7 @@ def main() -> int:
     try:
         server.prepare()
         server.start()
-        print("ready", server.port, server.certificate, server.pid, flush=True)
+        print("ready", server.port, server.certificate, server.pid, server.component, flush=True)
         for line in sys.stdin:
             server.command(line.strip())
             print("ok", server.pid, flush=True)

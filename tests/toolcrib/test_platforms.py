@@ -64,6 +64,9 @@ def test_markdown_is_written_in_a_platform_s_marks() -> None:
 def test_without_marks_it_is_plain_text_and_nothing_moves_a_cursor() -> None:
     assert shown("**a** `b` [c](https://d.example) \x1b[2J", Markup()) == "a b c (https://d.example) \ufffd[2J"
     assert shown("```sh\nls\n```", Markup(block="[{}]")) == "[ls]"
+    assert shown("a&#13;b&#12;c&#x202e;d&lrm;e [f&#x2066;](https://d.example)", Markup()) == (
+        "a\ufffdb\ufffdc\ufffdd\ufffde f\ufffd (https://d.example)"
+    )
 
 
 def test_a_memory_forgets_what_was_set_first() -> None:

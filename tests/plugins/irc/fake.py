@@ -1,7 +1,8 @@
 """A fake of an IRC server whose services know accounts: our own reading of IRCv3, and no real server's code.
 
 It has what ngircd has not: capabilities, SASL PLAIN, account-tag, and accounts that change while somebody is there. ``accounts``
-are passwords by account; ``log`` has each line that came, ``holds`` keeps PONGs back from when this was said.
+are passwords by account; ``log`` has each line that came, ``holds`` keeps PONGs back from when this was said, ``instead`` are
+answers to commands that are not done for them, by command, each given once.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class FakeIrc:
         self.channels: dict[str, list[Client]] = {}
         self.log: list[tuple[str, str]] = []
         self.holds = ""
+        self.instead: dict[str, list[str]] = {}
         self.port = 0
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -84,7 +86,9 @@ class FakeIrc:
         command, *given = head.split(" ")
         arguments = given + ([trailing] if " :" in line else [])
         handler = getattr(self, f"_{command.lower()}", None)
-        if handler is not None:
+        if answers := self.instead.get(command):
+            client.tell(f":fake.test {answers.pop(0)}")
+        elif handler is not None:
             handler(client, arguments)
         if not client.is_in and client.user and client.nick != "*" and not client.is_negotiating:
             client.is_in = True

@@ -7,8 +7,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from plugins.irc import link
+from plugins.irc.platform import IrcPlatform
 from tests.plugins.irc.conftest import IrcHouse, Ngircd, Person, Services, fake_irc, platform_of, settings_of
 from tests.plugins.irc.test_irc import _there, line_of
+from toolcrib import ConfigError
 from toolcrib._dataclass import replace
 from toolcrib.chat import Chat, NotSent, Outbound
 from toolcrib.testing import FakeHost
@@ -168,3 +171,85 @@ async def test_whoever_takes_a_nick_does_not_read_the_rest(ngircd: Ngircd, chann
             await platform.send(replace(out, is_again=True))
             await alice.until(lambda: words[-1] in alice.heard("waiter"))
     assert list(dict.fromkeys([*heard, *alice.heard("waiter")])) == words
+
+
+@pytest.mark.parametrize("text", ["hello&#13;JOIN #evil", "`x`&#13;JOIN #evil", "- a&#13;JOIN #evil", "hello&#10;JOIN #evil"])
+async def test_an_answer_is_no_command_to_the_server(ngircd: Ngircd, text: str) -> None:
+    """A carriage return ends a line for many servers, and Markdown can name it."""
+    async with Person(ngircd.port, "alice") as alice:
+        await alice.joins("#evil", "#good")
+        host = FakeHost(settings=settings_of(ngircd.port, "speaker", "#good"))
+        async with platform_of(host) as platform:
+            await platform.send(Outbound(Chat("#good", is_group=True), text, "k"))
+            await alice.settled()
+            assert not [line for line in alice.lines if line.startswith(":speaker!") and " JOIN " in line and "#evil" in line]
+            assert any("JOIN #evil" in line for line in alice.heard("speaker", "#good"))
+
+
+async def test_whoever_holds_the_nick_keeps_nobody_out(ngircd: Ngircd) -> None:
+    """ngircd takes 19 letters: there is no room for more and more underscores."""
+    nick = "waiterwaiterwaiter"
+    async with Person(ngircd.port, "eve") as eve, Person(ngircd.port, "mallory") as mallory:
+        for one, name in ((eve, nick), (mallory, f"{nick}_")):
+            one.send(f"NICK {name}")
+            await one.settled()
+        async with platform_of(FakeHost(settings=settings_of(ngircd.port, nick))) as platform:
+            assert platform._up.nick.startswith(nick[:6])
+
+
+async def test_a_nick_that_no_server_takes_is_said() -> None:
+    """On the fake."""
+    async with fake_irc() as fake:
+        fake.instead["NICK"] = ["432 * crib :Erroneous nickname"] * 20
+        platform = IrcPlatform("irc", FakeHost(settings=settings_of(fake.port, "crib", accounts="tags")))
+        with pytest.raises(ConfigError, match="does not take the nick crib"):
+            await platform.connect()
+        await platform.stop()
+        assert 3 < sum(line.startswith("NICK") for _, line in fake.log) < 10
+
+
+async def test_a_server_that_was_asked_too_often_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the fake."""
+    answer = "263 crib WHOIS :Please wait a while and try again"
+    monkeypatch.setattr(link, "_AGAIN_SECONDS", 0.1)
+    async with fake_irc() as fake, Person(fake.port, "alice") as alice:
+        host = FakeHost(settings=settings_of(fake.port, "crib", accounts="whois"))
+        async with platform_of(host) as platform:
+            first = platform._up
+            fake.client(alice.nick).account = "alice"
+            fake.instead["WHOIS"] = [answer, answer]
+            await alice.says("crib", "are you well?")
+            await alice.until(lambda: [one.user for one in host.received] == ["alice"])
+            assert platform._up is first
+
+
+@pytest.mark.parametrize(("number", "for_good"), [("439", False), ("707", False), ("486", True), ("404", True)])
+async def test_a_line_that_the_server_drops_does_not_count_as_said(number: str, for_good: bool) -> None:
+    """On the fake."""
+    async with fake_irc() as fake, Person(fake.port, "alice") as alice:
+        host = FakeHost(settings=settings_of(fake.port, "crib", "#a", accounts="tags"))
+        async with platform_of(host) as platform:
+            await alice.joins("#a")
+            fake.instead["PRIVMSG"] = [f"{number} crib #a :no"]
+            out = Outbound(Chat("#a", is_group=True), "the news", "k")
+            with pytest.raises(NotSent) as caught:
+                await platform.send(out)
+            assert caught.value.for_good == for_good
+            await platform.send(replace(out, is_again=True))
+            await alice.until(lambda: alice.heard("crib", "#a") == ["the news"])
+
+
+async def test_an_answer_goes_to_the_channel_that_was_asked_in(ngircd: Ngircd) -> None:
+    """Where #dev[1] and #dev{1} are two channels, and a stranger sits in the other one."""
+    async with Services(ngircd.port) as services, Person(ngircd.port, "alice") as alice, Person(ngircd.port, "eve") as eve:
+        await services.login(alice.nick, alice.id)
+        await alice.joins("#Dev[1]")
+        await eve.joins("#dev{1}")
+        host = FakeHost(settings=settings_of(ngircd.port, "waiter", "#Dev[1]"))
+        async with platform_of(host) as platform:
+            await alice.says("#Dev[1]", "waiter: hello")
+            await alice.until(lambda: host.received)
+            await platform.send(Outbound(host.received[0].chat, "the secret", "k"))
+            await alice.until(lambda: [line for line in alice.lines if "the secret" in line])
+            await eve.settled()
+            assert not [line for line in eve.lines if "the secret" in line]

@@ -48,8 +48,8 @@ class Prosody:
             if word == "missing":
                 pytest.skip(rest)
             pytest.fail(f"Prosody did not start: {rest or word}")
-        port, self.certificate, _ = rest.split(" ")
-        self.port = int(port)
+        port, self.certificate, _, component = rest.split(" ")
+        self.port, self.component = int(port), int(component)
 
     def _answer(self) -> str:
         assert self._process.stdout is not None
@@ -203,6 +203,50 @@ class Person:
                 raise AssertionError([(one.get("from"), one.findtext("{jabber:client}body")) for one in self.seen[-8:]])
             await asyncio.sleep(0.02)
         return found
+
+
+class Foreign:
+    """A server of others, foreign.localhost. ``answer`` is given each stanza, and returns XML to say, "" for none; ``seen`` has
+    all that came.
+    """
+
+    def __init__(self, server: Prosody) -> None:
+        self.server = server
+        self.seen: list[Element] = []
+        self.answer: Callable[[Element], str] = lambda _: ""
+
+    async def __aenter__(self) -> Foreign:
+        from slixmpp import ComponentXMPP
+
+        self.client: Any = ComponentXMPP("foreign.localhost", "foreignpw", "127.0.0.1", self.server.component)
+        self.client.enable_direct_tls = False
+        self.client.add_filter("in", self._took)
+        self.client.connect()
+        await self.client.wait_until("session_start", _LIMIT)
+        return self
+
+    def _took(self, stanza: Any) -> Any:
+        if not stanza.xml.tag.endswith(("}message", "}presence", "}iq")):
+            return stanza
+        self.seen.append(stanza.xml)
+        one = stanza.xml
+        if one.tag.endswith("}iq") and one.get("to") == "foreign.localhost":
+            self.says(f'<iq type="result" from="foreign.localhost" to="{one.get("from")}" id="{one.get("id")}"/>')
+        elif said := self.answer(one):
+            self.says(said)
+        return None  # so that the library answers nothing
+
+    def says(self, xml: str) -> None:
+        self.client.send_raw(xml)
+
+    async def __aexit__(self, *_: object) -> None:
+        self.client.cancel_connection_attempt()
+        await self.client.disconnect(wait=1.0)
+        self.client.cancel_connection_attempt()
+        self.client.abort()
+        filters = self.client._run_out_filters
+        filters.cancel()
+        await asyncio.gather(filters, return_exceptions=True)
 
 
 def _escaped(text: str) -> str:
