@@ -123,7 +123,9 @@ def _life(seen: _Seen) -> Iterator[CheckFinding]:
     name, told = seen.name, seen.told
     since = lasted(time.time() - float(told.get("at", 0.0)))
     if told["is_fresh"] and told.get("problem"):
-        yield CheckFinding("wrong", f"{name} is not up: {told['problem']}", "do what it says; it is tried again by itself")
+        problem = str(told["problem"]).removeprefix("ConfigError: ")
+        fix = "do what it says; a gateway that runs tries again by itself"
+        yield CheckFinding("wrong", f"{name} is not up: {problem}", fix)
     elif told["is_fresh"]:
         yield CheckFinding("ok", f"{name}: the gateway runs as process {told.get('pid')}, {told.get('state')}")
     elif seen.problem:
@@ -173,11 +175,11 @@ def _port(crib: Crib, found: Sequence[_Seen]) -> Iterator[CheckFinding]:
 
 
 def _taken(address: str) -> str:
-    """Return why nobody can listen at an address, "" where somebody can, and for what is no address."""
+    """Return why nobody can listen at an address, "" where somebody can, and for what is none, such as a user at a server."""
     import socket
 
     host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+    if not host or "@" in host or not port.isdecimal() or not 0 < int(port) < 65_536:
         return ""
     try:
         socket.create_server((host, int(port)), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()

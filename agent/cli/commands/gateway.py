@@ -36,6 +36,8 @@ asked in the chat; gateway.approvers says who may agree to what.
 """
 _ACTIONS = ("run", "status", "pair", "people", "unpair", "reload", "drain", "stop")
 _LOOKING, _ASKING = ("status", "people"), ("stop", "drain", "reload")
+_BELONGS = {"role": ("pair",), "logs": ("run",), "now": ("stop", "drain"), "json": ("status", "people")}
+"""Options -> the actions that they are for."""
 _PATIENCE = 20.0
 """Seconds within which a gateway tells what came of a reload."""
 
@@ -46,21 +48,39 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=f"one of {', '.join(_ACTIONS)}")
     parser.add_argument(
-        "names", metavar="NAME", nargs="*", help="platforms (default: all that are enabled); unpair: one, and a user"
+        "names",
+        metavar="NAME",
+        nargs="*",
+        default=[],  # else it counts as one that is missing
+        help="run, status, people: platforms (default: all that are enabled); pair: one; unpair: one, and a user",
     )
     parser.add_argument("--role", default="", help="pair: the role of who is let in, such as owner (default: none)")
     parser.add_argument("--logs", choices=("text", "json"), default="", help="run: form of the log (default: gateway.logs)")
-    parser.add_argument("--now", action="store_true", help="stop: without waiting for what is under way")
+    parser.add_argument("--now", action="store_true", help="stop, drain: without waiting for what is under way")
     parser.add_argument("--json", action="store_true", help="status, people: as JSON")
     add_model_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    _refuse_unfitting(args)
     with _opened(args) as crib:
         if args.action == "run":
             return _serve(crib, args)
         with asyncio.Runner() as runner:
             return runner.run(_OTHERS[args.action](crib, args))
+
+
+def _refuse_unfitting(args: argparse.Namespace) -> None:
+    """Raise ToolcribError for words that the action has no use for: who wrote them expects something else of it."""
+    given = {"role": args.role, "logs": args.logs, "now": args.now, "json": args.json}
+    for option, actions in _BELONGS.items():
+        if given[option] and args.action not in actions:
+            raise ToolcribError(f"--{option} is for `toolcrib gateway {' or '.join(actions)}`, not for {args.action}")
+    if args.names and args.action in _ASKING:
+        raise ToolcribError(
+            f"`toolcrib gateway {args.action}` is for the whole gateway and takes no names; to end one platform:"
+            " toolcrib plugins disable NAME, then toolcrib gateway reload"
+        )
 
 
 def _opened(args: argparse.Namespace) -> Crib:
@@ -142,8 +162,13 @@ def _wanted(crib: Crib, names: list[str]) -> list[str]:
         )
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise ToolcribError(f"no platform {', '.join(unknown)} is enabled; there is {', '.join(known)}")
+        raise ToolcribError(_unknown(unknown, known))
     return names or known
+
+
+def _unknown(names: list[str], known: list[str]) -> str:
+    there = f"there is {', '.join(known)}" if known else "none is"
+    return f"no platform {', '.join(names)} is enabled; {there}; `toolcrib plugins` lists what can be"
 
 
 # -- from elsewhere ----------------------------------------------------------------------------------------------------
@@ -151,9 +176,13 @@ def _wanted(crib: Crib, names: list[str]) -> list[str]:
 
 async def _status(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.gateway_status import show_status
+    from agent.gateway.status import told_status
 
-    names = args.names or sorted({*crib.platforms, *crib.config.platforms} - {"cli", "api", "cron", "acp"})
-    await show_status(crib, names, as_json=args.json)
+    known = sorted({*crib.platforms, *crib.config.platforms} - {"cli", "api", "cron", "acp"})
+    for name in args.names:
+        if name not in known and not (await told_status(crib.store, name)).get("state"):  # one may run that is enabled no longer
+            raise ToolcribError(_unknown([name], known))
+    await show_status(crib, args.names or known, as_json=args.json)
     return OK
 
 

@@ -286,6 +286,28 @@ def test_a_stop_where_none_runs_says_so(bureau: Bureau) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("stop", "webhook"), "is for the whole gateway and takes no names"),
+        (("drain", "webhook"), "is for the whole gateway and takes no names"),
+        (("reload", "webhook"), "is for the whole gateway and takes no names"),
+        (("status", "webhok"), "no platform webhok is enabled; there is console, webhook"),
+        (("status", "--now"), "--now is for `toolcrib gateway stop or drain`, not for status"),
+        (("statsu",), "invalid choice: 'statsu'; did you mean 'status'? (choose from run, status,"),
+        ((), "the following arguments are required: ACTION\n`toolcrib gateway --help` tells more"),
+    ],
+)
+def test_words_that_an_action_has_no_use_for_do_nothing(bureau: Bureau, words: tuple[str, ...], says: str) -> None:
+    done = bureau.run("gateway", *words)
+    assert (done.returncode, says in done.stderr) == (2, True), done.stderr
+
+
+def test_the_status_tells_that_none_runs(bureau: Bureau) -> None:
+    done = bureau.run("gateway", "status")
+    assert (done.returncode, "no gateway runs; `toolcrib gateway run` starts one" in done.stdout) == (0, True)
+
+
+@pytest.mark.parametrize(
     ("role", "says"), [("ownr", "did you mean 'owner'?"), ("relase", "did you mean 'release'?"), ("x", "known: ")]
 )
 def test_a_role_that_nothing_names_is_given_to_nobody(bureau: Bureau, role: str, says: str) -> None:
