@@ -15,7 +15,7 @@ from plugins.webhook.forms import inbound_of, outbound_json, parsed, press_of
 from plugins.webhook.signing import HEADER, problem_of, signature
 from toolcrib import ConfigError, StoreFailed
 from toolcrib.chat import Attachment, Chat, Host, NotSent, Outbound, Traits, settings_of
-from toolcrib.platforms import server_of
+from toolcrib.platforms import listening_at, server_of
 
 if TYPE_CHECKING:
     import httpx
@@ -85,7 +85,7 @@ class WebhookPlatform:
     async def start(self) -> None:
         """Listen. Raises OSError where the port is taken, ConfigError without the extra."""
         server = self._server = server_of(self._routes())
-        self._listening = socket.create_server(self._address, backlog=512)
+        self._listening = listening_at(*self._address, self._host.names_setting("port"), backlog=512)
         self._serving = asyncio.create_task(server.serve(sockets=[self._listening]))
         while not server.started and not self._serving.done():  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(0.01)

@@ -72,11 +72,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _refuse_unfitting(args: argparse.Namespace) -> None:
     """Raise ToolcribError for words that the action has no use for: who wrote them expects something else of it."""
-    given = {"role": args.role, "logs": args.logs, "now": args.now, "json": args.json}
     for option, actions in _BELONGS.items():
-        if given[option] and args.action not in actions:
+        if getattr(args, option, "") and args.action not in actions:
             raise ToolcribError(f"--{option} is for `toolcrib gateway {' or '.join(actions)}`, not for {args.action}")
-    if args.names and args.action in _ASKING:
+    if args.action in _ASKING and args.names:
         raise ToolcribError(
             f"`toolcrib gateway {args.action}` is for the whole gateway and takes no names; to end one platform:"
             " toolcrib plugins disable NAME, then toolcrib gateway reload"

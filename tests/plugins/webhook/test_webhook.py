@@ -147,6 +147,16 @@ async def test_whatever_else_comes_is_refused(receiver: Receiver, more: dict[str
         assert host.received == []
 
 
+async def test_a_port_that_another_has_is_told_with_its_setting_and_what_to_do(receiver: Receiver) -> None:
+    async with running(receiver) as (platform, _):
+        settings = {"url": receiver.url, "port": str(platform.port)}
+        with pytest.raises(
+            OSError, match=r"settings.port: 127.0.0.1:\d+ can't be listened at \(Address already in use\); another"
+        ):
+            async with running(receiver, FakeHost(settings=settings, secrets={"WEBHOOK_SECRET": SECRET})):
+                pass
+
+
 async def test_presses_arrive_and_their_line_goes_back(receiver: Receiver) -> None:
     async with running(receiver) as (platform, host):
         host.answer_to_press = "settled"
