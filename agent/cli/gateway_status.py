@@ -70,6 +70,8 @@ def _words(one: Mapping[str, Any]) -> list[str]:
     if not one["running"] or not figures:
         return []
     counts, runs, rate = one.get("counts", {}), figures["runs"], figures["per_minute"]
+    if not any(runs.values()) and not any(counts.values()):
+        return ["nothing came since its start"]
     whole = (
         f"since its start {runs['begun']} runs were begun, {runs['ended']} ended and {runs['failed']} failed;"
         f" {counts.get('kept', 0)} messages were taken and {counts.get('refused', 0)} refused,"

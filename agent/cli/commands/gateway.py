@@ -33,6 +33,9 @@ examples:
 Nobody is listened to but those who paired and platforms.NAME.allowed_users. Chats of others than the owner get no tools that run
 or change something, unless they run in a sandbox, a container or on another host (platforms.NAME.backend). What needs approval is
 asked in the chat; gateway.approvers says who may agree to what.
+
+exit codes: 0 done; 1 run: no platform can be run before somebody mends what it says, stop and drain: no gateway runs; 2 a wrong
+command line, name or configuration (nothing was done).
 """
 _ACTIONS = ("run", "status", "pair", "people", "unpair", "reload", "drain", "stop")
 _LOOKING, _ASKING = ("status", "people"), ("stop", "drain", "reload")

@@ -399,6 +399,13 @@ def test_figures_status_and_log_tell_the_same_and_nothing_of_people(bureau: Bure
     assert "hello words" not in bureau.log()
 
 
+def test_a_platform_where_nothing_happened_has_one_line(bureau: Bureau) -> None:
+    bureau.start()
+    bureau.until(lambda: "running" in bureau.run("gateway", "status").stdout)
+    told = [line for line in bureau.run("gateway", "status").stdout.splitlines() if line.startswith("webhook: ")]
+    assert told == ["webhook: nothing came since its start"]
+
+
 def test_status_tells_what_waits_for_an_answer_and_since_when(bureau: Bureau) -> None:
     (bureau.folder / "build").mkdir()
     bureau.command = f"rm -rf {bureau.folder / 'build'}"
