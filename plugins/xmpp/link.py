@@ -61,7 +61,10 @@ class XmppLink:
         client.register_handler(Callback("messages of all", MatchXPath(f"{CLIENT}message"), lambda got: link._message(got.xml)))
         client.register_handler(Callback("presence of all", MatchXPath(f"{CLIENT}presence"), lambda got: link._presence(got.xml)))
         client.add_event_handler("session_start", lambda _: link._begun())
-        client.add_event_handler("failed_all_auth", lambda _: link._fail(ConfigError("the server does not take XMPP_PASSWORD")))
+        refused = (
+            "the server does not take XMPP_PASSWORD: put the right one into secrets.env, or mend platforms.xmpp.settings.user"
+        )
+        client.add_event_handler("failed_all_auth", lambda _: link._fail(ConfigError(refused)))
         client.add_event_handler("ssl_invalid_chain", lambda error: link._fail(_untrusted(error)))
         client.add_event_handler("connection_failed", link._not_connected)
         client.add_event_handler("disconnected", lambda _: link._disconnected())
