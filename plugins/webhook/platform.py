@@ -71,6 +71,11 @@ class WebhookPlatform:
         """Look whether everything is set that is needed. Raises ConfigError."""
         import httpx
 
+        try:
+            import starlette  # noqa: F401 - to start needs both
+            import uvicorn  # noqa: F401
+        except ImportError as error:
+            raise ConfigError("the webhook platform needs the extra: pip install 'toolcrib[gateway]'") from error
         if not self._url.startswith(("http://", "https://")):
             raise ConfigError(f"platforms.{self.name}.settings.url: expected the address that messages are sent to")
         self._secret = self._host.secret(SECRET)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -155,6 +156,13 @@ async def test_a_port_that_another_has_is_told_with_its_setting_and_what_to_do(r
         ):
             async with running(receiver, FakeHost(settings=settings, secrets={"WEBHOOK_SECRET": SECRET})):
                 pass
+
+
+async def test_without_the_extra_that_is_what_it_says(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    with pytest.raises(ConfigError, match=r"needs the extra: pip install 'toolcrib\[gateway\]'"):
+        async with running(receiver):
+            pass
 
 
 async def test_presses_arrive_and_their_line_goes_back(receiver: Receiver) -> None:
