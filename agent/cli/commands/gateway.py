@@ -192,6 +192,7 @@ async def _pair(crib: Crib, args: argparse.Namespace) -> int:
     from agent.below import folders_of, refuse_below
     from agent.cli.terminal import controlling_terminal
     from agent.gateway.pairing import SECONDS, Pairings
+    from agent.gateway.status import told_status
 
     refuse_below(folders_of(crib.config), "letting somebody in")
     [name] = _wanted(crib, args.names) if len(args.names) == 1 or len(crib.platforms) == 1 else _one(args.names)
@@ -202,6 +203,8 @@ async def _pair(crib: Crib, args: argparse.Namespace) -> int:
         terminal.show(
             f"say this to the bot on {name}, in a direct chat, within {SECONDS / 60:.0f} minutes{role}: {code[:4]}-{code[4:]}"
         )
+        if not (await told_status(crib.store, name))["is_fresh"]:
+            terminal.show(f"no gateway runs {name} now: `toolcrib gateway run {name}` starts one, which knows the code")
     return OK
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -244,6 +245,20 @@ def test_a_closed_terminal_ends_it_as_a_signal_does(bureau: Bureau) -> None:
     person.closed = person.ptyproc.closed = True
     bureau.until(lambda: not person.isalive())
     assert person.exitstatus == 0
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_a_code_that_nobody_would_hear_now_is_shown_with_what_to_start(bureau: Bureau, runs: bool) -> None:
+    if runs:
+        bureau.start()
+        bureau.until(lambda: "running" in bureau.run("gateway", "status").stdout)
+    words = ["-c", _CODE, "gateway", "pair", "webhook"]
+    told, status = pexpect.run(
+        f"{sys.executable} {shlex.join(words)}", cwd=str(bureau.folder), timeout=PATIENCE, withexitstatus=True
+    )
+    assert status == 0, told
+    assert b"say this to the bot on webhook" in told
+    assert (b"no gateway runs webhook now: `toolcrib gateway run webhook` starts one" in told) == (not runs)
 
 
 def test_a_gateway_without_a_model_is_refused_with_the_fix(bureau: Bureau) -> None:
