@@ -72,8 +72,8 @@ class WebhookPlatform:
         import httpx
 
         try:
-            import starlette  # noqa: F401 - to start needs both
-            import uvicorn  # noqa: F401
+            import starlette  # noqa: F401 - needed to start
+            import uvicorn  # noqa: F401 - needed to start
         except ImportError as error:
             raise ConfigError("the webhook platform needs the extra: pip install 'toolcrib[gateway]'") from error
         if not self._url.startswith(("http://", "https://")):
