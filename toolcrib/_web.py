@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import resource
+import socket
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +71,17 @@ def server_of(routes: list[Any]) -> uvicorn.Server:
         app, http=Bounded, ws="none", log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=5
     )
     return Server(config)
+
+
+def listening_at(host: str, port: int, setting: str, *, backlog: int | None = None) -> socket.socket:
+    """Return a socket that listens there. Raises OSError that names the setting, and says what to do."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=backlog)
+    except OSError as error:
+        is_taken = error.errno == errno.EADDRINUSE
+        fix = "another gateway or program has it: end that one, or choose another port" if is_taken else "choose another"
+        what = (error.strerror or str(error)).partition(" (while ")[0]  # asyncio's and socket's own words repeat the address
+        raise OSError(f"{setting}: {host}:{port} can't be listened at ({what}); {fix}") from error
 
 
 def _most() -> int:

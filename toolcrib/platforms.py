@@ -18,15 +18,15 @@ from toolcrib._recent import Recent
 from toolcrib._regex import Regex
 from toolcrib._sent import SentKeys
 from toolcrib._trust import Trust, is_loopback
-from toolcrib._web import server_of
+from toolcrib._web import listening_at, server_of
 from toolcrib.chat import Host, Press, without_controls
 
 if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode
 
 __all__ = [
-    "Intake", "Markup", "Recent", "SentKeys", "Trust", "is_loopback", "keep_receiving", "number_of", "press_until_kept",
-    "server_of", "shown",
+    "Intake", "Markup", "Recent", "SentKeys", "Trust", "is_loopback", "keep_receiving", "listening_at", "number_of",
+    "press_until_kept", "server_of", "shown",
 ]  # fmt: skip
 
 _log = logging.getLogger(__name__)

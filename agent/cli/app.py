@@ -52,6 +52,8 @@ examples:
   toolcrib explain 'rm -rf build'                          how a command would be judged, and who would decide
   toolcrib usage --by model                                tokens and cost; also by day, session and tool
   toolcrib undo                                            take back what file tools changed
+  toolcrib gateway --help                                  how people chat with it on other platforms
+  toolcrib cron add "every day at 9" "what changed here?"  a task that is done by a schedule
   toolcrib doctor                                          what is wrong here, and what to do
 
 `toolcrib COMMAND --help` tells more. The configuration is described in config.example.yaml.

@@ -184,7 +184,8 @@ def _assembled(config: Config, project_dir: Path, *, is_whole: bool) -> Iterator
     try:
         loads = bool(config.plugins.enabled) and is_whole and not unconfirmed(config, keep=False)
         with assemble(config=config if loads else without, project_dir=project_dir, store=MemoryStore()) as crib:
-            yield from _in_use(crib)
+            brought = () if loads else tuple(f"unknown platform {name!r}" for name in config.plugins.enabled)
+            yield from (fault for fault in _in_use(crib) if not any(words in fault for words in brought))
         if config.plugins.enabled and not loads:
             missing = (info for info in discover(config, project_dir) if info.source == "missing")
             yield from (f"{_plugins_key(config)}: {info.name!r}: {info.error}" for info in missing)
@@ -200,6 +201,8 @@ def _plugins_key(config: Config) -> str:
 def _in_use(crib: Crib) -> Iterator[str]:
     """Find what a session would stumble on."""
     from agent.cli.checks import check_added, check_granted, check_smart
+    from agent.cli.cron_checks import check_cron_settings
+    from agent.cli.gateway_checks import wrong_settings
     from agent.cli.names import name_findings
 
     config = crib.config
@@ -215,6 +218,9 @@ def _in_use(crib: Crib) -> Iterator[str]:
         if finding.level == "wrong" and not any(what in one for one in named):
             yield f"{config.origin('approval.smart')}: approval.smart: {what}"
     yield from _unset_backends(crib)
+    yield from _unknown_backends(crib)
+    yield from wrong_settings(crib)
+    yield from (finding.text for finding in check_cron_settings(crib))
     yield from _model(crib)
 
 
@@ -224,6 +230,16 @@ def _unset_backends(crib: Crib) -> Iterator[str]:
         if backend.missing:
             key = backend.key if backend.name != crib.config.terminal.backend else "terminal.backend"
             yield f"{crib.config.origin(key)}: {key}: the backend {backend.name!r} is unavailable: set {backend.missing}"
+
+
+def _unknown_backends(crib: Crib) -> Iterator[str]:
+    """Find platforms whose chats would be opened in a backend that there is not."""
+    for name, platform in crib.config.platforms.items():
+        try:
+            crib.backends.get(platform.backend) if platform.backend else None
+        except ConfigError as error:
+            key = f"platforms.{name}.backend"
+            yield f"{crib.config.origin(key)}: {key}: {error}"
 
 
 def _model(crib: Crib) -> Iterator[str]:

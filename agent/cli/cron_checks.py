@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def check_cron(crib: Crib) -> Iterator[CheckFinding]:
     """Find what keeps jobs from running. Nothing is said where there are none, and nothing is wrong with their configuration."""
-    yield from _configured(crib)
+    yield from check_cron_settings(crib)
     if not crib.config.store.enabled:
         return
     jobs = [job for job in run_async(crib.store.cron.jobs()) if job.state == "active"]
@@ -35,7 +35,8 @@ def check_cron(crib: Crib) -> Iterator[CheckFinding]:
         yield from _job(crib, job)
 
 
-def _configured(crib: Crib) -> Iterator[CheckFinding]:
+def check_cron_settings(crib: Crib) -> Iterator[CheckFinding]:
+    """Find what jobs could not go by."""
     from agent.workspaces import rules_with
 
     config = crib.config
@@ -43,10 +44,16 @@ def _configured(crib: Crib) -> Iterator[CheckFinding]:
         try:
             zone_of(config.cron.zone)
         except ScheduleError as error:
-            text = f"{config.origin('cron.zone')}: cron.zone: {error}"
+            what = str(error).partition("zone: ")[2]
+            text = f"{config.origin('cron.zone')}: cron.zone: {what}"
             yield CheckFinding("wrong", text, "name a zone of the IANA database, such as Europe/Berlin, or null")
-    sets = set(config.cron.rule_sets) | ({config.cron.unattended} - {"deny", "park"})
-    for name in sorted(sets):
+    ways = ("deny", "park", *config.cron.rule_sets)
+    if config.cron.unattended not in ways:
+        text = (
+            f"{config.origin('cron.unattended')}: cron.unattended: expected one of {', '.join(ways)} (cron.rule_sets adds others)"
+        )
+        yield CheckFinding("wrong", text, f"mend {config.path}; until then jobs that go by it fail")
+    for name in sorted(config.cron.rule_sets):
         try:
             rules_with(config, name)
         except ConfigError as error:

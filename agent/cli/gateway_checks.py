@@ -73,17 +73,13 @@ async def _connected(
     """Return the platform's account, why it can't be connected to, "" where it can, and what it can't do. Nothing is received.
     Where a gateway runs ``account``, it is not connected to.
     """
-    from agent.gateway.admission import Admission
-    from agent.gateway.door import Door
-    from agent.gateway.pairing import Pairings
     from agent.lifecycle import STOP_SECONDS, guarded
 
-    pairings, is_running, made = Pairings(crib.store, name), account is not None, list[Any]()
-    door = Door(name, crib.config, crib.store, Admission(name, config, pairings, crib.store), pairings)
+    is_running, made = account is not None, list[Any]()
 
     async def connect() -> None:
         nonlocal account
-        made.append(crib.platforms[name](name=name, host=door))
+        made.append(_made(crib, name, config))
         if not is_running:
             account = await made[0].connect()
 
@@ -92,6 +88,27 @@ async def _connected(
         await guarded(f"stop of the platform {name!r}", made[0].stop, STOP_SECONDS)
     shortcomings = made[0].shortcomings if made and isinstance(made[0], TellsShortcomings) else ()
     return account or "", "" if is_running else problem.removeprefix("ConfigError: "), shortcomings
+
+
+def _made(crib: Crib, name: str, config: PlatformConfig) -> Any:
+    """Return the platform, which is not connected to yet. Raises ConfigError for settings that it has not."""
+    from agent.gateway.admission import Admission
+    from agent.gateway.door import Door
+    from agent.gateway.pairing import Pairings
+
+    pairings = Pairings(crib.store, name)
+    door = Door(name, crib.config, crib.store, Admission(name, config, pairings, crib.store), pairings)
+    return crib.platforms[name](name=name, host=door)
+
+
+def wrong_settings(crib: Crib) -> Iterator[str]:
+    """Find settings of platforms that can't be read, as far as it is seen without connecting to them."""
+    for name in sorted(crib.platforms):
+        try:
+            _made(crib, name, crib.config.platforms.get(name, PlatformConfig()))
+        except ConfigError as error:
+            if f"platforms.{name}.settings." in str(error):
+                yield str(error)
 
 
 def _reach(crib: Crib, seen: _Seen) -> Iterator[CheckFinding]:
@@ -103,7 +120,8 @@ def _reach(crib: Crib, seen: _Seen) -> Iterator[CheckFinding]:
     try:
         is_local = crib.backends.get(config.backend).kind not in SAFE_BACKENDS
     except ConfigError as error:
-        yield CheckFinding("wrong", f"{where}.backend: {error}", "name one that there is")
+        origin = crib.config.origin(f"{where}.backend")
+        yield CheckFinding("wrong", f"{origin}: {where}.backend: {error}", "name one that there is")
         return
     fix = f"set {where}.backend to a sandbox, a container or another host, or name the people"
     if is_local and _ANYBODY in config.roles.get("owner", ()):
@@ -123,7 +141,9 @@ def _life(seen: _Seen) -> Iterator[CheckFinding]:
     name, told = seen.name, seen.told
     since = lasted(time.time() - float(told.get("at", 0.0)))
     if told["is_fresh"] and told.get("problem"):
-        yield CheckFinding("wrong", f"{name} is not up: {told['problem']}", "do what it says; it is tried again by itself")
+        problem = str(told["problem"]).removeprefix("ConfigError: ")
+        fix = "do what it says; a gateway that runs tries again by itself"
+        yield CheckFinding("wrong", f"{name} is not up: {problem}", fix)
     elif told["is_fresh"]:
         yield CheckFinding("ok", f"{name}: the gateway runs as process {told.get('pid')}, {told.get('state')}")
     elif seen.problem:
@@ -173,11 +193,11 @@ def _port(crib: Crib, found: Sequence[_Seen]) -> Iterator[CheckFinding]:
 
 
 def _taken(address: str) -> str:
-    """Return why nobody can listen at an address, "" where somebody can, and for what is no address."""
+    """Return why nobody can listen at an address, "" where somebody can, and for what is none, such as a user at a server."""
     import socket
 
     host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+    if not host or "@" in host or not port.isdecimal() or not 0 < int(port) < 65_536:
         return ""
     try:
         socket.create_server((host, int(port)), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()

@@ -45,6 +45,8 @@ async def show_status(crib: Crib, names: Sequence[str], *, as_json: bool) -> Non
     for one in told:
         for words in _words(one):
             print(f"{one['name']}: {words}")
+    if not idle and not any(one["is_fresh"] or one.get("state") == "died" for one in told):
+        print("no gateway runs; `toolcrib gateway run` starts one")
     if waiting:
         print()
         table([["ID", "PLATFORM", "WAITS", "QUESTION"], *(_question(name, record) for name, record in waiting)], whole=(3,))
@@ -62,11 +64,14 @@ def _question(platform: str, record: TicketRecord) -> list[str]:
 def _words(one: Mapping[str, Any]) -> list[str]:
     if one.get("problem") and one.get("state") != "stopped":
         again = float(one.get("retry_at", 0.0)) - time.time()
-        return [exact(str(one["problem"])) + (f"; tried again in {lasted(again)}" if one["is_fresh"] and again > 0 else "")]
+        problem = str(one["problem"]).removeprefix("ConfigError: ")
+        return [exact(problem) + (f"; tried again in {lasted(again)}" if one["is_fresh"] and again > 0 else "")]
     figures = one.get("figures") or {}
     if not one["running"] or not figures:
         return []
     counts, runs, rate = one.get("counts", {}), figures["runs"], figures["per_minute"]
+    if not any(runs.values()) and not any(counts.values()):
+        return ["nothing came since its start"]
     whole = (
         f"since its start {runs['begun']} runs were begun, {runs['ended']} ended and {runs['failed']} failed;"
         f" {counts.get('kept', 0)} messages were taken and {counts.get('refused', 0)} refused,"

@@ -12,6 +12,7 @@ from toolcrib._near import near
 from toolcrib._regex import Regex
 
 _ABOUT = Regex(r"argument (?P<names>[^:]+): (?P<what>.*)", re.DOTALL)
+_CHOICE = Regex(r"invalid choice: '(?P<given>.*)' \(choose from (?P<known>.*)\)", re.DOTALL)
 _UNKNOWN = "unrecognized arguments: "
 _NO_VALUE = "expected one argument"
 _WHICH: Mapping[str, str] = {
@@ -50,19 +51,30 @@ def meant_by(name: str, known: Iterable[str]) -> str:
     return f"did you mean {alike[0]!r}?" if alike else "`toolcrib --help` lists them"
 
 
+def _chosen(what: str) -> str:
+    """Return what is wrong with an argument; where it is none of a few words, with the nearest of these first."""
+    choice = _CHOICE.fullmatch(what)
+    if choice is None:
+        return what
+    known = [one.strip("'") for one in choice["known"].split(", ")]
+    alike = near(choice["given"], known)
+    meant = f"; did you mean {alike[0]!r}?" if alike else ""
+    return f"invalid choice: {choice['given']!r}{meant} (choose from {', '.join(known)})"
+
+
 class CommandParser(argparse.ArgumentParser):
     """A parser that ends with 2 for a wrong command line. Usage is shown where words are missing: there it says which."""
 
     def error(self, message: str) -> NoReturn:
         if not message.startswith((_UNKNOWN, "argument ", "ambiguous option")):
             self.print_usage(sys.stderr)
-            self.exit(2, f"{self.prog}: error: {message}\n")
+            self.exit(2, f"{self.prog}: error: {message}\n`{self.prog} --help` tells more\n")
         about = _ABOUT.fullmatch(message)
         if message.startswith(_UNKNOWN):
             message = self._unknown(message.removeprefix(_UNKNOWN).split())
         elif about is not None:
             which = _WHICH.get(about["names"], "") if about["what"] == _NO_VALUE else ""
-            message = f"{about['names']}: {which or about['what']}"
+            message = f"{about['names']}: {which or _chosen(about['what'])}"
         self.exit(2, f"{self.prog}: {message}\n`{self.prog} --help` tells more\n")
 
     def _unknown(self, words: list[str]) -> str:

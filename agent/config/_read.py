@@ -245,7 +245,8 @@ class ConfigReader:
 
     def _list(self, node: Any, hint: Any, key: str, expect: str) -> Any:
         if not _is_list(node):
-            self.fault(node, key, f"expected {expect}, got {_kind(node)}; a list is written [a, b], an empty one []")
+            wanted = "a list" if expect == "text" else expect  # of a mapping's values: what is said of them is of the items
+            self.fault(node, key, f"expected {wanted}, got {_kind(node)}; a list is written [a, b], an empty one []")
             return None
         outside, self.given = self.given, {}  # what stands in an item has no key of its own
         found = tuple(self._typed(item, hint, f"{key}[{index}]", "text") for index, item in enumerate(node.value))

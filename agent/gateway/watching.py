@@ -91,8 +91,9 @@ async def _answer(scope: Mapping[str, Any], routes: Mapping[str, Callable[[], tu
 
 def _listening(host: str, port: int) -> socket.socket:
     """Return a socket that listens there. Raises ConfigError."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    from toolcrib._web import listening_at
+
     try:
-        return socket.create_server((host, port), family=family)
+        return listening_at(host, port, "gateway.port")
     except OSError as error:
-        raise ConfigError(f"gateway.port: {host}:{port} can't be listened at ({error.strerror}): choose another") from error
+        raise ConfigError(str(error)) from error

@@ -89,7 +89,9 @@ class ImapMailbox:
         await self._answer(self._client.wait_hello_from_server())
         user = account.user.replace("\\", "\\\\").replace('"', '\\"')
         if (await self._answer(self._client.login(f'"{user}"', account.password))).result != "OK":
-            raise ConfigError("the IMAP server refuses the user or the password")
+            raise ConfigError(
+                "the IMAP server refuses the user or the password: mend EMAIL_PASSWORD, or platforms.email.settings.user"
+            )
         answer = await self._answer(self._client.select(f'"{folder}"'))
         if answer.result != "OK":
             raise ConfigError(f"the IMAP server has no mailbox {folder!r}")

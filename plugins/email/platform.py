@@ -23,7 +23,7 @@ from plugins.email.writing import id_of, mail_of
 from toolcrib import ConfigError, StoreFailed, ToolcribError
 from toolcrib._regex import Regex
 from toolcrib.chat import Attachment, Host, NotSent, Outbound, Traits
-from toolcrib.platforms import Recent, keep_receiving, server_of
+from toolcrib.platforms import Recent, keep_receiving, listening_at, server_of
 
 if TYPE_CHECKING:
     import uvicorn
@@ -132,7 +132,7 @@ class EmailPlatform:
 
         links = self._links = DecisionLinks(self._host.folder, self._settings.link_hours, self._host.press)
         server = self._server = server_of([Route(f"{self._settings.link_path}/{{token}}", links.page, methods=["GET", "POST"])])
-        self._listening = socket.create_server(self._settings.link_listen, backlog=128)
+        self._listening = listening_at(*self._settings.link_listen, self._host.names_setting("link_listen"), backlog=128)
         serving = self._serving = asyncio.create_task(server.serve(sockets=[self._listening]))
         while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(0.01)

@@ -73,7 +73,9 @@ async def look(account: SmtpAccount) -> None:
         async with _connected(account):
             return
     except SMTPAuthenticationError as error:
-        raise ConfigError("the SMTP server refuses the user or the password") from error
+        raise ConfigError(
+            "the SMTP server refuses the user or the password: mend EMAIL_PASSWORD, or platforms.email.settings.user"
+        ) from error
     except (SMTPException, OSError) as error:
         tls = next((one for one in (error, error.__cause__) if isinstance(one, SSLError)), None)
         why = type(error).__name__ if tls is None else f"no TLS comes about: {tls.reason}"

@@ -225,7 +225,10 @@ class IrcLink:
                 self._fail(ConfigError("the server has no SASL: set login to password or none"))
             elif self._given["accounts"] == "tags" and "account-tag" not in wanted:
                 self._fail(
-                    ConfigError("the server does not say with messages who is logged in (account-tag): see accounts in README.md")
+                    ConfigError(
+                        "the server does not say with messages who is logged in (account-tag): set accounts"
+                        " to whois, once you read in plugins/irc/README.md what that means"
+                    )
                 )
             else:
                 self._raw(f"CAP REQ :{' '.join(wanted)}" if wanted else "CAP END")

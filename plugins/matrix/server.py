@@ -49,7 +49,7 @@ class MatrixServer:
         try:
             from nio import AsyncClient, AsyncClientConfig
         except ImportError as error:
-            raise ConfigError("Matrix needs matrix-nio: pip install 'toolcrib[matrix]'") from error
+            raise ConfigError("the matrix platform needs the extra: pip install 'toolcrib[matrix]'") from error
         url, user = str(host.settings.get("homeserver", "")).rstrip("/"), str(host.settings.get("user", ""))
         if not url.startswith(("https://", "http://")):
             raise ConfigError("platforms.matrix.settings.homeserver: say its address, such as https://matrix.example.org")
@@ -67,10 +67,14 @@ class MatrixServer:
         client = self.client
         try:
             client.access_token = host.secret("MATRIX_TOKEN")
-        except ConfigError:
+        except ConfigError as no_token:
             if not user:
                 raise
-            password, place = host.secret("MATRIX_PASSWORD"), f"device:{user}"
+            place = f"device:{user}"
+            try:
+                password = host.secret("MATRIX_PASSWORD")
+            except ConfigError:
+                raise ConfigError(f"{no_token}; or MATRIX_PASSWORD, by which it logs in itself") from None
             client.device_id = await host.recall(place)  # else each start leaves a device behind
             await self.taken(client.login(password, device_name="toolcrib"))
             await host.keep(place, client.device_id)

@@ -15,7 +15,7 @@ from plugins.webhook.forms import inbound_of, outbound_json, parsed, press_of
 from plugins.webhook.signing import HEADER, problem_of, signature
 from toolcrib import ConfigError, StoreFailed
 from toolcrib.chat import Attachment, Chat, Host, NotSent, Outbound, Traits, settings_of
-from toolcrib.platforms import server_of
+from toolcrib.platforms import listening_at, server_of
 
 if TYPE_CHECKING:
     import httpx
@@ -71,6 +71,11 @@ class WebhookPlatform:
         """Look whether everything is set that is needed. Raises ConfigError."""
         import httpx
 
+        try:
+            import starlette  # noqa: F401 - needed to start
+            import uvicorn  # noqa: F401 - needed to start
+        except ImportError as error:
+            raise ConfigError("the webhook platform needs the extra: pip install 'toolcrib[gateway]'") from error
         if not self._url.startswith(("http://", "https://")):
             raise ConfigError(f"platforms.{self.name}.settings.url: expected the address that messages are sent to")
         self._secret = self._host.secret(SECRET)
@@ -85,7 +90,7 @@ class WebhookPlatform:
     async def start(self) -> None:
         """Listen. Raises OSError where the port is taken, ConfigError without the extra."""
         server = self._server = server_of(self._routes())
-        self._listening = socket.create_server(self._address, backlog=512)
+        self._listening = listening_at(*self._address, self._host.names_setting("port"), backlog=512)
         self._serving = asyncio.create_task(server.serve(sockets=[self._listening]))
         while not server.started and not self._serving.done():  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(0.01)

@@ -21,6 +21,7 @@ _REASON_SECONDS = 0.2
 _SENT_AWAY = {"301", "307", "321", "322"}
 _PLUGINS = ("xep_0030", "xep_0045", "xep_0059", "xep_0198", "xep_0199", "xep_0313", "xep_0363")
 _NO_TLS = "the server offers no TLS: nothing was said to it"
+_REFUSED = "the server does not take XMPP_PASSWORD: put the right one into secrets.env, or mend platforms.xmpp.settings.user"
 T = TypeVar("T")
 
 
@@ -104,7 +105,7 @@ class XmppLink:
         elif self._refusal == "temporary-auth-failure":
             self._fail(XmppLost("the server can't check passwords now"))
         else:
-            self._fail(ConfigError("the server does not take XMPP_PASSWORD"))
+            self._fail(ConfigError(_REFUSED))
 
     def _not_connected(self, error: Any) -> None:
         is_untrusted = isinstance(error, ssl.SSLCertVerificationError)

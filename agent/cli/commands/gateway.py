@@ -33,9 +33,14 @@ examples:
 Nobody is listened to but those who paired and platforms.NAME.allowed_users. Chats of others than the owner get no tools that run
 or change something, unless they run in a sandbox, a container or on another host (platforms.NAME.backend). What needs approval is
 asked in the chat; gateway.approvers says who may agree to what.
+
+exit codes: 0 done; 1 run: no platform can be run before somebody mends what it says, stop and drain: no gateway runs; 2 a wrong
+command line, name or configuration (nothing was done).
 """
 _ACTIONS = ("run", "status", "pair", "people", "unpair", "reload", "drain", "stop")
 _LOOKING, _ASKING = ("status", "people"), ("stop", "drain", "reload")
+_BELONGS = {"role": ("pair",), "logs": ("run",), "now": ("stop", "drain"), "json": ("status", "people")}
+"""Options -> the actions that they are for."""
 _PATIENCE = 20.0
 """Seconds within which a gateway tells what came of a reload."""
 
@@ -46,21 +51,38 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=f"one of {', '.join(_ACTIONS)}")
     parser.add_argument(
-        "names", metavar="NAME", nargs="*", help="platforms (default: all that are enabled); unpair: one, and a user"
+        "names",
+        metavar="NAME",
+        nargs="*",
+        default=[],  # else it counts as one that is missing
+        help="run, status, people: platforms (default: all that are enabled); pair: one; unpair: one, and a user",
     )
     parser.add_argument("--role", default="", help="pair: the role of who is let in, such as owner (default: none)")
     parser.add_argument("--logs", choices=("text", "json"), default="", help="run: form of the log (default: gateway.logs)")
-    parser.add_argument("--now", action="store_true", help="stop: without waiting for what is under way")
+    parser.add_argument("--now", action="store_true", help="stop, drain: without waiting for what is under way")
     parser.add_argument("--json", action="store_true", help="status, people: as JSON")
     add_model_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    _refuse_unfitting(args)
     with _opened(args) as crib:
         if args.action == "run":
             return _serve(crib, args)
         with asyncio.Runner() as runner:
             return runner.run(_OTHERS[args.action](crib, args))
+
+
+def _refuse_unfitting(args: argparse.Namespace) -> None:
+    """Raise ToolcribError for words that the action has no use for: who wrote them expects something else of it."""
+    for option, actions in _BELONGS.items():
+        if getattr(args, option, "") and args.action not in actions:
+            raise ToolcribError(f"--{option} is for `toolcrib gateway {' or '.join(actions)}`, not for {args.action}")
+    if args.action in _ASKING and args.names:
+        raise ToolcribError(
+            f"`toolcrib gateway {args.action}` is for the whole gateway and takes no names; to end one platform:"
+            " toolcrib plugins disable NAME, then toolcrib gateway reload"
+        )
 
 
 def _opened(args: argparse.Namespace) -> Crib:
@@ -142,8 +164,13 @@ def _wanted(crib: Crib, names: list[str]) -> list[str]:
         )
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise ToolcribError(f"no platform {', '.join(unknown)} is enabled; there is {', '.join(known)}")
+        raise ToolcribError(_unknown(unknown, known))
     return names or known
+
+
+def _unknown(names: list[str], known: list[str]) -> str:
+    there = f"there is {', '.join(known)}" if known else "none is"
+    return f"no platform {', '.join(names)} is enabled; {there}; `toolcrib plugins` lists what can be"
 
 
 # -- from elsewhere ----------------------------------------------------------------------------------------------------
@@ -151,9 +178,13 @@ def _wanted(crib: Crib, names: list[str]) -> list[str]:
 
 async def _status(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.gateway_status import show_status
+    from agent.gateway.status import told_status
 
-    names = args.names or sorted({*crib.platforms, *crib.config.platforms} - {"cli", "api", "cron", "acp"})
-    await show_status(crib, names, as_json=args.json)
+    known = sorted({*crib.platforms, *crib.config.platforms} - {"cli", "api", "cron", "acp"})
+    for name in args.names:
+        if name not in known and not (await told_status(crib.store, name)).get("state"):  # one may run that is enabled no longer
+            raise ToolcribError(_unknown([name], known))
+    await show_status(crib, args.names or known, as_json=args.json)
     return OK
 
 
@@ -161,6 +192,7 @@ async def _pair(crib: Crib, args: argparse.Namespace) -> int:
     from agent.below import folders_of, refuse_below
     from agent.cli.terminal import controlling_terminal
     from agent.gateway.pairing import SECONDS, Pairings
+    from agent.gateway.status import told_status
 
     refuse_below(folders_of(crib.config), "letting somebody in")
     [name] = _wanted(crib, args.names) if len(args.names) == 1 or len(crib.platforms) == 1 else _one(args.names)
@@ -171,6 +203,8 @@ async def _pair(crib: Crib, args: argparse.Namespace) -> int:
         terminal.show(
             f"say this to the bot on {name}, in a direct chat, within {SECONDS / 60:.0f} minutes{role}: {code[:4]}-{code[4:]}"
         )
+        if not (await told_status(crib.store, name))["is_fresh"]:
+            terminal.show(f"no gateway runs {name} now: `toolcrib gateway run {name}` starts one, which knows the code")
     return OK
 
 

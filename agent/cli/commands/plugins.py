@@ -122,7 +122,11 @@ def _named(found: Sequence[PluginInfo], name: str) -> PluginInfo:
     if info is not None:
         return info
     alike = near(canonical(name), known)
-    meant = f"did you mean {known[alike[0]].name!r}?" if alike else f"there are: {', '.join(one.name for one in known.values())}"
+    meant = (
+        f"did you mean {known[alike[0]].name!r}?"
+        if alike
+        else f"there are: {', '.join(sorted(one.name for one in known.values()))}"
+    )
     meant = meant if known else f"install it by pip, or begin one of yours: toolcrib plugins new {name}"
     raise ToolcribError(f"there is no plugin {name!r}; {meant}")
 

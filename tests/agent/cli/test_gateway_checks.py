@@ -172,6 +172,15 @@ def test_a_port_that_another_program_has_is_told(bench: Bench, monkeypatch: pyte
     assert not [one for one in bench.found(f"{OWNED}gateway: {{port: {port}}}\n") if "in use" in one]
 
 
+def test_an_account_at_a_server_is_no_address_to_listen_at(bench: Bench) -> None:
+    class Caller(FakePlatform):
+        async def connect(self) -> str:
+            return "crib@irc.example.org:6697"
+
+    bench.factory = Caller
+    assert bench.found() == ["ok: fake can be connected to, as crib@irc.example.org:6697 ()"]
+
+
 def test_a_port_without_the_extra_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.cli.gateway_checks.find_spec", lambda name: None)
     assert any("pip install 'toolcrib[gateway]'" in one for one in bench.found(f"{OWNED}gateway: {{port: 1}}\n"))

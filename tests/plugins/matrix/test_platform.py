@@ -268,6 +268,13 @@ async def test_a_login_that_fails_says_what_to_change(host: BotHost, synapse: Sy
         await platform.stop()
 
 
+async def test_without_secrets_the_token_is_asked_for_first(synapse: Synapse, tmp_path: Path) -> None:
+    user, _ = synapse.register("bot")
+    with pytest.raises(ConfigError, match=r"MATRIX_TOKEN.*or MATRIX_PASSWORD"):
+        async with platform_of(FakeHost(secrets={}, folder=tmp_path), synapse, user=user):
+            pass
+
+
 async def test_a_password_is_one_device_over_all_starts(synapse: Synapse, tmp_path: Path) -> None:
     user, _ = synapse.register("bot")
     host = FakeHost(secrets={"MATRIX_PASSWORD": "pw"}, folder=tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -145,6 +146,23 @@ async def test_whatever_else_comes_is_refused(receiver: Receiver, more: dict[str
         assert answer.status_code == status
         assert says in answer.json()["error"]
         assert host.received == []
+
+
+async def test_a_port_that_another_has_is_told_with_its_setting_and_what_to_do(receiver: Receiver) -> None:
+    async with running(receiver) as (platform, _):
+        settings = {"url": receiver.url, "port": str(platform.port)}
+        with pytest.raises(
+            OSError, match=r"settings.port: 127.0.0.1:\d+ can't be listened at \(Address already in use\); another"
+        ):
+            async with running(receiver, FakeHost(settings=settings, secrets={"WEBHOOK_SECRET": SECRET})):
+                pass
+
+
+async def test_without_the_extra_that_is_what_it_says(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    with pytest.raises(ConfigError, match=r"needs the extra: pip install 'toolcrib\[gateway\]'"):
+        async with running(receiver):
+            pass
 
 
 async def test_presses_arrive_and_their_line_goes_back(receiver: Receiver) -> None:

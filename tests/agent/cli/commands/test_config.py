@@ -275,6 +275,29 @@ def test_a_project_is_told_what_it_may_lower(run: Any, tmp_path: Path) -> None:
     assert re.search(r"memory: not used: .* and lower these limits: .*max_turns.*tools\.timeout", run("config", "check").err)
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "platforms: {console: {backend: dockr}}",
+            "platforms.console.backend: there is no backend 'dockr'; did you mean 'docker'?",
+        ),
+        (
+            "platforms: {console: {settings: {sokket: x}}}",
+            "platforms.console.settings.sokket: there is no such setting; did you mean socket?",
+        ),
+        ("cron: {zone: Mars/Olympus}", "cron.zone: there is no time zone 'Mars/Olympus'"),
+        ("cron: {unattended: maybe}", "cron.unattended: expected one of deny, park (cron.rule_sets adds others)"),
+        ("platforms: {console: {roles: {owner: root}}}", "platforms.console.roles.owner: expected a list, got text"),
+    ],
+)
+def test_check_tells_what_a_gateway_would_stumble_on(run: Any, config: Any, text: str, says: str) -> None:
+    file = config(f"plugins: {{enabled: [console]}}\n{text}\n")
+    done = run("config", "check")
+    told = [one for one in done.out.splitlines() if not one.startswith("plugins are not loaded")]
+    assert (done.code, len(told), told[0].startswith(f"{file}:2: {says}")) == (1, 1, True), done.out
+
+
 def test_check_tells_all_faults_at_once(run: Any, config: Any, tmp_path: Path) -> None:
     file = config(EVERYTHING)
     (tmp_path / ".toolcrib").mkdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -246,6 +247,20 @@ def test_a_closed_terminal_ends_it_as_a_signal_does(bureau: Bureau) -> None:
     assert person.exitstatus == 0
 
 
+@pytest.mark.parametrize("runs", [False, True])
+def test_a_code_that_nobody_would_hear_now_is_shown_with_what_to_start(bureau: Bureau, runs: bool) -> None:
+    if runs:
+        bureau.start()
+        bureau.until(lambda: "running" in bureau.run("gateway", "status").stdout)
+    words = ["-c", _CODE, "gateway", "pair", "webhook"]
+    told, status = pexpect.run(
+        f"{sys.executable} {shlex.join(words)}", cwd=str(bureau.folder), timeout=PATIENCE, withexitstatus=True
+    )
+    assert status == 0, told
+    assert b"say this to the bot on webhook" in told
+    assert (b"no gateway runs webhook now: `toolcrib gateway run webhook` starts one" in told) == (not runs)
+
+
 def test_a_gateway_without_a_model_is_refused_with_the_fix(bureau: Bureau) -> None:
     bureau.model = ""
     bureau.configure()
@@ -283,6 +298,28 @@ def test_a_stop_where_none_runs_says_so(bureau: Bureau) -> None:
     done = bureau.run("gateway", "stop")
     assert (done.returncode, "no gateway runs" in done.stderr) == (1, True)
     assert not [one for one in (bureau.folder / "state").iterdir() if not one.name.startswith("confirmed.json")]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("stop", "webhook"), "is for the whole gateway and takes no names"),
+        (("drain", "webhook"), "is for the whole gateway and takes no names"),
+        (("reload", "webhook"), "is for the whole gateway and takes no names"),
+        (("status", "webhok"), "no platform webhok is enabled; there is console, webhook"),
+        (("status", "--now"), "--now is for `toolcrib gateway stop or drain`, not for status"),
+        (("statsu",), "invalid choice: 'statsu'; did you mean 'status'? (choose from run, status,"),
+        ((), "the following arguments are required: ACTION\n`toolcrib gateway --help` tells more"),
+    ],
+)
+def test_words_that_an_action_has_no_use_for_do_nothing(bureau: Bureau, words: tuple[str, ...], says: str) -> None:
+    done = bureau.run("gateway", *words)
+    assert (done.returncode, says in done.stderr) == (2, True), done.stderr
+
+
+def test_the_status_tells_that_none_runs(bureau: Bureau) -> None:
+    done = bureau.run("gateway", "status")
+    assert (done.returncode, "no gateway runs; `toolcrib gateway run` starts one" in done.stdout) == (0, True)
 
 
 @pytest.mark.parametrize(
@@ -375,6 +412,13 @@ def test_figures_status_and_log_tell_the_same_and_nothing_of_people(bureau: Bure
     lines = [json.loads(line) for line in bureau.log().splitlines()]
     assert {"platform", "chat", "run"} <= set().union(*lines)
     assert "hello words" not in bureau.log()
+
+
+def test_a_platform_where_nothing_happened_has_one_line(bureau: Bureau) -> None:
+    bureau.start()
+    bureau.until(lambda: "running" in bureau.run("gateway", "status").stdout)
+    told = [line for line in bureau.run("gateway", "status").stdout.splitlines() if line.startswith("webhook: ")]
+    assert told == ["webhook: nothing came since its start"]
 
 
 def test_status_tells_what_waits_for_an_answer_and_since_when(bureau: Bureau) -> None:
