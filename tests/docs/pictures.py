@@ -101,7 +101,7 @@ def _chat(person: Person) -> None:
 def _question(person: Person) -> None:
     person.at_prompt()
     person.types("clean up")
-    person.sees(r"d deny  \? help$")
+    person.sees(r"d deny  \? help\n.*says no and interrupts")
 
 
 def _ended(person: Person) -> None:
