@@ -9,7 +9,7 @@ import pkgutil
 PACKAGES = ("toolcrib", "tools.judge", "tools.approval", "tools.dispatch", "tools.files", "tools.undo")
 """Packages that judge, gate and dispatch calls; many of their modules load where they are first needed."""
 APART = ("toolcrib.test", "toolcrib._test", "toolcrib.platforms", "toolcrib._web")
-"""Beginnings of the names of modules that decide nothing here: doubles for authors' tests, and ways of chat platforms."""
+"""Beginnings of the names of modules that decide nothing here: doubles for the tests of authors, and what chat platforms use."""
 ELSEWHERE = (
     "bz2",
     "difflib",
