@@ -130,9 +130,10 @@ class ChatLine:
         await self.outbox.start()
         await self._show_what_ended()
         await self.jobs.look()
+        await self.mailbox.load()
         await self.manager.start()
         await self.questions.start(self._chat_that_waits)
-        await self.mailbox.start()
+        self.mailbox.start()
         loop = asyncio.get_running_loop()
         forget = self._store.signals.listen(lambda topic: knock(loop, self._heard, topic))
         self._started.append(forget)
@@ -200,6 +201,7 @@ class ChatLine:
             self.quotas,
             self._greet,
         )
+        self.manager.may_go_on = self.mailbox.may_go_on
         self.door.outbox, self.door.mailbox = self.outbox, self.mailbox
         self.door.questions, self.door.quotas = self.questions, self.quotas
         self._is_assembled = True

@@ -31,6 +31,8 @@ class ChatSessions(SessionManager):
     """Open sessions of an earlier configuration."""
     is_left: Callable[[str], Awaitable[bool]] | None = None
     """Says whether the chat of a session has another one now: then nothing is done in it any more. Raises StoreFailed."""
+    may_go_on: Callable[[str], Awaitable[None]] | None = None
+    """Waits until something may be done in a session. Raises StoreFailed."""
     _ending: frozenset[str] = frozenset()
     """Sessions that were left, and are not at their end yet."""
     _at_their_end: frozenset[str] = frozenset()
@@ -191,6 +193,8 @@ class ChatSessions(SessionManager):
             super()._wake(session_id)
 
     async def _advance(self, session_id: str) -> bool:
+        if self.may_go_on is not None:
+            await self.may_go_on(session_id)
         if self.is_left is not None and await self.is_left(session_id):
             await self._end(session_id)
             return False
