@@ -64,15 +64,19 @@ class ChatSessions(SessionManager):
         await session.give_up()
         await self._woken(session_id)
 
-    async def stop_run(self, session_id: str) -> bool:
-        """End the run that is under way in a session, or the one that is about to begin. Return whether there is one. Raises as
-        Crib.open.
+    async def stop_run(self, session_id: str, speaker: str = "") -> bool:
+        """End the run that is under way in a session, or the one that is about to begin; "" for anybody's, else one of this
+        speaker's. Return whether there is one. Raises as Crib.open.
         """
         session = await self.opened(session_id)
         run, waiting = await self._store.runs.current(session_id), await self._store.inbox.waiting(session_id)
-        if run is not None or waiting:
-            session.interrupt(run.id if run is not None else run_id_of(session_id, waiting[0].id))
-        return run is not None or bool(waiting)
+        if run is None and not waiting:
+            return False
+        whose = RunState.of(run).principal if run is not None else Principal.from_json(waiting[0].principal)
+        if speaker and whose.person not in ("", speaker):  # theirs has ended just now
+            return False
+        session.interrupt(run.id if run is not None else run_id_of(session_id, waiting[0].id))
+        return True
 
     async def go_on(self, session_id: str) -> None:
         """Open a session, and go on with what there is to do in it. Raises as Crib.open."""

@@ -10,7 +10,7 @@ import pytest
 from agent.gateway.forms import inbound_json
 from tests.agent.gateway.conftest import OWNED, House, line_of
 from toolcrib._mail import Mail
-from toolcrib.chat import Attachment, Chat, Inbound
+from toolcrib.chat import Attachment, Chat, Inbound, NotSent
 from toolcrib.testing import FakePlatform
 
 
@@ -53,6 +53,19 @@ async def test_what_was_said_behind_the_stop_is_answered_and_what_is_somebody_el
         house.may.set()
         await house.until(lambda: any("go on" in text for text in house.platform.texts(GROUP)))
     assert any("interrupted" in text for text in house.platform.texts(GROUP))
+
+
+async def test_a_stop_in_a_group_leaves_what_others_are_still_to_be_shown(house: House) -> None:
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        house.platform.failing = [NotSent("busy", retry_after=1.0)]
+        await house.platform.says("hello", user="carl", chat=GROUP, is_addressed=True)
+        await house.until(lambda: not house.platform.failing)
+        await house.platform.says("wait", user="bob", chat=GROUP, is_addressed=True)
+        await house.until(lambda: len(house.asked) == 2)
+        await house.platform.says("/stop", user="bob", chat=GROUP)
+        await house.until(lambda: any("interrupted" in text for text in house.platform.texts(GROUP)))
+        assert house.platform.texts(GROUP)[0] == "re carl: hello"
 
 
 @pytest.mark.parametrize("word", ["/stop", "/new"])
