@@ -184,7 +184,7 @@ class ChatLine:
         )
         slash, redact = self._crib.slash, self._redact
         commands = ChatCommands(self.rooms, self.questions, self.manager, self._status, slash, redact, self.replies.withdraw)
-        self.quotas = Quotas(self._config, self._store)
+        self.quotas = self.rooms.quotas = Quotas(self._config, self._store)
         sender = messages.MessageSender(self._store, lambda: self._crib.config, redact, self.quotas.why_over)
         self.rooms.handlers = {**self.rooms.handlers, messages.TOOL: sender}
         self.mailbox = Mailbox(
