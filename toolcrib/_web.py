@@ -20,6 +20,8 @@ ANSWER_SECONDS = 30.0
 SHARE = 0.25
 """Part of the files that this process may open which the connections of one server may take."""
 _MOST = 10_000
+_LEAST_AT_ONCE, _MOST_AT_ONCE = 16, 512
+"""Connections that are taken at once: asyncio takes as many as it lets wait, before it looks at the first of them."""
 
 
 def server_of(routes: list[Any], share: float = SHARE) -> uvicorn.Server:
@@ -43,7 +45,14 @@ def server_of(routes: list[Any], share: float = SHARE) -> uvicorn.Server:
 
     app = Starlette(routes=routes)
     config = uvicorn.Config(
-        app, http=Bounded, ws="none", log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=5
+        app,
+        http=Bounded,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=5,
+        backlog=max(_LEAST_AT_ONCE, min(_MOST_AT_ONCE, Bounded.most // 2)),
     )
     return Server(config)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import socket
 from collections.abc import AsyncIterator
 from typing import cast
@@ -128,3 +129,10 @@ async def test_neither_who_reads_no_answer_nor_who_asks_nothing_more_keeps_other
                 assert (await http.post(f"http://127.0.0.1:{port}/", content=word)).text == word
         for _, one in (*held, (reader, writer)):
             one.close()
+
+
+@pytest.mark.parametrize(("most", "at_once"), [(4, 16), (200, 100), (9_000, 512)])
+def test_no_more_are_taken_at_once_than_there_are_files_for(most: int, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a flood takes all files, and for a second nothing else is heard, nor sent or stored."""
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (most * 4, most * 4))
+    assert server_of([]).config.backlog == at_once
