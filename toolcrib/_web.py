@@ -1,8 +1,9 @@
-"""A small web server that strangers may reach: connections that ask for nothing are closed, and so are those too many."""
+"""A small web server that strangers may reach: connections that ask for nothing, or don't read what is answered, are closed, and
+so are those too many.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import resource
 import socket
@@ -16,19 +17,24 @@ if TYPE_CHECKING:
 
 HEADER_SECONDS = 10.0
 """Seconds for the headers of a request: uvicorn would wait for ever."""
-SHARE = 0.5
-"""Part of the files that this process may open which connections may take."""
+ANSWER_SECONDS = 30.0
+"""Seconds for whoever asked to read what they are answered: uvicorn would wait for ever."""
+SHARE = 0.25
+"""Part of the files that this process may open which the connections of one server may take."""
 _MOST = 10_000
+_LEAST_AT_ONCE, _MOST_AT_ONCE = 16, 512
+"""Connections that are taken at once: asyncio takes as many as it lets wait, before it looks at the first of them."""
 
 
-def server_of(routes: list[Any]) -> uvicorn.Server:
+def server_of(routes: list[Any], share: float = SHARE) -> uvicorn.Server:
     """Return a web server of Starlette's routes, which leaves signals to the program, and closes connections that send no whole
-    headers in time. Raises ConfigError without the extra.
+    headers in time, or read no answer. Raises ConfigError without the extra.
     """
     try:
         import uvicorn
         from starlette.applications import Starlette
-        from uvicorn.protocols.http.h11_impl import H11Protocol
+
+        from toolcrib._web_connection import BoundedConnection
     except ImportError as error:
         raise ConfigError("to listen for requests it needs the extra: pip install 'toolcrib[gateway]'") from error
 
@@ -36,39 +42,19 @@ def server_of(routes: list[Any]) -> uvicorn.Server:
         def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]  # a generator there
             return nullcontext()
 
-    class Bounded(H11Protocol):
-        _due: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as there
-            super().connection_made(transport)
-            self._look()
-            if len(self.connections) > _most():  # one that waits for headers gives way, else a stranger would keep others out
-                waiting = {one._due.when(): one for one in self.connections if isinstance(one, Bounded) and one._due is not None}
-                waiting[min(waiting)].transport.abort()
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            self._look()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._stop()
-            super().connection_lost(exc)
-
-        def _look(self) -> None:
-            """Set the time while headers are waited for: at the beginning, and once more has come behind an answer."""
-            if self.cycle is not None and not self.cycle.response_complete:
-                self._stop()
-            elif self._due is None:
-                self._due = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
-
-        def _stop(self) -> None:
-            if self._due is not None:
-                self._due.cancel()
-                self._due = None
+    class Bounded(BoundedConnection):
+        most, header_seconds, answer_seconds = _most(share), HEADER_SECONDS, ANSWER_SECONDS
 
     app = Starlette(routes=routes)
     config = uvicorn.Config(
-        app, http=Bounded, ws="none", log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=5
+        app,
+        http=Bounded,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=5,
+        backlog=max(_LEAST_AT_ONCE, min(_MOST_AT_ONCE, Bounded.most // 2)),
     )
     return Server(config)
 
@@ -84,6 +70,6 @@ def listening_at(host: str, port: int, setting: str, *, backlog: int | None = No
         raise OSError(f"{setting}: {host}:{port} can't be listened at ({what}); {fix}") from error
 
 
-def _most() -> int:
+def _most(share: float) -> int:
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return _MOST if files == resource.RLIM_INFINITY else min(_MOST, int(files * SHARE))
+    return _MOST if files == resource.RLIM_INFINITY else min(_MOST, int(files * share))

@@ -200,6 +200,8 @@ class Driver:
         self._images = []
         try:
             self._fit_out(state, item.text)
+            if session.link.admits is not None:
+                await session.link.admits(state.principal)
             if await interruptible(session.scope, session.provider()) is None:
                 self._check_lease()
                 if self.is_stopped:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.providers.abilities import model_of
-from toolcrib import ExecutedCall, Image, ProviderSession, ProviderTurn
+from toolcrib import ExecutedCall, Image, Principal, ProviderSession, ProviderTurn
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
@@ -27,6 +27,8 @@ class ModelLink:
         self.allows_manual = False
         self.more_turns: Callable[[int], Coroutine[Any, Any, int]] | None = None
         """Asked at the end of a run's turns, with their number: for how many more the model is asked; 0 ends the run."""
+        self.admits: Callable[[Principal], Awaitable[None]] | None = None
+        """Awaited before a message's run begins; raises ToolcribError where it is not to: the message is not answered then."""
         self.windows: dict[tuple[str, str], int] = {}
         """Tokens that models read, by base_url and name, as far as this session was told them."""
         self.learned: dict[tuple[str, str], int] = {}

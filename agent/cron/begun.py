@@ -189,7 +189,7 @@ class BegunRuns:
             await self.end_stopped(session_id)
         await self.manager.end_again()
         for run in await self._store.cron.under_way():
-            if self.manager.at_work(run.session_id) or time.time() - run.started_at < _SETTLES:
+            if self.manager.at_work(run.session_id) or abs(time.time() - run.started_at) < _SETTLES:
                 continue
             record = await self._store.runs.last(run.session_id)
             if record is None:

@@ -125,15 +125,17 @@ async def _new(here: ChatCommands, message: Inbound, who: Admitted, text: str) -
 
 async def _stop(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
     room = await here.rooms.enter(message.chat, who)
+    may_withdraw = who.is_owner or not message.chat.is_group  # nobody knows whose answer it is
     if not here.questions.open_in(room.session_id) and not await here.manager.has_left(room.session_id):
-        may_withdraw = who.is_owner or not message.chat.is_group  # nobody knows whose answer it is
         is_withdrawn = may_withdraw and await here.withdraw(message.chat.key)
         return "Stopped: the rest of the answer is not shown." if is_withdrawn else "Nothing runs here."
     if await _is_others(here, room.session_id, who):
         return _OTHERS
-    await here.withdraw(message.chat.key)
+    if may_withdraw:
+        await here.withdraw(message.chat.key)
     if here.manager.at_work(room.session_id):
-        return "" if await here.manager.stop_run(room.session_id) else "Nothing runs here."
+        is_stopped = await here.manager.stop_run(room.session_id, "" if who.is_owner else who.user)
+        return "" if is_stopped else "Nothing runs here."
     await here.manager.give_up(room.session_id)
     await here.questions.refresh(room.session_id)
     return "Stopped: what was asked for is not done."

@@ -80,8 +80,8 @@ class LineKeeper:
 
     async def _wait(self, seconds: float) -> None:
         """Wait, and say meanwhile why the platform is not up."""
-        self.line.retry_at = time.time() + seconds
-        while (left := self.line.retry_at - time.time()) > 0:
+        self.line.retry_at, ends = time.time() + seconds, time.monotonic() + seconds
+        while (left := ends - time.monotonic()) > 0:
             if not self.line.is_anothers:
                 await self.line.note_status()
             await asyncio.sleep(min(left, _NOTES_EVERY))

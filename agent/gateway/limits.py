@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from agent.config import PlatformConfig
 from agent.cron import PLATFORM
+from agent.gateway.admission import OWNER
+from toolcrib import ToolcribError
 
 if TYPE_CHECKING:
     from toolcrib import Principal
@@ -20,6 +22,10 @@ _ENDS = 30
 """Messages of a user that are taken in an hour beyond what is allowed, where they only end or refuse something."""
 _SESSIONS = 1_000
 """Sessions of one day that are looked at."""
+
+
+class QuotaSpent(ToolcribError):
+    """Somebody has used what they may in a day; its text is a line for them."""
 
 
 class Quotas:
@@ -86,6 +92,11 @@ class Quotas:
     def begun(self, session_id: str) -> None:
         """Count the session's run by whether it is at work, from now on: it has its message."""
         self._starting.discard(session_id)
+
+    async def admit(self, theirs: Principal) -> None:
+        """See that a message may still be answered that waited while others were. Raises QuotaSpent and StoreFailed."""
+        if OWNER not in theirs.roles and (spent := await self.spent(theirs)):
+            raise QuotaSpent(spent)
 
     async def spent(self, theirs: Principal) -> str:
         """Return what to say where a user's own chats and jobs, or a group, have used what they may in a day; "" where they may

@@ -37,7 +37,7 @@ from agent.gateway.rooms import Rooms
 from agent.gateway.sending import TOOL, ChatFiles, offer
 from agent.gateway.sessions import ChatSessions
 from agent.gateway.starting import nobody_speaks, require_backend
-from agent.gateway.status import STATUS, ChatLineStatus, LineState, ended_unseen, note_alive
+from agent.gateway.status import STATUS, ChatLineStatus, LineState, note_alive
 from agent.lifecycle import START_SECONDS, STOP_SECONDS, guarded
 from agent.store._owner import new_owner
 from toolcrib import ConfigError, StoreFailed, ToolcribError
@@ -128,11 +128,12 @@ class ChatLine:
         await self._take_account()
         self._assemble(platform, admission)
         await self.outbox.start()
-        await self._show_what_ended()
+        await self.replies.catch_up(self._store, self.name)
         await self.jobs.look()
+        await self.mailbox.load()
         await self.manager.start()
         await self.questions.start(self._chat_that_waits)
-        await self.mailbox.start()
+        self.mailbox.start()
         loop = asyncio.get_running_loop()
         forget = self._store.signals.listen(lambda topic: knock(loop, self._heard, topic))
         self._started.append(forget)
@@ -183,7 +184,7 @@ class ChatLine:
         )
         slash, redact = self._crib.slash, self._redact
         commands = ChatCommands(self.rooms, self.questions, self.manager, self._status, slash, redact, self.replies.withdraw)
-        self.quotas = Quotas(self._config, self._store)
+        self.quotas = self.rooms.quotas = Quotas(self._config, self._store)
         sender = messages.MessageSender(self._store, lambda: self._crib.config, redact, self.quotas.why_over)
         self.rooms.handlers = {**self.rooms.handlers, messages.TOOL: sender}
         self.mailbox = Mailbox(
@@ -200,6 +201,7 @@ class ChatLine:
             self.quotas,
             self._greet,
         )
+        self.manager.may_go_on = self.mailbox.may_go_on
         self.door.outbox, self.door.mailbox = self.outbox, self.mailbox
         self.door.questions, self.door.quotas = self.questions, self.quotas
         self._is_assembled = True
@@ -272,7 +274,8 @@ class ChatLine:
         await (self.outbox.close(_AT_ONCE) if now else self.outbox.close())
         if self._started and not self.is_anothers:  # else what ended before was not looked at yet
             with contextlib.suppress(StoreFailed):
-                await note_alive(self._store, self.name)
+                if not self.replies.is_behind:
+                    await note_alive(self._store, self.name)
             await self.note_status()
 
     def status(self) -> ChatLineStatus:
@@ -304,10 +307,6 @@ class ChatLine:
         if self._lease is None:
             raise AccountTaken(f"another gateway has the account {self.account!r}; stop it, or wait half a minute after its end")
 
-    async def _show_what_ended(self) -> None:
-        for run in await ended_unseen(self._store, self.name):
-            await self.replies.finish(run)
-
     async def _chat_that_waits(self, session_id: str) -> Chat | None:
         """Return the chat of a session whose run is parked. A ticket of any other is asked anew once its run goes on: whoever
         answered it before that would have answered nothing.
@@ -329,6 +328,9 @@ class ChatLine:
                     if self._platform is not None:
                         await self._platform.stop()
                     return
+                if self.replies.is_behind:
+                    await self.questions.start(self._chat_that_waits)
+                    await self.replies.catch_up(self._store, self.name)
                 await note_alive(self._store, self.name)
                 self.keeps = True
                 await self.note_status()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from agent.config import PlatformConfig
@@ -71,6 +71,9 @@ class Mailbox:
         self._waiting: dict[str, deque[Mail]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._draining = self._closing = False
+        self._left: Sequence[Mail] = ()
+        self._held: dict[str, asyncio.Event] = {}
+        """By chat, where what an ended process left may end a run: set once that was taken. No run goes on there before."""
         self._told_of: set[str] = set()
         """Tickets of which was said that messages wait behind them."""
         self.taken = 0
@@ -90,10 +93,24 @@ class Mailbox:
         """The number of chats with messages that wait."""
         return len(self._waiting)
 
-    async def start(self) -> None:
-        """Go on with what an ended process left. Raises StoreFailed."""
-        for mail in await self._mail.waiting(self._platform):
+    async def load(self) -> None:
+        """Look what an ended process left; ``start`` works on it. Raises StoreFailed."""
+        self._left = await self._mail.waiting(self._platform)
+        self._held = {mail.chat: asyncio.Event() for mail in self._left if _takes_back(mail)}
+
+    def start(self) -> None:
+        """Go on with what an ended process left."""
+        for mail in self._left:
             self.add(mail)
+        self._left = ()
+
+    async def may_go_on(self, session_id: str) -> None:
+        """Return once nothing is left of an ended process, such as a /stop, that may end what is to go on in a session. Raises
+        StoreFailed.
+        """
+        chat = await self._rooms.chat_of(session_id) if self._held else None
+        if chat is not None and (held := self._held.get(chat.key)) is not None:
+            await held.wait()
 
     async def drain(self, seconds: float) -> None:
         """Begin nothing more but what ends or refuses something, and wait that long for what is being worked on. The rest is for
@@ -134,6 +151,8 @@ class Mailbox:
                     continue
                 waiting.remove(mail)
                 self.taken += 1
+                if chat in self._held and not any(map(_takes_back, waiting)):
+                    self._held.pop(chat).set()
         finally:
             del self._tasks[chat]
             if not waiting:
@@ -231,3 +250,7 @@ class Mailbox:
             self._told_of.clear()
         self._told_of.update(asked)
         return "This waits until the question above is answered; /stop takes back what was asked for."
+
+
+def _takes_back(mail: Mail) -> bool:
+    return takes_back(inbound_of(mail.body).text)

@@ -72,9 +72,9 @@ class _Lane:
         return self._next[1] - time.monotonic()
 
     def hold(self, error: NotSent) -> None:
-        """Send nothing as long as the platform says."""
+        """Send nothing as long as the platform says, a day at most."""
         if error.retry_after is not None:
-            self.held_until = max(self.held_until, time.monotonic() + error.retry_after)
+            self.held_until = max(self.held_until, time.monotonic() + min(error.retry_after, _GIVES_UP))
 
 
 class SendRate:
@@ -336,7 +336,7 @@ class Outbox:
             given_up = await self._mail.moved(post.id, "failed", problem=str(error), body=post.body)
             return given_up is None or given_up.state != "waiting"
         pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(tries - 1, 10)) * random.uniform(0.8, 1.0)  # noqa: S311 - no secret
-        pause = pause if error.retry_after is None else max(0.1, error.retry_after)
+        pause = pause if error.retry_after is None else max(0.1, min(error.retry_after, _GIVES_UP))
         _log.warning("a message for %s is tried again in %.0f s: %s", self._platform.name, pause, error)
         state: PostState = "sending" if error.perhaps_sent or post.state == "sending" else "waiting"
         await self._mail.moved(post.id, state, due_at=now + pause, problem=str(error) or "not sent")

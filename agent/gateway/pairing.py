@@ -107,7 +107,9 @@ class Pairings:
 
     async def _offered(self) -> tuple[dict[str, Json], int] | None:
         found = (await self._state.of("profile", self._owner)).get(_CODE)
-        if found is None or not isinstance(found.value, dict) or found.value["until"] < time.time():
+        if found is None or not isinstance(found.value, dict):
+            return None
+        if not 0 <= found.value["until"] - time.time() <= SECONDS:  # more: the clock was set back
             return None
         return found.value, found.version
 

@@ -27,13 +27,15 @@ from agent.gateway.forms import body_of
 from agent.gateway.long_texts import MESSAGES, LongTexts
 from agent.gateway.outbox import Outbox
 from agent.gateway.splitting import split
-from toolcrib import ToolcribError
+from agent.gateway.status import ended_unseen
+from toolcrib import StoreFailed, ToolcribError
 from toolcrib._dataclass import dataclass
 from toolcrib.chat import Chat
 
 if TYPE_CHECKING:
     from agent.gateway.questions import ChatQuestions
     from agent.gateway.sending import ChatFiles
+    from toolcrib._store import Store
 
 _log = logging.getLogger(__name__)
 _MORE = " …"
@@ -96,6 +98,8 @@ class Replies:
         self._chats: dict[str, Chat] = {}
         self._work: dict[str, asyncio.Queue[Coroutine[Any, Any, None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self.is_behind = False
+        """True where the store failed, and something may be left to show."""
 
     def begin(self, session_id: str, chat: Chat) -> None:
         """Note the chat of a session, so that its first words need no look."""
@@ -132,6 +136,16 @@ class Replies:
             typist.cancel()
         run_id = running.run_id if running is not None else self._run_of(session_id)
         self._later(session_id, self._finish(session_id, run_id, outcome))
+
+    async def catch_up(self, store: Store, platform: str) -> None:
+        """Show what runs came to that could not be kept to be shown, by an ended process or this one. Raises StoreFailed."""
+        self.is_behind = False
+        try:
+            for run in await ended_unseen(store, platform):
+                await self.finish(run)
+        except StoreFailed:
+            self.is_behind = True
+            raise
 
     async def finish(self, state: RunState) -> None:
         """Show what a run came to that ended in an earlier process, as far as that was not shown. Raises StoreFailed."""
@@ -239,7 +253,8 @@ class Replies:
         while not queue.empty():
             try:
                 await queue.get_nowait()
-            except ToolcribError as error:  # the store, mostly: what a run came to is found again at the next start
+            except ToolcribError as error:
+                self.is_behind = self.is_behind or isinstance(error, StoreFailed)
                 _log.error("something could not be shown for session %s: %s", session_id[:12], error)
             except Exception:  # noqa: BLE001 - one message must not keep back the others
                 _log.exception("something could not be shown for session %s", session_id[:12])

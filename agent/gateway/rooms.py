@@ -25,6 +25,7 @@ from tools.approval.grants import end_session_grants
 if TYPE_CHECKING:
     from agent.conversation.session import Session
     from agent.crib import Crib
+    from agent.gateway.limits import Quotas
     from agent.gateway.sessions import ChatSessions
     from agent.models import ModelChoice
     from agent.workspace import Workspace
@@ -68,6 +69,7 @@ class Rooms:
         """Chats by the sessions that were met here."""
         self.handlers: Mapping[str, Handler] = {}
         """Handlers of the tools that only chats have."""
+        self.quotas: Quotas
         self.sessions: ChatSessions
         """Ends what is left in the sessions that chats leave."""
 
@@ -168,7 +170,7 @@ class Rooms:
         )
         if here.config.origin("max_turns") == "default":
             session.limits = replace(RunLimits.of(here.config), max_turns=_MAX_TURNS)
-        session.link.choice = self._choice
+        session.link.choice, session.link.admits = self._choice, self.quotas.admit
         no_place = PROMPT_WITHOUT_PLACE if never else ""
         session.link.instructions = PROMPT.format(platform=self._platform) + PROMPT_OF_GROUPS * chat.is_group + no_place
         return session

@@ -31,6 +31,8 @@ class ChatSessions(SessionManager):
     """Open sessions of an earlier configuration."""
     is_left: Callable[[str], Awaitable[bool]] | None = None
     """Says whether the chat of a session has another one now: then nothing is done in it any more. Raises StoreFailed."""
+    may_go_on: Callable[[str], Awaitable[None]] | None = None
+    """Waits until something may be done in a session. Raises StoreFailed."""
     _ending: frozenset[str] = frozenset()
     """Sessions that were left, and are not at their end yet."""
     _at_their_end: frozenset[str] = frozenset()
@@ -62,15 +64,19 @@ class ChatSessions(SessionManager):
         await session.give_up()
         await self._woken(session_id)
 
-    async def stop_run(self, session_id: str) -> bool:
-        """End the run that is under way in a session, or the one that is about to begin. Return whether there is one. Raises as
-        Crib.open.
+    async def stop_run(self, session_id: str, speaker: str = "") -> bool:
+        """End the run that is under way in a session, or the one that is about to begin; "" for anybody's, else one of this
+        speaker's. Return whether there is one. Raises as Crib.open.
         """
         session = await self.opened(session_id)
         run, waiting = await self._store.runs.current(session_id), await self._store.inbox.waiting(session_id)
-        if run is not None or waiting:
-            session.interrupt(run.id if run is not None else run_id_of(session_id, waiting[0].id))
-        return run is not None or bool(waiting)
+        if run is None and not waiting:
+            return False
+        whose = RunState.of(run).principal if run is not None else Principal.from_json(waiting[0].principal)
+        if speaker and whose.person not in ("", speaker):  # theirs has ended just now
+            return False
+        session.interrupt(run.id if run is not None else run_id_of(session_id, waiting[0].id))
+        return True
 
     async def go_on(self, session_id: str) -> None:
         """Open a session, and go on with what there is to do in it. Raises as Crib.open."""
@@ -191,6 +197,8 @@ class ChatSessions(SessionManager):
             super()._wake(session_id)
 
     async def _advance(self, session_id: str) -> bool:
+        if self.may_go_on is not None:
+            await self.may_go_on(session_id)
         if self.is_left is not None and await self.is_left(session_id):
             await self._end(session_id)
             return False

@@ -74,7 +74,7 @@ async def told_status(store: Store, name: str) -> dict[str, Json]:
     """
     found = (await store.state.of("profile", f"gateway:{name}")).get(STATUS)
     told = dict(found.value) if found is not None and isinstance(found.value, dict) else {}
-    is_fresh = bool(told) and told.get("state") != "stopped" and time.time() - float(told.get("at", 0.0)) < FRESH_SECONDS
+    is_fresh = bool(told) and told.get("state") != "stopped" and _is_fresh(told)
     return {**told, "is_fresh": is_fresh}
 
 
@@ -88,7 +88,12 @@ async def told_idle(store: Store) -> int:
     """Return the process that told a moment ago that it is a gateway without any platform, 0 for none. Raises StoreFailed."""
     found = (await store.state.of("profile", GATEWAY)).get(_IDLE)
     told = found.value if found is not None and isinstance(found.value, dict) else {}
-    return int(told["pid"]) if told and time.time() - float(told["at"]) < FRESH_SECONDS else 0
+    return int(told["pid"]) if told and _is_fresh(told) else 0
+
+
+def _is_fresh(told: Mapping[str, Json]) -> bool:
+    """Return whether something was told a moment ago: what is told of a time to come was told before the clock was set back."""
+    return abs(time.time() - float(told.get("at", 0.0))) < FRESH_SECONDS
 
 
 async def parked(store: Store, platforms: Sequence[str]) -> list[tuple[str, TicketRecord]]:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
 from agent.gateway.line import ChatLine
 from toolcrib import ConfigError
 from toolcrib._types import Json
+from toolcrib.platforms import server_of
 
 if TYPE_CHECKING:
     import uvicorn
+    from starlette.requests import Request
+    from starlette.responses import Response
 
 _JSON = "application/json"
-_PLAIN = "text/plain; charset=utf-8"
-Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+_SHARE = 0.05
+"""Part of the open files that its connections may take: the rest is for platforms."""
 
 
 class Watch:
@@ -34,29 +36,20 @@ class Watch:
     async def start(self) -> None:
         """Listen. Raises ConfigError without the extra, and where the address can't be had."""
         try:
-            import uvicorn
+            from starlette.routing import Route
 
             from agent.gateway.metrics import CONTENT_TYPE_LATEST, LineCollector, exposition
         except ImportError as error:
             raise ConfigError("gateway.port needs the extra: pip install 'toolcrib[gateway]'") from error
 
-        class WatchServer(uvicorn.Server):
-            def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]  # a generator there
-                return nullcontext()
-
         collector = LineCollector(self._lines)
-        routes: dict[str, Callable[[], tuple[int, str, bytes]]] = {
+        pages: dict[str, Callable[[], tuple[int, str, bytes]]] = {
             "/metrics": lambda: (200, CONTENT_TYPE_LATEST, exposition(collector)),
             "/healthz": self._health,
         }
-
-        async def app(scope: Mapping[str, Any], receive: object, send: Send) -> None:
-            if scope["type"] == "http":
-                await _answer(scope, routes, send)
-
         listening = _listening(*self.address)
-        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
-        server = self._server = WatchServer(config)
+        server = self._server = server_of([Route(path, _answering(page)) for path, page in pages.items()], _SHARE)
+        server.config.timeout_graceful_shutdown = 1
         self._serving = asyncio.create_task(server.serve(sockets=[listening]))
         while not server.started and not self._serving.done():  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(0.01)
@@ -77,16 +70,14 @@ class Watch:
         return 200 if is_well else 503, _JSON, f"{json.dumps(told)}\n".encode()
 
 
-async def _answer(scope: Mapping[str, Any], routes: Mapping[str, Callable[[], tuple[int, str, bytes]]], send: Send) -> None:
-    if scope["method"] not in ("GET", "HEAD"):
-        status, kind, body = 405, _PLAIN, b"GET only\n"
-    elif (found := routes.get(scope["path"])) is None:
-        status, kind, body = 404, _PLAIN, b"there is /metrics and /healthz\n"
-    else:
-        status, kind, body = found()
-    headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode()), (b"cache-control", b"no-store")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+def _answering(page: Callable[[], tuple[int, str, bytes]]) -> Callable[[Request], Awaitable[Response]]:
+    from starlette.responses import Response
+
+    async def answer(request: Request) -> Response:
+        status, kind, body = page()
+        return Response(body, status, {"content-type": kind, "cache-control": "no-store"})
+
+    return answer
 
 
 def _listening(host: str, port: int) -> socket.socket:

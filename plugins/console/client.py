@@ -8,6 +8,7 @@ import contextlib
 import json
 import secrets
 import sys
+import time
 import unicodedata
 from typing import Any
 
@@ -25,6 +26,8 @@ Lines are messages. `:1` presses the first button of the last message that has s
 `:quit` or Ctrl-D leaves. The gateway must run (`toolcrib gateway run console`) and listen to your account:
 platforms.console.roles: {owner: [YOU]}, or `toolcrib gateway pair console --role owner`.
 """
+_LOOK_SECONDS = 2.0
+"""Seconds in which somebody sees that another question has come."""
 _REST_SECONDS = 0.3
 """Seconds without anything new after which a line of an answer that is no longer written is ended."""
 
@@ -67,6 +70,8 @@ class _Screen:
 
     def __init__(self) -> None:
         self.asked: tuple[str, list[list[str]]] = ("", [])
+        self._taken_over_at = -_LOOK_SECONDS
+        """When a question took the place of another one that was open."""
         self._texts: dict[str, str] = {}
         self._last = ""
         """The message that was printed last, which may grow where it stands."""
@@ -91,11 +96,18 @@ class _Screen:
         for file in files:
             self.line(f"[file: {_tame(file)}]")
         if buttons:
+            if self.asked[0] not in ("", number):
+                self._taken_over_at = time.monotonic()
             self.asked = number, buttons
             self.line("  ".join(f":{at} {_tame(label)}" for at, (_, label) in enumerate(buttons, 1)))
         elif self.asked[0] == number:
             self.asked = "", []
         self._rest()
+
+    @property
+    def is_taken_over(self) -> bool:
+        """True right after a question took the place of another one: what is typed may mean that."""
+        return time.monotonic() - self._taken_over_at < _LOOK_SECONDS
 
     def line(self, text: str) -> None:
         """Print something on a line of its own."""
@@ -168,6 +180,9 @@ async def _type(writer: asyncio.StreamWriter, screen: _Screen) -> None:
             number = int(text[1:])
             if not 0 < number <= len(buttons):
                 screen.line("(there is no such button)")
+                continue
+            if screen.is_taken_over:
+                screen.line("(another question has just come: its buttons are the ones above; press once more if you mean it)")
                 continue
             writer.write(packed({"press": [message, buttons[number - 1][0]]}))
         elif text.startswith(":reply "):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import socket
 from collections.abc import AsyncIterator
+from typing import cast
 
 import httpx
 import pytest
@@ -16,13 +18,14 @@ from starlette.routing import Route
 from toolcrib import _web
 from toolcrib.platforms import server_of
 
+LONG = "x" * 20_000_000
 HALF = b"POST / HTTP/1.1\r\nHost: x\r\n"
 
 
 @contextlib.asynccontextmanager
 async def serving() -> AsyncIterator[int]:
     async def answer(request: Request) -> PlainTextResponse:
-        return PlainTextResponse(await request.body())
+        return PlainTextResponse(await request.body() or LONG)
 
     server = server_of([Route("/", answer, methods=["POST"])])
     listening = socket.create_server(("127.0.0.1", 0))
@@ -92,3 +95,44 @@ async def test_where_all_are_being_answered_one_more_is_closed(monkeypatch: pyte
             assert await reader.readuntil(b"hi")
             writer.close()
         more[1].close()
+
+
+async def unread(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Ask for a long answer, and read none of it."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
+    writer.write(HALF + b"Content-Length: 0\r\n\r\n")
+    assert await reader.readexactly(1)
+    cast(asyncio.Transport, writer.transport).pause_reading()
+    return reader, writer
+
+
+async def test_who_reads_no_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_web, "ANSWER_SECONDS", 0.3)
+    async with serving() as port:
+        reader, writer = await unread(port)
+        await asyncio.sleep(0.8)
+        assert len(await ends(reader)) < len(LONG)
+        writer.close()
+        async with httpx.AsyncClient() as http:
+            assert (await http.post(f"http://127.0.0.1:{port}/")).text == LONG
+
+
+async def test_neither_who_reads_no_answer_nor_who_asks_nothing_more_keeps_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_web, "_MOST", 2)
+    async with serving() as port:
+        held = [await unread(port)]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(HALF + b"Content-Length: 2\r\n\r\nhi")
+        assert await reader.readuntil(b"\r\n\r\nhi")
+        for word in ("one", "two"):
+            async with httpx.AsyncClient() as http:
+                assert (await http.post(f"http://127.0.0.1:{port}/", content=word)).text == word
+        for _, one in (*held, (reader, writer)):
+            one.close()
+
+
+@pytest.mark.parametrize(("most", "at_once"), [(4, 16), (200, 100), (9_000, 512)])
+def test_no_more_are_taken_at_once_than_there_are_files_for(most: int, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a flood takes all files, and for a second nothing else is heard, nor sent or stored."""
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (most * 4, most * 4))
+    assert server_of([]).config.backlog == at_once

@@ -23,6 +23,7 @@ from tools.schedules.words import (
     clocks_of,
     date_of,
     in_part_of_day,
+    is_either_half,
     nth_of,
     number_of,
     seconds_of,
@@ -64,6 +65,8 @@ _ALIASES = {
 }
 _ZONE_BEHIND = Regex(r"(.*?)[\s,]+\(?(?:in\s)?([A-Za-z_]+/[A-Za-z0-9_+\-/]+|UTC|GMT)\)?")
 _CRON = Regex(r"[\d*][\d*/,\-]*(\s+[\d*/,\-#?A-Za-z]+){3,5}")
+_WORD = Regex(r"(?i)\bat\b|[a-z]{4}")
+"""A word that stands in no expression of cron."""
 _EVERY = Regex(
     rf"(?:every|each)\s({DURATION})(?:\s(?:between|from)\s({TIME})\s(?:and|to|until)\s({TIME})(?:\son\s({DAY_LIST}))?)?"
 )
@@ -110,7 +113,7 @@ def read(text: str, zone: str = "", *, now: float, usual: str = "") -> Schedule:
         zone = said_zone
     zone = zone_of(zone or usual or local_zone()).key
     cron = _ALIASES.get(words.lower(), words)
-    if _CRON.fullmatch(cron):
+    if _CRON.fullmatch(cron) and not _WORD.search(cron):
         return Schedule("cron", zone, cron=(checked_cron(cron),))
     said = words.lower().replace("a.m.", "am").replace("p.m.", "pm").rstrip(".!")
     if (turned := _AT_FIRST.fullmatch(said)) is not None:
@@ -148,7 +151,10 @@ def _every(said: str, zone: str, now: float) -> Schedule | None:
     if found is None or seconds is None:
         return None
     if found[2]:
-        return _between(seconds, clock_of(found[2]), clock_of(found[3]), found[4] or "", zone)
+        first, last = clock_of(found[2]), clock_of(found[3])
+        if is_either_half(found[3]) and last < first < 13 * 60:  # "from 9 to 5"
+            raise ScheduleError(f"schedule: {said!r}: say of {found[3]} whether it is am or pm")
+        return _between(seconds, first, last, found[4] or "", zone)
     if seconds >= 86_400 and said.split()[1] in ("day", "week"):
         raise ScheduleError(f"schedule: {said!r}: say at what time, such as {said} at 9; or every 24 hours, counted from now")
     return Schedule("every", zone, seconds=seconds)

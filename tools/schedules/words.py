@@ -99,11 +99,24 @@ def in_part_of_day(part: str, times: str) -> str:
     found = [(clock_of("midnight" if part == "night" and one == "12" else one), one) for one in Regex(TIME).findall(times)]
     ahead = {"morning": 0, "night": 6 * 60}.get(part, 1)
     minutes = [minute + 12 * 60 * (bool(ahead) and ahead <= minute < 12 * 60 and one[-1:] != "m") for minute, one in found]
+    first, last = {"morning": (3, 12), "afternoon": (12, 18), "evening": (16, 24), "night": (18, 30)}[part]
+    for minute, (_, one) in zip(minutes, found, strict=True):
+        if not any(first * 60 <= at <= last * 60 for at in (minute, minute + 24 * 60)):
+            raise ScheduleError(f"schedule: {one!r} is not in the {part}: say every day at {minute // 60}:{minute % 60:02}")
     return f"every day at {' and '.join(f'{minute // 60}:{minute % 60:02}' for minute in minutes)}"
 
 
+def is_either_half(text: str) -> bool:
+    """Return whether a time may be before noon as well as after it: ``9``, and neither ``9am``, ``17`` nor ``noon``."""
+    return text[-1:] != "m" and text not in ("noon", "midnight") and 60 <= clock_of(text) < 13 * 60
+
+
 def clocks_of(text: str) -> list[int]:
-    return [clock_of(one) for one in Regex(TIME).findall(text)]
+    """Return times as minutes of the day. Raises ScheduleError where some say which half of the day is meant, and some don't."""
+    times = Regex(TIME).findall(text)
+    if any(one.endswith("m") for one in times if one != "noon") and (plain := [one for one in times if is_either_half(one)]):
+        raise ScheduleError(f"schedule: {text!r}: say of {plain[0]} too whether it is am or pm")
+    return [clock_of(one) for one in times]
 
 
 def weekday_of(text: str) -> int | None:

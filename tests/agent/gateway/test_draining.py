@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
+
+import pytest
 
 from agent.gateway.status import STATUS
 from tests.agent.gateway.conftest import OWNED, House, line_of
@@ -123,6 +126,19 @@ async def test_a_platform_that_fails_is_tried_again_while_the_others_go_on(house
         await house.until(lambda: house.platform.texts() == ["re hello"])
         await house.until(lambda: len(gateway.running) == 2)
         assert (await status(house, "sleepy"))["state"] == "running"
+
+
+async def test_a_clock_that_is_set_back_puts_off_no_try(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Sleepy(Dead):
+        times = 1
+
+    house.others["sleepy"] = Sleepy
+    house.more["retry_seconds"] = 0.5
+    async with house.gateway() as gateway:
+        now = time.time
+        monkeypatch.setattr(time, "time", lambda: now() - 86_400.0)
+        assert len(gateway.running) == 1
+        await house.until(lambda: len(gateway.running) == 2)
 
 
 async def test_other_processes_are_told_why_a_platform_is_not_up(house: House) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 
@@ -14,7 +15,7 @@ from agent.gateway.figures import BOUNDS, LineFigures, Waits
 from agent.gateway.line import AccountTaken
 from agent.gateway.watching import Watch
 from tests.agent.gateway.conftest import OWNED, House, line_of
-from toolcrib import ConfigError, StoreFailed
+from toolcrib import ConfigError, StoreFailed, _web
 from toolcrib.chat import Chat
 
 GROUP = Chat("secretroom", is_group=True)
@@ -111,6 +112,25 @@ async def test_figures_and_health_are_to_be_had_on_a_port(house: House) -> None:
         await serving
     with pytest.raises(OSError, match="Connect call failed"):
         await asyncio.open_connection("127.0.0.1", port)
+
+
+async def test_connections_that_ask_nothing_keep_nobody_from_the_figures(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("prometheus_client")
+    pytest.importorskip("uvicorn")
+    monkeypatch.setattr(_web, "_MOST", 3)
+    monkeypatch.setattr(_web, "HEADER_SECONDS", 0.5)
+    port = free_port()
+    house.configure(f"{OWNED}gateway: {{port: {port}}}\n")
+    async with house.gateway(), httpx.AsyncClient(timeout=30) as client:
+        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
+        for _, writer in held:
+            writer.write(b"GET /metrics HTTP/1.1\r\n")
+        assert (await client.get(f"http://127.0.0.1:{port}/healthz")).status_code == 200
+        async with asyncio.timeout(10):
+            for reader, writer in held:
+                with contextlib.suppress(ConnectionError):
+                    assert await reader.read() == b""
+                writer.close()
 
 
 async def test_a_platform_that_is_down_is_no_health(house: House) -> None:

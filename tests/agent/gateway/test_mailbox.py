@@ -172,6 +172,25 @@ async def test_a_new_session_begins_with_what_the_earlier_ones_left_of_the_day(h
     assert house.asked == ["one", "two", "bob: four", "bob: five", "seven"]
 
 
+async def test_what_was_said_at_once_keeps_within_the_day_too(house: House) -> None:
+    class Costly(Parrot):
+        async def stream_turn(self, on_event: OnEvent) -> ProviderTurn:
+            return replace(await super().stream_turn(on_event), usage={"input": 40, "output": 10})
+
+    house.prepare = lambda session: session.link.use(house.parrots.setdefault(session.id, Costly(house)))  # type: ignore[method-assign]  # a model that counts
+    house.configure(OWNED + "    tokens_per_day: 80\n")
+    bobs = Chat("bobs")
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        for number in range(6):
+            await house.platform.says(f"wait {number}", user="bob", chat=bobs)
+        await house.until(lambda: house.asked)
+        house.may.set()
+        told = ["⚠ You have used the 80 tokens of a day."] * 4
+        await house.until(lambda: house.platform.texts(bobs) == ["re wait 0", "re wait 1", *told])
+    assert house.asked == ["wait 0", "wait 1"]
+
+
 async def test_one_users_runs_at_once_are_bounded_over_their_chats(house: House) -> None:
     house.configure(OWNED + "    runs_at_once: 2\n")
     chats = [Chat("bobs", thread=str(number)) for number in range(4)]

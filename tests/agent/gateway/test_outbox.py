@@ -185,6 +185,15 @@ async def test_a_store_that_fails_for_a_while_loses_nothing(monkeypatch: pytest.
         assert platform.texts(HERE) == ["text"]
 
 
+async def test_a_platform_may_keep_nothing_back_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_GIVES_UP", 0.3)
+    platform, store = FakePlatform(), MemoryStore()
+    async with opened(platform, store) as outbox:
+        platform.failing = [NotSent("busy", retry_after=float("inf"))]
+        await outbox.put(HERE.key, "k", body_of(HERE, "text"))
+        await platform.until(lambda: platform.texts(HERE) == ["text"])
+
+
 async def test_a_platform_that_has_heard_too_much_hears_nothing_until_it_says() -> None:
     """Neither the end of the answer whose beginning was too much, nor what is to be shown behind it."""
     platform, store = FakePlatform(), MemoryStore()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from agent.gateway import pairing
@@ -60,3 +62,11 @@ async def test_who_was_let_in_and_no_longer_is_in_the_audit() -> None:
     assert [entry.decision for entry in entries] == ["paired", "unpaired", "code void: said in a group"]
     assert entries[0].detail == {"platform": "p", "user": "ann", "role": "owner"}
     assert code not in str(entries)
+
+
+async def test_a_clock_that_is_set_back_makes_no_old_code_count_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairings, now = Pairings(MemoryStore(), "fake"), time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    code = await pairings.offer("owner")
+    monkeypatch.setattr(time, "time", lambda: now - 86_400.0)
+    assert await pairings.take(code, "ann") is None

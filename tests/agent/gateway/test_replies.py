@@ -9,9 +9,11 @@ import pytest
 from agent.conversation.session import Session
 from agent.conversation.state import RunResult
 from agent.events import Retrying, TextDelta, TurnStarted
+from agent.gateway import line
 from agent.gateway.splitting import split
 from tests.agent.gateway.conftest import House, line_of
-from toolcrib import ProviderTurn
+from toolcrib import ProviderTurn, StoreFailed
+from toolcrib._mail import Post
 from toolcrib._session import OnEvent, StreamEvent
 from toolcrib.chat import Chat, Traits
 from toolcrib.testing import ScriptedSession
@@ -19,6 +21,30 @@ from toolcrib.testing import ScriptedSession
 MOST = 300
 CODE = "```python\n" + "\n".join(f"print({number})  # {'y' * 30}" for number in range(12)) + "\n```"
 LONG = "\n\n".join([*(f"{number} " + "words " * 30 for number in range(4)), CODE, "the end " * 20]).strip()
+
+
+async def test_what_the_store_does_not_take_is_shown_once_it_does(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line, "_LOOKS_EVERY", 0.2)
+    (house.folder / "build").mkdir()
+    post, failures = house.store.mail.post, list[Exception]()
+
+    async def failing(one: Post) -> Post:
+        if failures:
+            raise failures.pop()
+        return await post(one)
+
+    monkeypatch.setattr(house.store.mail, "post", failing)
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        failures += [StoreFailed("the disk is full")] * 2
+        await house.platform.says("hello")
+        await house.until(lambda: house.platform.texts() == ["re hello"])
+        failures += [StoreFailed("the disk is full")] * 3
+        await house.platform.says(f"rm -rf {house.folder}/build")
+        await house.until(lambda: house.platform.shown[-1].out.buttons)
+        await house.platform.says("yes")
+        await house.until(lambda: house.platform.texts()[-1] == "ran it")
+    assert len(house.platform.shown) == 3
 
 
 class Narrator(ScriptedSession):

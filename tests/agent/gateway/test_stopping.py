@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 
 from agent.gateway.forms import inbound_json
 from tests.agent.gateway.conftest import OWNED, House, line_of
 from toolcrib._mail import Mail
-from toolcrib.chat import Chat, Inbound
+from toolcrib.chat import Attachment, Chat, Inbound, NotSent
+from toolcrib.testing import FakePlatform
+
+
+class SlowFiles(FakePlatform):
+    """Takes a while for a file, as servers do: what comes behind it in its chat waits."""
+
+    async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
+        await asyncio.sleep(0.5)
+        yield b"file"
+
 
 DIRECT, GROUP = Chat("direct"), Chat("room", is_group=True)
 
@@ -42,6 +53,19 @@ async def test_what_was_said_behind_the_stop_is_answered_and_what_is_somebody_el
         house.may.set()
         await house.until(lambda: any("go on" in text for text in house.platform.texts(GROUP)))
     assert any("interrupted" in text for text in house.platform.texts(GROUP))
+
+
+async def test_a_stop_in_a_group_leaves_what_others_are_still_to_be_shown(house: House) -> None:
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        house.platform.failing = [NotSent("busy", retry_after=1.0)]
+        await house.platform.says("hello", user="carl", chat=GROUP, is_addressed=True)
+        await house.until(lambda: not house.platform.failing)
+        await house.platform.says("wait", user="bob", chat=GROUP, is_addressed=True)
+        await house.until(lambda: len(house.asked) == 2)
+        await house.platform.says("/stop", user="bob", chat=GROUP)
+        await house.until(lambda: any("interrupted" in text for text in house.platform.texts(GROUP)))
+        assert house.platform.texts(GROUP)[0] == "re carl: hello"
 
 
 @pytest.mark.parametrize("word", ["/stop", "/new"])
@@ -104,3 +128,34 @@ async def test_a_stop_that_was_kept_for_the_next_process_ends_the_run_that_goes_
         await house.platform.says("and now?")
         await house.until(lambda: house.platform.texts()[-1] == "re and now?")
     assert "re wait" not in house.platform.texts()
+
+
+@pytest.mark.parametrize("word", ["/stop", "/new"])
+async def test_a_stop_that_was_kept_holds_before_its_run_asks_the_model_again(house: House, word: str) -> None:
+    house.configure(OWNED + "gateway: {drain_seconds: 0.1}\n")
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await house.platform.says("wait")
+        await house.until(lambda: house.asked)
+        gateway.end()
+        await gateway.serve()
+    house.platform = SlowFiles()
+    for said in ("behind it", word, "and now?"):
+        kept = Inbound(DIRECT, "ann", said, said, attachments=[Attachment("a.txt")] if said == "behind it" else [])
+        await house.store.mail.arrived(Mail("fake", DIRECT.key, kept.message_id, inbound_json(kept)))
+    house.may.set()
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await house.until(lambda: "re and now?" in house.platform.texts())
+    assert house.asked[0] == "wait"
+    assert [text.partition("\n")[0] for text in house.asked[1:]] == (["behind it"] if word == "/stop" else []) + ["and now?"]
+
+
+async def test_a_stop_that_was_kept_ends_a_message_that_was_kept_before_it(house: House) -> None:
+    for said in ("hello", "/stop", "and now?"):
+        kept = Inbound(DIRECT, "ann", said, said)
+        await house.store.mail.arrived(Mail("fake", DIRECT.key, kept.message_id, inbound_json(kept)))
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await house.until(lambda: "re and now?" in house.platform.texts())
+    assert house.asked == ["and now?"]

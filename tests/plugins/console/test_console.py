@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import getpass
+import json
 import socket
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from agent.gateway.pairing import Pairings
 from agent.store.memory import MemoryStore
-from plugins.console.place import LINE_BYTES
+from plugins.console.place import LINE_BYTES, packed
 from tests.plugins.console.test_console_hostile import ConsoleHouse
 from tests.plugins.console.test_console_hostile import house as house
 from toolcrib import StoreFailed
@@ -100,6 +102,30 @@ async def test_an_answer_s_line_ends_before_the_next_one(house: ConsoleHouse) ->
         assert await typed(process, "and again") == "re and again\n"
         rest, _ = await process.communicate(b"")
         assert rest == b""
+
+
+async def test_a_button_that_was_meant_for_a_question_presses_none_of_the_next_one(house: ConsoleHouse) -> None:
+    lines: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    async def gateway(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for number in ("one", "two"):
+            writer.write(packed({"id": number, "text": f"{number}?", "buttons": [["y", "yes"]]}))
+        while line := await reader.readline():
+            lines.put_nowait(json.loads(line))
+        writer.close()
+
+    house.path = house.folder / "socket"
+    async with await asyncio.start_unix_server(gateway, house.path), client(house) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        shown = [(await process.stdout.readline()).decode() for _ in range(4)]
+        assert "two?" in shown[2]
+        assert "another question has just come" in await typed(process, ":1")
+        await asyncio.sleep(2.1)
+        process.stdin.write(b":1\n")
+        assert await lines.get() == {"hello": "main"}
+        assert await lines.get() == {"press": ["two", "y"]}
+        process.kill()
 
 
 async def test_a_code_that_counts_is_answered_by_that_alone(house: ConsoleHouse) -> None:
