@@ -30,6 +30,8 @@ _START_SECONDS = 10.0
 _PAGE, _PAGES = 200, 5
 _AT_START, _LATER = 150, 20
 """Channels that are read again at the start, and after a connection was lost: Slack lets an app read about 50 a minute."""
+_LIST_PAUSES, _MOST_WAITED = (0.5, 3.0, 0.0), 20.0
+"""Seconds after which channels are listed again, for which everything waits."""
 _SKEW = 60.0
 _POST = "toolcrib_post"
 
@@ -72,7 +74,7 @@ class SlackPlatform:
     async def connect(self) -> str:
         """Ask Slack who we are. Raises ConfigError, ToolcribError where Slack can't be reached."""
         try:
-            from plugins.slack.wire import LOST, SlackSocket, client_of, code_of
+            from plugins.slack.wire import LOST, SlackSocket, client_of, code_of, passes
         except ImportError as error:
             raise ConfigError("the slack platform needs the extra: pip install 'toolcrib[slack]'") from error
         bot, app = self._token(BOT_TOKEN, "xoxb-"), self._token(APP_TOKEN, "xapp-")
@@ -84,8 +86,8 @@ class SlackPlatform:
             asked = APP_TOKEN
             await client.apps_connections_open(app_token=app)
         except LOST as error:
-            if code := code_of(error):
-                raise ConfigError(f"Slack does not take {asked} ({code}): the page of your app has it") from None
+            if not passes(error):
+                raise ConfigError(f"Slack does not take {asked} ({code_of(error)}): the page of your app has it") from None
             raise ToolcribError(f"{base_url} can't be used: {error}") from error
         self._me = str(account["user_id"])
         self._intake = Intake(self._host, self._missed, LOST, _wait)
@@ -142,22 +144,33 @@ class SlackPlatform:
         self._spawn(self._catch_up())
 
     async def _catch_up(self) -> None:
-        from plugins.slack.wire import LOST
-
-        is_first, self._is_first = self._is_first, False
-        places = self._taking.channels[: _AT_START if is_first else _LATER]
+        known, is_first = self._taking.channels, self._is_first
         try:
-            if is_first:
-                kinds = "public_channel,private_channel,mpim,im"
-                found = await self._api.users_conversations(types=kinds, exclude_archived=True, limit=_AT_START)
-                for one in found.get("channels") or ():
-                    self._direct[str(one["id"])] = one.get("is_im") is True
-                    places.append(str(one["id"]))
-        except LOST as error:
-            _log.warning("%s: channels can't be listed: %s; those that are known are read", self.name, error)
+            listed = await self._listed() if is_first else []
         finally:
             if self._intake is not None:
-                self._intake.resume(dict.fromkeys(places))
+                self._intake.resume(dict.fromkeys([*known[: _AT_START if is_first else _LATER], *listed]))
+
+    async def _listed(self) -> list[str]:
+        """Return the channels that we are in. Those that can't be listed now are read when the next connection begins."""
+        from plugins.slack.wire import LOST, passes, wait_of
+
+        kinds = "public_channel,private_channel,mpim,im"
+        for pause in _LIST_PAUSES:
+            try:
+                found = await self._api.users_conversations(types=kinds, exclude_archived=True, limit=_AT_START)
+            except LOST as error:
+                _log.warning("%s: channels can't be listed: %s", self.name, error)
+                if not (pause and passes(error)):
+                    break
+                await asyncio.sleep(min(wait_of(error) or pause, _MOST_WAITED))
+                continue
+            self._is_first = False
+            listed = [one for one in found.get("channels") or () if isinstance(one, Mapping) and is_id(one.get("id"))]
+            for one in listed:
+                self._direct[str(one["id"])] = one.get("is_im") is True
+            return [str(one["id"]) for one in listed]
+        return []
 
     async def _event(self, event: Mapping[str, Any]) -> None:
         channel, kind = event.get("channel"), event.get("channel_type")
@@ -172,7 +185,7 @@ class SlackPlatform:
 
     async def _missed(self, place: str, after: str) -> list[tuple[str, Inbound | None]]:
         """Return what was written in a channel, or thread, after a message. Raises one of LOST."""
-        from plugins.slack.wire import LOST, code_of, wait_of
+        from plugins.slack.wire import LOST, code_of, passes
 
         channel, _, thread = place.partition("/")
         found: dict[str, Mapping[str, Any]] = {}
@@ -187,7 +200,7 @@ class SlackPlatform:
                     if is_time(latest) and _number(latest) > _number(after):
                         found |= await self._thread(channel, one["ts"], after)
         except LOST as error:
-            if not code_of(error) or wait_of(error) is not None:
+            if passes(error, with_token=True):
                 raise
             _log.warning("%s can't be read: %s; what was written there meanwhile is left out", Chat(channel), code_of(error))
         told = [ts for ts in sorted(found, key=_number) if _number(ts) > _number(after)]
@@ -230,7 +243,7 @@ class SlackPlatform:
         self._spawn(self._pressed(body))
 
     async def _pressed(self, body: Mapping[str, Any]) -> None:
-        from plugins.slack.wire import LOST
+        from plugins.slack.wire import LOST, passes
 
         try:
             channel, user, message, action = body["channel"]["id"], body["user"], body["message"], body["actions"][0]
@@ -239,7 +252,13 @@ class SlackPlatform:
             if not (is_id(channel) and is_id(user["id"]) and is_time(ts) and choice):
                 return
             thread = str(root) if is_time(root) and root != ts else ""
-            chat = Chat(channel, thread, is_group=not await self._is_direct(channel))
+            try:
+                is_direct = await self._is_direct(channel)
+            except LOST as error:
+                if not passes(error):
+                    raise
+                is_direct = channel.startswith("D")  # Slack tells a press once
+            chat = Chat(channel, thread, is_group=not is_direct)
             name = str(user.get("name") or "")
         except (*LOST, LookupError, TypeError, AttributeError) as error:
             _log.warning("%s: a press could not be read, and is passed over: %s", self.name, type(error).__name__)

@@ -102,6 +102,8 @@ def test_long_texts_are_cut_into_blocks_and_nothing_is_lost(text: str, *, is_pla
         (Fault("chat.postMessage", "token_revoked"), False, False, None),
         (Fault("chat.postMessage", "internal_error"), False, True, None),
         (Fault("chat.postMessage"), False, True, None),
+        (Fault("chat.postMessage", page="upstream connect error", status=503), False, True, None),
+        (Fault("chat.postMessage", page="too many", status=429), False, False, None),
     ],
 )
 async def test_what_is_not_shown(fault: Fault, *, for_good: bool, perhaps: bool, retry: float | None) -> None:
@@ -157,3 +159,15 @@ async def test_what_is_missing_is_named() -> None:
     with pytest.raises(ToolcribError, match="can't be used"):
         async with connected(base_url="http://127.0.0.1:9/api"):
             pass
+
+
+@pytest.mark.parametrize("method", ["auth.test", "apps.connections.open"])
+@pytest.mark.parametrize(
+    "fault", [{"code": "ratelimited", "status": 429, "retry_after": 30}, {"code": "internal_error"}, {"page": "x", "status": 503}]
+)
+async def test_a_server_that_is_busy_is_no_wrong_token(method: str, fault: dict[str, Any]) -> None:
+    async with connected() as (fake, platform):
+        fake.faults.append(Fault(method, **fault))
+        with pytest.raises(ToolcribError, match="can't be used") as caught:
+            await SlackPlatform("slack", platform._host).connect()
+        assert not isinstance(caught.value, ConfigError)
