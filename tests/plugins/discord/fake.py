@@ -158,6 +158,11 @@ class FakeDiscord:
         for ws in list(self._listening):
             asyncio.get_running_loop().create_task(_tell(ws, text))
 
+    async def send_frame(self, frame: str | bytes) -> None:
+        """Send something over all connections, whatever it is."""
+        for ws in list(self._listening):
+            await (ws.send_str(frame) if isinstance(frame, str) else ws.send_bytes(frame))
+
     def new_id(self) -> str:
         return str((int(time.time() * 1000 - _EPOCH_MS) << 22) + next(self._numbers))
 

@@ -165,6 +165,10 @@ class FakeSlack:
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
 
+    async def send_frame(self, frame: str | bytes) -> None:
+        """Send something over the connection, whatever it is."""
+        await (self._sockets[-1].send_str(frame) if isinstance(frame, str) else self._sockets[-1].send_bytes(frame))
+
     async def _deliver(self, envelope_id: str) -> None:
         for attempt in range(1 if self.is_deaf else 60):
             envelope = self._waiting.get(envelope_id)
