@@ -354,16 +354,29 @@ class SlackPlatform:
         file, key = out.files[number], f"{out.key}\nfile{number}"
         if known := self._sent.known(key):
             return known
-        data, noted = await asyncio.to_thread(file.path.read_bytes), self._sent.note(key)
-        file_id = str(noted or await uploaded(self._api, file.name, data))
-        await self._sent.begin(key, file_id)
-        is_shown = bool(noted) and bool(((await self._api.files_info(file=file_id)).get("file") or {}).get("shares"))
+        data, file_id = await asyncio.to_thread(file.path.read_bytes), str(self._sent.note(key) or "")
+        is_shown = await self._is_shown(file_id) if file_id else None
+        if is_shown is None:
+            self._sent.forget(key)
+            file_id = await uploaded(self._api, file.name, data)
+            await self._sent.begin(key, file_id)
         if not is_shown:
             told: list[dict[str, str | None]] = [{"id": file_id, "title": file.name}]
             thread = out.chat.thread or None
             await self._api.files_completeUploadExternal(files=told, channel_id=out.chat.id, thread_ts=thread)
         await self._sent.done(key, file_id)
         return file_id
+
+    async def _is_shown(self, file_id: str) -> bool | None:
+        """Return whether a file was shown, None where Slack knows it no more, as an upload that was not completed."""
+        from plugins.slack.wire import LOST, code_of
+
+        try:
+            return bool(((await self._api.files_info(file=file_id)).get("file") or {}).get("shares"))
+        except LOST as error:
+            if code_of(error) != "file_not_found":
+                raise
+            return None
 
 
 def _digest(key: str) -> str:
