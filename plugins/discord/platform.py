@@ -236,7 +236,10 @@ class DiscordPlatform:
                 async for piece in answer.content.iter_chunked(_PIECE):
                     yield piece
         except LOST as error:
-            raise ToolcribError(f"Discord does not give it: {error}") from error
+            why = (
+                error.status if isinstance(error, aiohttp.ClientResponseError) else error
+            )  # whoever has its address has the file
+            raise ToolcribError(f"Discord does not give it: {why}") from error
 
     # -- what is shown -------------------------------------------------------------------------------------------
 

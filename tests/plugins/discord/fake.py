@@ -255,7 +255,8 @@ class FakeDiscord:
     # -- REST ----------------------------------------------------------------------------------------------------
 
     async def _cdn(self, request: web.Request) -> web.StreamResponse:
-        return web.Response(body=self.files[request.match_info["file"]])
+        data = self.files.get(request.match_info["file"])
+        return web.Response(status=404) if data is None else web.Response(body=data)
 
     async def _api(self, request: web.Request) -> web.StreamResponse:
         path = request.match_info["path"].split("/")

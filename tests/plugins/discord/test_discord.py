@@ -21,7 +21,7 @@ from tests.plugins.discord.requests import Fault
 from tests.plugins.discord.test_discord_suite import before
 from tests.plugins.houses import holds
 from toolcrib import ConfigError, ToolcribError
-from toolcrib.chat import Button, Chat, NotSent, Outbound, OutFile
+from toolcrib.chat import Attachment, Button, Chat, NotSent, Outbound, OutFile
 from toolcrib.testing import FakeHost
 
 DIRECT = Chat("300")
@@ -188,3 +188,13 @@ async def test_an_answer_in_a_thread_that_was_archived_meanwhile_is_changed() ->
         fake.channels["210"]["thread_metadata"]["archived"] = True
         await platform.send(Outbound(thread, "the whole", "k2", edits=shown))
         assert fake.messages[shown]["content"] == "the whole"
+
+
+async def test_a_file_that_is_not_given_does_not_tell_its_address() -> None:
+    async with connected() as (fake, platform):
+        file = fake.keep("plan.txt", b"the plan")
+        message = fake.write("300", "11", attachments=[file | {"url": f"{file['url']}x?hm=signed"}])
+        with pytest.raises(ToolcribError, match="404") as caught:
+            async for _ in platform.fetch(Attachment("plan.txt", ref={"channel": "300", "message": message, "file": file["id"]})):
+                pass
+        assert "signed" not in str(caught.value)
