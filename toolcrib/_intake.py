@@ -105,12 +105,14 @@ class Intake:
         for channel in list(self._lanes):
             self._run(channel)
 
-    def take(self, channel: str, message_id: str, message: Inbound) -> asyncio.Future[None]:
-        """Take a message in its turn. The future that is returned is done once the gateway has it."""
+    def take(self, channel: str, message_id: str, message: Inbound | None) -> asyncio.Future[None]:
+        """Take a message in its turn, None for one that is to be read from the server. The future that is returned is done once
+        the gateway has it.
+        """
         items = self._lane(channel).items
-        if len(items) < _WAITING:
+        if message is not None and len(items) < _WAITING:
             items.append(_Item(message_id, message, asyncio.get_running_loop().create_future()))
-        elif items[-1].message is not None:
+        elif not items or items[-1].message is not None:
             items.append(_Item("", None, asyncio.get_running_loop().create_future()))
         self._run(channel)
         return items[-1].taken

@@ -42,7 +42,8 @@ class Markup:
     """The marks by which a platform shows what Markdown means, with ``{}`` for the words; these are plain text.
 
     ``words`` makes text harmless, ``verbatim`` text within code. ``block`` is code of several lines, ``block_in`` the same with
-    its language as ``{1}``. ``link`` is given words and an address; other addresses than of the web and of mail are left out.
+    its language as ``{1}``. ``inline`` is given code within a line as it stands, instead of ``code``. ``link`` is given words
+    and an address; other addresses than of the web and of mail are left out.
     """
 
     words: Callable[[str], str] = str
@@ -51,6 +52,7 @@ class Markup:
     italic: str = "{}"
     strike: str = "{}"
     code: str = "{}"
+    inline: Callable[[str], str] | None = None
     block: str = "{}"
     block_in: str = ""
     quote: Callable[[str], str] = str
@@ -117,7 +119,7 @@ class _Writer:
             case "strong" | "em" | "s":
                 return self._styles[node.type].format(self._spans(node))
             case "code_inline":
-                return markup.code.format(markup.verbatim(node.content))
+                return markup.inline(node.content) if markup.inline else markup.code.format(markup.verbatim(node.content))
             case "softbreak" | "hardbreak":
                 return "\n"
             case "link" | "image":

@@ -26,6 +26,8 @@ LOST = (
 )
 """Errors that tell of a server that can't be reached, or does not want to be."""
 _CLOSED_FOR_GOOD = (4004, 4010, 4011, 4012, 4013, 4014)
+_OUTDATED = (4007, 4009)
+"""Codes of a session that can't be resumed."""
 _LONG_PAUSE = 300.0
 _CONNECT_SECONDS = 60.0
 _LASTING_SECONDS = 5.0
@@ -49,6 +51,16 @@ class DiscordClient(discord.Client):
             max_ratelimit_timeout=_MOST_WAITED,
             proxy=proxy or None,
         )
+        self._ask = self.http.request
+        self.http.request = self._asked  # type: ignore[method-assign]  # it has no other place for that
+
+    async def _asked(self, *args: Any, **more: Any) -> Any:
+        """Ask the API. One that is given up while the library waits for Discord's limit of everything must not keep it closed."""
+        try:
+            return await self._ask(*args, **more)
+        except asyncio.CancelledError:
+            self.http._global_over.set()
+            raise
 
     def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
         """Call the handler of an event. The library would begin a task for each, in which order is lost."""
@@ -57,20 +69,21 @@ class DiscordClient(discord.Client):
 
     async def receive(self) -> None:
         """Receive over one connection until it is lost; the next call goes on from there. Raises one of LOST where it failed."""
-        begun, resumes = time.monotonic(), True
+        begun, resumes, is_open = time.monotonic(), True, False
         try:
             self.ws = await asyncio.wait_for(DiscordWebSocket.from_client(self, **self._way), _CONNECT_SECONDS)
+            is_open = True
             self._way = {"initial": False}
             await self._poll()
         except ReconnectWebSocket as error:
-            resumes = error.resume
+            resumes = error.resume and not (is_open and self.ws.socket.close_code in _OUTDATED)
             if time.monotonic() - begun < _LASTING_SECONDS:
                 raise ConnectionResetError("the connection was closed") from error
         finally:
             ws: DiscordWebSocket | None = self.ws
             if ws is not None and resumes and ws.session_id is not None:
-                where = {"gateway": ws.gateway, "session": ws.session_id, "sequence": ws.sequence}
-                self._way = {"initial": False, "resume": True, **where}
+                where = {"gateway": ws.gateway} if is_open else {}  # else at the place that is always there
+                self._way = {"initial": False, "resume": True, "session": ws.session_id, "sequence": ws.sequence, **where}
             else:
                 self._way = {"initial": self._way.get("initial", False)}
 
@@ -97,7 +110,10 @@ def wait_of(error: Exception) -> float | None:
     if isinstance(error, discord.ConnectionClosed) and error.code in _CLOSED_FOR_GOOD:
         _log.error("Discord closed the connection (%s): look at the bot's token and its Message Content Intent", str(error.code))
         return _LONG_PAUSE
-    return error.retry_after if isinstance(error, discord.RateLimited) else None
+    if isinstance(error, discord.RateLimited):
+        return error.retry_after
+    told = error.response.headers.get("Retry-After", "") if isinstance(error, discord.HTTPException) else ""
+    return float(told) if told.isdecimal() else None
 
 
 def not_sent(error: Exception) -> NotSent:
@@ -109,7 +125,8 @@ def not_sent(error: Exception) -> NotSent:
         case discord.DiscordServerError():
             return NotSent(text, perhaps_sent=True, code=str(error.status))
         case discord.HTTPException():
-            return NotSent(text, for_good=error.status not in (401, 408, 429), code=f"{error.status}-{error.code}")
+            code = f"{error.status}-{error.code}"
+            return NotSent(text, retry_after=wait_of(error), for_good=error.status not in (401, 408, 429), code=code)
         case aiohttp.ClientConnectorError():
             return NotSent(text)
     return NotSent(text, perhaps_sent=True)

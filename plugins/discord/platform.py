@@ -29,6 +29,8 @@ _CHANNELS = 500
 """Channels that are read again after a gap, those with the newest messages first."""
 _PIECE = 65_536
 _START_SECONDS = 10.0
+_PRESS_SECONDS = 3.0
+_ARCHIVED = 50083
 
 
 class DiscordPlatform:
@@ -65,7 +67,7 @@ class DiscordPlatform:
         try:
             import discord
 
-            from plugins.discord.client import LOST, DiscordClient
+            from plugins.discord.client import LOST, DiscordClient, wait_of
         except ImportError as error:
             raise ConfigError("the discord platform needs the extra: pip install 'toolcrib[discord]'") from error
         token = self._host.secret(TOKEN).strip()
@@ -81,7 +83,7 @@ class DiscordPlatform:
         flags = client.application.flags if client.application is not None else discord.ApplicationFlags()
         if not (flags.gateway_message_content or flags.gateway_message_content_limited):
             raise ConfigError("the bot may not read messages: switch on Message Content Intent on your application's page")
-        self._intake = Intake(self._host, self._missed, LOST)
+        self._intake = Intake(self._host, self._missed, LOST, wait_of)
         return str(self._me)
 
     async def start(self) -> None:
@@ -165,25 +167,13 @@ class DiscordPlatform:
         self._last[message.channel.id] = str(message.id)
         if message.author.id == self._me:
             return
-        chat = chat_of(message.channel)
-        if chat is None:
-            if message.guild is not None:  # a thread that nobody told of; what else there is can't be answered
-                self._spawn(self._of_thread(message))
-            return
-        self._take(message, inbound_of(message, chat, self._me, roles_of(message.author)))
-
-    def _take(self, message: discord.Message, found: Inbound | None) -> None:
-        if found is not None:
-            self._taking.take(str(message.channel.id), str(message.id), found)
-
-    async def _of_thread(self, message: discord.Message) -> None:
-        from plugins.discord.client import LOST
-        from plugins.discord.reading import chat_of, inbound_of, roles_of
-
-        with contextlib.suppress(*LOST, discord_error()):
-            chat = chat_of(await self._api.fetch_channel(message.channel.id))
-            if chat is not None:
-                self._take(message, inbound_of(message, chat, self._me, roles_of(message.author)))
+        chat, channel = chat_of(message.channel), str(message.channel.id)
+        if chat is not None:
+            found = inbound_of(message, chat, self._me, roles_of(message.author))
+            if found is not None:
+                self._taking.take(channel, str(message.id), found)
+        elif message.guild is not None:  # a thread that nobody told of; what else there is can't be answered
+            self._taking.take(channel, str(message.id), None)
 
     async def _missed(self, channel: str, after: str) -> list[tuple[str, Inbound | None]]:
         """Return what was written in a channel after a message. Raises one of LOST."""
@@ -219,7 +209,8 @@ class DiscordPlatform:
         from plugins.discord.reading import chat_of, press_of
 
         with contextlib.suppress(*LOST, KeyError, TypeError):  # whatever it says to that, the press counts
-            await interaction.response.defer()
+            async with asyncio.timeout(_PRESS_SECONDS):  # later it is of no use: the library would go on asking
+                await interaction.response.defer()
         chat = chat_of(interaction.channel) if interaction.channel is not None else None
         press = press_of(interaction, chat) if chat is not None else None
         line = await press_until_kept(self._host, press) if press is not None else ""
@@ -245,7 +236,10 @@ class DiscordPlatform:
                 async for piece in answer.content.iter_chunked(_PIECE):
                     yield piece
         except LOST as error:
-            raise ToolcribError(f"Discord does not give it: {error}") from error
+            why = (
+                error.status if isinstance(error, aiohttp.ClientResponseError) else error
+            )  # whoever has its address has the file
+            raise ToolcribError(f"Discord does not give it: {why}") from error
 
     # -- what is shown -------------------------------------------------------------------------------------------
 
@@ -297,8 +291,16 @@ class DiscordPlatform:
         return str(shown.id)
 
     async def _edit(self, channel: discord.PartialMessageable, out: Outbound, message_id: int) -> str:
-        message = channel.get_partial_message(message_id)
-        await message.edit(content=_content(out) or None, view=_view(out))
+        import discord
+
+        message, content = channel.get_partial_message(message_id), _content(out) or None
+        try:
+            await message.edit(content=content, view=_view(out))
+        except discord.HTTPException as error:
+            if error.code != _ARCHIVED:
+                raise
+            await self._api.http.edit_channel(channel.id, archived=False)  # as Discord does it where something new is written
+            await message.edit(content=content, view=_view(out))
         return str(message_id)
 
     async def _newest(self, channel: discord.PartialMessageable) -> str:
@@ -321,13 +323,6 @@ class DiscordPlatform:
         """Show that an answer is being written; it ends by itself."""
         if is_on:
             await self._api.get_partial_messageable(int(chat.thread or chat.id)).typing()
-
-
-def discord_error() -> type[Exception]:
-    """Return what the library raises for an answer that it can't read."""
-    import discord
-
-    return discord.DiscordException
 
 
 def _content(out: Outbound) -> str:

@@ -30,8 +30,8 @@ def inbound_of(message: discord.Message, chat: Chat, me: int, roles: Iterable[in
     """Return what somebody wrote; None for what says nothing (joins, pins, threads that begin)."""
     if message.type not in _WRITTEN:
         return None
-    text = message.content
-    for mention in (f"<@{me}>", f"<@!{me}>"):  # before a command, mostly
+    text, ours = message.content, [role.id for role in message.role_mentions if role.tags is not None and role.tags.bot_id == me]
+    for mention in (f"<@{me}>", f"<@!{me}>", *(f"<@&{role}>" for role in ours)):  # before a command, mostly
         text = text.removeprefix(mention).lstrip() if text.startswith(mention) else text
     files = tuple(_file(message, one) for one in message.attachments)
     if not (message.content or files):
@@ -49,7 +49,7 @@ def inbound_of(message: discord.Message, chat: Chat, me: int, roles: Iterable[in
         roles=[str(role) for role in roles],
         attachments=files,
         reply_to=str(reference.message_id) if reference is not None and is_reply else "",
-        is_addressed=is_ours or any(one.id == me for one in message.mentions),
+        is_addressed=is_ours or bool(ours) or any(one.id == me for one in message.mentions),
         is_bot=message.author.bot or message.webhook_id is not None,
         at=message.created_at.timestamp(),
     )

@@ -12,6 +12,8 @@ CHARS = 2_000
 """Characters that a message may have."""
 _MARK = Regex(r"https?://[^\s<>()]+|[\\*_~`|<>\[\]@#]|(?m:^[ \t]*(?:[-+]|\d+(?=\.)))")
 _FENCE = Regex("`(?=``)")
+_PAIR = Regex("`(?=`)")
+_BLANK = "\u200b"
 _HIDES = Regex(r"\|(?=\|)|@|<(?=[@#:t/])|\](?=\()")
 
 
@@ -52,13 +54,21 @@ def _code(text: str) -> str:
     return _FENCE.sub("`\u200b", text)
 
 
+def _inline(text: str) -> str:
+    """Return code within a line: one backtick within it would end it, unless it has two around it."""
+    if "`" not in text:
+        return f"`{text}`"
+    code = _PAIR.sub("`\u200b", text)
+    return f"``{_BLANK * code.startswith('`')}{code}{_BLANK * code.endswith('`')}``"
+
+
 _DISCORD = Markup(
     words=_words,
     verbatim=_code,
     bold="**{}**",
     italic="*{}*",
     strike="~~{}~~",
-    code="`{}`",
+    inline=_inline,
     block="```\n{}\n```",
     block_in="```{1}\n{0}\n```",
     quote=lambda text: "\n".join(f"> {line}" for line in text.split("\n")),

@@ -30,6 +30,8 @@ _START_SECONDS = 10.0
 _PAGE, _PAGES = 200, 5
 _AT_START, _LATER = 150, 20
 """Channels that are read again at the start, and after a connection was lost: Slack lets an app read about 50 a minute."""
+_LIST_PAUSES, _MOST_WAITED = (0.5, 3.0, 0.0), 20.0
+"""Seconds after which channels are listed again, for which everything waits."""
 _SKEW = 60.0
 _POST = "toolcrib_post"
 
@@ -72,7 +74,7 @@ class SlackPlatform:
     async def connect(self) -> str:
         """Ask Slack who we are. Raises ConfigError, ToolcribError where Slack can't be reached."""
         try:
-            from plugins.slack.wire import LOST, SlackSocket, client_of, code_of
+            from plugins.slack.wire import LOST, SlackSocket, client_of, code_of, passes
         except ImportError as error:
             raise ConfigError("the slack platform needs the extra: pip install 'toolcrib[slack]'") from error
         bot, app = self._token(BOT_TOKEN, "xoxb-"), self._token(APP_TOKEN, "xapp-")
@@ -84,8 +86,8 @@ class SlackPlatform:
             asked = APP_TOKEN
             await client.apps_connections_open(app_token=app)
         except LOST as error:
-            if code := code_of(error):
-                raise ConfigError(f"Slack does not take {asked} ({code}): the page of your app has it") from None
+            if not passes(error):
+                raise ConfigError(f"Slack does not take {asked} ({code_of(error)}): the page of your app has it") from None
             raise ToolcribError(f"{base_url} can't be used: {error}") from error
         self._me = str(account["user_id"])
         self._intake = Intake(self._host, self._missed, LOST, _wait)
@@ -142,22 +144,33 @@ class SlackPlatform:
         self._spawn(self._catch_up())
 
     async def _catch_up(self) -> None:
-        from plugins.slack.wire import LOST
-
-        is_first, self._is_first = self._is_first, False
-        places = self._taking.channels[: _AT_START if is_first else _LATER]
+        known, is_first = self._taking.channels, self._is_first
         try:
-            if is_first:
-                kinds = "public_channel,private_channel,mpim,im"
-                found = await self._api.users_conversations(types=kinds, exclude_archived=True, limit=_AT_START)
-                for one in found.get("channels") or ():
-                    self._direct[str(one["id"])] = one.get("is_im") is True
-                    places.append(str(one["id"]))
-        except LOST as error:
-            _log.warning("%s: channels can't be listed: %s; those that are known are read", self.name, error)
+            listed = await self._listed() if is_first else []
         finally:
             if self._intake is not None:
-                self._intake.resume(dict.fromkeys(places))
+                self._intake.resume(dict.fromkeys([*known[: _AT_START if is_first else _LATER], *listed]))
+
+    async def _listed(self) -> list[str]:
+        """Return the channels that we are in. Those that can't be listed now are read when the next connection begins."""
+        from plugins.slack.wire import LOST, passes, wait_of
+
+        kinds = "public_channel,private_channel,mpim,im"
+        for pause in _LIST_PAUSES:
+            try:
+                found = await self._api.users_conversations(types=kinds, exclude_archived=True, limit=_AT_START)
+            except LOST as error:
+                _log.warning("%s: channels can't be listed: %s", self.name, error)
+                if not (pause and passes(error)):
+                    break
+                await asyncio.sleep(min(wait_of(error) or pause, _MOST_WAITED))
+                continue
+            self._is_first = False
+            listed = [one for one in found.get("channels") or () if isinstance(one, Mapping) and is_id(one.get("id"))]
+            for one in listed:
+                self._direct[str(one["id"])] = one.get("is_im") is True
+            return [str(one["id"]) for one in listed]
+        return []
 
     async def _event(self, event: Mapping[str, Any]) -> None:
         channel, kind = event.get("channel"), event.get("channel_type")
@@ -172,7 +185,7 @@ class SlackPlatform:
 
     async def _missed(self, place: str, after: str) -> list[tuple[str, Inbound | None]]:
         """Return what was written in a channel, or thread, after a message. Raises one of LOST."""
-        from plugins.slack.wire import LOST, code_of, wait_of
+        from plugins.slack.wire import LOST, code_of, passes
 
         channel, _, thread = place.partition("/")
         found: dict[str, Mapping[str, Any]] = {}
@@ -187,7 +200,7 @@ class SlackPlatform:
                     if is_time(latest) and _number(latest) > _number(after):
                         found |= await self._thread(channel, one["ts"], after)
         except LOST as error:
-            if not code_of(error) or wait_of(error) is not None:
+            if passes(error, with_token=True):
                 raise
             _log.warning("%s can't be read: %s; what was written there meanwhile is left out", Chat(channel), code_of(error))
         told = [ts for ts in sorted(found, key=_number) if _number(ts) > _number(after)]
@@ -230,7 +243,7 @@ class SlackPlatform:
         self._spawn(self._pressed(body))
 
     async def _pressed(self, body: Mapping[str, Any]) -> None:
-        from plugins.slack.wire import LOST
+        from plugins.slack.wire import LOST, passes
 
         try:
             channel, user, message, action = body["channel"]["id"], body["user"], body["message"], body["actions"][0]
@@ -239,7 +252,13 @@ class SlackPlatform:
             if not (is_id(channel) and is_id(user["id"]) and is_time(ts) and choice):
                 return
             thread = str(root) if is_time(root) and root != ts else ""
-            chat = Chat(channel, thread, is_group=not await self._is_direct(channel))
+            try:
+                is_direct = await self._is_direct(channel)
+            except LOST as error:
+                if not passes(error):
+                    raise
+                is_direct = channel.startswith("D")  # Slack tells a press once
+            chat = Chat(channel, thread, is_group=not is_direct)
             name = str(user.get("name") or "")
         except (*LOST, LookupError, TypeError, AttributeError) as error:
             _log.warning("%s: a press could not be read, and is passed over: %s", self.name, type(error).__name__)
@@ -335,16 +354,29 @@ class SlackPlatform:
         file, key = out.files[number], f"{out.key}\nfile{number}"
         if known := self._sent.known(key):
             return known
-        data, noted = await asyncio.to_thread(file.path.read_bytes), self._sent.note(key)
-        file_id = str(noted or await uploaded(self._api, file.name, data))
-        await self._sent.begin(key, file_id)
-        is_shown = bool(noted) and bool(((await self._api.files_info(file=file_id)).get("file") or {}).get("shares"))
+        data, file_id = await asyncio.to_thread(file.path.read_bytes), str(self._sent.note(key) or "")
+        is_shown = await self._is_shown(file_id) if file_id else None
+        if is_shown is None:
+            self._sent.forget(key)
+            file_id = await uploaded(self._api, file.name, data)
+            await self._sent.begin(key, file_id)
         if not is_shown:
             told: list[dict[str, str | None]] = [{"id": file_id, "title": file.name}]
             thread = out.chat.thread or None
             await self._api.files_completeUploadExternal(files=told, channel_id=out.chat.id, thread_ts=thread)
         await self._sent.done(key, file_id)
         return file_id
+
+    async def _is_shown(self, file_id: str) -> bool | None:
+        """Return whether a file was shown, None where Slack knows it no more, as an upload that was not completed."""
+        from plugins.slack.wire import LOST, code_of
+
+        try:
+            return bool(((await self._api.files_info(file=file_id)).get("file") or {}).get("shares"))
+        except LOST as error:
+            if code_of(error) != "file_not_found":
+                raise
+            return None
 
 
 def _digest(key: str) -> str:

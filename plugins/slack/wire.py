@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
 from slack_sdk.errors import SlackApiError
+from slack_sdk.socket_mode.aiohttp import SocketModeClient
 from slack_sdk.web.async_client import AsyncWebClient
 
 from toolcrib import ToolcribError
@@ -23,9 +25,12 @@ LOST = (SlackApiError, aiohttp.ClientError, OSError, TimeoutError)
 _SECONDS = 20
 _PING_SECONDS = 3.0
 _PIECE = 65_536
-_PASSES = ("ratelimited", "rate_limited", "invalid_auth", "not_authed", "token_revoked", "token_expired", "account_inactive")
-"""Reasons after which a message can be sent later all the same: nothing was done."""
+_ADDRESS_SECONDS = 10.0
+_LIMITED = ("ratelimited", "rate_limited")
+_TOKEN = ("invalid_auth", "not_authed", "token_revoked", "token_expired", "account_inactive")
+"""Reasons that a new token ends: nothing was done, and it can be asked for later all the same."""
 _UNKNOWN = ("internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org", "accesslimited")
+_log = logging.getLogger(__name__)
 Taking = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 
@@ -33,6 +38,36 @@ def client_of(token: str, base_url: str, proxy: str) -> AsyncWebClient:
     """Return a client of the Web API. Of its own the library would send again what may have been shown."""
     more: dict[str, Any] = {"timeout": _SECONDS, "proxy": proxy or None, "logger": _quiet(), "retry_handlers": []}
     return AsyncWebClient(token, base_url=f"{base_url}/", **more)
+
+
+class _Connection(SocketModeClient):
+    """The library's connection. It would open the same address for ever, which is good once, and for a moment."""
+
+    _address: str | None = None
+    _good_until = 0.0
+
+    @property  # type: ignore[override]  # the library says that it is never None, and sets it so
+    def wss_uri(self) -> str | None:
+        """The address to connect to, None where a new one is wanted."""
+        return self._address if time.monotonic() < self._good_until else None
+
+    @wss_uri.setter
+    def wss_uri(self, address: str | None) -> None:
+        self._address, self._good_until = address, time.monotonic() + _ADDRESS_SECONDS
+
+    async def issue_new_wss_url(self) -> str:
+        """Ask for an address. Raises what is wrong, which is told here: the library's log would have what people say."""
+        try:
+            return await super().issue_new_wss_url()
+        except Exception as error:
+            _log.warning("Slack gives no connection, and is asked again: %s", code_of(error) or type(error).__name__)
+            raise
+
+
+class _Handler(AsyncSocketModeHandler):
+    def __init__(self, app: AsyncApp, client: _Connection) -> None:
+        self.app, self.client = app, client
+        client.socket_mode_request_listeners.append(self.handle)  # type: ignore[arg-type]  # as in the library itself
 
 
 class SlackSocket:
@@ -50,7 +85,8 @@ class SlackSocket:
         app = AsyncApp(client=client, authorize=authorize, process_before_response=True, logger=_quiet())
         app.use(self._taken)
         web = AsyncWebClient(app_token, base_url=client.base_url, timeout=_SECONDS, proxy=client.proxy, logger=_quiet())
-        self._handler = AsyncSocketModeHandler(app, app_token, web_client=web, proxy=client.proxy, ping_interval=_PING_SECONDS)
+        more: dict[str, Any] = {"logger": _quiet(), "web_client": web, "proxy": client.proxy, "ping_interval": _PING_SECONDS}
+        self._handler = _Handler(app, _Connection(app_token, **more))
         self._handler.client.message_listeners.append(self._heard)
 
     async def open(self) -> None:
@@ -78,9 +114,10 @@ class SlackSocket:
 
 
 def code_of(error: Exception) -> str:
-    """Return Slack's word for what is wrong, "" for what is none of Slack's."""
-    found = error.response.get("error", "") if isinstance(error, SlackApiError) and not isinstance(error.response, str) else ""
-    return str(found or "")
+    """Return Slack's word for what is wrong, "" for what is none of Slack's, such as a page of a server before it."""
+    told = getattr(error.response, "data", None) if isinstance(error, SlackApiError) else None
+    found = told.get("error") if isinstance(told, dict) else ""
+    return found if isinstance(found, str) else ""
 
 
 def wait_of(error: Exception) -> float | None:
@@ -90,15 +127,21 @@ def wait_of(error: Exception) -> float | None:
     return float(told) if str(told).isdecimal() else None
 
 
+def passes(error: Exception, *, with_token: bool = False) -> bool:
+    """Return whether the same may be had later; ``with_token``: or with another token."""
+    code = code_of(error)
+    return not code or wait_of(error) is not None or code in _LIMITED + _UNKNOWN or (with_token and code in _TOKEN)
+
+
 def not_sent(error: Exception) -> NotSent:
     """Return what an error means for a message."""
-    code = code_of(error)
+    code, wait = code_of(error), wait_of(error)
+    text = f"Slack: {code or error}"
+    is_limit = getattr(getattr(error, "response", None), "status_code", 0) == 429
+    if is_limit or code in _LIMITED + _TOKEN or (code and wait is not None):
+        return NotSent(text, retry_after=wait, code=code or "429")
     if not code:
-        is_unknown = not isinstance(error, aiohttp.ClientConnectorError)
-        return NotSent(f"Slack: {error}", perhaps_sent=is_unknown)
-    text, wait = f"Slack: {code}", wait_of(error)
-    if wait is not None or code in _PASSES:
-        return NotSent(text, retry_after=wait, code=code)
+        return NotSent(text, retry_after=wait, perhaps_sent=not isinstance(error, aiohttp.ClientConnectorError))
     return NotSent(text, for_good=code not in _UNKNOWN, perhaps_sent=code in _UNKNOWN, code=code)
 
 

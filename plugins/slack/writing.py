@@ -67,8 +67,10 @@ def _parts(text: str, out: Outbound) -> Sequence[str]:
         end = most if len(body) <= most else body.rfind("\n", most // 2, most) + 1 or most
         while "&" in body[max(0, end - 5) : end] and end < len(body) and ";" not in body[body.rfind("&", 0, end) : end]:
             end -= 1  # never within what stands for one sign
-        found.append(fence.format(body[:end]))
-        body = body[end:]
+        part, body = body[:end], body[end:]
+        if body and not out.is_plain and part.count("```") % 2:
+            part, body = f"{part}\n```", f"```\n{body}"
+        found.append(fence.format(part))
     return found
 
 

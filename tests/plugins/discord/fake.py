@@ -11,38 +11,17 @@ import itertools
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import WSMsgType, web
 
-from tests.plugins.discord.requests import answer_of, fields_of, kind_of
+from tests.plugins.discord.requests import Fault, Refused, answer_of, fields_of, kind_of
 
 TOKEN = "a-token.of-the.fake"
 ME, GUILD = "1", "100"
 _EPOCH_MS = 1_420_070_400_000
 _TYPES = {"direct": 1, "text": 0, "thread": 11}
-
-
-class Refused(Exception):
-    """An error that the API answers."""
-
-    def __init__(self, status: int, code: int, message: str, **more: Any) -> None:
-        super().__init__(message)
-        self.status, self.body = status, {"code": code, "message": message, **more}
-
-
-@dataclass
-class Fault:
-    """What happens to the next requests of a kind: an answer with ``status``; 0 cuts the connection after all was done."""
-
-    kind: str
-    status: int = 0
-    times: int = 1
-    retry_after: float = 0.3
-    then: Callable[[], object] = bool
-    """Called before the connection is cut."""
 
 
 class FakeDiscord:
@@ -62,6 +41,10 @@ class FakeDiscord:
         self.sessions: list[str] = []
         """``identify`` and ``resume``, in order."""
         self.loses_sessions = False
+        self.ends_resumes = 0
+        """The code by which whoever resumes is cut off, 0 for none."""
+        self.resumes_at = ""
+        """The place to resume at, "" for this one."""
         self.port = 0
         self._nonces: dict[str, str] = {}
         self._events: list[dict[str, Any]] = []
@@ -73,6 +56,10 @@ class FakeDiscord:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/api/v10"
+
+    @property
+    def gateway(self) -> str:
+        return f"ws://127.0.0.1:{self.port}/gateway/"
 
     async def revive(self) -> None:
         app = web.Application(client_max_size=60 * 2**20)
@@ -171,6 +158,11 @@ class FakeDiscord:
         for ws in list(self._listening):
             asyncio.get_running_loop().create_task(_tell(ws, text))
 
+    async def send_frame(self, frame: str | bytes) -> None:
+        """Send something over all connections, whatever it is."""
+        for ws in list(self._listening):
+            await (ws.send_str(frame) if isinstance(frame, str) else ws.send_bytes(frame))
+
     def new_id(self) -> str:
         return str((int(time.time() * 1000 - _EPOCH_MS) << 22) + next(self._numbers))
 
@@ -224,6 +216,9 @@ class FakeDiscord:
             self.emit("GUILD_CREATE", self._guild())
         elif said["op"] == 6:
             self.sessions.append("resume")
+            if self.ends_resumes:
+                await ws.close(code=self.ends_resumes)
+                return
             if self.loses_sessions:
                 await ws.send_json({"op": 9, "d": False})
                 return
@@ -233,13 +228,14 @@ class FakeDiscord:
             self.emit("RESUMED", {})
 
     def _begins(self) -> dict[str, Any]:
-        more = {"session_id": f"s{next(self._numbers)}", "resume_gateway_url": f"ws://127.0.0.1:{self.port}/gateway/"}
+        more = {"session_id": f"s{next(self._numbers)}", "resume_gateway_url": self.resumes_at or self.gateway}
         about = {"v": 10, "user": self.person(ME), "guilds": [{"id": GUILD, "unavailable": True}], "private_channels": []}
         return {**about, **more, "application": {"id": ME, "flags": self.flags}}
 
     def _guild(self) -> dict[str, Any]:
         everyone = {"id": GUILD, "name": "@everyone", "permissions": "8", "color": 0, "hoist": False, "position": 0}
         roles = [{**everyone, **one, "managed": False, "mentionable": False} for one in ({}, {"id": "501", "name": "Mods"})]
+        roles.append({**everyone, "id": "502", "name": "crib", "managed": True, "mentionable": False, "tags": {"bot_id": ME}})
         places = [one for one in self.channels.values() if one["type"] == 0]
         threads = [one for one in self.channels.values() if one["type"] == 11]
         told: dict[str, Any] = {
@@ -259,7 +255,8 @@ class FakeDiscord:
     # -- REST ----------------------------------------------------------------------------------------------------
 
     async def _cdn(self, request: web.Request) -> web.StreamResponse:
-        return web.Response(body=self.files[request.match_info["file"]])
+        data = self.files.get(request.match_info["file"])
+        return web.Response(status=404) if data is None else web.Response(body=data)
 
     async def _api(self, request: web.Request) -> web.StreamResponse:
         path = request.match_info["path"].split("/")
@@ -274,8 +271,12 @@ class FakeDiscord:
         try:
             if path[0] not in ("interactions", "webhooks") and request.headers.get("Authorization") != f"Bot {TOKEN}":
                 raise Refused(401, 0, "401: Unauthorized")
+            if fault is not None and fault.by_proxy:
+                return web.Response(
+                    text="error code: 1015", status=fault.status, headers={"Retry-After": f"{fault.retry_after:.0f}"}
+                )
             if fault is not None and fault.status:
-                more = {"retry_after": fault.retry_after, "global": False} if fault.status == 429 else {}
+                more = {"retry_after": fault.retry_after, "global": fault.is_global} if fault.status == 429 else {}
                 raise Refused(fault.status, 0, "fault", **more)
             found = self._asked(kind, path, asked, files, request)
         except Refused as error:
@@ -296,6 +297,9 @@ class FakeDiscord:
             case "member":
                 return {**self.member(path[3]), "user": self.person(path[3])}
             case "channel":
+                return self._known(path[1])
+            case "thread":
+                self._known(path[1])["thread_metadata"] |= asked
                 return self._known(path[1])
             case "history":
                 return self._history(self._known(path[1])["id"], request.query)
@@ -353,6 +357,8 @@ class FakeDiscord:
     def _changed(self, message: dict[str, Any], asked: Any) -> dict[str, Any]:
         if message["author"]["id"] != ME:
             raise Refused(403, 50005, "Cannot edit a message authored by another user")
+        if self.channels[message["channel_id"]].get("thread_metadata", {}).get("archived"):
+            raise Refused(400, 50083, "Thread is archived")
         if "content" in asked:
             message["content"] = self._checked(asked, [])
             self.pings[message["id"]] = self._named(message["content"], asked)

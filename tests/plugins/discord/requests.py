@@ -1,11 +1,36 @@
-"""Requests to the fake of Discord's API: what they are, what they say, and their answers."""
+"""Requests to the fake of Discord's API: what they are, what they say, their answers, and what goes wrong with them."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
+
+
+class Refused(Exception):
+    """An error that the API answers."""
+
+    def __init__(self, status: int, code: int, message: str, **more: Any) -> None:
+        super().__init__(message)
+        self.status, self.body = status, {"code": code, "message": message, **more}
+
+
+@dataclass
+class Fault:
+    """What happens to the next requests of a kind: an answer with ``status``; 0 cuts the connection after all was done."""
+
+    kind: str
+    status: int = 0
+    times: int = 1
+    retry_after: float = 0.3
+    is_global: bool = False
+    by_proxy: bool = False
+    """True where a server before Discord answers, which knows no JSON."""
+    then: Callable[[], object] = bool
+    """Called before the connection is cut."""
 
 
 def answer_of(data: Any, status: int = 200) -> web.Response:
@@ -21,6 +46,8 @@ def kind_of(method: str, path: list[str]) -> str:
             return "member"
         case "GET", ["channels", _]:
             return "channel"
+        case "PATCH", ["channels", _]:
+            return "thread"
         case "GET", ["channels", _, "messages"]:
             return "history"
         case "GET", ["channels", _, "messages", _]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import traceback
 from collections.abc import AsyncIterator
@@ -15,10 +16,12 @@ from hypothesis import strategies as st
 
 from plugins.discord.platform import DiscordPlatform
 from plugins.discord.writing import CHARS, discord_of, discord_of_plain
-from tests.plugins.discord.fake import TOKEN, FakeDiscord, Fault
+from tests.plugins.discord.fake import TOKEN, FakeDiscord
+from tests.plugins.discord.requests import Fault
 from tests.plugins.discord.test_discord_suite import before
+from tests.plugins.houses import holds
 from toolcrib import ConfigError, ToolcribError
-from toolcrib.chat import Button, Chat, NotSent, Outbound, OutFile
+from toolcrib.chat import Attachment, Button, Chat, NotSent, Outbound, OutFile
 from toolcrib.testing import FakeHost
 
 DIRECT = Chat("300")
@@ -53,6 +56,8 @@ async def connected(token: str = TOKEN, flags: int = 1 << 18, **settings: str) -
         ("```python\na ``` b\n```", "```python\na `\u200b`` b\n```"),
         ("| a | b |\n|---|---|\n| 1 | 2 |", "```\na | b\n1 | 2\n```"),
         ("x\x1b\u202e", "x\ufffd\ufffd"),
+        ("``a` ||hidden|| `b``", "``a` ||hidden|| `b``"),
+        ("``` `x``y` ```", "``\u200b`x`\u200b`y`\u200b``"),
     ],
 )
 def test_markdown_as_discord_reads_it(markdown: str, shown: str) -> None:
@@ -61,7 +66,8 @@ def test_markdown_as_discord_reads_it(markdown: str, shown: str) -> None:
 
 @given(st.text(alphabet="@|*_~`<>&[]()#-1.>\n \\\"'!ab", max_size=80))
 def test_any_markdown_hides_nothing_and_names_nobody(markdown: str) -> None:
-    bare = re.sub(r"```.*?```|`[^`]*`|\\.", "", discord_of(markdown), flags=re.DOTALL)
+    code = r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)"  # as many backticks end it as began it
+    bare = re.sub(rf"```.*?```|{code}|\\.", "", discord_of(markdown), flags=re.DOTALL)
     assert not re.search(r"\|\||@everyone|<@", bare)
 
 
@@ -87,6 +93,7 @@ def test_a_long_text_of_marks_hides_nothing_and_names_nobody(rest: str) -> None:
         (Fault("create", 400), True, False, None),
         (Fault("create", 413), True, False, None),
         (Fault("create", 401), False, False, None),
+        (Fault("create", 429, retry_after=99.0, by_proxy=True), False, False, 99.0),
         (Fault("create"), False, True, None),
     ],
 )
@@ -159,3 +166,35 @@ async def test_a_server_that_is_away_is_no_mistake_of_the_operators() -> None:
         await platform.connect()
     assert not isinstance(caught.value, ConfigError)
     await platform.stop()
+
+
+async def test_a_message_that_is_given_up_during_a_limit_of_everything_keeps_back_no_other() -> None:
+    async with connected() as (fake, platform):
+        fake.faults.append(Fault("typing", 429, retry_after=20.0, is_global=True))
+        typing = asyncio.create_task(platform.typing(DIRECT, is_on=True))
+        await holds(lambda: fake.calls[-1:] == [("typing", {})])
+        await asyncio.sleep(0.1)
+        typing.cancel()
+        async with asyncio.timeout(5):
+            await platform.send(Outbound(DIRECT, "hi", "k"))
+
+
+async def test_an_answer_in_a_thread_that_was_archived_meanwhile_is_changed() -> None:
+    async with connected() as (fake, platform):
+        fake.channel("200", "text")
+        fake.channel("210", "thread", "200")
+        thread = Chat("200", "210", is_group=True)
+        shown = await platform.send(Outbound(thread, "half", "k"))
+        fake.channels["210"]["thread_metadata"]["archived"] = True
+        await platform.send(Outbound(thread, "the whole", "k2", edits=shown))
+        assert fake.messages[shown]["content"] == "the whole"
+
+
+async def test_a_file_that_is_not_given_does_not_tell_its_address() -> None:
+    async with connected() as (fake, platform):
+        file = fake.keep("plan.txt", b"the plan")
+        message = fake.write("300", "11", attachments=[file | {"url": f"{file['url']}x?hm=signed"}])
+        with pytest.raises(ToolcribError, match="404") as caught:
+            async for _ in platform.fetch(Attachment("plan.txt", ref={"channel": "300", "message": message, "file": file["id"]})):
+                pass
+        assert "signed" not in str(caught.value)

@@ -11,7 +11,8 @@ import discord
 import pytest
 
 from agent.gateway.gateway import Gateway
-from tests.plugins.discord.fake import ME, TOKEN, FakeDiscord, Fault
+from tests.plugins.discord.fake import ME, TOKEN, FakeDiscord
+from tests.plugins.discord.requests import Fault
 from tests.plugins.discord.test_discord_suite import before
 from tests.plugins.houses import ChatHouse, holds, house_of
 from tests.plugins.scenes import Scenes
@@ -125,3 +126,61 @@ class TestDiscordChats(Scenes):
             house.say("220", ANN, "hello", is_addressed=True)
             await holds(lambda: house.said("220"))
             assert [one.chat for one in await house.store.mail.chats()] == [f"{ROOM}\0" + "220"]
+
+    async def test_words_in_a_thread_that_nobody_told_of_are_read_until_they_are_had(self, house: DiscordHouse) -> None:
+        async with house.running():
+            house.fake.channel("220", "thread", ROOM)
+            house.fake.faults.append(Fault("channel", times=4))
+            for number in range(3):
+                house.say("220", ANN, f"hello {number}", is_addressed=True)
+            await holds(lambda: len(house.asked) == 3)
+            assert [one.rpartition(" ")[2] for one in house.asked] == ["0", "1", "2"]
+
+    async def test_a_place_to_resume_at_that_is_gone_is_left(self, house: DiscordHouse) -> None:
+        async with house.running():
+            pass
+        house.fake.resumes_at = "ws://127.0.0.1:9/gateway/"
+        await house.fake.revive()
+        async with house.again():
+            house.say(DIRECT, ANN, "one")
+            await holds(lambda: house.said() == ["re one"])
+            house.fake.cut()
+            house.say(DIRECT, ANN, "two")
+            await holds(lambda: house.said()[-1] == "re two")
+            assert house.fake.sessions[-1] == "resume"
+
+    @pytest.mark.parametrize("code", [4007, 4009])
+    async def test_a_session_that_is_over_is_begun_anew(
+        self, house: DiscordHouse, monkeypatch: pytest.MonkeyPatch, code: int
+    ) -> None:
+        async def at_once(*_: object, **more: object) -> None:
+            """Do not wait the five seconds that Discord wants between two sessions."""
+
+        monkeypatch.setattr(discord.Client, "before_identify_hook", at_once)
+        async with house.running():
+            house.say(DIRECT, ANN, "one")
+            await holds(lambda: house.said() == ["re one"])
+            house.fake.ends_resumes = code
+            house.fake.cut()
+            house.say(DIRECT, ANN, "two")
+            await holds(lambda: house.said()[-1] == "re two")
+            assert house.fake.sessions == ["identify", "resume", "identify"]
+
+    async def test_a_mention_of_its_own_role_is_one_of_the_bot(self, house: DiscordHouse) -> None:
+        async with house.running():
+            house.fake.write(ROOM, ANN, "<@&502> /help", mention_roles=["502"])
+            await holds(lambda: house.said(ROOM))
+            assert "/new" in house.said(ROOM)[0]
+            house.fake.write(ROOM, ANN, "<@&501> /help", mention_roles=["501"])
+            house.say(ROOM, ANN, "to you", is_addressed=True)
+            await holds(lambda: len(house.asked) == 1)
+
+    async def test_a_press_counts_while_discord_does_not_take_its_answer(self, house: DiscordHouse) -> None:
+        """003-25"""
+        command = house.dooms()
+        async with house.running():
+            house.say(DIRECT, ANN, command)
+            asked = await house.question()
+            house.fake.faults.append(Fault("callback", 429, retry_after=300.0))
+            house.press(asked, ANN, house.button(asked, "y"))
+            await holds(lambda: not house.doomed.exists(), 10)

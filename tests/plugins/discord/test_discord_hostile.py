@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import discord
 import pytest
 
 from tests.agent.gateway.conftest import line_of
@@ -165,3 +166,45 @@ async def test_a_key_of_another_chat_finds_no_question(house: DiscordHouse) -> N
         other = house.ours("301")[0]
         assert "no such question" in await house.told(other, BOB, house.button(asked, "y"))
         assert house.doomed.is_dir()
+
+
+FRAMES: list[str | bytes] = [
+    "no JSON",
+    "{half",
+    "[]",
+    "null",
+    "{}",
+    b"\xff\x00",
+    b"\x00\x00\xff\xff",
+    '{"op": 99, "d": null}',
+    '{"op": null, "d": null}',
+    '{"op": 0, "t": null, "s": null, "d": null}',
+    '{"op": 0, "t": ["MESSAGE_CREATE"], "s": null, "d": {}}',
+    '{"op": 0, "t": "GUILD_CREATE", "s": null, "d": {"id": "5"}}',
+    '{"op": 0, "t": "GUILD_DELETE", "s": null, "d": {"id": "100", "unavailable": true}}',
+    '{"op": 0, "t": "THREAD_CREATE", "s": null, "d": {"id": "5", "guild_id": "100"}}',
+    '{"op": 0, "t": "CHANNEL_CREATE", "s": null, "d": {"id": "5", "guild_id": "100", "type": 99}}',
+    '{"op": 0, "t": "USER_UPDATE", "s": null, "d": null}',
+    '{"op": 7, "d": null}',
+    '{"op": 9, "d": true}',
+    '{"op": 9, "d": false}',
+    '{"op": 9, "d": "maybe"}',
+    '{"op": 11}',
+    "[" * 5_000,
+]
+
+
+@pytest.mark.parametrize("frame", FRAMES, ids=range(len(FRAMES)))
+async def test_what_is_no_event_ends_nothing(house: DiscordHouse, monkeypatch: pytest.MonkeyPatch, frame: str | bytes) -> None:
+    async def at_once(*_: object, **more: object) -> None:
+        """Do not wait the five seconds that Discord wants between two sessions."""
+
+    monkeypatch.setattr(discord.Client, "before_identify_hook", at_once)
+    async with house.running():
+        house.say(DIRECT, ANN, "one")
+        await holds(lambda: house.said() == ["re one"])
+        for _ in range(2):
+            await house.fake.send_frame(frame)
+        house.say(DIRECT, ANN, "two")
+        await holds(lambda: house.said() == ["re one", "re two"])
+        assert house.asked == ["one", "two"]

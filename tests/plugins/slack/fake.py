@@ -42,6 +42,8 @@ class Fault:
     status: int = 200
     times: int = 1
     retry_after: int | None = None
+    page: str = ""
+    """What a server before Slack answers, as plain text."""
     then: Callable[[], object] = bool
     """Called before the connection is cut."""
 
@@ -61,6 +63,11 @@ class FakeSlack:
         self.is_deaf = False
         """True while nothing is told again, as Slack gives up after a while."""
         self.port = 0
+        self.refused = 0
+        """Connections that were refused, as their address was not good any more."""
+        self.breaks = 0
+        """Connections that are yet to break before they begin."""
+        self._tickets: set[str] = set()
         self._waiting: dict[str, dict[str, Any]] = {}
         self._numbers = itertools.count(1)
         self._sockets: list[web.WebSocketResponse] = []
@@ -158,6 +165,10 @@ class FakeSlack:
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
 
+    async def send_frame(self, frame: str | bytes) -> None:
+        """Send something over the connection, whatever it is."""
+        await (self._sockets[-1].send_str(frame) if isinstance(frame, str) else self._sockets[-1].send_bytes(frame))
+
     async def _deliver(self, envelope_id: str) -> None:
         for attempt in range(1 if self.is_deaf else 60):
             envelope = self._waiting.get(envelope_id)
@@ -200,7 +211,15 @@ class FakeSlack:
 
     # -- the socket ----------------------------------------------------------------------------------------------
 
-    async def _socket(self, request: web.Request) -> web.WebSocketResponse:
+    async def _socket(self, request: web.Request) -> web.StreamResponse:
+        ticket = request.query["ticket"]
+        if ticket not in self._tickets:
+            self.refused += 1
+            return web.Response(status=404)
+        self._tickets.remove(ticket)
+        if self.breaks and request.transport is not None:
+            self.breaks -= 1
+            request.transport.abort()
         ws = web.WebSocketResponse()
         await ws.prepare(request)
         try:
@@ -241,6 +260,8 @@ class FakeSlack:
             token = APP_TOKEN if method.startswith("apps.") else BOT_TOKEN
             if request.headers.get("Authorization") != f"Bearer {token}":
                 raise Refused("invalid_auth")
+            if fault is not None and fault.page:
+                return web.Response(text=fault.page, status=fault.status)
             if fault is not None and fault.code:
                 raise Refused(fault.code, fault.status, fault.retry_after)
             found = getattr(self, "_" + re.sub(r"[.]|(?=[A-Z])", "_", method).lower())(asked)
@@ -256,7 +277,9 @@ class FakeSlack:
         return {"url": "http://x/", "team": "T", "user": "crib", "team_id": TEAM, "user_id": ME, "bot_id": "B1"}
 
     def _apps_connections_open(self, asked: dict[str, Any]) -> dict[str, Any]:
-        return {"url": f"ws://127.0.0.1:{self.port}/socket?ticket={uuid.uuid4()}"}
+        ticket = str(uuid.uuid4())
+        self._tickets.add(ticket)
+        return {"url": f"ws://127.0.0.1:{self.port}/socket?ticket={ticket}"}
 
     def _users_conversations(self, asked: dict[str, Any]) -> dict[str, Any]:
         return {"channels": list(self.channels.values())}

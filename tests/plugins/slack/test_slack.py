@@ -93,6 +93,14 @@ def test_long_texts_are_cut_into_blocks_and_nothing_is_lost(text: str, *, is_pla
         assert html.unescape("".join(part[4:-4] for part in parts)).replace("\u200b", "") == text
 
 
+def test_code_of_several_blocks_stays_code() -> None:
+    out = Outbound(DIRECT, "see\n\n```\n" + "<a>\n" * 600 + "```\n\nend", "k")
+    parts = [one["text"]["text"] for one in blocks_of(mrkdwn_of(out), out)]
+    assert len(parts) > 2
+    assert max(map(len, parts)) <= 3_000
+    assert [part.count("```") for part in parts] == [2] * len(parts)
+
+
 @pytest.mark.parametrize(
     ("fault", "for_good", "perhaps", "retry"),
     [
@@ -102,6 +110,8 @@ def test_long_texts_are_cut_into_blocks_and_nothing_is_lost(text: str, *, is_pla
         (Fault("chat.postMessage", "token_revoked"), False, False, None),
         (Fault("chat.postMessage", "internal_error"), False, True, None),
         (Fault("chat.postMessage"), False, True, None),
+        (Fault("chat.postMessage", page="upstream connect error", status=503), False, True, None),
+        (Fault("chat.postMessage", page="too many", status=429), False, False, None),
     ],
 )
 async def test_what_is_not_shown(fault: Fault, *, for_good: bool, perhaps: bool, retry: float | None) -> None:
@@ -157,3 +167,28 @@ async def test_what_is_missing_is_named() -> None:
     with pytest.raises(ToolcribError, match="can't be used"):
         async with connected(base_url="http://127.0.0.1:9/api"):
             pass
+
+
+@pytest.mark.parametrize("method", ["auth.test", "apps.connections.open"])
+@pytest.mark.parametrize(
+    "fault", [{"code": "ratelimited", "status": 429, "retry_after": 30}, {"code": "internal_error"}, {"page": "x", "status": 503}]
+)
+async def test_a_server_that_is_busy_is_no_wrong_token(method: str, fault: dict[str, Any]) -> None:
+    async with connected() as (fake, platform):
+        fake.faults.append(Fault(method, **fault))
+        with pytest.raises(ToolcribError, match="can't be used") as caught:
+            await SlackPlatform("slack", platform._host).connect()
+        assert not isinstance(caught.value, ConfigError)
+
+
+async def test_a_file_whose_upload_slack_has_forgotten_is_uploaded_again(tmp_path: Path) -> None:
+    (tmp_path / "report").write_bytes(b"42")
+    out = Outbound(DIRECT, "", "k", files=[OutFile(tmp_path / "report", "report.txt")])
+    async with connected() as (fake, platform):
+        fake.faults.append(Fault("files.completeUploadExternal", "internal_error", 500))
+        with pytest.raises(NotSent):
+            await platform.send(out)
+        fake.files.clear()
+        await platform.send(out)
+        [message] = fake.of("D300")
+        assert [fake.files[one["id"]]["data"] for one in message["files"]] == [b"42"]

@@ -122,3 +122,69 @@ class TestSlackChats(Scenes):
             is_full[0] = False
             await holds(lambda: house.said() == ["re hello"] and house.fake.confirmed)
             assert house.asked == ["hello"]
+
+    @pytest.mark.parametrize(
+        "fault",
+        [
+            {"code": "internal_error", "status": 500},
+            {"code": "ratelimited"},
+            {"code": "token_revoked"},
+            {"page": "upstream connect error", "status": 503},
+        ],
+    )
+    async def test_what_was_missed_is_read_once_slack_gives_it(self, house: SlackHouse, fault: dict[str, Any]) -> None:
+        async with house.running() as gateway:
+            house.say(DIRECT, ANN, "one")
+            await holds(lambda: house.said() == ["re one"])
+            await house.is_idle(gateway)
+        await house.fake.revive()
+        house.fake.is_deaf = True
+        house.say(DIRECT, ANN, "two")
+        house.fake.minutes_later()
+        house.fake.faults += [Fault("conversations.history", times=2, **fault), Fault("users.conversations", **fault)]
+        async with house.again():
+            await holds(lambda: house.said() == ["re one", "re two"])
+
+    async def test_channels_are_listed_again_where_that_failed(self, house: SlackHouse) -> None:
+        async with house.running() as gateway:
+            house.say(DIRECT, ANN, "one")
+            await holds(lambda: house.said() == ["re one"])
+            await house.is_idle(gateway)
+        await house.fake.revive()
+        house.fake.is_deaf = True
+        house.say(ROOM, ANN, "two", is_addressed=True)
+        house.fake.minutes_later()
+        house.fake.faults.append(Fault("users.conversations", page="upstream connect error", status=503))
+        async with house.again():
+            await holds(lambda: house.said(ROOM))
+
+    async def test_each_connection_has_an_address_of_its_own(
+        self, house: SlackHouse, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr("plugins.slack.wire._ADDRESS_SECONDS", 1.0)
+        monkeypatch.setattr("plugins.slack.wire._PING_SECONDS", 0.3)
+        async with house.running():
+            house.say(DIRECT, ANN, "one")
+            await holds(lambda: house.said() == ["re one"])
+            house.fake.breaks = 1
+            house.fake.faults.append(Fault("apps.connections.open", page="upstream connect error", status=503))
+            house.fake.cut()
+            house.say(DIRECT, ANN, "two")
+            await holds(lambda: house.said() == ["re one", "re two"])
+        assert "Slack gives no connection" in caplog.text
+        assert "ticket" not in caplog.text
+
+    async def test_a_press_counts_while_slack_says_nothing_of_its_chat(self, house: SlackHouse) -> None:
+        """003-25"""
+        command = house.dooms()
+        async with house.running():
+            house.say(DIRECT, ANN, command)
+            asked = await house.question()
+        await house.fake.revive()
+        house.fake.faults += [
+            Fault("users.conversations", "missing_scope"),
+            Fault("conversations.info", "internal_error", 500, times=3),
+        ]
+        async with house.again():
+            house.press(asked, ANN, house.button(asked, "y"))
+            await holds(lambda: not house.doomed.exists())

@@ -148,3 +148,37 @@ async def test_the_token_goes_to_slack_alone(house: SlackHouse) -> None:
         house.fake.files[file["id"]]["url_private_download"] = "http://127.0.0.1:9/elsewhere"
         house.fake.write(DIRECT, ANN, "read this", subtype="file_share", files=[file])
         await holds(lambda: any("not taken" in one for one in house.said()) and house.asked)
+
+
+FRAMES: list[str | bytes] = [
+    "no JSON",
+    "{half",
+    "[]",
+    "null",
+    "{}",
+    b"\xff\x00",
+    '{"type": "conjure"}',
+    '{"type": ["events_api"], "envelope_id": "1", "payload": {}}',
+    '{"type": "events_api", "envelope_id": null, "payload": "x"}',
+    '{"type": "events_api", "envelope_id": "1", "payload": null}',
+    '{"type": "events_api", "envelope_id": "1", "payload": []}',
+    '{"type": "interactive", "envelope_id": "1", "payload": {"type": "block_actions"}}',
+    '{"type": "interactive", "envelope_id": "1", "payload": {"type": "view_submission", "view": {}}}',
+    '{"type": "hello"}',
+    '{"type": "disconnect", "reason": "warning"}',
+    '{"type": "disconnect", "reason": "refresh_requested"}',
+    "[" * 5_000,
+    '{"a":' * 5_000,
+]
+
+
+@pytest.mark.parametrize("frame", FRAMES, ids=range(len(FRAMES)))
+async def test_what_is_no_event_ends_nothing(house: SlackHouse, frame: str | bytes) -> None:
+    async with house.running():
+        house.say(DIRECT, ANN, "one")
+        await holds(lambda: house.said() == ["re one"])
+        for _ in range(2):
+            await house.fake.send_frame(frame)
+        house.say(DIRECT, ANN, "two")
+        await holds(lambda: house.said() == ["re one", "re two"])
+        assert house.asked == ["one", "two"]
