@@ -8,7 +8,7 @@ from dataclasses import fields
 from agent.config import BrokenConfig, PlatformConfig
 from agent.confirming import UnconfirmedConfig
 from agent.gateway.admission import OWNER
-from agent.gateway.limits import QuotaSpent
+from agent.gateway.limits import DailyQuotaSpent
 from toolcrib import BadRequest, ContextTooLong, Overloaded, ProviderError, RateLimited, StreamBroken, ToolcribError, ToolError
 from toolcrib._regex import Regex
 from toolcrib._store import Store
@@ -29,7 +29,7 @@ def told(error: Exception, *, is_owner: bool) -> str:
     if is_owner:
         return f"⚠ {error}" if isinstance(error, ToolcribError) else f"⚠ {_WRONG}"
     match error:
-        case QuotaSpent():
+        case DailyQuotaSpent():
             words = str(error)
         case ContextTooLong():
             words = "This conversation is longer than the model takes; /new begins another one."

@@ -24,7 +24,7 @@ _SESSIONS = 1_000
 """Sessions of one day that are looked at."""
 
 
-class QuotaSpent(ToolcribError):
+class DailyQuotaSpent(ToolcribError):
     """Somebody has used what they may in a day; its text is a line for them."""
 
 
@@ -94,9 +94,9 @@ class Quotas:
         self._starting.discard(session_id)
 
     async def admit(self, theirs: Principal) -> None:
-        """See that a message may still be answered that waited while others were. Raises QuotaSpent and StoreFailed."""
+        """See that a message may still be answered that waited while others were. Raises DailyQuotaSpent and StoreFailed."""
         if OWNER not in theirs.roles and (spent := await self.spent(theirs)):
-            raise QuotaSpent(spent)
+            raise DailyQuotaSpent(spent)
 
     async def spent(self, theirs: Principal) -> str:
         """Return what to say where a user's own chats and jobs, or a group, have used what they may in a day; "" where they may

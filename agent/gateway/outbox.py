@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from agent.deadline import Deadline
 from agent.gateway.forms import outbound_of
+from agent.gateway.pace import SendRate
 from toolcrib import StoreFailed
 from toolcrib._dataclass import dataclass
 from toolcrib._mail import Post, PostState
@@ -23,6 +24,10 @@ from tools.redact import Redactor
 _log = logging.getLogger(__name__)
 SENT_AGAIN = "(sent again: it is not known whether this was shown before)"
 """Note below a message that may be there twice, where a platform can't tell."""
+ANSWER = "said:"
+"""Beginning of the keys of posts that are parts of an answer."""
+_ANEW = ":anew"
+"""End of the key of a part that is shown anew, since its message can no longer be changed."""
 MESSAGE = "message:"
 """Beginning of the keys of posts that any process keeps, to be queued by ``agent.gateway.messages.show``."""
 _FIRST_PAUSE = 1.0
@@ -75,22 +80,6 @@ class _Lane:
         """Send nothing as long as the platform says, a day at most."""
         if error.retry_after is not None:
             self.held_until = max(self.held_until, time.monotonic() + min(error.retry_after, _GIVES_UP))
-
-
-class SendRate:
-    """Keeps to ``per_second`` messages, with ``burst`` of them at once, a second's worth where that is more."""
-
-    def __init__(self, per_second: float, burst: int = 0) -> None:
-        self._rate = max(per_second, 0.01)
-        self._saved = max(1.0, burst / self._rate)
-        self._next = 0.0
-
-    async def wait(self) -> None:
-        """Return when the next message may go."""
-        now = time.monotonic()
-        self._next = max(self._next, now - self._saved) + 1.0 / self._rate
-        if self._next > now:
-            await asyncio.sleep(self._next - now)
 
 
 class Outbox:
@@ -331,6 +320,9 @@ class Outbox:
     async def _not_sent(self, post: Post, error: NotSent) -> bool:
         now, tries = time.time(), post.tries + 1
         if error.for_good or (now - post.at > _GIVES_UP and tries > _LEAST_TRIES):
+            if error.for_good and post.shown_as and self.edits and post.key.startswith(ANSWER) and not post.key.endswith(_ANEW):
+                await self._show_anew(post)
+                return True
             self.failed += 1
             _log.error("a message for %s is given up: %s", self._platform.name, error)
             given_up = await self._mail.moved(post.id, "failed", problem=str(error), body=post.body)
@@ -341,6 +333,14 @@ class Outbox:
         state: PostState = "sending" if error.perhaps_sent or post.state == "sending" else "waiting"
         await self._mail.moved(post.id, state, due_at=now + pause, problem=str(error) or "not sent")
         return False
+
+    async def _show_anew(self, post: Post) -> None:
+        """Keep an answer's end for a message of its own, in the place of a message that was deleted, or is too old to change."""
+        key, lane = post.key + _ANEW, self._lane(post.chat)
+        await self._mail.post(Post(post.platform, post.chat, key, post.body, session_id=post.session_id))
+        await self._mail.moved(post.id, "failed", problem="shown anew")
+        if key not in lane.posts:
+            lane.posts.insert(1, key)
 
     # -- an answer while it comes --------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from agent.events import (
 from agent.gateway.failures import told
 from agent.gateway.forms import body_of
 from agent.gateway.long_texts import MESSAGES, LongTexts
-from agent.gateway.outbox import Outbox
+from agent.gateway.outbox import ANSWER, Outbox
 from agent.gateway.splitting import split
 from agent.gateway.status import ended_unseen
 from toolcrib import StoreFailed, ToolcribError
@@ -117,7 +117,7 @@ class Replies:
                     running.text += text
                     self._show(session_id, running)
             case TurnFinished(number=number, text=text, calls=calls) if running is not None and calls:
-                self._later(session_id, self._say(session_id, f"said:{running.run_id}:{number}", text))
+                self._later(session_id, self._say(session_id, f"{ANSWER}{running.run_id}:{number}", text))
             case ImageMade(image=image) if running is not None:
                 self._later(session_id, self._files.show(session_id, running.run_id, image))
             case TicketOpened(ticket=ticket):
@@ -162,7 +162,7 @@ class Replies:
 
     async def withdraw(self, chat: str) -> bool:
         """Take back what is still to be shown of answers in a chat. Return whether there was any. Raises StoreFailed."""
-        return await self._outbox.withdraw(chat, "said:")
+        return await self._outbox.withdraw(chat, ANSWER)
 
     async def settle(self) -> None:
         """Return once everything that was told is on its way."""
@@ -177,7 +177,7 @@ class Replies:
         chat = self._chats.get(session_id)
         if chat is None or not self.streams or not running.run_id or len(running.text) < running.looked_at:
             return
-        key, text = f"said:{running.run_id}:{running.turn}", running.text.strip()
+        key, text = f"{ANSWER}{running.run_id}:{running.turn}", running.text.strip()
         if len(text) > self._most:
             if not self._outbox.edits:  # what can't be changed is shown once it is whole
                 return
@@ -292,7 +292,7 @@ class Replies:
             await self._final(chat, session_id, run_id, str(outcome.turns), outcome.text, outcome.stopped)
 
     async def _final(self, chat: Chat, session_id: str, run_id: str, turn: str, text: str, stopped: str = "done") -> None:
-        key, end, text = f"said:{run_id}:{turn}", _ENDS.get(stopped, ""), text.strip()
+        key, end, text = f"{ANSWER}{run_id}:{turn}", _ENDS.get(stopped, ""), text.strip()
         if stopped == "interrupted":
             text = await self._seen(key, text)
         whole = "\n\n".join(filter(None, [text, end])) or "(no answer)"

@@ -42,13 +42,19 @@ def test_imports_go_left_only(sources: Sequence[Any]) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+LOADED_WITH_ITS_EXTRA = {
+    # A child of a class of uvicorn's, which can't be made in a function that strict types read; `server_of` imports it when called.
+    "toolcrib._web_connection",
+}
+
+
 def test_the_contract_needs_the_standard_library_and_pluggy_alone(sources: Sequence[Any]) -> None:
     """What a function imports when it is called (pydantic for @tool) does not count."""
     known = {*sys.stdlib_module_names, "pluggy", "toolcrib"}
     wrong = [
         f"{source.path}:{line} imports {module}"
         for source in sources
-        if source.layer == 0
+        if source.layer == 0 and source.module not in LOADED_WITH_ITS_EXTRA
         for line, module, at_import in source.imports
         if at_import and module.partition(".")[0] not in known
     ]

@@ -11,7 +11,7 @@ import pytest
 
 from agent.conversation.answers import record_answer
 from agent.gateway.forms import body_of
-from agent.gateway.outbox import SendRate
+from agent.gateway.pace import SendRate
 from tests.agent.gateway.conftest import House, line_of
 from toolcrib import Answer, StoreFailed
 from toolcrib._store import RunRecord

@@ -153,6 +153,22 @@ async def test_an_answer_grows_by_edits_within_the_platform_s_limits() -> None:
         assert "x" * 60 not in platform.shown[0].forms
 
 
+async def test_an_answer_whose_message_can_t_be_changed_any_more_is_shown_anew_once() -> None:
+    """Somebody deleted its beginning, or the platform lets old messages be. A question's form is not shown anew."""
+    platform, store = FakePlatform(traits=Traits(edit_seconds=0.01, idempotent=True, per_second=1000)), MemoryStore()
+    gone = NotSent("message_not_found", for_good=True)
+    async with opened(platform, store) as outbox:
+        for key in ("said:r:1", "ask:t"):
+            await outbox.put(HERE.key, key, body_of(HERE, f"{key} begins"))
+            await platform.until(lambda: outbox.waiting == 0)
+            platform.failing = [gone]
+            await outbox.put(HERE.key, key, body_of(HERE, f"{key} ends"))
+            await outbox.put(HERE.key, f"{key} behind", body_of(HERE, "behind"))
+            await platform.until(lambda: not platform.failing and outbox.waiting == 0)
+        assert platform.texts(HERE) == ["said:r:1 begins", "said:r:1 ends", "behind", "ask:t begins", "behind"]
+        assert outbox.failed == 1
+
+
 async def test_the_end_of_an_answer_follows_its_beginning_at_once() -> None:
     """No more than one edit is sent in the platform's time, and the beginning is none."""
     platform, store = FakePlatform(traits=Traits(edit_seconds=60.0, idempotent=True, per_second=1000)), MemoryStore()

@@ -1,0 +1,22 @@
+"""Speed at which one account may send."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+
+class SendRate:
+    """Keeps to ``per_second`` messages, with ``burst`` of them at once, a second's worth where that is more."""
+
+    def __init__(self, per_second: float, burst: int = 0) -> None:
+        self._rate = max(per_second, 0.01)
+        self._saved = max(1.0, burst / self._rate)
+        self._next = 0.0
+
+    async def wait(self) -> None:
+        """Return when the next message may go."""
+        now = time.monotonic()
+        self._next = max(self._next, now - self._saved) + 1.0 / self._rate
+        if self._next > now:
+            await asyncio.sleep(self._next - now)
