@@ -26,7 +26,8 @@ async def show_status(crib: Crib, names: Sequence[str], *, as_json: bool) -> Non
     for one in told:
         one["running"] = bool(one["is_fresh"]) and one.get("state") in ("running", "draining")
         if not one["is_fresh"] and one.get("state") not in (None, "stopped"):
-            one["state"], one["problem"] = "died", "its process ended without a word; start it again"
+            before = str(one.get("problem") or "") if one["state"] == "failed" else ""
+            one["state"], one["problem"] = "died", before or "its process ended without a word; start it again"
     waiting, idle = await parked(crib.store, names), await told_idle(crib.store)
     if as_json:
         questions = [

@@ -37,7 +37,7 @@ from agent.gateway.rooms import Rooms
 from agent.gateway.sending import TOOL, ChatFiles, offer
 from agent.gateway.sessions import ChatSessions
 from agent.gateway.starting import nobody_speaks, require_backend
-from agent.gateway.status import STATUS, ChatLineStatus, LineState, note_alive
+from agent.gateway.status import STATUS, ChatLineStatus, LineState, note_alive, told_by
 from agent.lifecycle import START_SECONDS, STOP_SECONDS, guarded
 from agent.store._owner import new_owner
 from toolcrib import ConfigError, StoreFailed, ToolcribError
@@ -349,7 +349,7 @@ class ChatLine:
 
     async def note_status(self) -> None:
         """Keep for other processes what this one does."""
-        kept = {**self.status().to_json(), "pid": os.getpid(), "at": time.time()}
+        kept = {**self.status().to_json(), **told_by(os.getpid())}
         with contextlib.suppress(StoreFailed):
             await self._store.state.write([StateWrite("profile", f"gateway:{self.name}", STATUS, kept)])
 

@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import Literal, TypeAlias
 
 from agent.conversation.state import RunState
+from agent.store._owner import is_dead, new_owner
 from toolcrib._dataclass import dataclass
 from toolcrib._state import StateWrite
 from toolcrib._store import Store, TicketRecord
@@ -80,7 +81,7 @@ async def told_status(store: Store, name: str) -> dict[str, Json]:
 
 async def note_idle(store: Store, process: int) -> None:
     """Keep that a process is a gateway without any platform now; 0 where there is none any more. Raises StoreFailed."""
-    told: Json = {"pid": process, "at": time.time()} if process else None
+    told: Json = told_by(process) if process else None
     await store.state.write([StateWrite("profile", GATEWAY, _IDLE, told)])
 
 
@@ -91,9 +92,16 @@ async def told_idle(store: Store) -> int:
     return int(told["pid"]) if told and _is_fresh(told) else 0
 
 
+def told_by(process: int) -> dict[str, Json]:
+    """Return what says when something is told, and by which process, for ``is_fresh``."""
+    return {"pid": process, "owner": new_owner(), "at": time.time()}
+
+
 def _is_fresh(told: Mapping[str, Json]) -> bool:
-    """Return whether something was told a moment ago: what is told of a time to come was told before the clock was set back."""
-    return abs(time.time() - float(told.get("at", 0.0))) < FRESH_SECONDS
+    """Return whether something was told a moment ago, by a process that is not known to have ended. What is told of a time to
+    come was told before the clock was set back.
+    """
+    return abs(time.time() - float(told.get("at", 0.0))) < FRESH_SECONDS and not is_dead(str(told.get("owner", "")))
 
 
 async def parked(store: Store, platforms: Sequence[str]) -> list[tuple[str, TicketRecord]]:

@@ -43,7 +43,7 @@ def test_imports_go_left_only(sources: Sequence[Any]) -> None:
 
 
 LOADED_WITH_ITS_EXTRA = {
-    # A child of a class of uvicorn's, which can't be made in a function that strict types read; `server_of` imports it when called.
+    # A child of uvicorn's class, which strict types want at the top of a module; `server_of` imports it when called.
     "toolcrib._web_connection",
 }
 

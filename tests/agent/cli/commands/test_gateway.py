@@ -348,6 +348,11 @@ def test_a_gateway_that_can_t_run_says_why_and_ends(bureau: Bureau, monkeypatch:
     done = bureau.run("gateway", "run")
     assert done.returncode == 1
     assert "WEBHOOK_SECRET" in done.stderr
+    told = bureau.run("gateway", "status").stdout  # at once: it has ended, and nothing is tried again
+    assert "died" in told
+    assert "WEBHOOK_SECRET" in told
+    assert "tried again" not in told
+    assert "no gateway runs" in bureau.run("gateway", "stop").stdout + bureau.run("gateway", "stop").stderr
 
 
 def test_a_configuration_is_read_again_without_losing_a_chat(bureau: Bureau) -> None:
