@@ -181,6 +181,7 @@ def _resolve(crib: Crib, args: argparse.Namespace) -> None:
 
     from agent.cli.escape import tame
     from agent.cli.render import table
+    from agent.context import tokens_of_schema
     from agent.permissions import permissions_of
 
     platform = args.platform or "cli"
@@ -188,7 +189,7 @@ def _resolve(crib: Crib, args: argparse.Namespace) -> None:
         _would(crib, args, platform)
         return
     lines = crib.explain(platform, user=args.user)
-    costs = {line.name: _tokens(crib, line.name) for line in lines if line.granted}
+    costs = {line.name: tokens_of_schema(crib.registry, line.name) for line in lines if line.granted}
     approval = permissions_of(crib.default, platform, list(costs), args.user)
     if args.json:
         tools = [
@@ -239,9 +240,3 @@ def _would(crib: Crib, args: argparse.Namespace, platform: str) -> None:
             ["it would change:", *(f"  {line}" for line in lines)] if lines else ["nobody would get other tools or approvals"]
         )
     )
-
-
-def _tokens(crib: Crib, name: str) -> int:
-    import json
-
-    return sum(len(json.dumps(one, ensure_ascii=False, default=dict)) for one in crib.registry.get_definitions([name])) // 4

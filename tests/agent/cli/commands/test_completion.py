@@ -65,7 +65,7 @@ def test_words_and_names_are_completed(run: Any, config: Any, shell: str, types:
         ("do", "doctor"),
         ("--vers", "--version"),
         ("tools dis", "tools disable"),
-        ("tools --pl", "tools --platform"),
+        ("tools --platf", "tools --platform"),
         ("tools show --js", "tools show --json"),
         ("completion z", "completion zsh"),
         ("undo --red", "undo --redo"),
