@@ -68,9 +68,14 @@ class WebhookPlatform:
         self._listening: socket.socket | None = None
 
     async def connect(self) -> str:
-        """Look whether everything is set that is needed. Raises ConfigError."""
+        """Look whether everything is installed and set that is needed. Raises ConfigError."""
         import httpx
 
+        try:
+            import starlette  # noqa: F401 - to say what is missing
+            import uvicorn  # noqa: F401 - likewise
+        except ImportError as error:
+            raise ConfigError("the webhook platform needs the extra: pip install 'toolcrib[gateway]'") from error
         if not self._url.startswith(("http://", "https://")):
             raise ConfigError(f"platforms.{self.name}.settings.url: expected the address that messages are sent to")
         self._secret = self._host.secret(SECRET)
@@ -83,7 +88,7 @@ class WebhookPlatform:
         return f"{self._address[0]}:{self._address[1]}"
 
     async def start(self) -> None:
-        """Listen. Raises OSError where the port is taken, ConfigError without the extra."""
+        """Listen. Raises OSError where the port is taken."""
         server = self._server = server_of(self._routes())
         self._listening = socket.create_server(self._address, backlog=512)
         self._serving = asyncio.create_task(server.serve(sockets=[self._listening]))
