@@ -28,6 +28,8 @@ def switch(crib: Crib, args: argparse.Namespace) -> int:
     """Off means in the list of disabled tools; a name that no tool has any more can still be taken out of it."""
     if not args.wanted:
         raise ToolcribError(f"name the tools: toolcrib tools {args.action} NAME...")
+    if args.user:
+        raise ToolcribError(f"--user is for looking; for one user: {_of_user(args)}")
     if why := _of_profile(crib.config):
         raise ToolcribError(why)
     crib.explain(args.platform or "cli")  # an unknown platform raises
@@ -38,6 +40,11 @@ def switch(crib: Crib, args: argparse.Namespace) -> int:
     names = list(dict.fromkeys(args.wanted))
     _write(crib.config, args.platform, *((names, []) if args.action == "enable" else ([], names)))
     return _outcome(args, names)
+
+
+def _of_user(args: argparse.Namespace) -> str:
+    who = f"{args.platform}:{args.user}" if args.platform else args.user
+    return f"toolcrib config set users.{who}.disabled_tools '[...]'"
 
 
 def _of_profile(config: Config) -> str:
@@ -122,6 +129,7 @@ def pick_tools(crib: Crib, args: argparse.Namespace) -> int:
         return [
             f"{'.'.join(_key(args.platform))}: {json.dumps(now)} -> {json.dumps(new)}",
             f"in {config.path}",
+            *([f"not for the user {args.user} alone; for that: {_of_user(args)}"] if args.user else []),
             *(list(lines) or ["nobody gets other tools or approvals by that"]),
         ]
 

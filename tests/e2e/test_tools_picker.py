@@ -49,7 +49,13 @@ def test_who_leaves_writes_nothing(sit_down: Any, ends: str) -> None:
     person.process.send(" ")
     person.sees(r"\[ \]\* terminal")
     person.sees(r"switched off by\n *platforms.telegram.disabled_tools")
+    person.process.send("\r")
+    person.sees(r"^telegram, user 42: - terminal")
+    person.sees(r"^not for the user 42 alone; for")
     person.process.send(ends)
+    if ends == "\x1b":  # goes back to the list
+        person.sees(r"^> \[ \]\* terminal")
+        person.process.send(ends)
     person.sees("nothing was changed")
     assert person.waits_for_the_end() == 0
     assert not config_path().exists()
@@ -96,3 +102,14 @@ def test_where_nobody_wants_a_picker_it_is_the_list(sit_down: Any, config: Any, 
     assert "tokens a request, of 11 tools" in person.text
     assert ("on:  terminal" in person.text) == (how == "screen reader")
     assert max(map(len, person.text.splitlines())) <= 40
+
+
+def test_what_can_not_be_previewed_ends_it_with_the_reason(sit_down: Any, config: Any) -> None:
+    file = config("tools: {timeout: 60}\n")
+    person = sit_down("tools")
+    person.sees("tokens a request")
+    file.write_text("tools: [\n")
+    person.process.send(" \r")
+    person.sees(r"toolcrib: .*config.yaml")
+    assert person.waits_for_the_end() == 2
+    assert file.read_text() == "tools: [\n"

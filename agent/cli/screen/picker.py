@@ -86,6 +86,7 @@ def _bindings(picker: Picker) -> KeyBindings:
         except Exception as error:  # noqa: BLE001 - raised again by the application, which ends with it
             app.exit(exception=error)
         at_work = False
+        app.renderer.clear()  # of what the work logged
         app.invalidate()
 
     for name in _NAMES:
