@@ -36,6 +36,11 @@ class ToolLine:
     reason: str | None
     fix: str = ""
 
+    @property
+    def why(self) -> str:
+        """The reason, with what would grant it; "" for one that is granted."""
+        return f"{self.reason or ''}; to get it: {self.fix}" if self.fix else self.reason or ""
+
 
 class Granting:
     """``enabled`` as an argument stands before the configuration's; ``disabled`` adds to it: only narrowing adds up."""

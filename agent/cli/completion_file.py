@@ -98,7 +98,7 @@ def _needs(shell: str, path: Path) -> list[str]:
     if shell == "fish":
         return [again]
     rc = Path(os.environ.get("ZDOTDIR") or Path.home()) / ".zshrc"
-    if str(path.parent) in (_read(rc) or ""):
+    if str(path.parent) in (_read(rc) or "") or str(path.parent) in os.environ.get("FPATH", "").split(":"):
         return [again]
     return [
         f"add to {rc}, before compinit if it is called there:",

@@ -12,8 +12,8 @@ from agent.cli.screen.picker import Outcome
 from agent.granting import ToolLine
 from toolcrib._dataclass import dataclass
 
-_KEYS = "type to search · ↑↓ move · Space switches · Enter goes on · Esc leaves"
-_REVIEW_KEYS = "Enter writes it · Esc goes back · Ctrl-C leaves; nothing is written before Enter"
+_KEYS = "Type to search; arrows move, Space switches, Enter goes on, Esc leaves."
+_REVIEW_KEYS = "Enter writes it, Esc goes back, Ctrl-C leaves. Nothing is written before Enter."
 _LEAST_LIST, _LEAST_PANE, _MOST_PANE = 3, 3, 10
 """Rows that the list keeps on any screen; those of what is said about a tool, at least and at most."""
 _ANY = 1_000_000
@@ -151,7 +151,7 @@ class ToolPicker:
         self._scrolled = min(self._scrolled, max(len(lines) - room, 0))
         shown = lines[self._scrolled : self._scrolled + room]
         more = len(lines) - self._scrolled - len(shown)
-        return [_heading("What would change"), *shown, *_text(f"… {more} more: ↓" if more else ""), *keys]
+        return [_heading("What would change"), *shown, *_text(f"{more} more: arrow down" if more else ""), *keys]
 
     def _list_rows(self, columns: int, height: int) -> list[Row]:
         granted = [one for one in self._tools if one.granted]
@@ -221,4 +221,4 @@ def _text(text: str) -> Iterator[Row]:
 
 
 def _ruled(columns: int) -> Row:
-    return (("─" * columns, ""),)
+    return (("-" * columns, ""),)

@@ -93,13 +93,8 @@ def _list(args: argparse.Namespace, lines: Sequence[ToolLine], costs: Mapping[st
     print(f"{sum(costs[line.name] for line in granted):>6,}  tokens a request, of {len(granted)} tools")
     if missing:
         print(f"\nnot on {args.platform or 'cli'}:")
-        whys = (f"{line.reason}; to get it: {line.fix}" if line.fix else line.reason or "" for line in missing)
         sign = "off:" if in_words else "✗"
-        table(
-            [(cost(line), sign, line.name, line.toolset, why) for line, why in zip(missing, whys, strict=True)],
-            spare=[3],
-            wrap=True,
-        )
+        table([(cost(line), sign, line.name, line.toolset, line.why) for line in missing], spare=[3], wrap=True)
 
 
 def _show(registry: ToolRegistry, names: Sequence[str]) -> int:

@@ -169,7 +169,7 @@ def _platform(crib: Crib, platform: str) -> None:
     lines = crib.explain(platform)
     print(f"a session on {platform} gets:")
     table([("  " + (line.emoji or "🔧"), line.name, first_sentence(line.description)) for line in lines if line.granted])
-    missing = [("  ✗", line.name, line.reason or "") for line in lines if not line.granted]
+    missing = [("  ✗", line.name, line.why) for line in lines if not line.granted]
     if missing:
         print("and not:")
         table(missing, wrap=True)
@@ -207,7 +207,7 @@ def _resolve(crib: Crib, args: argparse.Namespace) -> None:
         [(f"  {line.emoji or '🔧'}", line.name, line.toolset, f"{costs[line.name]:,} tokens") for line in lines if line.granted]
     )
     print(f"{len(costs)} tools, {sum(costs.values()):,} tokens a request ({ESTIMATE})")
-    missing = [("  ✗", line.name, line.toolset, line.reason or "") for line in lines if not line.granted]
+    missing = [("  ✗", line.name, line.toolset, line.why) for line in lines if not line.granted]
     if missing and args.explain:
         print("and not:")
         table(missing, wrap=True)
