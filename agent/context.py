@@ -18,7 +18,7 @@ from toolcrib._regex import Regex
 if TYPE_CHECKING:
     from agent.conversation.session import Session
     from agent.providers.listing import ModelInfo
-    from toolcrib import ContextTooLong
+    from toolcrib import ContextTooLong, ToolRegistry
 
 BYTES_A_TOKEN = 4
 """Bytes that an estimate takes for a token: right to about a quarter for English and code."""
@@ -95,6 +95,13 @@ def tokens_of(text: str) -> int:
     """Estimate the tokens of a text."""
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     return -(-size // BYTES_A_TOKEN)
+
+
+def tokens_of_schema(tools: ToolRegistry, name: str) -> int:
+    """Estimate what the schema of a registered tool takes of every request; of one that can't work here, once it can."""
+    entry = tools.get(name)
+    shown = tools.get_definitions([name]) or ([] if entry is None else [entry.definition])
+    return sum(tokens_of(json.dumps(one, ensure_ascii=False, default=dict)) for one in shown)
 
 
 def tokens_of_record(record: Mapping[str, Any]) -> int:

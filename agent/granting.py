@@ -13,10 +13,20 @@ from toolsets import ToolsetCatalog
 PREFIX = "toolcrib-"
 """A platform's preset is the toolset of this and its name."""
 
+_SWITCHES: Mapping[str, str] = {
+    "memory": "set both to true: toolcrib config set memory.enabled true; toolcrib config set store.enabled true",
+    "cronjob": "toolcrib config set store.enabled true",
+    "delegate_task": "toolcrib config set delegates.max_depth 1",
+    "send_message": "set a platform up: docs/gateway.md",
+}
+"""What gives the tools their work that have none by the configuration."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolLine:
-    """A registered tool, as it is shown to people. ``reason`` says why it is not granted."""
+    """A registered tool, as it is shown to people. ``reason`` says why it is not granted, ``fix`` what would grant it, where the
+    reason does not say so itself.
+    """
 
     name: str
     toolset: str
@@ -24,6 +34,12 @@ class ToolLine:
     description: str
     granted: bool
     reason: str | None
+    fix: str = ""
+
+    @property
+    def why(self) -> str:
+        """The reason, with what would grant it; "" for one that is granted."""
+        return f"{self.reason or ''}; to get it: {self.fix}" if self.fix else self.reason or ""
 
 
 class Granting:
@@ -45,21 +61,57 @@ class Granting:
         """Every registered tool: whether this platform and user get it, and why not. Raises as ``granted``."""
         wanted = set(self._wanted(platform, None, None, user))
         narrowed = set(self._wanted(platform)) - wanted
-        switched_off = self._switched_off(platform)
+        off, switched_off = self._off(), self._switched_off(platform)
         reasons = self._tools.availability()
         lines = []
         for entry in self._tools.entries():
-            reason = reasons[entry.name]
-            if (setting := self._off().get(entry.name)) is not None:
-                reason = f"switched off in the configuration ({setting})"
+            reason, fix = reasons[entry.name], ""
+            if (setting := off.get(entry.name)) is not None:
+                reason, fix = f"switched off in the configuration ({setting})", _SWITCHES.get(entry.name, "")
             elif entry.name in switched_off:
-                reason = "switched off in the configuration (disabled tools)"
+                reason, fix = "switched off in the configuration (disabled tools)", self._switched_on(entry.name, platform)
             elif entry.name in narrowed:
                 reason = f"not for the user {user!r} (users.{user} in the configuration)"
+                fix = "take it out of disabled_tools, or its toolset out of disabled_toolsets, there"
             elif entry.name not in wanted:
                 reason = f"not among the toolsets of the platform {platform!r}"
-            lines.append(ToolLine(entry.name, entry.toolset, entry.emoji, entry.description, reason is None, reason))
+                fix = self._among_toolsets(entry.name, entry.toolset, platform)
+            lines.append(ToolLine(entry.name, entry.toolset, entry.emoji, entry.description, reason is None, reason, fix))
         return lines
+
+    def _switched_on(self, name: str, platform: str) -> str:
+        """Say what takes a tool out of the lists of disabled ones."""
+        here = self._config.platforms.get(platform)
+        lists = [("tools.disabled", self._config.tools.disabled, "")]
+        lists += [(f"platforms.{platform}.disabled_tools", here.disabled_tools, f" --platform {platform}")] if here else []
+        own = f"{self._config.path}:"
+        return "; ".join(
+            f"toolcrib tools enable {name}{option}"
+            if origin.startswith(own) and ";" not in origin
+            else f"take it out of {key} ({origin})"
+            for key, names, option in lists
+            if name in names and (origin := self._config.origin(key))
+        )
+
+    def _among_toolsets(self, name: str, toolset: str, platform: str) -> str:
+        """Say which toolset would bring a tool to a platform, or no longer keeps it away."""
+        config, here = self._config, self._config.platforms.get(platform)
+        lists = [("toolsets.disabled", config.toolsets.disabled)]
+        lists += [(f"platforms.{platform}.disabled_toolsets", here.disabled_toolsets)] if here else []
+        dropping = [(one, key) for key, names in lists for one in names if name in self._catalog.resolve(one)]
+        if dropping:
+            return "; ".join(f"take {one} out of {key} ({config.origin(key)})" for one, key in dropping)
+        key, chosen = self._chosen(platform)
+        return f"toolcrib config set {key} '[{', '.join([*chosen, toolset])}]'"
+
+    def _chosen(self, platform: str) -> tuple[str, Sequence[str]]:
+        """Return the key that decides about the toolsets of a platform, and those that are granted there now."""
+        here = self._config.platforms.get(platform)
+        if here is not None and here.enabled_toolsets is not None:
+            return f"platforms.{platform}.enabled_toolsets", here.enabled_toolsets
+        if self._config.toolsets.enabled is not None:
+            return "toolsets.enabled", self._config.toolsets.enabled
+        return f"platforms.{platform}.enabled_toolsets", self._preset(platform)
 
     def _wanted(
         self, platform: str, enabled: Sequence[str] | None = None, disabled: Sequence[str] | None = None, user: str = ""
@@ -67,14 +119,10 @@ class Granting:
         self._check(platform)
         config, here = self._config, self._config.platforms.get(platform)
         people = [one for key in (user, f"{platform}:{user}") if user and (one := config.users.get(key)) is not None]
-        if enabled is None and here is not None:
-            enabled = here.enabled_toolsets
-        if enabled is None:
-            enabled = config.toolsets.enabled
         dropped = [*config.toolsets.disabled, *(disabled or ())]
         dropped += [*(here.disabled_toolsets if here else ()), *(name for one in people for name in one.disabled_toolsets)]
         without = {*self._switched_off(platform), *(name for one in people for name in one.disabled_tools)}
-        chosen = self._preset(platform) if enabled is None else enabled
+        chosen = self._chosen(platform)[1] if enabled is None else enabled
         return self._catalog.select(chosen, dropped, without=without)
 
     def _switched_off(self, platform: str) -> set[str]:

@@ -99,7 +99,7 @@ class Terminal:
         keys = self.input or sys.stdin
         if self.kept is not None and (typed := typed_so_far(keys.fileno())):
             self.kept(typed)
-        _forget_what_was_typed(keys)
+        forget_what_was_typed(keys)
 
 
 def columns_of(output: TextIO) -> int:
@@ -163,7 +163,7 @@ def is_interactive() -> bool:
 
 def confirm_by_word(question: str) -> bool:
     """True only for a typed ``yes`` or ``y``."""
-    _forget_what_was_typed(sys.stdin)
+    forget_what_was_typed(sys.stdin)
     try:
         return input(f"{one_line(question)} Type yes or no: ").strip().lower() in ("yes", "y")
     except EOFError:
@@ -180,7 +180,8 @@ def confirmed(terminal: Terminal, question: str) -> bool:
         return False
 
 
-def _forget_what_was_typed(keys: TextIO) -> None:
+def forget_what_was_typed(keys: TextIO) -> None:
+    """Drop what was typed before anybody could see what it would answer."""
     import termios
 
     with contextlib.suppress(termios.error):  # a terminal that just went away reads as EOF afterwards

@@ -96,6 +96,10 @@ class EmailPlatform:
         try:
             import aioimaplib  # noqa: F401 - whether it is there
             import aiosmtplib  # noqa: F401 - likewise
+
+            if self._settings.link_url:
+                import starlette  # noqa: F401 - likewise
+                import uvicorn  # noqa: F401 - likewise
         except ImportError as error:
             raise ConfigError("the email platform needs the extra: pip install 'toolcrib[email]'") from error
         self._imap, self._smtp = self._settings.accounts()

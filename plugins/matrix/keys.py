@@ -284,8 +284,8 @@ class MatrixKeys:
 
 
 def lack_before() -> MatrixLack | None:
-    """Return why no keys can be opened, as far as that is known before a login."""
-    return _NOT_INSTALLED if any(find_spec(name) is None for name in _LIBRARIES) else None
+    """Return why no keys can be opened, as far as that is known before a login; None where matrix-nio itself is missing."""
+    return _NOT_INSTALLED if find_spec("nio") is not None and any(find_spec(name) is None for name in _LIBRARIES) else None
 
 
 async def open_keys(server: MatrixServer, host: Host) -> MatrixKeys | MatrixLack:

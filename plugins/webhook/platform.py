@@ -68,7 +68,7 @@ class WebhookPlatform:
         self._listening: socket.socket | None = None
 
     async def connect(self) -> str:
-        """Look whether everything is set that is needed. Raises ConfigError."""
+        """Look whether everything is installed and set that is needed. Raises ConfigError."""
         import httpx
 
         try:
@@ -88,7 +88,7 @@ class WebhookPlatform:
         return f"{self._address[0]}:{self._address[1]}"
 
     async def start(self) -> None:
-        """Listen. Raises OSError where the port is taken, ConfigError without the extra."""
+        """Listen. Raises OSError where the port is taken."""
         server = self._server = server_of(self._routes())
         self._listening = listening_at(*self._address, self._host.names_setting("port"), backlog=512)
         self._serving = asyncio.create_task(server.serve(sockets=[self._listening]))

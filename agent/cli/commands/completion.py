@@ -11,12 +11,17 @@ from agent.cli.app import OK, built_in, parser_of
 from agent.cli.choices import KINDS, OPTIONS, PLACES, names_of
 from toolcrib import ToolcribError
 
-HELP = "Print a completion script for bash, zsh or fish."
+HELP = "Install completion for bash, zsh or fish, or print its script."
 _EPILOG = """\
-install it:
-  eval "$(toolcrib completion bash)"                                        in ~/.bashrc
-  eval "$(toolcrib completion zsh)"                                         in ~/.zshrc, after compinit
-  toolcrib completion fish > ~/.config/fish/completions/toolcrib.fish
+install it, into a file of your own that the shell reads; it goes along with newer versions:
+  toolcrib completion --install                 for the shell that $SHELL names
+  toolcrib completion --install zsh             says the line that .zshrc needs, unless it is there
+  toolcrib completion --uninstall
+
+or have it read at each start:
+  eval "$(toolcrib completion bash)"            in ~/.bashrc
+  eval "$(toolcrib completion zsh)"             in ~/.zshrc, after compinit
+  toolcrib completion fish | source             in ~/.config/fish/config.fish
 
 names for a script of yours, those that a shell need not quote:
   toolcrib completion --names tools              what a session gets
@@ -121,6 +126,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "shell", choices=("bash", "zsh", "fish"), nargs="?", help="the shell that is to complete toolcrib's words"
     )
+    parser.add_argument("--install", action="store_true", help="write the file that the shell reads, and say where")
+    parser.add_argument("--uninstall", action="store_true", help="take that file away")
     parser.add_argument(
         "--names", metavar="KIND", choices=sorted(KINDS), help=f"print names, a line each: {', '.join(sorted(KINDS))}"
     )
@@ -132,13 +139,28 @@ def run(args: argparse.Namespace) -> int:
         args.asks = False  # the shell wants a name: nobody is there to answer anything
         print("\n".join(names_of(args.names, args)))
         return OK
+    if args.install or args.uninstall:
+        return _file(args)
     if not args.shell:
-        raise ToolcribError("name the shell: toolcrib completion bash, zsh or fish")
+        raise ToolcribError("name the shell: toolcrib completion bash, zsh or fish; --install makes it complete")
     known = {name: _words(parser_of(name, import_module(module))) for name, module in sorted(built_in().items())}
     if args.shell == "fish":
         print(_fish(known), end="")
     else:
         print((_ZSH if args.shell == "zsh" else "") + _bash(known), end="")
+    return OK
+
+
+def _file(args: argparse.Namespace) -> int:
+    """Write the file of the person's shell, or take it away."""
+    from agent.below import folders_of, refuse_below
+    from agent.cli.completion_file import install, shell_of_person, uninstall
+    from agent.config import load_config
+
+    if args.install and args.uninstall:
+        raise ToolcribError("either --install or --uninstall")
+    refuse_below(folders_of(load_config(args.config, profile=args.profile)), "changing what a person's shell reads")
+    print("\n".join((install if args.install else uninstall)(args.shell or shell_of_person())))
     return OK
 
 

@@ -169,7 +169,7 @@ def _platform(crib: Crib, platform: str) -> None:
     lines = crib.explain(platform)
     print(f"a session on {platform} gets:")
     table([("  " + (line.emoji or "🔧"), line.name, first_sentence(line.description)) for line in lines if line.granted])
-    missing = [("  ✗", line.name, line.reason or "") for line in lines if not line.granted]
+    missing = [("  ✗", line.name, line.why) for line in lines if not line.granted]
     if missing:
         print("and not:")
         table(missing, wrap=True)
@@ -181,6 +181,7 @@ def _resolve(crib: Crib, args: argparse.Namespace) -> None:
 
     from agent.cli.escape import tame
     from agent.cli.render import table
+    from agent.context import tokens_of_schema
     from agent.permissions import permissions_of
 
     platform = args.platform or "cli"
@@ -188,7 +189,7 @@ def _resolve(crib: Crib, args: argparse.Namespace) -> None:
         _would(crib, args, platform)
         return
     lines = crib.explain(platform, user=args.user)
-    costs = {line.name: _tokens(crib, line.name) for line in lines if line.granted}
+    costs = {line.name: tokens_of_schema(crib.registry, line.name) for line in lines if line.granted}
     approval = permissions_of(crib.default, platform, list(costs), args.user)
     if args.json:
         tools = [
@@ -206,7 +207,7 @@ def _resolve(crib: Crib, args: argparse.Namespace) -> None:
         [(f"  {line.emoji or '🔧'}", line.name, line.toolset, f"{costs[line.name]:,} tokens") for line in lines if line.granted]
     )
     print(f"{len(costs)} tools, {sum(costs.values()):,} tokens a request ({ESTIMATE})")
-    missing = [("  ✗", line.name, line.toolset, line.reason or "") for line in lines if not line.granted]
+    missing = [("  ✗", line.name, line.toolset, line.why) for line in lines if not line.granted]
     if missing and args.explain:
         print("and not:")
         table(missing, wrap=True)
@@ -239,9 +240,3 @@ def _would(crib: Crib, args: argparse.Namespace, platform: str) -> None:
             ["it would change:", *(f"  {line}" for line in lines)] if lines else ["nobody would get other tools or approvals"]
         )
     )
-
-
-def _tokens(crib: Crib, name: str) -> int:
-    import json
-
-    return sum(len(json.dumps(one, ensure_ascii=False, default=dict)) for one in crib.registry.get_definitions([name])) // 4

@@ -65,7 +65,7 @@ def test_words_and_names_are_completed(run: Any, config: Any, shell: str, types:
         ("doct", "doctor"),
         ("--vers", "--version"),
         ("tools dis", "tools disable"),
-        ("tools --pl", "tools --platform"),
+        ("tools --platf", "tools --platform"),
         ("tools show --js", "tools show --json"),
         ("completion z", "completion zsh"),
         ("undo --red", "undo --redo"),
@@ -141,6 +141,76 @@ def test_names_are_for_scripts_too(run: Any) -> None:
     assert "there is no key 'display.themes'" in run("completion", "--names", "values", "--key", "display.themes").err
     for words in (("tools", "--names"), ("env", "--names")):
         assert "there is no option --names" in run(*words).err
+
+
+INSTALLED = {"bash": "bash-completion/completions/toolcrib", "zsh": "zsh/site-functions/_toolcrib"}
+LOADER = Path("/usr/share/bash-completion/bash_completion")
+READS = {
+    "bash": "bind 'set enable-bracketed-paste off'; source "
+    + (str(LOADER) if LOADER.exists() else f'"$XDG_DATA_HOME/{INSTALLED["bash"]}"'),
+    "zsh": 'fpath=("$XDG_DATA_HOME/zsh/site-functions" $fpath); autoload -U compinit; compinit -u -D',
+    "fish": "true",
+}
+
+
+@SHELLS
+def test_one_command_installs_it_where_the_shell_looks(
+    run: Any, shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
+    assert run("completion", "--install").code == 0
+    monkeypatch.setitem(SETS_UP, shell, READS[shell])
+    monkeypatch.setitem(STARTS, "fish", ["fish", "-i"])
+    types = request.getfixturevalue("types")
+    assert types("toolcrib tools dis") == "toolcrib tools disable"
+    assert types("toolcrib doct") == "toolcrib doctor"
+
+
+@pytest.mark.parametrize("shell", STARTS)
+def test_it_says_what_it_wrote_and_takes_it_away_again(
+    run: Any, shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    file = tmp_path / (f"data/{INSTALLED[shell]}" if shell in INSTALLED else "config/fish/completions/toolcrib.fish")
+    first = run("completion", "--install", shell)
+    assert (first.code, first.out.splitlines()[0]) == (0, f"wrote {file}")
+    text = file.read_text()
+    again = run("completion", "--install", shell)
+    assert again.out.splitlines()[0] == f"{file} is there already"
+    assert file.read_text() == text
+    assert run("completion", shell, "--uninstall").out.startswith(f"took {file} away")
+    assert not file.exists()
+    assert "nothing to take away" in run("completion", "--uninstall", shell).out
+    file.write_text("my own\n")
+    for words in (("--install",), ("--uninstall",)):
+        refused = run("completion", *words, shell)
+        assert (refused.code, "is not toolcrib's; move it away first" in refused.err) == (2, True)
+    assert file.read_text() == "my own\n"
+    file.write_text(run("completion", shell).out)  # as an older version said to
+    assert run("completion", "--install", shell).out.splitlines()[0] == f"replaced {file}"
+
+
+def test_zsh_is_told_the_line_that_it_needs_until_it_is_there(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZDOTDIR", str(tmp_path))
+    said = run("completion", "--install", "zsh").out.splitlines()
+    assert said[1] == f"add to {tmp_path}/.zshrc, before compinit if it is called there:"
+    (tmp_path / ".zshrc").write_text(said[2])
+    assert run("completion", "--install", "zsh").out.splitlines()[1:] == ["a new shell completes by it"]
+
+
+def test_what_is_no_shell_of_ours_or_a_session_s_command_installs_nothing(
+    run: Any, config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("SHELL", "/bin/csh")
+    assert "$SHELL is 'csh'; name the shell" in run("completion", "--install").err
+    about = config("tools: {timeout: 60}\n").parent.stat()
+    monkeypatch.setenv("TOOLCRIB_BELOW", f"{about.st_dev}:{about.st_ino}")
+    assert "is a person's to do" in run("completion", "--install", "bash").err
+    assert not (tmp_path / "data").exists()
 
 
 def test_completion_needs_a_shell(run: Any) -> None:

@@ -37,6 +37,49 @@ def test_tools_as_json(run: Any, user_plugin: Any) -> None:
     assert found["terminal"] == {**found["terminal"], "granted": True, "reason": None, "emoji": "💻", "toolset": "terminal"}
 
 
+def test_what_a_tool_costs_stands_before_it(run: Any, user_plugin: Any) -> None:
+    user_plugin("weather", NEEDS_A_KEY)
+    found = {line["name"]: line for line in json.loads(run("tools", "--json").out)}
+    assert found["weather"]["cost"] > 0, "what it would cost"
+    available, missing = run("tools", "list").out.split("\nnot on cli:\n")
+    assert f"{found['terminal']['cost']:>6,}  💻  terminal" in available
+    assert f"{found['weather']['cost']:>6,}  ✗  weather" in missing
+    assert f"{sum(line['cost'] for line in found.values() if line['granted']):,}  tokens a request, of 11 tools" in available
+    resolved = json.loads(run("toolsets", "resolve", "--json").out)
+    assert {one["name"]: one["tokens"] for one in resolved["tools"] if one["granted"]} == {
+        line["name"]: line["cost"] for line in found.values() if line["granted"]
+    }
+
+
+def test_a_missing_tool_says_how_to_get_it(run: Any, config: Any, agree: Any) -> None:
+    """Whatever keeps it away, doing what is said gives it."""
+    file = config(
+        "tools: {disabled: [todo]}\n"
+        "delegates: {max_depth: 0}\n"
+        "toolsets: {disabled: [memory]}\n"
+        "users: {'42': {disabled_tools: [terminal]}}\n"
+        "platforms: {telegram: {enabled_toolsets: [file, todo], disabled_tools: [patch]}}\n"
+    )
+
+    def fixes(*args: str) -> dict[str, str]:
+        return {line["name"]: line["fix"] for line in json.loads(run("tools", "--json", *args).out)}
+
+    assert fixes()["todo"] == "toolcrib tools enable todo"
+    assert fixes()["delegate_task"] == "toolcrib config set delegates.max_depth 1"
+    assert fixes()["memory"] == f"take memory out of toolsets.disabled ({file}:3)"
+    assert fixes()["read_file"] == ""
+    assert fixes("--user", "42")["terminal"] == "take it out of disabled_tools, or its toolset out of disabled_toolsets, there"
+    there = fixes("--platform", "telegram")
+    assert there["patch"] == "toolcrib tools enable patch --platform telegram"
+    assert there["terminal"] == "toolcrib config set platforms.telegram.enabled_toolsets '[file, todo, terminal]'"
+    words = there["terminal"].split(" ", 4)
+    run(*words[1:4], words[4].strip("'"))
+    agree()
+    granted = {line["name"]: line["granted"] for line in json.loads(run("tools", "--json", "--platform", "telegram").out)}
+    assert granted["terminal"]
+    assert run("tools", "list", "--user", "42").out.count("disabled_toolsets, there") == 1
+
+
 def test_one_tool(run: Any) -> None:
     assert json.loads(run("tools", "show", "terminal").out)["parameters"]["required"] == ["command"]
     assert "did you mean 'todo'?" in run("tools", "show", "todoo").err

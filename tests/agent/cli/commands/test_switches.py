@@ -51,6 +51,9 @@ def test_a_wrong_switch_changes_nothing(run: Any, config: Any, agree: Any) -> No
     assert "did you mean 'terminal'?" in run("tools", "disable", "termnal").err
     assert "unknown platform 'fax'" in run("tools", "disable", "terminal", "--platform", "fax").err
     assert "name the tools" in run("tools", "enable").err
+    for words, key in ((), "users.42"), (("--platform", "telegram"), "users.telegram:42"):
+        refused = run("tools", "disable", "terminal", "--user", "42", *words)
+        assert f"--user is for looking; for one user: toolcrib config set {key}.disabled_tools" in refused.err
     assert file.read_text() == before
     assert 'tools.disabled: ["gone"] -> []' in run("tools", "enable", "gone").out
     agree()

@@ -1,0 +1,106 @@
+"""Completion as a file of the person's own, where the shell looks for it: written, and taken away again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from toolcrib import ToolcribError
+
+_MARK = "toolcrib completion"
+"""Part of each file that toolcrib writes, or that a person wrote with what it prints."""
+_ABOUT = "# Written by `toolcrib completion --install`. What there is to complete is asked when the shell first needs it."
+_FILES: Mapping[str, str] = {
+    "bash": f"""\
+{_ABOUT}
+eval "$(toolcrib completion bash 2>/dev/null)"
+""",
+    "zsh": f"""\
+#compdef toolcrib
+{_ABOUT}
+eval "$(toolcrib completion zsh 2>/dev/null)"
+_bash_complete -o default -F _toolcrib
+""",
+    "fish": f"""\
+{_ABOUT}
+toolcrib completion fish 2>/dev/null | source
+""",
+}
+"""A shell -> its file: a line that asks the installed toolcrib, which may be a newer one by then."""
+
+
+def shell_of_person() -> str:
+    """Return the shell that $SHELL names. Raises ToolcribError where it is none that can be completed in."""
+    name = Path(os.environ.get("SHELL", "")).name
+    if name not in _FILES:
+        raise ToolcribError(f"$SHELL is {name!r}; name the shell: toolcrib completion --install bash, zsh or fish")
+    return name
+
+
+def install(shell: str) -> list[str]:
+    """Write the file, and return lines that say where, and what else it needs. Raises ToolcribError where it can't be."""
+    path = _path(shell)
+    before = _read(path)
+    if before == _FILES[shell]:
+        return [f"{path} is there already", *_needs(shell, path)]
+    _refuse_anothers(path, before)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_FILES[shell], encoding="utf-8")
+    except OSError as error:
+        raise ToolcribError(f"{path} cannot be written: {error.strerror or error}") from error
+    return [f"{'wrote' if before is None else 'replaced'} {path}", *_needs(shell, path)]
+
+
+def uninstall(shell: str) -> list[str]:
+    """Take the file away, and return a line that says so. Raises ToolcribError where it can't be."""
+    path = _path(shell)
+    before = _read(path)
+    if before is None:
+        return [f"nothing to take away: there is no {path}"]
+    _refuse_anothers(path, before)
+    try:
+        path.unlink()
+    except OSError as error:
+        raise ToolcribError(f"{path} cannot be taken away: {error.strerror or error}") from error
+    return [f"took {path} away; a shell that is open keeps what it has read"]
+
+
+def _path(shell: str) -> Path:
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    if shell == "bash":
+        return Path(os.environ.get("BASH_COMPLETION_USER_DIR") or data / "bash-completion") / "completions" / "toolcrib"
+    if shell == "zsh":
+        return data / "zsh" / "site-functions" / "_toolcrib"
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "fish" / "completions" / "toolcrib.fish"
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ToolcribError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _refuse_anothers(path: Path, text: str | None) -> None:
+    if text is not None and _MARK not in text:
+        raise ToolcribError(f"{path} is not toolcrib's; move it away first")
+
+
+def _needs(shell: str, path: Path) -> list[str]:
+    """Say what else must be so for the shell to read the file."""
+    again = "a new shell completes by it"
+    if shell == "bash":
+        return [f"{again}, where the package bash-completion is loaded; else add to ~/.bashrc: source {path}"]
+    if shell == "fish":
+        return [again]
+    rc = Path(os.environ.get("ZDOTDIR") or Path.home()) / ".zshrc"
+    if str(path.parent) in (_read(rc) or "") or str(path.parent) in os.environ.get("FPATH", "").split(":"):
+        return [again]
+    return [
+        f"add to {rc}, before compinit if it is called there:",
+        f"  fpath=({path.parent} $fpath); autoload -U compinit; compinit",
+    ]

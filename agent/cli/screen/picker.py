@@ -1,0 +1,98 @@
+"""A whole screen in which a person chooses among what is there. What is shown, and what a key does, is the picker's matter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from agent.cli.screen.cells import Row
+
+if TYPE_CHECKING:
+    from prompt_toolkit.formatted_text import StyleAndTextTuples
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+Outcome: TypeAlias = Literal["done", "leave"]
+"""End of a picker: agreed to, or left without a change."""
+_NAMES = "up down pageup pagedown home end enter escape backspace c-u c-c c-d".split()
+_STYLES = {"heading": "bold", "strong": "bold", "em": "italic", "chosen": "reverse"}
+_ESCAPE = 0.1
+"""Seconds after an Escape in which what follows makes it the begin of a sequence."""
+
+
+class Picker(Protocol):
+    """What is shown on a whole screen. Keys are named as prompt_toolkit names them, the blank is ``space``; what was pasted comes
+    as one.
+    """
+
+    def rows(self, columns: int, height: int) -> Sequence[Row]:
+        """Return what the screen of this size shows."""
+        ...
+
+    def pressed(self, key: str) -> Outcome | Callable[[], None] | None:
+        """Take a key. Return how the picker ends, or work that takes a moment: until it is done keys but Ctrl-C do nothing."""
+        ...
+
+
+def pick(picker: Picker) -> Outcome:
+    """Show the picker on the whole terminal until it ends. Raises what its work raises; a terminal that goes away is left."""
+    from prompt_toolkit.application import Application
+    from prompt_toolkit.layout import FormattedTextControl, Layout, Window
+    from prompt_toolkit.styles import Style
+
+    def text() -> StyleAndTextTuples:
+        size = app.output.get_size()
+        found: StyleAndTextTuples = []
+        for number, row in enumerate(picker.rows(max(size.columns - 1, 1), size.rows)):
+            found += [("", "\n")] if number else []
+            found += [(_STYLES.get(style, ""), part) for part, style in row]
+        return found
+
+    app: Application[Outcome] = Application(
+        Layout(Window(FormattedTextControl(text, focusable=True, show_cursor=False), always_hide_cursor=True)),
+        key_bindings=_bindings(picker),
+        style=Style([]),
+        full_screen=True,
+    )
+    app.ttimeoutlen = _ESCAPE
+    try:
+        return app.run()
+    except EOFError:
+        return "leave"
+
+
+def _bindings(picker: Picker) -> KeyBindings:
+    from prompt_toolkit.key_binding import KeyBindings
+    from prompt_toolkit.keys import Keys
+
+    bindings, at_work = KeyBindings(), False
+
+    def act(event: KeyPressEvent, key: str) -> None:
+        nonlocal at_work
+        if at_work and key != "c-c":
+            return
+        done = picker.pressed(key)
+        if callable(done):
+            at_work = True
+            event.app.create_background_task(work(event.app, done))
+        elif done is not None and not event.app.is_done:
+            event.app.exit(result=done)
+
+    async def work(app: Any, do: Callable[[], None]) -> None:
+        nonlocal at_work
+        import asyncio
+
+        try:
+            await asyncio.to_thread(do)
+        except Exception as error:  # noqa: BLE001 - raised again by the application, which ends with it
+            app.exit(exception=error)
+        at_work = False
+        app.renderer.clear()  # of what the work logged
+        app.invalidate()
+
+    for name in _NAMES:
+        bindings.add(name, eager=name == "escape")(lambda event, name=name: act(event, name))
+    bindings.add(" ")(lambda event: act(event, "space"))
+    bindings.add(Keys.SIGINT)(lambda event: act(event, "c-c"))
+    bindings.add(Keys.Any)(lambda event: act(event, event.data) if event.data.isprintable() else None)
+    bindings.add(Keys.BracketedPaste)(lambda event: act(event, event.data))
+    return bindings

@@ -1,0 +1,184 @@
+"""Tools that a person switches on and off: by name, or in a picker on the whole terminal."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from agent.cli.app import OK, UNASKED, open_crib
+from toolcrib import ToolcribError, ToolRegistry
+
+if TYPE_CHECKING:
+    from agent.cli.toolpicker import SwitchableTool
+    from agent.config import Config
+    from agent.run import Crib
+
+
+def unknown(registry: ToolRegistry, name: str) -> str:
+    """Say that there is no such tool, and which was probably meant."""
+    near = registry.closest(name)
+    return f"there is no tool {name!r}; {f'did you mean {near!r}?' if near else '`toolcrib tools` lists them'}"
+
+
+def switch(crib: Crib, args: argparse.Namespace) -> int:
+    """Off means in the list of disabled tools; a name that no tool has any more can still be taken out of it."""
+    if not args.wanted:
+        raise ToolcribError(f"name the tools: toolcrib tools {args.action} NAME...")
+    if args.user:
+        raise ToolcribError(f"--user is for looking; for one user: {_of_user(args)}")
+    if why := _of_profile(crib.config):
+        raise ToolcribError(why)
+    crib.explain(args.platform or "cli")  # an unknown platform raises
+    now = _list_of(crib.config, args.platform)
+    for name in args.wanted:
+        if name not in now and crib.registry.get(name) is None:
+            raise ToolcribError(unknown(crib.registry, name))
+    names = list(dict.fromkeys(args.wanted))
+    _write(crib.config, args.platform, *((names, []) if args.action == "enable" else ([], names)))
+    return _outcome(args, names)
+
+
+def _of_user(args: argparse.Namespace) -> str:
+    who = f"{args.platform}:{args.user}" if args.platform else args.user
+    return f"toolcrib config set users.{who}.disabled_tools '[...]'"
+
+
+def _of_profile(config: Config) -> str:
+    if not config.profile:
+        return ""
+    return (
+        f"this changes the configuration itself, not the profile {config.profile!r}; "
+        f"for that: toolcrib config set profiles.{config.profile}.tools.disabled '[...]'"
+    )
+
+
+def _key(platform: str | None) -> list[str]:
+    return ["platforms", platform, "disabled_tools"] if platform else ["tools", "disabled"]
+
+
+def _list_of(config: Config, platform: str | None) -> list[str]:
+    """Return the disabled tools that stand in the file now, whatever a profile or the project add."""
+    from agent.config import load_config
+
+    written = load_config(config.path, profile="")
+    here = written.platforms.get(platform) if platform else None
+    return list(written.tools.disabled if not platform else here.disabled_tools if here else ())
+
+
+def _switched(now: Sequence[str], on: Sequence[str], off: Sequence[str]) -> list[str]:
+    return [*(name for name in now if name not in on), *(name for name in off if name not in now)]
+
+
+def _write(config: Config, platform: str | None, on: Sequence[str], off: Sequence[str]) -> bool:
+    """Write the list, and say so. False: nothing counts before a person confirms it."""
+    from agent.cli.confirming import set_as_person
+
+    key, now = _key(platform), _list_of(config, platform)
+    new = _switched(now, on, off)
+    if new == now:
+        print(f"nothing to change: {'.'.join(key)} is {json.dumps(now)} in {config.path}")
+        return True
+    counts = set_as_person(config.path, key, new)
+    print(f"{'.'.join(key)}: {json.dumps(now)} -> {json.dumps(new)} in {config.path}")
+    return counts
+
+
+def _outcome(args: argparse.Namespace, names: Sequence[str]) -> int:
+    """Show the state that counts now, which may be another where another switch decides."""
+    platform = args.platform or "cli"
+    with open_crib(args) as crib:
+        lines = {line.name: line for line in crib.explain(platform, args.user)}
+    for name in names:
+        line = lines.get(name)
+        state = "no such tool is registered" if line is None else "on" if line.granted else f"off: {line.reason}"
+        print(f"  {name} on {platform}: {state}")
+    return OK
+
+
+def can_pick(crib: Crib) -> bool:
+    """Return whether a person sits at a terminal on which a screen can be painted, and wants that."""
+    from agent.cli.terminal import is_interactive
+
+    painted = os.environ.get("TERM", "dumb") not in ("", "dumb") and not crib.config.display.screen_reader
+    return painted and is_interactive()
+
+
+def pick_tools(crib: Crib, args: argparse.Namespace) -> int:
+    """Let a person pick tools; write what they agree to. 4: it is written, and counts once a person confirms it."""
+    from agent.cli.screen.picker import pick
+    from agent.cli.terminal import forget_what_was_typed
+    from agent.cli.toolpicker import ToolPicker
+
+    platform, config = args.platform or "cli", crib.config
+    who = (platform, args.user)
+
+    def effect(on: Sequence[str], off: Sequence[str]) -> list[str]:
+        from agent.cli.effect import changes, everybody, granted
+        from agent.config import load_config, preview
+
+        now = _list_of(config, args.platform)
+        new = _switched(now, on, off)
+        before = load_config(config.path, project_dir=crib.project_dir)
+        after = preview(config.path, [(_key(args.platform), new)], project_dir=crib.project_dir)
+        people = dict.fromkeys([*everybody(before, after), who])
+        lines = changes(granted(before, crib.project_dir, [*people]), granted(after, crib.project_dir, [*people]))
+        return [
+            f"{'.'.join(_key(args.platform))}: {json.dumps(now)} -> {json.dumps(new)}",
+            f"in {config.path}",
+            *([f"not for the user {args.user} alone; for that: {_of_user(args)}"] if args.user else []),
+            *(list(lines) or ["nobody gets other tools or approvals by that"]),
+        ]
+
+    title = f"Tools of a session on {platform}{f', user {args.user}' if args.user else ''}"
+    picker = ToolPicker(_tools(crib, args), title, ".".join(_key(args.platform)), effect, _locked(crib))
+    forget_what_was_typed(sys.stdin)
+    if pick(picker) == "leave":
+        if any(picker.changed):
+            print("nothing was changed")
+        return OK
+    on, off = picker.changed
+    counts = _write(config, args.platform, on, off)
+    return _outcome(args, [*on, *off]) if counts else UNASKED
+
+
+def _locked(crib: Crib) -> str:
+    """Say why nothing can be switched here; "" where it can."""
+    from agent.below import folders_of, is_below
+    from agent.config import load_config
+    from agent.confirming import unconfirmed
+
+    if is_below(folders_of(crib.config)):
+        return "switching tools is a person's to do, and this runs below a command of a session"
+    if unconfirmed(load_config(crib.config.path, profile=""), keep=False):
+        return "the configuration was changed, and nobody confirmed it: toolcrib config confirm"
+    return _of_profile(crib.config)
+
+
+def _tools(crib: Crib, args: argparse.Namespace) -> list[SwitchableTool]:
+    """Return the tools with what counts for each beside the list of disabled ones that is switched here."""
+    from agent.cli.toolpicker import SwitchableTool, by_toolset
+    from agent.context import tokens_of_schema
+
+    platform, listed = args.platform or "cli", _list_of(crib.config, args.platform)
+    beside = _without_list(crib, args, platform) if listed else {}
+    found = []
+    for line in crib.explain(platform, args.user):
+        reason, fix = beside.get(line.name, (line.reason, line.fix))
+        cost, is_off = tokens_of_schema(crib.registry, line.name), line.name in listed
+        found.append(SwitchableTool(line, cost, reason or "", fix, is_off, is_off))
+    return by_toolset(found)
+
+
+def _without_list(crib: Crib, args: argparse.Namespace, platform: str) -> Mapping[str, tuple[str | None, str]]:
+    """Return why each tool would be missing, and how to get it, with nothing in the list that is switched here."""
+    from agent.config import preview
+    from agent.run import assemble
+    from agent.store.memory import MemoryStore
+
+    config = preview(crib.config.path, [(_key(args.platform), [])], profile=crib.config.profile, project_dir=crib.project_dir)
+    with assemble(config=config, project_dir=crib.project_dir, store=MemoryStore()) as other:
+        return {line.name: (line.reason, line.fix) for line in other.explain(platform, args.user)}
