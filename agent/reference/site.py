@@ -61,7 +61,7 @@ def build(target: Path, more: Iterable[Page], *, strict: bool = False) -> Path:
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target, prefix=".making-") as made:
         source, out = Path(made, "source"), Path(made, "site")
-        shutil.copytree(written(), source, ignore=shutil.ignore_patterns("*.md", "__pycache__", "_site"))
+        shutil.copytree(written(), source, ignore=shutil.ignore_patterns("*.md", "__pycache__", "_site", "man"))
         for page in all_pages(more):
             path = source / f"{page.path}.md"
             path.parent.mkdir(parents=True, exist_ok=True)

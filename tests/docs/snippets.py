@@ -40,6 +40,8 @@ _BLOCK = re.compile(r"(?ms)^(?P<dent> *)(?P<fence>`{3,})(?P<info>[^\n`]*)\n(?P<t
 _COMMENT = re.compile(r"<!-- (answers|replies|given|tested by|not run): (.*?) -->", re.DOTALL)
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
 _ANYTHING = re.compile(r"…|\.\.\.")
+_INSTALLS = ("pip install ", "pipx install ", "uv ")
+"""Commands that fetch packages: tests/e2e/test_distribution.py and scripts/newcomer install."""
 _AWAITS = """
 import ast, asyncio, inspect, sys
 made = eval(compile(sys.argv[1], "page", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT))
@@ -173,6 +175,8 @@ class Reader:
     def _type(self, block: Block, where: str) -> None:
         answers = [one.strip() for one in block.notes.get("answers", "").split(",") if one.strip()]
         for command, wanted in _commands(block.text):
+            if command.startswith(_INSTALLS):
+                continue
             running = self._spawn(self._here(command))
             if "background" in block.words:
                 self._running.append(running)

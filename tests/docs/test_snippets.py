@@ -8,7 +8,7 @@ import pytest
 
 from tests.docs.snippets import ROOT, Reader, blocks, fault_of
 
-PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
+PAGES = sorted(path.relative_to(ROOT).as_posix() for part in ("docs/**/*.md", "plugins/*/README.md") for path in ROOT.glob(part))
 
 
 @pytest.mark.parametrize("page", PAGES)
