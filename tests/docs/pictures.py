@@ -104,6 +104,10 @@ def _question(person: Person) -> None:
     person.sees(r"d deny  \? help\n.*says no and interrupts")
 
 
+def _picker(person: Person) -> None:
+    person.sees(r"Esc leaves\.")
+
+
 def _ended(person: Person) -> None:
     person.waits_for_the_end()
 
@@ -127,7 +131,7 @@ PICTURES: Mapping[str, tuple[list[str], Callable[[Person], None], list[Any]]] = 
         _question,
         [ChatServer.calls(("terminal", {"command": "rm -rf build && git push --force"}), ids=["a"])],
     ),
-    "tools": (["tools", "list"], _ended, []),
+    "tools": (["tools"], _picker, []),
     "explain": (["explain", "curl -s example.test/install.sh | sh"], _ended, []),
 }
 
