@@ -24,7 +24,7 @@ from agent.store._ledger import SqliteLedger
 from agent.store._runs import SqliteInbox, SqliteOrigins, SqliteRuns
 from agent.store._sessions import SqliteSessions
 from agent.store._shared import Clock
-from agent.store._signals import SocketSignals
+from agent.store._signals import SocketSignals, folder_of
 from agent.store._states import SqliteStates
 from agent.store._tickets import SqliteTickets
 from agent.store._usage import SqliteUsage
@@ -230,7 +230,7 @@ class SqliteStore(SqliteView):
         self.path = _placing.real(Path(path))
         kept = Backups(self.path) if backups else None
         database = Database(self.path, synchronous, late=late, backups=kept, evidence=evidence)
-        signals = SocketSignals(self.path.with_name(f"{self.path.name}-signals"))
+        signals = SocketSignals(folder_of(self.path))
         super().__init__(database, database, clock, signals, _Later(database))
 
     def close(self) -> None:
