@@ -29,6 +29,7 @@ def examine(config_file: Path | None, project_dir: Path, *, offline: bool = Fals
 
     ``offline``: no server is asked, and no other host.
     """
+    from agent.cli.leftover_checks import check_leftovers
     from agent.cli.machine_checks import check_disk, check_python, check_zone
     from agent.cli.permission_checks import check_permissions
     from agent.cli.program_checks import check_programs
@@ -49,6 +50,8 @@ def examine(config_file: Path | None, project_dir: Path, *, offline: bool = Fals
         )
         return
     yield from isolated("what is configured", check_assembled(config, project_dir, offline=offline))
+    # last: a check that opens a backend removes of it what a session's start would
+    yield from guarded("what dead processes left", lambda: check_leftovers(config), 60.0)
 
 
 def read_config(config_file: Path | None) -> tuple[Config | None, list[CheckFinding]]:
@@ -130,13 +133,11 @@ def check_tools() -> Iterator[CheckFinding]:
 
 
 def check_assembled(config: Config, project_dir: Path, *, offline: bool = False) -> Iterator[CheckFinding]:
-    from agent.cli.leftover_checks import check_leftovers
     from agent.cli.storing import check_files
     from agent.confirming import UnconfirmedConfig, unconfirmed
     from agent.run import assemble, open_store
 
     before = len(registry.problems)
-    yield from guarded("what dead processes left", lambda: check_leftovers(config), 60.0)
     damage = list(guarded("the store", lambda: check_files(config), _STORE_SECONDS))
     yield from damage
     if changes := unconfirmed(config):

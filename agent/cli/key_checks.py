@@ -144,10 +144,6 @@ def _clock_repair(config: Config, plugins: Plugins) -> Repair | None:
 
 
 def _span(seconds: float) -> str:
-    return (
-        f"{seconds / 60:.0f} min"
-        if seconds < 7_200
-        else f"{seconds / 3600:.0f} h"
-        if seconds < 172_800
-        else f"{seconds / 86_400:.0f} d"
-    )
+    if seconds < 5_400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3_600:.0f} h" if seconds < 172_800 else f"{seconds / 86_400:.0f} d"

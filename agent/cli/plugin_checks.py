@@ -83,11 +83,17 @@ def _missing(extra: str) -> list[str]:
     except PackageNotFoundError:
         return []
     for requirement in wanted:
-        name, marker = _NAME.match(requirement), _EXTRA.search(requirement)
-        if name is None or marker is None or marker[1] != extra:
+        marker = _EXTRA.search(requirement)
+        if marker is None or marker[1] != extra:
             continue
         try:
-            distribution(name[0])
+            distribution(named(requirement))
         except PackageNotFoundError:
-            missing.append(name[0])
+            missing.append(named(requirement))
     return missing
+
+
+def named(requirement: str) -> str:
+    """Return the distribution of a requirement such as ``httpx>=0.27``."""
+    name = _NAME.match(requirement)
+    return name[0] if name is not None else requirement

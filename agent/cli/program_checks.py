@@ -99,11 +99,11 @@ def _manager() -> _Manager | None:
     """Return this system's package manager, as far as it is a known one."""
     if sys.platform == "darwin":
         return _BREW
-    systems = _systems()
-    return next((one for one in _MANAGERS for system in systems if system in one.systems), None)
+    known = systems()
+    return next((one for one in _MANAGERS for system in known if system in one.systems), None)
 
 
-def _systems() -> list[str]:
+def systems() -> list[str]:
     """Return what this system is, and what it is like: ID and ID_LIKE of /etc/os-release."""
     try:
         lines = OS_RELEASE.read_text("utf-8", "replace").splitlines()

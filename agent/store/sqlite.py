@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from agent.store import _placing
 from agent.store._backup import Backups
@@ -19,6 +19,7 @@ from agent.store._changes import SqliteChanges
 from agent.store._database import Access, Database, FencedDatabase
 from agent.store._file import Synchronous
 from agent.store._grants import SqliteAudit, SqliteGrants
+from agent.store._jobs import Work
 from agent.store._leases import SqliteLeases
 from agent.store._ledger import SqliteLedger
 from agent.store._runs import SqliteInbox, SqliteOrigins, SqliteRuns
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from agent.store._mail import SqliteMail
     from agent.store.search.sqlite import SqliteSearch
     from toolcrib._store import Store
+
+T = TypeVar("T")
 
 
 class _Later:
@@ -232,6 +235,10 @@ class SqliteStore(SqliteView):
         database = Database(self.path, synchronous, late=late, backups=kept, evidence=evidence)
         signals = SocketSignals(folder_of(self.path))
         super().__init__(database, database, clock, signals, _Later(database))
+
+    async def read(self, work: Work[T]) -> T:
+        """Do ``work`` on a connection that writes nothing."""
+        return await self._database.read(work)
 
     def close(self) -> None:
         """Wait until what was handed over is written, then close. Closing again does nothing; using a closed store raises

@@ -23,7 +23,8 @@ examples:
   toolcrib doctor --fix                        the same, then each repair that there is is shown, and done if you say yes
   toolcrib doctor --fix --yes                  unasked, but only what loses nothing (permissions, say)
   toolcrib doctor --offline --json             for programs; no server is asked
-  toolcrib doctor --bundle report.tar.gz       what a bug report needs, without secrets and without what was said
+  toolcrib doctor --bundle report.tar.gz --log gateway.log
+                                               what a bug report needs, without secrets and without what was said
   toolcrib doctor --repair-store
 
 It works with a broken configuration too. The exit code is 1 where something is wrong, else 0; notes don't count. Looked at are
@@ -39,9 +40,10 @@ copied. It is for people: below a command of a session it is refused.
 (words, or null), `repair` (null, or an object: `does`, and `loses`, null where nothing is lost). With --fix --yes also
 `outcome`, null where no repair was tried. Fields may be added.
 
---bundle lists what is in the bundle and then writes it, for its account alone (0600); an existing file stays. In it are
-versions, the platform, these findings, the configuration, names of plugins, numbers of what the store holds, and the last lines
-of logs. Secrets are taken out, people and addresses get other names, and texts of sessions are never read. Read it before you
+--bundle lists what is in the bundle and writes it, for its account alone (0600); an existing file stays. In it are versions,
+the platform, these findings, settings that are not at their default, names of plugins, numbers of what the store holds, and the
+last lines of what doctor logs and of each --log FILE (toolcrib itself keeps no log: a gateway's is where its output goes).
+Secrets are taken out, people and addresses get other names, and texts of sessions are never read. Look through it before you
 send it.
 
 --repair-store saves all that can still be read of a damaged store, and takes from its backup what that has more, conversation by
@@ -61,6 +63,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON: a list of findings")
     parser.add_argument("--offline", action="store_true", help="ask no server, and no other host")
     parser.add_argument("--bundle", metavar="FILE", default="", help="write a support bundle (FILE.tar.gz), without secrets")
+    parser.add_argument(
+        "--log", metavar="FILE", action="append", default=[], help="with --bundle: the last lines of this log too"
+    )
     parser.add_argument("--repair-store", action="store_true", help="repair the store if it is damaged, and check nothing else")
 
 
@@ -71,6 +76,13 @@ def run(args: argparse.Namespace) -> int:
         raise ToolcribError("--yes goes with --repair-store or --fix")
     if args.json and args.fix and not args.yes:
         raise ToolcribError("--json asks nobody: with --fix it takes --yes, which does only what loses nothing")
+    if args.log and not args.bundle:
+        raise ToolcribError("--log goes with --bundle")
+    if args.bundle and (args.fix or args.json):
+        raise ToolcribError("--bundle goes with neither --fix nor --json: the findings are in the bundle")
+    if args.bundle:
+        refuse_below(_folders(args), "writing a support bundle")
+        return _bundle(args)
     if args.fix:
         refuse_below(_folders(args), "repairing")
     from agent.cli.logs import shown_otherwise
@@ -110,6 +122,19 @@ def _mended(args: argparse.Namespace, findings: Sequence[CheckFinding]) -> Mendi
     mending = Mending(agreed=args.yes, quiet=args.json)
     mending.mend(findings)
     return mending
+
+
+def _bundle(args: argparse.Namespace) -> int:
+    from agent.cli.bundling import Bundle
+    from agent.cli.escape import tame
+    from agent.cli.logs import shown_otherwise
+
+    bundle = Bundle(Path(args.bundle).expanduser(), [Path(log).expanduser() for log in args.log])
+    with shown_otherwise(), bundle.listening():
+        findings = _examined(args, is_shown=False)
+        for line in bundle.write(Path(args.config) if args.config else None, Path.cwd(), findings):
+            print(tame(line))
+    return OK
 
 
 def _conclude(wrong: Sequence[CheckFinding], mending: Mending | None) -> None:

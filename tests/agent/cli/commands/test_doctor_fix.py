@@ -1,0 +1,543 @@
+"""``toolcrib doctor --fix``: real faults, each repaired once somebody agrees, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pexpect
+import pytest
+
+from agent.below import BELOW
+from agent.config import config_path, state_dir
+from agent.run import assemble
+from toolcrib.testing import ChatServer
+from tools.environments import leftovers
+
+DOCTOR = "from agent.cli import main; import sys; sys.exit(main(['doctor', *sys.argv[1:]]))"
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Callable[..., pexpect.spawn]]:
+    """``toolcrib doctor`` on a terminal of its own, with more variables."""
+    made: list[pexpect.spawn] = []
+
+    def start(*args: str, **variables: str) -> pexpect.spawn:
+        env = {**os.environ, "TERM": "dumb", **variables}
+        child = pexpect.spawn(sys.executable, ["-c", DOCTOR, *args], cwd=str(tmp_path), env=env, timeout=60, encoding="utf-8")
+        child.setwinsize(40, 400)
+        made.append(child)
+        return child
+
+    yield start
+    for child in made:
+        child.close(force=True)
+
+
+def leave(child: pexpect.spawn) -> tuple[int, str]:
+    """(exit code, what was said until the end)"""
+    child.expect(pexpect.EOF)
+    child.close()
+    return child.exitstatus, child.before
+
+
+def found(run: Any, *args: str) -> dict[str, dict[str, Any]]:
+    return {one["id"]: one for one in json.loads(run("doctor", "--json", *args).out)}
+
+
+@pytest.fixture
+def loose(config: Any) -> dict[Path, int]:
+    """Files that others may write or read, with the modes that they should have."""
+    file = config("{}\n")
+    state = state_dir()
+    state.mkdir(parents=True)
+    secrets = file.with_name("secrets.env")
+    secrets.write_text("EXAMPLE_KEY=abcdefgh\n")
+    for path, mode in ((file, 0o666), (file.parent, 0o777), (secrets, 0o644), (state, 0o755)):
+        path.chmod(mode)
+    return {file: 0o644, file.parent: 0o755, secrets: 0o600, state: 0o700}
+
+
+def modes(paths: Any) -> dict[Path, int]:
+    return {path: path.stat().st_mode & 0o777 for path in paths}
+
+
+def test_permissions_are_repaired_unasked_by_yes_and_checked_again(run: Any, loose: dict[Path, int]) -> None:
+    done = run("doctor", "--fix", "--yes")
+    assert (done.code, done.err) == (0, "")
+    assert modes(loose) == loose
+    for path in loose:
+        assert f"repair: chmod {'600' if path.name == 'secrets.env' else ''}" in done.out
+        assert f"{path} has the mode " in done.out
+    assert done.out.count("done; checked again, it is gone") == 4
+    assert done.out.endswith("nothing is wrong\n")
+
+
+def test_without_a_terminal_and_without_yes_nothing_is_repaired(run: Any, loose: dict[Path, int]) -> None:
+    before = modes(loose)
+    done = run("doctor", "--fix")
+    assert done.code == 1
+    assert "not done: nobody can be asked here" in done.out
+    assert "nothing was repaired: nobody can be asked here; start it at a terminal" in done.out
+    assert modes(loose) == before
+
+
+def test_each_is_asked_for_at_a_terminal(loose: dict[Path, int], terminal: Any) -> None:
+    child = terminal("--fix")
+    file, folder, secrets, state = loose
+    child.expect_exact(f"repair: chmod go-w {folder}")
+    child.expect_exact("Do this? Type yes or no: ")
+    child.sendline("no")
+    for path in (file, secrets):
+        child.expect(f"repair: chmod [-gow0-9]+ {path}")
+        child.expect_exact("Do this? Type yes or no: ")
+        child.sendline("y")
+        child.expect_exact("done; checked again, it is gone")
+    child.expect_exact(f"repair: chmod 700 {state}")
+    child.expect_exact("Do this? Type yes or no: ")
+    child.sendline("")
+    code, said = leave(child)
+    assert code == 1
+    assert "what is still wrong:" in said
+    assert f"others may write the folder of the configuration, {folder}" in said
+    assert modes(loose) == {file: 0o644, folder: 0o777, secrets: 0o600, state: 0o755}
+
+
+def test_yes_alone_and_json_that_would_ask_are_refused(run: Any) -> None:
+    assert "--yes goes with" in run("doctor", "--yes").err
+    assert "--json asks nobody" in run("doctor", "--fix", "--json").err
+
+
+def test_findings_as_json(run: Any, loose: dict[Path, int]) -> None:
+    told = found(run)
+    secrets = config_path().with_name("secrets.env")
+    assert told["secrets.permissions"] == {
+        "id": "secrets.permissions",
+        "level": "wrong",
+        "text": f"others may read or write {secrets}, so that nothing in it is used",
+        "fix": f"chmod 600 {secrets}",
+        "repair": {"does": f"chmod 600 {secrets}", "loses": None},
+    }
+    assert told["python.version"]["level"] == "ok"
+    assert (told["python.version"]["fix"], told["python.version"]["repair"]) == (None, None)
+    done = json.loads(run("doctor", "--json", "--fix", "--yes").out)
+    outcomes = {one["id"]: one["outcome"] for one in done}
+    assert outcomes["secrets.permissions"] == "done; checked again, it is gone"
+    assert outcomes["python.version"] is None
+
+
+@pytest.mark.parametrize("words", [("--fix",), ("--fix", "--yes"), ("--bundle", "x.tar.gz")])
+def test_below_a_session_nothing_is_repaired(
+    run: Any, loose: dict[Path, int], monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    before, about = modes(loose), state_dir().stat()
+    monkeypatch.setenv(BELOW, f"{about.st_dev}:{about.st_ino}")
+    done = run("doctor", *words)
+    assert done.code == 2
+    assert "is a person's to do" in done.err
+    assert modes(loose) == before
+
+
+# -- what dead processes left --------------------------------------------------------------------------------------------
+
+HOST = """
+import os, sys
+from agent.run import assemble
+from toolcrib import ExecRequest
+from tools.dispatch.bridge import run_async
+crib = assemble()
+session = crib.open_session(platform="api")
+request = ExecRequest("(trap '' TERM; exec sleep 317) & disown; echo $!; exec 3>&1", timeout=30)
+print(run_async(session.scope.environment.execute(request)).stdout.head.decode().strip(), flush=True)
+sys.stdin.read()
+"""
+
+
+def _watchdogs(parent: int) -> list[int]:
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [int(one) for one in children if b"_watchdog.sh" in Path(f"/proc/{one}/cmdline").read_bytes()]
+
+
+def _gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
+    except OSError:
+        return True
+
+
+@pytest.fixture
+def left(tmp_path: Path) -> Iterator[int]:
+    """A command of a toolcrib that was killed, and its watchdog before it; its number."""
+    words = [sys.executable, "-c", HOST]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as host:
+        assert host.stdout is not None
+        pid = int(host.stdout.readline())
+        for one in _watchdogs(host.pid):
+            os.kill(one, 9)
+        host.kill()
+        host.wait()
+        yield pid
+    for process in leftovers.processes_left():
+        process.end()
+    for folder in leftovers.left_behind():
+        leftovers.remove(folder)
+
+
+@pytest.mark.full
+def test_commands_and_folders_of_a_killed_process_are_ended_at_a_terminal_only(left: int, run: Any, terminal: Any) -> None:
+    assert not _gone(left)
+    told = found(run, "--offline")
+    assert str(left) in told["leftover.processes"]["repair"]["does"].split()
+    assert told["leftover.processes"]["level"] == "note"
+    done = run("doctor", "--fix", "--yes", "--offline")
+    assert "--yes does only what loses nothing" in done.out
+    assert not _gone(left)
+    child = terminal("--fix", "--offline")
+    child.expect_exact("repair: kill -KILL ")
+    child.expect_exact("what it costs: these processes are ended")
+    child.expect_exact("Do this? Type yes or no: ")
+    child.sendline("yes")
+    child.expect_exact("done; checked again, it is gone")
+    assert leave(child)[0] == 0
+    assert _gone(left)
+    assert "leftover.processes" not in found(run, "--offline")
+
+
+def test_folders_of_dead_processes_go_once_somebody_agrees(terminal: Any) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    folder = Path(tempfile.mkdtemp(prefix=f"toolcrib-{ended.pid}-"))
+    (folder / "x").write_text("x")
+    child = terminal("--fix", "--offline")
+    child.expect_exact(f"repair: rm -rf {folder}")
+    child.expect_exact("Do this? Type yes or no: ")
+    child.sendline("yes")
+    child.expect_exact("done; checked again, it is gone")
+    assert leave(child)[0] == 0
+    assert not folder.exists()
+
+
+def test_sockets_of_dead_processes_go_and_living_ones_stay(run: Any) -> None:
+    with assemble() as crib:
+        store = crib.config.store_path
+    folder = store.with_name(f"{store.name}-signals")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as dead, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as alive:
+        before = Path.cwd()
+        os.chdir(folder)
+        dead.bind("1-dead")
+        alive.bind("2-alive")
+        os.chdir(before)
+        dead.close()
+        done = run("doctor", "--fix", "--yes", "--offline")
+        assert f"repair: rm {folder}/1-dead\n" in done.out
+        assert [one.name for one in folder.iterdir()] == ["2-alive"]
+
+
+# -- programs and packages ------------------------------------------------------------------------------------------------
+
+APT = """#!/bin/sh
+echo "apt-get $*" >>"$LOG"
+[ "$FAILS" ] && { echo "E: no such package"; exit 100; }
+/bin/ln -s /bin/true "$BIN/rg"
+"""
+
+
+@pytest.fixture
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Path]:
+    """A PATH with bash, and a package manager that puts rg there; it notes what it was asked for."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "bash").symlink_to("/bin/bash")
+
+    def make(release: str, manager: str) -> Path:
+        (tmp_path / "os-release").write_text(release)
+        (folder / manager).write_text(APT)
+        (folder / manager).chmod(0o755)
+        for name, value in (("PATH", str(folder)), ("BIN", str(folder)), ("LOG", str(tmp_path / "log"))):
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr("agent.cli.program_checks.OS_RELEASE", tmp_path / "os-release")
+        return tmp_path / "log"
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("release", "line"),
+    [
+        ("ID=debian\n", "apt-get install -y ripgrep"),
+        ('ID=linuxmint\nID_LIKE="ubuntu debian"\n', "apt-get install -y ripgrep"),
+        ("ID=fedora\n", "dnf install -y ripgrep"),
+        ("ID=arch\n", "pacman -S --noconfirm ripgrep"),
+        ('ID="opensuse-leap"\nID_LIKE="suse opensuse"\n', "zypper --non-interactive install ripgrep"),
+        ("ID=alpine\n", "apk add ripgrep"),
+    ],
+)
+@pytest.mark.parametrize("user", [0, 1000])
+def test_the_command_for_this_system_is_shown(
+    run: Any, system: Any, monkeypatch: pytest.MonkeyPatch, release: str, line: str, user: int
+) -> None:
+    """Where it would ask for a password it is shown only, to be copied."""
+    system(release, line.split()[0])
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    from agent.cli.program_checks import check_programs
+
+    rg = next(one for one in check_programs() if one.id == "program.rg")
+    assert rg.fix == f"install ripgrep, and see that it is on PATH: {'' if user == 0 else 'sudo '}{line}"
+    assert (rg.repair is None) == (user != 0)
+    assert rg.repair is None or (rg.repair.does, bool(rg.repair.loses)) == (line, True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user is asked for a password")
+def test_a_package_is_installed_where_somebody_agrees(run: Any, system: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = system("ID=debian\n", "apt-get")
+    from agent.cli import mending, program_checks
+
+    assert "--yes does only what loses nothing" in run("doctor", "--fix", "--yes", "--offline").out
+    assert not log.exists()
+    monkeypatch.setattr(mending, "is_interactive", lambda: True)
+    monkeypatch.setattr(mending, "confirm_by_word", lambda question: True)
+    (wanted,) = [one for one in program_checks.check_programs() if one.id == "program.rg"]
+    monkeypatch.setenv("FAILS", "1")
+    failing = mending.Mending(agreed=False, quiet=False)
+    failing.mend([wanted])
+    assert failing.outcomes[0] == "it failed: it ended with 100: apt-get install -y ripgrep\nE: no such package"
+    monkeypatch.delenv("FAILS")
+    doing = mending.Mending(agreed=False, quiet=False)
+    doing.mend([wanted])
+    assert doing.outcomes[0] == "done; checked again, it is gone"
+    assert log.read_text() == "apt-get install -y ripgrep\n" * 2
+
+
+def test_nothing_outside_is_repaired_below_a_session_of_other_folders(
+    run: Any, system: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = system("ID=debian\n", "apt-get")
+    from agent.cli import mending, program_checks
+
+    monkeypatch.setenv(BELOW, "1:2")
+    monkeypatch.setattr(mending, "is_interactive", lambda: True)
+    monkeypatch.setattr(mending, "confirm_by_word", lambda question: True)
+    doing = mending.Mending(agreed=True)
+    doing.mend([one for one in program_checks.check_programs() if one.id == "program.rg"])
+    assert all("use a terminal of your own" in outcome for outcome in doing.outcomes.values())
+    assert not log.exists()
+
+
+# -- the store ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_damaged_store_is_repaired_at_a_terminal_only(run: Any, terminal: Any) -> None:
+    with ChatServer(ChatServer.text("done")) as server:
+        assert run("run", "write it", "--model", "m", "--base-url", server.base_url).code == 0
+    with assemble() as crib:
+        store = crib.config.store_path
+    os.truncate(store, 0)
+    done = run("doctor", "--fix", "--yes", "--offline")
+    assert done.code == 1
+    assert "what it costs: what was under way is ended, and grants are forgotten; the damaged file is kept beside it" in done.out
+    assert store.stat().st_size == 0
+    child = terminal("--fix", "--offline")
+    child.expect_exact("repair: toolcrib doctor --repair-store (of ")
+    child.expect_exact("Do this? Type yes or no: ")
+    child.sendline("yes")
+    child.expect_exact(f"repaired {store}")
+    code, said = leave(child)
+    assert "done; checked again, it is gone" in said
+    assert (code, found(run, "--offline")["store.sound"]["level"]) == (0, "ok")
+
+
+# -- keys and the clock ------------------------------------------------------------------------------------------------
+
+
+class _Server(ThreadingHTTPServer):
+    """Lists models, with a status, a body and a clock of its own."""
+
+    def __init__(self, status: int = 200, body: bytes = b'{"data": []}', ahead: float = 0.0, wait: float = 0.0) -> None:
+        self.said = status, body, ahead, wait
+        self.keys: list[str] = []
+        super().__init__(("127.0.0.1", 0), _Lists)
+        self.daemon_threads = True
+        Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+
+    def __exit__(self, *error: object) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+class _Lists(BaseHTTPRequestHandler):
+    server: _Server
+
+    def do_GET(self) -> None:
+        status, body, ahead, wait = self.server.said
+        self.server.keys.append(self.headers.get("Authorization", ""))
+        time.sleep(wait)
+        self.send_response_only(status)
+        self.send_header("Date", formatdate(time.time() + ahead, usegmt=True))
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def with_key(config: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[_Server], None]:
+    def write(server: _Server) -> None:
+        config(f"model: {{name: m, base_url: 'http://127.0.0.1:{server.server_port}/v1', api_key_env: EXAMPLE_LETMEIN}}\n")
+        monkeypatch.setenv("EXAMPLE_LETMEIN", "letmein-please-now")
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "name", "told"),
+    [
+        (401, b"{}", "key.refused", "refuses it (401)"),
+        (403, b'{"error": "this key has expired"}', "key.refused", "says that it has expired (403)"),
+        (400, b'{"error": {"message": "API key not valid."}}', "key.refused", "refuses it (400)"),
+        (200, b'{"data": []}', "key.taken", "takes the key in EXAMPLE_LETMEIN"),
+        (500, b"", "key.unchecked", "answers 500"),
+    ],
+)
+def test_a_key_is_tried_and_told_with_where_to_put_another(
+    run: Any, with_key: Any, status: int, body: bytes, name: str, told: str
+) -> None:
+    with _Server(status, body) as server:
+        with_key(server)
+        done = found(run)
+        assert "Bearer letmein-please-now" in server.keys
+        asked = len(server.keys)
+        assert not {"key.refused", "key.taken", "key.unchecked"} & set(found(run, "--offline"))
+        assert len(server.keys) == asked
+    assert told in done[name]["text"]
+    if name == "key.refused":
+        assert done[name]["fix"].endswith("set the variable EXAMPLE_LETMEIN, which goes before secrets.env")
+    assert "letmein" not in json.dumps(done)
+
+
+def test_keys_that_are_missing_or_empty(run: Any, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = config("model: {name: m, base_url: 'http://127.0.0.1:9/v1', api_key_env: EXAMPLE_LETMEIN}\n")
+    told = [one for one in json.loads(run("doctor", "--json").out) if one["level"] == "wrong"]
+    assert [one["id"] for one in told] == ["key.missing"]
+    assert told[0]["fix"].startswith(f"put it into {file.with_name('secrets.env')} (mode 0600) as a line EXAMPLE_LETMEIN=...")
+    monkeypatch.setenv("EXAMPLE_LETMEIN", " ")
+    assert "EXAMPLE_LETMEIN, which model.api_key_env names, is named but empty" in found(run)["key.empty"]["text"]
+
+
+@pytest.mark.parametrize(("ahead", "told"), [(7_200.0, "the clock is 2 h behind"), (-600.0, "the clock is 10 min ahead of")])
+def test_a_wrong_clock(run: Any, with_key: Any, ahead: float, told: str) -> None:
+    with _Server(ahead=ahead) as server:
+        with_key(server)
+        assert told in found(run)["clock.wrong"]["text"]
+    with _Server(ahead=5.0) as server:
+        with_key(server)
+        assert found(run)["clock.right"]["level"] == "ok"
+
+
+@pytest.mark.full
+def test_a_server_that_does_not_answer_keeps_nobody(run: Any, with_key: Any) -> None:
+    with _Server(wait=20.0) as server:
+        with_key(server)
+        begun = time.monotonic()
+        assert "key.unchecked" in found(run)
+        assert time.monotonic() - begun < 15.0
+
+
+def test_a_time_zone_that_can_not_be_loaded(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    assert "clock.zone" not in found(run)
+    monkeypatch.setenv("TZ", "Europe/Berlim")
+    assert "did you mean Europe/Berlin?" in found(run)["clock.zone"]["text"]
+
+
+# -- plugins -----------------------------------------------------------------------------------------------------------
+
+TOOL = """
+from toolcrib import tool
+
+@tool(toolset="mine", kind="read")
+def greet(who: str) -> str:
+    "Greet."
+    return who
+"""
+
+
+def test_conflicts_of_plugins(run: Any, user_plugin: Any, config: Any, tmp_path: Path) -> None:
+    user_plugin("first", TOOL)
+    user_plugin("second", TOOL)
+    user_plugin("console", TOOL.replace("greet", "other"))
+    config("plugins: {enabled: [first, second, console, gone]}\n")
+    told = {(one["id"], one["text"]) for one in json.loads(run("doctor", "--json", "--offline").out) if one["level"] == "wrong"}
+    by_id = dict(told)
+    assert "plugin 'second' may not replace the tool 'greet'" in by_id["plugin.tool-conflict"]
+    assert "plugin console (user): the name is taken by the bundled plugin" in by_id["plugin.name-conflict"]
+    assert "there is no such plugin" in by_id["plugin.not-installed"]
+
+
+def test_an_extra_whose_libraries_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.metadata as metadata
+
+    from agent.cli.plugin_checks import check_extras
+
+    known = metadata.distribution
+
+    def without(name: str) -> metadata.Distribution:
+        if name in ("starlette", "uvicorn"):
+            raise metadata.PackageNotFoundError(name)
+        return known(name)
+
+    assert list(check_extras(("gateway", "nothing"))) == []
+    monkeypatch.setattr(metadata, "distribution", without)
+    (one,) = check_extras(("gateway",))
+    assert (one.id, one.fix) == ("plugin.extra-missing", "pip install 'toolcrib[gateway]'")
+    assert "starlette, uvicorn is not installed" in one.text
+    assert one.repair is not None
+    assert "[gateway]" in one.repair.does
+    assert one.repair.loses
+
+
+# -- a check that breaks or hangs --------------------------------------------------------------------------------------
+
+
+def test_a_check_that_raises_or_hangs_is_a_finding_and_the_others_go_on(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from agent.cli import guarding, machine_checks
+
+    def broken() -> Iterator[Any]:
+        raise RuntimeError("no such disk")
+        yield
+
+    def hangs() -> Iterator[Any]:
+        try:
+            time.sleep(30)
+        except Exception:  # noqa: BLE001 - what swallows everything does not go on for ever either
+            time.sleep(30)
+        yield
+
+    monkeypatch.setattr(machine_checks, "check_disk", broken)
+    monkeypatch.setattr(machine_checks, "check_zone", hangs)
+    monkeypatch.setattr(guarding.guarded, "__defaults__", (0.5,))
+    told = [(one["id"], one["text"]) for one in json.loads(run("doctor", "--json", "--offline").out)]
+    assert ("check.failed", "the disk cannot be checked: RuntimeError: no such disk") in told
+    assert ("check.overdue", "the time zone: not all is checked, as it took more than 0.5 s") in told
+    assert "tools.count" in dict(told)
+
+
+def test_a_person_at_a_terminal_sees_what_takes_long(terminal: Any, user_plugin: Any, config: Any) -> None:
+    user_plugin("slow", "import time; time.sleep(3)\n" + TOOL)
+    config("plugins: {enabled: [slow]}\n")
+    child = terminal("--offline")
+    child.expect(r"looking at what is configured \(\d+ s\)")
+    assert leave(child)[0] == 0
