@@ -180,8 +180,9 @@ def _in_use(crib: Crib, project_dir: Path, before: int, *, is_broken: bool, offl
         yield from guarded("the gateway", lambda: check_gateway(crib), 30.0 + 20.0 * len(crib.platforms))
     if not is_broken:
         yield from guarded("jobs", lambda: check_cron(crib))
-    yield from guarded("containers", lambda: check_containers(crib.config), 60.0)
     yield from guarded("the backends", lambda: _backends(crib, project_dir, offline=offline), 180.0)
+    # after those, which remove what their kind of backend left on its engine
+    yield from guarded("containers", lambda: check_containers(crib.config), 60.0)
     if offline:
         what = "model servers, keys, the clock and chat platforms are not checked, nor backends on other hosts"
         yield CheckFinding("offline", "note", what, "run it without --offline")
