@@ -13,7 +13,7 @@ from agent.config import state_dir
 
 _OLDEST = (3, 11)
 _MEBIBYTE = 1024 * 1024
-_TOO_LITTLE, _LITTLE = 64 * _MEBIBYTE, 512 * _MEBIBYTE
+_LITTLE = 512 * _MEBIBYTE
 _FEW_FILES = 1_000
 _LOCALTIME = Path("/etc/localtime")
 
@@ -35,9 +35,9 @@ def check_disk() -> Iterator[CheckFinding]:
     fix = "make room there: a store without room for its copies makes none, and on a full disk no tool runs"
     if free < _LITTLE:
         text = f"the disk of the state folder {folder} is nearly full: {free // _MEBIBYTE} MiB are free"
-        yield CheckFinding("disk.low", "wrong" if free < _TOO_LITTLE else "note", text, fix)
+        yield CheckFinding("disk.low", "note", text, fix)  # where nothing can be written, check_state says so
     elif about.f_files and about.f_favail < _FEW_FILES:
-        yield CheckFinding("disk.files", "wrong", f"the disk of {folder} has room for {about.f_favail} more files only", fix)
+        yield CheckFinding("disk.files", "note", f"the disk of {folder} has room for {about.f_favail} more files only", fix)
     else:
         yield CheckFinding("disk.room", "ok", f"{free // _MEBIBYTE:,} MiB are free for the state folder")
 
