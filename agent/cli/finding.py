@@ -41,9 +41,5 @@ class CheckFinding:
         return {"id": self.id, "level": self.level, "text": self.text, "fix": self.fix or None, "repair": repair}
 
     def is_among(self, others: Iterable[CheckFinding]) -> bool:
-        """Return whether ``others`` have the same fault: by its name, and by what would be done about it."""
-        return any(one.id == self.id and _does(one) == _does(self) for one in others)
-
-
-def _does(finding: CheckFinding) -> str:
-    return "" if finding.repair is None else finding.repair.does
+        """Return whether ``others``, of the check that found it, have the same fault."""
+        return any(one.id == self.id for one in others)

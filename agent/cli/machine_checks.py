@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from agent.cli.finding import CheckFinding
 from agent.config import state_dir
+from toolcrib._regex import Regex
 
 _OLDEST = (3, 11)
 _MEBIBYTE = 1024 * 1024
 _LITTLE = 512 * _MEBIBYTE
 _FEW_FILES = 1_000
 _LOCALTIME = Path("/etc/localtime")
+_RULE = Regex(r"(?:[A-Za-z]{3,}|<[\w+-]+>)[+-]?\d")
+"""Beginning of a zone that says its own rule, such as CET-1CEST."""
 
 
 def check_python() -> Iterator[CheckFinding]:
@@ -50,11 +52,10 @@ def check_zone() -> Iterator[CheckFinding]:
     source = "$TZ"
     if not named and _LOCALTIME.is_symlink():
         named, source = str(_LOCALTIME.readlink()).partition("zoneinfo/")[2], str(_LOCALTIME)
-    if not named or Path(named).is_absolute():
+    if not named or Path(named).is_absolute() or _RULE.match(named):
         return
     try:
         zone_of(named)
     except ScheduleError as error:
-        if time.tzname[0] in ("UTC", named) or time.timezone == 0:  # not a rule such as CET-1CEST, which the C library reads
-            fix = "name a zone of the IANA database, such as Europe/Berlin; until then times are told in UTC"
-            yield CheckFinding("clock.zone", "wrong", f"{source}: {error.text}", fix)
+        fix = "name a zone of the IANA database, such as Europe/Berlin; until then times are told in UTC"
+        yield CheckFinding("clock.zone", "wrong", f"{source}: {error.text}", fix)

@@ -58,6 +58,8 @@ class Mending:
                 self._say(f"    {line}")
         except (ToolcribError, OSError) as error:
             return f"it failed: {error}"
+        except Exception as error:  # noqa: BLE001 - one repair that breaks must not keep the others from being offered
+            return f"it failed: {type(error).__name__}: {error}"
         found = list(guarded("the repaired", repair.again))
         broken = next((one for one in found if one.id.startswith("check.")), None)
         if broken is not None:

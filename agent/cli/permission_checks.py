@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterator
 from functools import partial
@@ -18,11 +19,14 @@ def check_permissions(config: Path) -> Iterator[CheckFinding]:
     """Look at the configuration file ``config``, its folder, the keys beside it and the state folder."""
     again = partial(check_permissions, config)
     secrets, state = secrets_path(config.parent), state_dir()
-    if config.parent != state and (mode := _mode(config.parent)) & _OTHERS_WRITE:
+    mode = _mode(config.parent)
+    if config.parent != state and mode & _OTHERS_WRITE and not mode & stat.S_ISVTX:
         what = f"others may write the folder of the configuration, {config.parent}"
-        yield _finding("config.folder-permissions", "wrong", what, config.parent, mode & ~_OTHERS_WRITE, "go-w", again)
+        level: Level = "wrong" if mode & stat.S_IWOTH else "note"  # a group may have nobody else in it
+        yield _finding("config.folder-permissions", level, what, config.parent, mode & ~_OTHERS_WRITE, "go-w", again)
     if (mode := _mode(config)) & _OTHERS_WRITE:
-        yield _finding("config.permissions", "wrong", f"others may write {config}", config, mode & ~_OTHERS_WRITE, "go-w", again)
+        what = f"others may write {config}"
+        yield _finding("config.permissions", "wrong", what, config, mode & ~_OTHERS_WRITE, "go-w", again)
     if _mode(secrets) & _OTHERS:
         what = f"others may read or write {secrets}, so that nothing in it is used"
         yield _finding("secrets.permissions", "wrong", what, secrets, 0o600, "600", again)
@@ -43,9 +47,15 @@ def _mode(path: Path) -> int:
 def _finding(
     name: str, level: Level, text: str, path: Path, mode: int, said: str, again: partial[Iterator[CheckFinding]]
 ) -> CheckFinding:
+    """Return the finding, with a repair unless others share the place or own it: then another place is what is needed."""
+
     def act() -> Iterator[str]:
         path.chmod(mode)
         yield f"{path} has the mode {mode:04o} now"
 
-    line = f"chmod {said} {path}"
-    return CheckFinding(name, level, text, line, Repair(line, act, again))
+    about, line = path.stat(), f"chmod {said} {path}"
+    if about.st_mode & stat.S_ISVTX:
+        return CheckFinding(
+            name, level, text, "others share that folder: set TOOLCRIB_STATE, or TOOLCRIB_CONFIG, to one of yours"
+        )
+    return CheckFinding(name, level, text, line, Repair(line, act, again) if about.st_uid == os.geteuid() else None)

@@ -85,11 +85,12 @@ _DOCTORS = ("--f", "--b", "--r")
 
 
 def _changes(view: ActView) -> bool:
-    return _is_change([value.text for value in view.operands(_VALUED)]) or _is_repair(view.words)
+    given = [value.text for value in view.operands(_VALUED)]
+    return _is_change(given) or _is_repair(given, view.words)
 
 
-def _is_repair(words: list[str]) -> bool:
-    return "doctor" in words and any(word.startswith(_DOCTORS) for word in words)
+def _is_repair(given: list[str], words: list[str]) -> bool:
+    return given[:1] == ["doctor"] and any(word.startswith(_DOCTORS) for word in words)
 
 
 def _is_change(given: list[str]) -> bool:
@@ -111,10 +112,10 @@ def _as_module(view: ActView) -> bool:
         if word == "-m" or (word[:2] == "-m" and word[2:3] != "-"):
             name, rest = (word[2:], words[at + 1 :]) if len(word) > 2 else ("".join(words[at + 1 : at + 2]), words[at + 2 :])
             is_ours = name in ("agent", "agent.cli", "agent.cli.app", "toolcrib")
-            return is_ours and (_is_change(_bare(rest)) or _is_repair(rest))
+            return is_ours and (_is_change(_bare(rest)) or _is_repair(_bare(rest), rest))
         if word[:1] != "-":
             rest = words[at + 1 :]
-            return word.rpartition("/")[2] == "toolcrib" and (_is_change(_bare(rest)) or _is_repair(rest))
+            return word.rpartition("/")[2] == "toolcrib" and (_is_change(_bare(rest)) or _is_repair(_bare(rest), rest))
     return False
 
 
@@ -193,6 +194,7 @@ RULES = (
             "toolcrib toolsets diff coding safe",
             "toolcrib plugins info x",
             "toolcrib doctor --json",
+            "toolcrib explain doctor --brief",
         ),
         dry=False,
     ),

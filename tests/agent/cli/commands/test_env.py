@@ -97,6 +97,7 @@ def test_what_there_is_by_default(run: Any) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.xdist_group("leftovers")
 def test_places_are_tried_for_real(run: Any, config: Any) -> None:
     """003-29"""
     config("environments: {hosts: {gone: {host: 127.0.0.1, port: 1}}}")
