@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -554,3 +555,69 @@ def test_a_person_at_a_terminal_sees_what_takes_long(terminal: Any, user_plugin:
     child = terminal("--offline")
     child.expect(r"looking at what is configured \(\d+ s\)")
     assert leave(child)[0] == 0
+
+
+# -- the installation ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def venv(root: Path, tmp_path: Path) -> Path:
+    """A virtual environment with toolcrib from a wheel, which finds the libraries of this one."""
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "--quiet"]
+    env = {**os.environ, "PIP_NO_CACHE_DIR": "1"}
+    words = [sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(tmp_path / "wheels"), str(root)]
+    subprocess.run(words, check=True, timeout=120, env=env)
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True, timeout=120)
+    (wheel,) = (tmp_path / "wheels").glob("*.whl")
+    python = tmp_path / "venv" / "bin" / "python"
+    words = [str(python), "-m", "pip", "install", "--no-deps", "--no-index", "--disable-pip-version-check", "--quiet", str(wheel)]
+    subprocess.run(words, check=True, timeout=120, env=env)
+    (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
+    (site / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python
+
+
+@pytest.mark.full
+def test_overwritten_files_are_installed_anew(venv: Path, tmp_path: Path) -> None:
+    (module,) = (tmp_path / "venv" / "lib").glob("python*/site-packages/tools/todo_tool.py")
+    released = module.read_text()
+    module.write_text("TOOLS = {}  # another distribution's\n")
+    env = {**os.environ, "TERM": "dumb", "PIP_NO_INDEX": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    words = ["-c", DOCTOR, "--fix", "--offline"]
+    child = pexpect.spawn(str(venv), words, cwd=str(tmp_path), env=env, timeout=120, encoding="utf-8", dimensions=(40, 400))
+    try:
+        child.expect(r"installed files are not those of toolcrib [0-9.]+: tools/todo_tool.py\r\n")
+        child.expect(r"repair: \S+/python -m pip install --force-reinstall --no-deps 'toolcrib @ file:///\S+\.whl'\r\n")
+        child.expect_exact("what it costs: toolcrib's installed files are overwritten")
+        child.expect_exact("Do this? Type yes or no: ")
+        child.sendline("yes")
+        child.expect_exact("done; checked again, it is gone")
+    finally:
+        child.close(force=True)
+    assert module.read_text() == released
+
+
+@pytest.mark.parametrize(
+    ("mark", "installer", "line"),
+    [
+        ("uv-receipt.toml", "uv", "uv tool upgrade --reinstall toolcrib"),
+        ("pipx_metadata.json", "pip", "pipx reinstall toolcrib"),
+        ("", "uv", f"uv pip install --python {sys.executable} --reinstall-package toolcrib toolcrib==7.1"),
+        ("", "pip", f"{sys.executable} -m pip install --force-reinstall --no-deps toolcrib==7.1"),
+    ],
+)
+def test_what_toolcrib_was_installed_by_installs_it_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str, installer: str, line: str
+) -> None:
+    from importlib.metadata import Distribution
+
+    from agent.cli.installed import reinstalling
+
+    info = tmp_path / "toolcrib-7.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toolcrib\nVersion: 7.1\n")
+    (info / "INSTALLER").write_text(installer)
+    if mark:
+        (tmp_path / mark).write_text("")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert " ".join(reinstalling(Distribution.at(info))) == line
