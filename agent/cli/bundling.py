@@ -79,7 +79,7 @@ class Bundle:
             config = load_config(config_file)
         except ConfigError:
             config = None
-        scrub = Scrubber(config, config_path(config_file).parent)
+        scrub = Scrubber(config, config_path(config_file))
 
         def made(data: str) -> bytes:
             return scrub.whole(data).encode("utf-8", "backslashreplace")
@@ -227,8 +227,13 @@ def _last_lines(log: Path) -> str:
     """Return the end of a log. Raises ToolcribError."""
     try:
         with log.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _LOG_BYTES))
-            lines = file.read(_LOG_BYTES).decode("utf-8", "replace").splitlines()
+            begin = max(0, file.seek(0, os.SEEK_END) - _LOG_BYTES)
+            file.seek(begin)
+            lines = file.read(_LOG_BYTES).decode("utf-8", "replace").splitlines(keepends=True)
     except OSError as error:
         raise ToolcribError(f"--log: {log} cannot be read: {error.strerror or error}") from error
-    return "\n".join(lines[-_LINES:]) + "\n"
+    if begin:  # half a line may hold half a secret, which nothing knows any more
+        del lines[:1]
+    if lines and not lines[-1].endswith("\n"):
+        lines[-1] = "(a line that is not ended)\n"
+    return "".join(lines[-_LINES:])

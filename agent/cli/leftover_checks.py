@@ -43,7 +43,7 @@ def check_processes() -> Iterator[CheckFinding]:
 
 
 def _shown(found: Sequence[LeftProcess]) -> str:
-    return ", ".join(f"{one.pid} ({one.line[:60]})" for one in found)
+    return ", ".join(f"{one.pid} ({one.program})" for one in found)
 
 
 def _end(found: Sequence[LeftProcess]) -> Iterator[str]:

@@ -33,6 +33,8 @@ _SHOWN = frozenset(
 """Keys whose texts are shown: names of toolcrib's, of plugins and of models, and words to choose from."""
 _SYSTEM = ("/usr", "/etc", "/opt", "/bin", "/sbin", "/lib", "/dev", "/proc", "/sys", "/run", "/var/run")
 """Beginnings of paths that are alike everywhere."""
+_PLAIN = frozenset("COLORTERM HOME LANG LANGUAGE LC_ALL LOGNAME PATH PWD SHELL SHLVL TERM TMPDIR TZ USER".split())
+"""Variables that hold no key."""
 _ADDRESSES = frozenset(["base_url", "host", "jump", "url"])
 _MAIL = Regex(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _MATRIX = Regex(r"[@!#][\w.=/+-]+:[\w.-]+\w")
@@ -43,10 +45,11 @@ _NUMBER = Regex(r"(?<![\w.,])[+-]?\d{8,}(?![\w.,]*\w)")
 class Scrubber:
     """Takes out of text what is secret, and gives people, chats, hosts and addresses other names."""
 
-    def __init__(self, config: Config | None, folder: Path) -> None:
-        """``folder`` is the configuration's, where its keys lie. None for a configuration that can't be read."""
-        secrets = {name: value for name, value in os.environ.items() if may_be_secret(name, value)}
-        secrets |= {f"secrets.env: {name}": value for name, value in values_in(folder).items()}
+    def __init__(self, config: Config | None, path: Path) -> None:
+        """``path`` is the configuration's file, beside which its keys lie; ``config`` is None where it can't be read."""
+        named = _variables_in(path)
+        secrets = {name: value for name, value in os.environ.items() if name in named or may_be_secret(name, value)}
+        secrets |= {f"secrets.env: {name}": value for name, value in values_in(path.parent).items()}
         if config is not None:
             secrets |= config.store_secrets
         self._redactor = Redactor(secrets, _SHORTEST_SECRET)
@@ -112,6 +115,15 @@ class Scrubber:
         except ValueError:
             return found[0]
         return found[0] if address.is_loopback or address.is_unspecified else self._named("address", found[0])
+
+
+def _variables_in(path: Path) -> set[str]:
+    """Return the variables whose names stand in the configuration's file, whatever for: some of them hold keys."""
+    try:
+        text = path.read_text("utf-8", "replace")
+    except OSError:
+        return set()
+    return set(re.findall(r"\w+", text)).intersection(os.environ) - _PLAIN
 
 
 def _known(config: Config) -> Iterator[tuple[str, str]]:

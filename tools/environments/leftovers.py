@@ -55,11 +55,11 @@ def sweep(base: str) -> None:
 
 
 class LeftProcess(NamedTuple):
-    """A process of a command whose toolcrib has ended. ``start`` is as alive.started gives it; ``line`` is its command line."""
+    """A process of a command whose toolcrib has ended. ``start`` is as alive.started gives it."""
 
     pid: int
     start: str
-    line: str
+    program: str
 
     def end(self) -> bool:
         """Kill it, and nothing else that has its number by now. Return False where it had ended."""
@@ -88,9 +88,9 @@ def processes_left() -> list[LeftProcess]:
         with contextlib.suppress(OSError):  # it ended while we looked, or may not be looked at
             if process.stat().st_uid == os.geteuid() and _is_left(process / "fd"):
                 start = alive.started(int(process.name))
-                line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+                program = os.fsdecode((process / "comm").read_bytes()).strip()
                 if start is not None:
-                    found.append(LeftProcess(int(process.name), start, line))
+                    found.append(LeftProcess(int(process.name), start, program))
     return found
 
 

@@ -23,6 +23,7 @@ SECRETS = {
     "variable": "envsecret-plain-words",
     "variable, short": "hunter7",
     "variable, URL": "postgresql://dbuser:dbpassw0rd@db.internal.example/app",
+    "variable that the configuration names": "letmein-please-now",
     "secrets.env": "filesecret-plain-words",
     "secrets.env, quoted": "quoted secret of ours",
     "secrets.env, short": "p4ss",
@@ -52,7 +53,8 @@ SECRETS = {
     "rest of a key file": f"\n{BASE64}\n",
 }
 TELLING = [
-    "envsecret", "hunter7", "dbpassw0rd", "dbuser", "filesecret", "quoted secret", "p4ss", "settingsecret", "plugin-setting",
+    "envsecret", "letmein",
+    "hunter7", "dbpassw0rd", "dbuser", "filesecret", "quoted secret", "p4ss", "settingsecret", "plugin-setting",
     "dockersecret", "abcdefghijklmnop", "IOSFODNN7", "123456789012", "7654321098", "AAF3xyz", "eyJ", "sflKxw", "9f86d081",
     "123e4567", "AbCdEfGh", "opensesame", "op/en", "se?same", "queried77", "YW5u", "headerkey99", "commandlined",
     "assigned one", "jsonned", "nested8", "yamled11", "MIIE", "5Lk0bQ", "0q+5c0J",
@@ -64,7 +66,7 @@ PEOPLE = [
 ]  # fmt: skip
 
 CONFIG = """
-model: {name: m, base_url: 'http://bert.example:8080/v1'}
+model: {name: m, base_url: 'http://bert.example:8080/v1', api_key_env: EXAMPLE_LETMEIN}
 platforms:
   telegram:
     allowed_users: ['918273645', ann.person]
@@ -111,6 +113,7 @@ def planted(config: Callable[[str], Path], user_plugin: Any, tmp_path: Path, mon
     )
     secrets.chmod(0o600)
     monkeypatch.setenv("EXAMPLE_PASSWORD", SECRETS["variable"])
+    monkeypatch.setenv("EXAMPLE_LETMEIN", SECRETS["variable that the configuration names"])
     monkeypatch.setenv("DB_PASS", SECRETS["variable, short"])
     monkeypatch.setenv("DATABASE", SECRETS["variable, URL"])
     log = tmp_path / "all.log"
@@ -188,6 +191,22 @@ def test_a_damaged_store_is_said_and_the_rest_is_there(run: Any, tmp_path: Path)
     found = members(tmp_path / "b.tar.gz")
     assert "StoreDamaged: ~/.local/state/toolcrib/toolcrib.db is damaged" in json.loads(found["store.json"])["missing"]
     assert "store.damaged" in found["findings.json"]
+
+
+def test_half_a_secret_at_the_ends_of_a_log(run: Any, tmp_path: Path) -> None:
+    """Where a long log is cut within a line, and while somebody writes its last one."""
+    first = "x" * 1000 + " sk-proj-abcdefghijklmnopqrstuvwxyz first-half\n"
+    lines = [f"line {number} {'of words ' * 200}\n" for number in range(150)]
+    body = "".join(lines)
+    log = tmp_path / "long.log"
+    log.write_text(first + body[: 256 * 1024 - 20 - len("first-half\n")] + "\nlast sk-proj-ab")
+    assert log.stat().st_size > 256 * 1024
+    assert run("doctor", "--offline", "--bundle", "b.tar.gz", "--log", str(log)).code == 0
+    text = members(tmp_path / "b.tar.gz")["log-1.txt"]
+    assert "line 5 of words" in text
+    assert text.endswith("\n(a line that is not ended)\n")
+    assert "-half" not in text
+    assert "sk-" not in text
 
 
 def test_it_overwrites_nothing(run: Any, tmp_path: Path) -> None:
