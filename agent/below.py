@@ -91,6 +91,13 @@ def is_below(folders: Iterable[Path]) -> bool:
     return hosted and any(number not in known and _is_held(folder) for number, folder in wanted.items())
 
 
+def is_below_any() -> bool:
+    """Return whether this process runs below a command of any session, whatever folders that goes by."""
+    from tools.environments.shell.launcher import is_below_a_shell
+
+    return bool(os.environ.get(BELOW)) or is_below_a_shell(os.getpid())
+
+
 def _below_unmarked(above: Sequence[int], holders: Mapping[int, set[FolderId]]) -> bool:
     """Return whether a session's shell is above whose process marks nothing: nobody knows what that session goes by."""
     from tools.environments.shell.launcher import is_a_shell

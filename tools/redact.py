@@ -59,13 +59,46 @@ def may_be_secret(name: str, value: str) -> bool:
     return named or _HOLDS_PASSWORD.search(value) is not None
 
 
+_WORDS = (
+    r"(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|credential|api[_-]?key|access[_-]?key|private[_-]?key|key|auth|cookie"
+    r"|sig(?:nature)?|salt)"
+)
+_IN_FORM = (
+    (Regex(r"://[^\s\"'<>]{1,500}@"), "://[redacted]@"),
+    (Regex(r"\b(Bearer|Basic|Bot|Token|Digest)\s+[A-Za-z0-9._~+/=:-]{4,}", re.I), r"\1 [redacted]"),
+    (Regex(r"\beyJ[\w-]{4,}(?:\.[\w-]+){1,4}"), "[redacted]"),
+    (Regex(rf"(--?[\w-]*{_WORDS}[\w-]*(?:\s+|=))(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s'\"]+)", re.I), r"\1[redacted]"),
+    (
+        Regex(
+            rf"([\w.-]*{_WORDS}[\w-]*\\?[\"']?\s*[:=]\s*)(?:\\?\"(?:[^\"\\\n]|\\[^\"])*\\?\"|'[^'\n]*'|[^\s,;&\"'}}\])]+)",
+            re.I,
+        ),
+        r"\1[redacted]",
+    ),
+    (Regex(r"(?m)^[A-Za-z0-9+/]{40,}={0,2}$"), "[redacted]"),
+    (Regex(r"(?<![\w-])(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{20,}"), "[redacted]"),
+    (Regex(r"(?<![\w-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])[\w-]{24,}"), "[redacted]"),
+)
+"""Forms that a secret may have, the more telling ones first. Names and digests look so too."""
+
+
+def without_forms(text: str) -> str:
+    """Take out all that has the form of a secret: passwords in URLs, values behind telling names, long strings of letters and
+    digits. For text that goes to strangers; it takes out much that is none.
+    """
+    for form, instead in _IN_FORM:
+        text = form.sub(instead, text)
+    return text
+
+
 class Redactor:
     """A redactor for the values it was given by name, and for anything that has the form of a well-known key."""
 
-    def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
+    def __init__(self, secrets: Mapping[str, str] | None = None, shortest: int = _SHORTEST) -> None:
+        """Values of fewer than ``shortest`` characters are left."""
         found: dict[str, str] = {}
         for name, value in (secrets or {}).items():
-            if len(value) >= _SHORTEST:
+            if len(value) >= shortest:
                 found[value] = name
                 for ascii_only in (False, True):  # as it stands in JSON text
                     found.setdefault(json.dumps(value, ensure_ascii=ascii_only)[1:-1], name)

@@ -16,6 +16,7 @@ from tools.environments.docker import admin
 from tools.environments.docker.admin import OurContainer
 
 if TYPE_CHECKING:
+    from agent.config import Config
     from agent.crib import Crib
 
 
@@ -37,21 +38,33 @@ class FoundContainers:
 
 def look(crib: Crib) -> FoundContainers:
     """All containers of ours, on every engine that is configured, and on the usual one if it answers."""
-    wanted = {backend.options["host"] for backend in crib.backends.configured() if backend.kind == DOCKER}
     boxes: list[OurContainer] = []
     faults: dict[str, str] = {}
-    # One engine may be named in two ways, such as by the configuration and $DOCKER_HOST: it is asked once.
-    for engine, host in {admin.engine_of(host): host for host in ["", *sorted(wanted)]}.items():
-        if host not in wanted and (not engine.startswith("unix://") or not Path(engine.removeprefix("unix://")).exists()):
-            continue
+    for host, is_wanted in _engines(crib.backends):
         try:
             found = admin.containers(host)
         except EnvironmentFailed as error:
-            if host in wanted:
-                faults[engine] = str(error)
+            if is_wanted:
+                faults[admin.engine_of(host)] = str(error)
             continue
         boxes += found
     return FoundContainers(run_async(_running(crib, boxes)) if boxes else [], faults)
+
+
+def engines(config: Config) -> list[tuple[str, bool]]:
+    """Return the engines of a configuration without its plugins: as it names them, "" for the usual one, and whether it does."""
+    return _engines(Backends(config, ()))
+
+
+def _engines(backends: Backends) -> list[tuple[str, bool]]:
+    wanted = {backend.options["host"] for backend in backends.configured() if backend.kind == DOCKER}
+    # One engine may be named in two ways, such as by the configuration and $DOCKER_HOST: it is asked once.
+    named = {admin.engine_of(host): host for host in ["", *sorted(wanted)]}
+    return [
+        (host, host in wanted)
+        for engine, host in named.items()
+        if host in wanted or (engine.startswith("unix://") and Path(engine.removeprefix("unix://")).exists())
+    ]
 
 
 async def _running(crib: Crib, boxes: Sequence[OurContainer]) -> list[RunningContainer]:

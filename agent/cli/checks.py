@@ -3,62 +3,55 @@
 from __future__ import annotations
 
 import os
-import shutil
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.cli.finding import CheckFinding, Level
-from agent.config import BrokenConfig, Config, load_config, state_dir
-from toolcrib import ConfigError, StoreFailed, ToolcribError
+from agent.cli.guarding import guarded, isolated
+from agent.config import BrokenConfig, Config, config_path, load_config, state_dir
+from toolcrib import ConfigError, StoreFailed, ToolcribError, registry
 from tools.dispatch.bridge import run_async
 
 if TYPE_CHECKING:
     from agent.run import Crib
 
-_OLDEST = (3, 11)
 _ROOM = 1024 * 1024
+_STORE_SECONDS = 900.0
+"""Seconds that a look at a whole store may take: some are large."""
 _PATIENCE = 2.0
 """Seconds that a model server may take to be connected to."""
 
 
-def examine(config_file: Path | None, project_dir: Path) -> Iterator[CheckFinding]:
-    """All of it, also where the configuration is broken: then what depends on it is left out, and that is said."""
-    yield from _guarded("Python", check_python)
+def examine(config_file: Path | None, project_dir: Path, *, offline: bool = False) -> Iterator[CheckFinding]:
+    """All of it, also where the configuration is broken: then what depends on it is left out, and that is said.
+
+    ``offline``: no server is asked, and no other host.
+    """
+    from agent.cli.leftover_checks import check_leftovers
+    from agent.cli.machine_checks import check_disk, check_python, check_zone
+    from agent.cli.permission_checks import check_permissions
+    from agent.cli.program_checks import check_programs
+
+    yield from guarded("Python", check_python)
     config, faults = read_config(config_file)
     yield from faults
-    yield from _guarded("the programs", check_programs)
-    yield from _guarded("the state folder", check_state)
-    yield from _guarded("the installation", check_installation)
-    yield from _guarded("the tools", check_tools)
+    yield from guarded("permissions", lambda: check_permissions(config_path(config_file)))
+    yield from guarded("the programs", check_programs)
+    yield from guarded("the state folder", check_state)
+    yield from guarded("the disk", check_disk)
+    yield from guarded("the time zone", check_zone)
+    yield from guarded("the installation", check_installation, 120.0)
+    yield from guarded("the tools", check_tools)
     if config is None:
-        yield CheckFinding("note", "plugins, toolsets and approvals are not checked", "mend the configuration first")
+        yield CheckFinding(
+            "config.unchecked", "note", "plugins, toolsets and approvals are not checked", "mend the configuration first"
+        )
         return
-    yield from _guarded("what is configured", lambda: check_assembled(config, project_dir))
-
-
-def _guarded(what: str, check: Callable[[], Iterator[CheckFinding]]) -> Iterator[CheckFinding]:
-    try:
-        yield from check()
-    except ToolcribError as error:
-        yield CheckFinding("wrong", str(error), "do what the message says")
-    except PermissionError as error:
-        yield CheckFinding(
-            "wrong", f"{what} cannot be checked: {error}", "make the file and its folder readable and writable for you"
-        )
-    except Exception as error:  # noqa: BLE001 - doctor must go on whatever is broken
-        yield CheckFinding(
-            "wrong", f"{what} cannot be checked: {type(error).__name__}: {error}", "run it with --verbose, and report it"
-        )
-
-
-def check_python() -> Iterator[CheckFinding]:
-    found = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info[:2] < _OLDEST:
-        yield CheckFinding("wrong", f"Python {found} is too old", f"install Python {'.'.join(map(str, _OLDEST))} or newer")
-    else:
-        yield CheckFinding("ok", f"Python {found} at {sys.executable}")
+    yield from isolated("what is configured", check_assembled(config, project_dir, offline=offline))
+    # last: a check that opens a backend removes of it what a session's start would
+    yield from guarded("what dead processes left", lambda: check_leftovers(config), 60.0)
 
 
 def read_config(config_file: Path | None) -> tuple[Config | None, list[CheckFinding]]:
@@ -67,30 +60,16 @@ def read_config(config_file: Path | None) -> tuple[Config | None, list[CheckFind
         config = load_config(config_file)
     except BrokenConfig as error:
         fix = "mend that line; config.example.yaml explains every key"
-        return None, [CheckFinding("wrong", str(fault), fix) for fault in error.faults]
+        return None, [CheckFinding("config.broken", "wrong", str(fault), fix) for fault in error.faults]
     except ConfigError as error:
-        return None, [CheckFinding("wrong", str(error), "do what the message says")]
+        return None, [CheckFinding("config.broken", "wrong", str(error), "do what the message says")]
     if config_file is not None and not config.path.exists():
-        return config, [CheckFinding("wrong", f"--config: {config.path} does not exist", "name the file that you mean")]
+        return config, [
+            CheckFinding("config.missing", "wrong", f"--config: {config.path} does not exist", "name the file that you mean")
+        ]
     if not config.path.exists():
-        return config, [CheckFinding("ok", f"no configuration at {config.path}: everything is at its default")]
-    if config.path.stat().st_mode & 0o022:
-        return config, [CheckFinding("wrong", f"others may write {config.path}", f"chmod go-w {config.path}")]
-    return config, [CheckFinding("ok", f"configuration {config.path}")]
-
-
-def check_programs() -> Iterator[CheckFinding]:
-    for name, without, level in (
-        ("bash", "the terminal tool has no bash to run commands with", "wrong"),
-        ("rg", "search_files works without ripgrep, but slower", "note"),
-    ):
-        where = shutil.which(name)
-        if where:
-            yield CheckFinding("ok", f"{name} at {where}")
-        elif level == "wrong":
-            yield CheckFinding("wrong", without, f"install {name}, and see that it is on PATH")
-        else:
-            yield CheckFinding("note", without, "install ripgrep")
+        return config, [CheckFinding("config.none", "ok", f"no configuration at {config.path}: everything is at its default")]
+    return config, [CheckFinding("config.sound", "ok", f"configuration {config.path}")]
 
 
 def check_state() -> Iterator[CheckFinding]:
@@ -98,15 +77,16 @@ def check_state() -> Iterator[CheckFinding]:
     nearest = next((path for path in (folder, *folder.parents) if path.exists()), Path("/"))
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         what = f"{folder} cannot be written" if nearest == folder else f"{folder} cannot be made below {nearest}"
-        yield CheckFinding("wrong", what, "make it writable for you, or set TOOLCRIB_STATE to another folder")
-    elif nearest == folder and folder.stat().st_mode & 0o022:
-        yield CheckFinding("wrong", f"others may write {folder}", f"chmod 700 {folder}")
+        yield CheckFinding("state.unwritable", "wrong", what, "make it writable for you, or set TOOLCRIB_STATE to another folder")
     elif why := _unwritable(nearest):
         yield CheckFinding(
-            "wrong", f"nothing can be written to the state folder {folder}: {why}", "make room there; until then no tool runs"
+            "state.full",
+            "wrong",
+            f"nothing can be written to the state folder {folder}: {why}",
+            "make room there; until then no tool runs",
         )
     else:
-        yield CheckFinding("ok", f"state folder {folder}")
+        yield CheckFinding("state.folder", "ok", f"state folder {folder}")
 
 
 def _unwritable(folder: Path) -> str:
@@ -129,86 +109,117 @@ def check_installation() -> Iterator[CheckFinding]:
 
 def check_tools() -> Iterator[CheckFinding]:
     import model_tools
-    from toolcrib import registry
 
     for problem in registry.problems:
         yield CheckFinding(
-            "wrong", f"{problem.subject}: {problem.reason}", "reinstall toolcrib, or mend or disable what registers it"
+            "tools.broken",
+            "wrong",
+            f"{problem.subject}: {problem.reason}",
+            "reinstall toolcrib, or mend or disable what registers it",
         )
     reasons = registry.availability()
     for name, reason in reasons.items():
         if reason is not None:
-            yield CheckFinding("note", f"tool {name} is missing: {reason}", "do that if you want the tool")
+            yield CheckFinding("tools.missing", "note", f"tool {name} is missing: {reason}", "do that if you want the tool")
     available = sum(reason is None for reason in reasons.values())
     level: Level = "ok" if available else "wrong"
     fix = "" if available else "reinstall toolcrib"
     yield CheckFinding(
-        level, f"{available} of {len(reasons)} built-in tools of {len(model_tools.BUILT_IN)} modules can work here", fix
+        "tools.count",
+        level,
+        f"{available} of {len(reasons)} built-in tools of {len(model_tools.BUILT_IN)} modules can work here",
+        fix,
     )
 
 
-def check_assembled(config: Config, project_dir: Path) -> Iterator[CheckFinding]:
-    from agent.cli.names import name_findings
+def check_assembled(config: Config, project_dir: Path, *, offline: bool = False) -> Iterator[CheckFinding]:
     from agent.cli.storing import check_files
     from agent.confirming import UnconfirmedConfig, unconfirmed
     from agent.run import assemble, open_store
-    from toolcrib import registry
 
     before = len(registry.problems)
-    damage = list(check_files(config))
+    damage = list(guarded("the store", lambda: check_files(config), _STORE_SECONDS))
     yield from damage
     if changes := unconfirmed(config):
-        yield CheckFinding("wrong", str(UnconfirmedConfig(config, changes)), "toolcrib config confirm, at a terminal")
-        yield CheckFinding("note", "plugins, toolsets and approvals are not checked", "confirm the configuration first")
+        text = str(UnconfirmedConfig(config, changes))
+        yield CheckFinding("config.unconfirmed", "wrong", text, "toolcrib config confirm, at a terminal")
+        what, fix = "plugins, toolsets and approvals are not checked", "confirm the configuration first"
+        yield CheckFinding("config.unchecked", "note", what, fix)
         return
-    with assemble(config=config, project_dir=project_dir, store=open_store(config, late=True, looks=True)) as crib:
-        is_broken = any(finding.level == "wrong" for finding in damage)
-        if not is_broken:
-            failed = list(_store(crib))
-            yield from failed
-            is_broken = bool(failed)
-        run_async(crib.start())
-        yield from _plugins(crib)
-        yield from check_added(crib)
-        crib.registry.get_definitions()  # a slow check and a broken schema are seen when they are asked
-        for problem in crib.registry.problems[before:]:
-            yield CheckFinding("note", f"{problem.subject}: {problem.reason}", problem.fix)
-        named = list(name_findings(crib))
-        yield from named
-        if all(finding.level != "wrong" for finding in named):
-            yield from check_granted(crib)
-        yield from _allowlist(crib)
-        yield from check_smart(crib)
-        if crib.platforms:
-            from agent.cli.gateway_checks import check_gateway
+    with ExitStack() as stack:
+        made: list[Crib] = []
 
-            yield from _guarded("the gateway", lambda: check_gateway(crib))
-        if not is_broken:
-            from agent.cli.cron_checks import check_cron
+        def start() -> Iterator[CheckFinding]:
+            store = open_store(config, late=True, looks=True)
+            made.append(stack.enter_context(assemble(config=config, project_dir=project_dir, store=store)))
+            yield from ()
 
-            yield from _guarded("jobs", lambda: check_cron(crib))
-        yield from _guarded("the backends", lambda: _backends(crib, project_dir))
-        yield from _guarded("the model", lambda: _model(crib))
+        yield from guarded("what is configured", start, 60.0)
+        for crib in made:
+            yield from _in_use(crib, project_dir, before, is_broken=any(one.level == "wrong" for one in damage), offline=offline)
+
+
+def _in_use(crib: Crib, project_dir: Path, before: int, *, is_broken: bool, offline: bool) -> Iterator[CheckFinding]:
+    """Look at all that a session would meet. ``before`` is how many problems the registry had without plugins."""
+    from agent.cli.cron_checks import check_cron
+    from agent.cli.gateway_checks import check_gateway
+    from agent.cli.key_checks import check_servers
+    from agent.cli.leftover_checks import check_containers
+    from agent.cli.plugin_checks import check_plugins
+
+    if not is_broken:
+        failed = list(guarded("the store", lambda: _store(crib), _STORE_SECONDS))
+        yield from failed
+        is_broken = bool(failed)
+    yield from guarded("the start of plugins", lambda: _started(crib), 90.0)
+    yield from guarded("the plugins", lambda: check_plugins(crib))
+    yield from guarded("the toolsets", lambda: _named(crib, before))
+    yield from guarded("the allowlist", lambda: _allowlist(crib))
+    yield from guarded("approval.smart", lambda: check_smart(crib))
+    if crib.platforms and not offline:
+        yield from guarded("the gateway", lambda: check_gateway(crib), 30.0 + 20.0 * len(crib.platforms))
+    if not is_broken:
+        yield from guarded("jobs", lambda: check_cron(crib))
+    yield from guarded("the backends", lambda: _backends(crib, project_dir, offline=offline), 180.0)
+    # after those, which remove what their kind of backend left on its engine
+    yield from guarded("containers", lambda: check_containers(crib.config), 60.0)
+    if offline:
+        what = "model servers, keys, the clock and chat platforms are not checked, nor backends on other hosts"
+        yield CheckFinding("offline", "note", what, "run it without --offline")
+        return
+    yield from guarded("the model", lambda: _model(crib))
+    yield from guarded("the keys and the clock", lambda: check_servers(crib), 60.0)
+
+
+def _started(crib: Crib) -> Iterator[CheckFinding]:
+    run_async(crib.start())
+    yield from ()
+
+
+def _named(crib: Crib, before: int) -> Iterator[CheckFinding]:
+    from agent.cli.names import name_findings
+
+    yield from check_added(crib)
+    crib.registry.get_definitions()  # a slow check and a broken schema are seen when they are asked
+    for problem in crib.registry.problems[before:]:
+        yield CheckFinding("tools.problem", "note", f"{problem.subject}: {problem.reason}", problem.fix)
+    named = list(name_findings(crib))
+    yield from named
+    if all(finding.level != "wrong" for finding in named):
+        yield from check_granted(crib)
 
 
 def _store(crib: Crib) -> Iterator[CheckFinding]:
     try:
         run_async(_first(crib))
     except StoreFailed as error:
-        yield CheckFinding("wrong", str(error), "do what the message says; until then no session can be opened")
+        yield CheckFinding(
+            "store.unreadable", "wrong", str(error), "do what the message says; until then no session can be opened"
+        )
 
 
 async def _first(crib: Crib) -> None:
     await crib.store.sessions.list(1)
-
-
-def _plugins(crib: Crib) -> Iterator[CheckFinding]:
-    for info in crib.plugins:
-        if info.error:
-            fix = f"mend it, or take it out of plugins.enabled in {crib.config.path}"
-            yield CheckFinding("wrong", f"plugin {info.name} ({info.source}): {info.error}", fix)
-        elif info.loaded:
-            yield CheckFinding("ok", f"plugin {' '.join(filter(None, (info.name, info.version)))} ({info.source})")
 
 
 def check_added(crib: Crib) -> Iterator[CheckFinding]:
@@ -220,11 +231,14 @@ def check_added(crib: Crib) -> Iterator[CheckFinding]:
         own = SLASH_COMMANDS.get(f"/{name}")
         if own is not None and set(own.surfaces).intersection(command.surfaces):
             fix = "rename the plugin's command"
-            yield CheckFinding("wrong", f"a plugin adds /{name}, which the chat has itself", fix)
+            yield CheckFinding("plugin.slash", "wrong", f"a plugin adds /{name}, which the chat has itself", fix)
     for name in crib.commands:
         if name in built_in():
             yield CheckFinding(
-                "wrong", f"a plugin adds a command {name!r}, which toolcrib has itself", "rename the plugin's command"
+                "plugin.command",
+                "wrong",
+                f"a plugin adds a command {name!r}, which toolcrib has itself",
+                "rename the plugin's command",
             )
 
 
@@ -237,20 +251,30 @@ def check_granted(crib: Crib) -> Iterator[CheckFinding]:
             except ToolcribError as error:
                 who = f"platform {platform}" + (f", user {user}" if user else "")
                 yield CheckFinding(
-                    "wrong", f"{who}: {error}", f"mend {crib.config.path}; until then no session can be opened there"
+                    "platform.closed",
+                    "wrong",
+                    f"{who}: {error}",
+                    f"mend {crib.config.path}; until then no session can be opened there",
                 )
                 break
 
 
 def _allowlist(crib: Crib) -> Iterator[CheckFinding]:
     if crib.grants.problem is not None:
-        yield CheckFinding("wrong", str(crib.grants.problem), "do what the message says; until then no session can be opened")
+        yield CheckFinding(
+            "allowlist.broken", "wrong", str(crib.grants.problem), "do what the message says; until then no session can be opened"
+        )
     for fault in crib.grants.faults:
-        yield CheckFinding("wrong", f"command_allowlist: {fault.entry.shown!r} does not count: {fault.reason}", "take it out")
+        yield CheckFinding(
+            "allowlist.entry", "wrong", f"command_allowlist: {fault.entry.shown!r} does not count: {fault.reason}", "take it out"
+        )
     waiting = crib.grants.unconfirmed()
     if waiting:
         yield CheckFinding(
-            "note", f"{len(waiting)} of command_allowlist await your confirmation", "start `toolcrib chat`, which asks"
+            "allowlist.unconfirmed",
+            "note",
+            f"{len(waiting)} of command_allowlist await your confirmation",
+            "start `toolcrib chat`, which asks",
         )
 
 
@@ -262,27 +286,30 @@ def check_smart(crib: Crib) -> Iterator[CheckFinding]:
     try:
         auxiliary = Auxiliary.of(crib.config, crib.providers)
     except ConfigError as error:
-        yield CheckFinding("wrong", str(error), f"mend {crib.config.path}; until then no session can be opened")
+        yield CheckFinding("smart.broken", "wrong", str(error), f"mend {crib.config.path}; until then no session can be opened")
         return
     endpoint = auxiliary.target.endpoint
     where = f" at {endpoint.server}" if endpoint is not None and endpoint.server else ""
-    yield CheckFinding("ok", f"{auxiliary.name or 'the only model'}{where} is asked before a person is (approval.smart)")
+    yield CheckFinding(
+        "smart.asked", "ok", f"{auxiliary.name or 'the only model'}{where} is asked before a person is (approval.smart)"
+    )
 
 
-def _backends(crib: Crib, project_dir: Path) -> Iterator[CheckFinding]:
+def _backends(crib: Crib, project_dir: Path, *, offline: bool) -> Iterator[CheckFinding]:
     """Open each configured backend, and run a command in it."""
     from agent.backend_check import try_backends
 
     start = crib.config.terminal.cwd or str(project_dir)
-    for tried in try_backends(crib.backends, crib.backends.configured(), str(Path(start).expanduser()), briefly=True):
+    wanted = [one for one in crib.backends.configured() if not (offline and one.is_remote)]
+    for tried in try_backends(crib.backends, wanted, str(Path(start).expanduser()), briefly=True):
         what = f"backend {tried.name}" + (", where sessions run" if tried.name == crib.backends.default else "")
         if tried.problem:
             fix = f"do what it says, then `toolcrib env test {tried.name}`; until then nothing runs there, and nothing instead"
-            yield CheckFinding("wrong", f"{what}: {tried.problem}", fix)
+            yield CheckFinding("backend.broken", "wrong", f"{what}: {tried.problem}", fix)
         else:
-            yield CheckFinding("ok", f"{what}: {tried.where}")
+            yield CheckFinding("backend.works", "ok", f"{what}: {tried.where}")
             if tried.note:
-                yield CheckFinding("note", f"backend {tried.name}: {tried.note}")
+                yield CheckFinding("backend.note", "note", f"backend {tried.name}: {tried.note}")
 
 
 def _model(crib: Crib) -> Iterator[CheckFinding]:
@@ -290,27 +317,30 @@ def _model(crib: Crib) -> Iterator[CheckFinding]:
     unless it was in the last hour.
     """
     from agent.calling import choose_calling, is_hosted
+    from agent.cli.key_checks import blank_keys
     from agent.models import ModelChoice, choose_provider, environment
     from agent.providers.factory import MANUAL
 
     environ = environment(crib.config)
+    if any(key == "model.api_key_env" for _, key in blank_keys(crib.config, environ)):
+        return  # which is told with the other keys
     target = choose_provider(crib.config, ModelChoice(), environ)
     endpoint = target.endpoint
     if endpoint is None:
         if crib.config.model.provider != MANUAL:
             fix = "toolcrib config set model '{base_url: \"http://127.0.0.1:11434/v1\", name: qwen3}'"
-            yield CheckFinding("note", "no model is configured, so that `toolcrib run` has none to ask", fix)
+            yield CheckFinding("model.none", "note", "no model is configured, so that `toolcrib run` has none to ask", fix)
         return
     if not endpoint.base_url or is_hosted(endpoint):
         return
     if why := _unreached(endpoint.base_url):
         fix = "start the server, or name another: toolcrib config set model.base_url URL"
-        yield CheckFinding("wrong", f"the model server {endpoint.server} does not answer: {why}", fix)
+        yield CheckFinding("model.unreached", "wrong", f"the model server {endpoint.server} does not answer: {why}", fix)
         return
     if endpoint.model:
         chosen = run_async(choose_calling(target, crib.config.model.protocol, environ))
         way = f"in its text, as {chosen.protocol}" if chosen.protocol else "natively"
-        yield CheckFinding("ok", f"model {endpoint.model} at {endpoint.server} calls tools {way} ({chosen.why})")
+        yield CheckFinding("model.calling", "ok", f"model {endpoint.model} at {endpoint.server} calls tools {way} ({chosen.why})")
 
 
 def _unreached(base_url: str) -> str:

@@ -28,9 +28,11 @@ def check_cron(crib: Crib) -> Iterator[CheckFinding]:
         return
     many = f"{len(jobs)} job{'' if len(jobs) == 1 else 's'}"
     if runner := run_async(whether_run(crib.store)):
-        yield CheckFinding("ok", f"{many}, which process {runner.partition(':')[0]} runs")
+        yield CheckFinding("cron.runner", "ok", f"{many}, which process {runner.partition(':')[0]} runs")
     else:
-        yield CheckFinding("wrong", f"{many}, and nobody runs them", "toolcrib cron serve, or toolcrib gateway run")
+        yield CheckFinding(
+            "cron.nobody-runs", "wrong", f"{many}, and nobody runs them", "toolcrib cron serve, or toolcrib gateway run"
+        )
     for job in jobs:
         yield from _job(crib, job)
 
@@ -46,18 +48,18 @@ def check_cron_settings(crib: Crib) -> Iterator[CheckFinding]:
         except ScheduleError as error:
             what = str(error).partition("zone: ")[2]
             text = f"{config.origin('cron.zone')}: cron.zone: {what}"
-            yield CheckFinding("wrong", text, "name a zone of the IANA database, such as Europe/Berlin, or null")
+            yield CheckFinding("cron.zone", "wrong", text, "name a zone of the IANA database, such as Europe/Berlin, or null")
     ways = ("deny", "park", *config.cron.rule_sets)
     if config.cron.unattended not in ways:
         text = (
             f"{config.origin('cron.unattended')}: cron.unattended: expected one of {', '.join(ways)} (cron.rule_sets adds others)"
         )
-        yield CheckFinding("wrong", text, f"mend {config.path}; until then jobs that go by it fail")
+        yield CheckFinding("cron.unattended", "wrong", text, f"mend {config.path}; until then jobs that go by it fail")
     for name in sorted(config.cron.rule_sets):
         try:
             rules_with(config, name)
         except ConfigError as error:
-            yield CheckFinding("wrong", str(error), f"mend {config.path}; until then jobs that go by it fail")
+            yield CheckFinding("cron.rules", "wrong", str(error), f"mend {config.path}; until then jobs that go by it fail")
 
 
 def _job(crib: Crib, job: CronJob) -> Iterator[CheckFinding]:
@@ -67,6 +69,8 @@ def _job(crib: Crib, job: CronJob) -> Iterator[CheckFinding]:
         run_async(standing_of(crib, plan))
         if plan.to is not None and (why := run_async(why_untold(crib.store, crib.config, plan))):
             fix = f"toolcrib cron remove {job.id}, and add it anew"
-            yield CheckFinding("note", f"what comes of the job {job.id} would be told to nobody now: {why}", fix)
+            yield CheckFinding("cron.untold", "note", f"what comes of the job {job.id} would be told to nobody now: {why}", fix)
     except ToolcribError as error:
-        yield CheckFinding("note", f"the job {job.id} would not run now: {error}", f"toolcrib cron remove {job.id}, or mend that")
+        yield CheckFinding(
+            "cron.job", "note", f"the job {job.id} would not run now: {error}", f"toolcrib cron remove {job.id}, or mend that"
+        )

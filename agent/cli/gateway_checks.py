@@ -46,7 +46,7 @@ def check_gateway(crib: Crib) -> Iterator[CheckFinding]:
     for seen in found:
         yield from _reach(crib, seen)
         yield from _life(seen)
-        yield from (CheckFinding("note", f"{seen.name}: {what}", fix) for what, fix in seen.shortcomings)
+        yield from (CheckFinding("gateway.shortcoming", "note", f"{seen.name}: {what}", fix) for what, fix in seen.shortcomings)
     yield from _approvers(crib, found)
     yield from _port(crib, found)
 
@@ -121,19 +121,25 @@ def _reach(crib: Crib, seen: _Seen) -> Iterator[CheckFinding]:
         is_local = crib.backends.get(config.backend).kind not in SAFE_BACKENDS
     except ConfigError as error:
         origin = crib.config.origin(f"{where}.backend")
-        yield CheckFinding("wrong", f"{origin}: {where}.backend: {error}", "name one that there is")
+        yield CheckFinding("gateway.backend", "wrong", f"{origin}: {where}.backend: {error}", "name one that there is")
         return
     fix = f"set {where}.backend to a sandbox, a container or another host, or name the people"
     if is_local and _ANYBODY in config.roles.get("owner", ()):
-        yield CheckFinding("wrong", f"{where}.roles: anybody who writes is the owner, and runs commands on this machine", fix)
+        yield CheckFinding(
+            "gateway.anybody", "wrong", f"{where}.roles: anybody who writes is the owner, and runs commands on this machine", fix
+        )
     elif is_local and config.allow_local and _ANYBODY in (*config.allowed_users, *sum(config.roles.values(), ())):
-        yield CheckFinding("wrong", f"{where}: anybody who writes runs commands on this machine, with your rights", fix)
+        yield CheckFinding(
+            "gateway.anybody", "wrong", f"{where}: anybody who writes runs commands on this machine, with your rights", fix
+        )
     elif is_local and config.allow_local:
         words = f"{where}.allow_local: others than the owner run commands on this machine, with your rights"
-        yield CheckFinding("note", words, f"set {where}.backend to a sandbox, a container or another host instead")
+        yield CheckFinding(
+            "gateway.local", "note", words, f"set {where}.backend to a sandbox, a container or another host instead"
+        )
     if not seen.people:
         fix = f"toolcrib gateway pair {name} --role owner"
-        yield CheckFinding("note", f"{name}: nobody may chat there yet", fix)
+        yield CheckFinding("gateway.nobody", "note", f"{name}: nobody may chat there yet", fix)
 
 
 def _life(seen: _Seen) -> Iterator[CheckFinding]:
@@ -143,25 +149,28 @@ def _life(seen: _Seen) -> Iterator[CheckFinding]:
     if told["is_fresh"] and told.get("problem"):
         problem = str(told["problem"]).removeprefix("ConfigError: ")
         fix = "do what it says; a gateway that runs tries again by itself"
-        yield CheckFinding("wrong", f"{name} is not up: {problem}", fix)
+        yield CheckFinding("gateway.down", "wrong", f"{name} is not up: {problem}", fix)
     elif told["is_fresh"]:
-        yield CheckFinding("ok", f"{name}: the gateway runs as process {told.get('pid')}, {told.get('state')}")
+        yield CheckFinding("gateway.runs", "ok", f"{name}: the gateway runs as process {told.get('pid')}, {told.get('state')}")
     elif seen.problem:
         fix = "do what it says, then start the gateway"
-        yield CheckFinding("wrong", f"{name} can't be connected to: {seen.problem}", fix)
+        yield CheckFinding("gateway.unconnected", "wrong", f"{name} can't be connected to: {seen.problem}", fix)
     elif seen.holder:
         words = (
             f"{name}: process {seen.holder.partition(':')[0]} holds the account {seen.account}, and has told nothing for {since}"
         )
-        yield CheckFinding("wrong", words, "end that process; the account is free half a minute later")
+        yield CheckFinding("gateway.silent", "wrong", words, "end that process; the account is free half a minute later")
     elif told.get("state") not in (None, "stopped"):
         words = f"{name}: the gateway's process {told.get('pid')} died {since} ago"
-        yield CheckFinding("note", words, "toolcrib gateway run; what was under way goes on, and nothing is lost")
+        yield CheckFinding("gateway.died", "note", words, "toolcrib gateway run; what was under way goes on, and nothing is lost")
     else:
-        yield CheckFinding("ok", f"{name} can be connected to, as {seen.account}")
+        yield CheckFinding("gateway.ready", "ok", f"{name} can be connected to, as {seen.account}")
     if not told["is_fresh"] and not seen.holder and (why := _taken(seen.account)):
         yield CheckFinding(
-            "wrong", f"{name} can't listen at {seen.account}: {why}", "end what listens there, or set another port"
+            "gateway.address",
+            "wrong",
+            f"{name} can't listen at {seen.account}: {why}",
+            "end what listens there, or set another port",
         )
 
 
@@ -176,7 +185,7 @@ def _approvers(crib: Crib, found: Sequence[_Seen]) -> Iterator[CheckFinding]:
         words = f"nobody on {', '.join(without)} may agree to {key}: that takes the role {asked}"
         role, first = (*roles, "ROLE")[0], without[0]
         fix = f"give it to somebody by platforms.{first}.roles, or: toolcrib gateway pair {first} --role {role}"
-        yield CheckFinding("wrong" if key != _EVERYTHING else "note", words, fix)
+        yield CheckFinding("gateway.approvers", "wrong" if key != _EVERYTHING else "note", words, fix)
 
 
 def _port(crib: Crib, found: Sequence[_Seen]) -> Iterator[CheckFinding]:
@@ -185,10 +194,15 @@ def _port(crib: Crib, found: Sequence[_Seen]) -> Iterator[CheckFinding]:
     if not gateway.port:
         return
     if find_spec("prometheus_client") is None or find_spec("uvicorn") is None:
-        yield CheckFinding("wrong", "gateway.port needs an extra that is not installed", "pip install 'toolcrib[gateway]'")
+        yield CheckFinding(
+            "gateway.extra", "wrong", "gateway.port needs an extra that is not installed", "pip install 'toolcrib[gateway]'"
+        )
     elif not any(seen.told["is_fresh"] for seen in found) and (why := _taken(f"{gateway.host}:{gateway.port}")):
         yield CheckFinding(
-            "wrong", f"gateway.port: {gateway.host}:{gateway.port}: {why}", "end what listens there, or set another"
+            "gateway.port",
+            "wrong",
+            f"gateway.port: {gateway.host}:{gateway.port}: {why}",
+            "end what listens there, or set another",
         )
 
 

@@ -7,12 +7,15 @@ import csv
 import hashlib
 import importlib.util
 import json
+import shlex
+import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.cli.app import TOPS
-from agent.cli.finding import CheckFinding
+from agent.cli.finding import CheckFinding, Repair
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -25,26 +28,91 @@ def compare() -> Iterator[CheckFinding]:
     """Files that differ from the wheel's RECORD, and modules that come from elsewhere."""
     from importlib.metadata import PackageNotFoundError, distribution
 
+    from agent.cli.program_checks import install
+
     home = Path(__file__).resolve().parents[2]
     strangers = [f"{top} ({where})" for top in TOPS if (where := _origin(top)) is None or not where.is_relative_to(home)]
     if strangers:
-        yield CheckFinding("wrong", f"not from {home}: {', '.join(strangers)}", _FIX)
+        yield CheckFinding("installation.strangers", "wrong", f"not from {home}: {', '.join(strangers)}", _FIX)
     try:
         dist = distribution("toolcrib")
     except PackageNotFoundError:
         yield CheckFinding(
-            "note", f"toolcrib runs from {home} without being installed", "pip install it, so that it can be checked"
+            "installation.none",
+            "note",
+            f"toolcrib runs from {home} without being installed",
+            "pip install it, so that it can be checked",
         )
         return
     if _is_editable(dist):
-        yield CheckFinding("ok", f"toolcrib {dist.version}, editable from {home}: its files are not compared")
+        yield CheckFinding(
+            "installation.editable", "ok", f"toolcrib {dist.version}, editable from {home}: its files are not compared"
+        )
         return
     wrong = list(_differing(dist))
     if wrong:
+        words = reinstalling(dist)
+        line = shlex.join(words)
+        loses = "toolcrib's installed files are overwritten, and what another distribution put in their place"
+        repair = Repair(line, partial(install, words), compare, loses, is_outside=True)
         named = ", ".join(wrong[:_MOST_NAMED]) + (f" and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else "")
-        yield CheckFinding("wrong", f"installed files are not those of toolcrib {dist.version}: {named}", _FIX)
+        yield CheckFinding(
+            "installation.files",
+            "wrong",
+            f"installed files are not those of toolcrib {dist.version}: {named}",
+            f"{line}; or {_FIX}",
+            repair,
+        )
     else:
-        yield CheckFinding("ok", f"toolcrib {dist.version}, its files as released")
+        yield CheckFinding("installation.sound", "ok", f"toolcrib {dist.version}, its files as released")
+
+
+def reinstalling(dist: Distribution) -> list[str]:
+    """Return the command that puts the released files in their place again, with what toolcrib was installed by."""
+    match installer(dist):
+        case "uv tool":
+            return ["uv", "tool", "upgrade", "--reinstall", "toolcrib"]
+        case "pipx":
+            return ["pipx", "reinstall", "toolcrib"]
+        case "uv":
+            return ["uv", "pip", "install", "--python", sys.executable, "--reinstall-package", "toolcrib", _wanted(dist)]
+        case _:
+            return [sys.executable, "-m", "pip", "install", "--force-reinstall", "--no-deps", _wanted(dist)]
+
+
+def installing(extra: str) -> list[str]:
+    """Return the command that installs toolcrib's extra beside it. Raises PackageNotFoundError where it is not installed."""
+    from importlib.metadata import distribution
+
+    dist = distribution("toolcrib")
+    match installer(dist):
+        case "uv tool":
+            return ["uv", "tool", "install", "--force", _wanted(dist, extra)]
+        case "pipx":
+            return ["pipx", "install", "--force", _wanted(dist, extra)]
+        case "uv":
+            return ["uv", "pip", "install", "--python", sys.executable, _wanted(dist, extra)]
+        case _:
+            return [sys.executable, "-m", "pip", "install", *(["-e"] if _is_editable(dist) else []), _wanted(dist, extra)]
+
+
+def installer(dist: Distribution) -> str:
+    """Return what toolcrib was installed by: ``uv tool``, ``pipx``, ``uv`` or ``pip``."""
+    prefix = Path(sys.prefix)
+    if (prefix / "uv-receipt.toml").exists():
+        return "uv tool"
+    if (prefix / "pipx_metadata.json").exists():
+        return "pipx"
+    return "uv" if (dist.read_text("INSTALLER") or "").strip() == "uv" else "pip"
+
+
+def _wanted(dist: Distribution, extra: str = "") -> str:
+    """Return the requirement of this very toolcrib: its version, or where it was installed from."""
+    name = f"toolcrib[{extra}]" if extra else "toolcrib"
+    url = str(json.loads(dist.read_text("direct_url.json") or "{}").get("url", ""))
+    if _is_editable(dist):
+        return f"{Path(__file__).resolve().parents[2]}{name.removeprefix('toolcrib')}"
+    return f"{name} @ {url}" if url else f"{name}=={dist.version}"
 
 
 def _origin(top: str) -> Path | None:

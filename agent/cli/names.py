@@ -31,20 +31,20 @@ def _unknown_places(crib: Crib) -> Iterator[CheckFinding]:
     try:
         crib.backends.get()
     except ConfigError as error:
-        yield CheckFinding("wrong", str(error), fix)
+        yield CheckFinding("names.place", "wrong", str(error), fix)
     wanted = [("model.provider", config.model.provider), ("approval.smart.provider", config.approval.smart.provider)]
     wanted += [("model.fallback", one.provider) for one in config.model.fallback]
     for key, name in wanted:
         try:
             check_name(name, crib.providers) if name else None
         except ConfigError as error:
-            yield CheckFinding("wrong", f"{config.origin(key)}: {key}: {error}", fix)
+            yield CheckFinding("names.place", "wrong", f"{config.origin(key)}: {key}: {error}", fix)
     for name in sorted(config.platforms):
         try:
             crib.granted(name)
         except ToolsetError as error:
             if str(error).startswith("unknown platform"):
-                yield CheckFinding("wrong", f"{config.origin(f'platforms.{name}')}: platforms: {error}", fix)
+                yield CheckFinding("names.place", "wrong", f"{config.origin(f'platforms.{name}')}: platforms: {error}", fix)
 
 
 def _unknown_toolsets(crib: Crib) -> Iterator[CheckFinding]:
@@ -66,7 +66,7 @@ def _unknown_toolsets(crib: Crib) -> Iterator[CheckFinding]:
                 where, fix = f"{config.origin(f'toolsets.custom.{name}')}: toolsets.custom.{name}: ", f"mend {config.path}"
             else:
                 where, fix = "", f"mend the plugin that adds {name!r}, or take it out of plugins.enabled in {config.path}"
-            yield CheckFinding("wrong", f"{where}{error}", fix)
+            yield CheckFinding("names.toolset", "wrong", f"{where}{error}", fix)
     for key, names in lists:
         for name in names:
             try:
@@ -74,7 +74,7 @@ def _unknown_toolsets(crib: Crib) -> Iterator[CheckFinding]:
             except ToolsetError as error:
                 if name not in broken:
                     fix = f"mend {config.path}; until then no session that this is for can be opened"
-                    yield CheckFinding("wrong", f"{config.origin(key)}: {key}: {error}", fix)
+                    yield CheckFinding("names.toolset", "wrong", f"{config.origin(key)}: {key}: {error}", fix)
 
 
 def _unknown_tools(crib: Crib) -> Iterator[CheckFinding]:
@@ -97,9 +97,11 @@ def _unknown_tools(crib: Crib) -> Iterator[CheckFinding]:
             if properties and dotted.partition(".")[0] not in properties:
                 what = f"approval.tools[{number}] looks at the argument {dotted!r}, which {rule.tool} has not: it matches no call"
                 where = config.origin("approval.tools")
-                yield CheckFinding("note", f"{where}: {what} (arguments: {', '.join(properties)})", f"mend {config.path}")
+                yield CheckFinding(
+                    "names.argument", "note", f"{where}: {what} (arguments: {', '.join(properties)})", f"mend {config.path}"
+                )
     for key, shown, name in wanted:
         near = crib.registry.closest(name)
         meant = f"; did you mean {near!r}?" if near else ""
         text = f"{config.origin(key)}: {shown} names {name!r}, and there is no such tool{meant}"
-        yield CheckFinding("note", text, f"mend {config.path}")
+        yield CheckFinding("names.tool", "note", text, f"mend {config.path}")

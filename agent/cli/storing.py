@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.cli.app import FAILED, OK
 from agent.cli.escape import one_line
-from agent.cli.finding import CheckFinding
+from agent.cli.finding import CheckFinding, Repair
 from toolcrib import StoreFailed, ToolcribError
 
 if TYPE_CHECKING:
@@ -48,19 +48,30 @@ def check_files(config: Config) -> Iterator[CheckFinding]:
         try:
             found = look()
         except StoreDamaged as error:
-            if mend.func is _index_lines:
-                yield CheckFinding("note", str(error), "nothing: the next search makes it anew")
-            else:
-                yield CheckFinding("wrong", str(error), _REPAIR)
+            yield _damaged(config, path, mend, error)
         except StoreFailed as error:
-            yield CheckFinding("wrong", str(error), _OTHER)
+            yield CheckFinding("store.unreadable", "wrong", str(error), _OTHER)
         else:
             if path == config.store_path and path.exists():
                 copies = [time.strftime("%Y-%m-%d %H:%M", time.localtime(one.stat().st_mtime)) for one in Backups(path).found()]
-                yield CheckFinding("ok", f"store {path}{f', backup of {copies[0]}' if copies else ', no backup yet'}")
+                yield CheckFinding(
+                    "store.sound", "ok", f"store {path}{f', backup of {copies[0]}' if copies else ', no backup yet'}"
+                )
             elif found:  # an artifact that is gone is no damage: reading it says so
                 gone = _told([(int(found), "large result*")])
-                yield CheckFinding("note", f"{gone} of sessions can't be read any more: {path} has not the contents")
+                yield CheckFinding(
+                    "store.artifacts-lost", "note", f"{gone} of sessions can't be read any more: {path} has not the contents"
+                )
+
+
+def _damaged(config: Config, path: Path, mend: partial[Iterator[str]], error: StoreFailed) -> CheckFinding:
+    again = partial(check_files, config)
+    if mend.func is _index_lines:
+        repair = Repair(f"rm {path}", mend, again)
+        return CheckFinding("store.index-damaged", "note", str(error), "nothing: the next search makes it anew", repair)
+    name, loses = _LOSES[mend.func]
+    repair = Repair(f"toolcrib doctor --repair-store (of {path})", mend, again, f"{loses}; the damaged file is kept beside it")
+    return CheckFinding(name, "wrong", str(error), _REPAIR, repair)
 
 
 def kept_damaged(config: Config) -> list[str]:
@@ -154,6 +165,14 @@ def _contents_lines(path: Path) -> Iterator[str]:
     kept = forget_contents(path)
     if kept is not None:
         yield f"what is there to undo with is lost; the damaged file is kept: {kept}"
+
+
+_LOSES: Mapping[Callable[..., Iterator[str]], tuple[str, str]] = {
+    _store_lines: ("store.damaged", "what was under way is ended, and grants are forgotten"),
+    _artifact_lines: ("store.artifacts-damaged", "large results that can't be read are gone"),
+    _contents_lines: ("store.undo-damaged", "what is there to undo with is gone"),
+}
+"""What a repair loses, by what does it."""
 
 
 def _agreed(path: Path) -> bool:

@@ -36,7 +36,7 @@ from agent.config._schema import (
     ToolsetsConfig,
     UserConfig,
 )
-from agent.config._secrets import Secrets, read_secrets, secret, secrets_path
+from agent.config._secrets import Secrets, read_secrets, secret, secrets_path, values_in
 from toolcrib._late import late
 
 if TYPE_CHECKING:
@@ -124,5 +124,6 @@ __all__ = [
     "text_with",
     "unset_value",
     "value_at",
+    "values_in",
     "write_private",
 ]

@@ -69,6 +69,24 @@ def read_secrets(folder: str | Path | None = None) -> Secrets:
     return Secrets(dict(_parsed(data, file)))
 
 
+def values_in(folder: str | Path) -> Secrets:
+    """Return what the lines of ``secrets.env`` may hold, for taking it out of text alone: also where others may read the file,
+    and of lines that can't be read. Nothing where it can't be opened.
+    """
+    try:
+        lines = secrets_path(folder).read_bytes()[:_MAX_BYTES].decode("utf-8", "replace").splitlines()
+    except OSError:
+        return Secrets({})
+    found = {}
+    for number, line in enumerate(map(str.strip, lines), 1):
+        name, _, value = line.partition("=") if "=" in line else (f"line {number}", "", line)
+        found[f"{name.strip()} {number}"] = value.strip()
+        quoted = _QUOTED.fullmatch(value.strip())
+        if quoted is not None:
+            found[f"{name.strip()} {number} quoted"] = quoted[1] if quoted[1] is not None else quoted[2]
+    return Secrets(found)
+
+
 def _refuse_open_doors(about: os.stat_result, file: Path) -> None:
     if not stat.S_ISREG(about.st_mode):
         raise ConfigError(f"{file} is no regular file")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -16,15 +17,25 @@ from agent.providers._pace import HttpLimits, Pace, no_reply
 from agent.providers.clients import ClientPool, SharedClient, shared_clients
 from agent.providers.endpoint import Endpoint, read_key
 from toolcrib import BadRequest, ConnectionFailed, ProviderError, StreamBroken
+from toolcrib._namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["HttpClient", "HttpLimits", "Reply"]
+__all__ = ["HttpClient", "HttpLimits", "Reply", "ServerAnswer"]
 _MAX_ERROR = 64 * 1024
 _ERROR_SECONDS = 10.0
 """Seconds that the body of a refusal may take; its status is known by then."""
 _AFTER_DONE = 0.05
+
+
+class ServerAnswer(NamedTuple):
+    """A server's answer to a GET: the beginning of its body, and when it came by our clock (Unix seconds)."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: str
+    at: float
 
 
 class HttpClient:
@@ -67,6 +78,21 @@ class HttpClient:
     async def get(self, path: str) -> AsyncIterator[Reply]:
         async with self._open("GET", path, None) as reply:
             yield reply
+
+    async def ask(self, path: str) -> ServerAnswer:
+        """Get what is there, whatever the server says to it, and return the beginning of that. Raises a ProviderError kind where
+        it does not answer.
+        """
+        client = await self._ready()
+        response, asked = await self._send(
+            client, client.build_request("GET", self.endpoint.url(path), headers=self._headers(None))
+        )
+        reply = Reply(response, self, asked)
+        try:
+            at = time.time()
+            return ServerAnswer(reply.status, reply.headers, self.clean(await reply.beginning(_MAX_ERROR)), at)
+        finally:
+            await reply.aclose()
 
     async def aclose(self) -> None:
         """May be called twice."""

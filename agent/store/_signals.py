@@ -25,6 +25,28 @@ _BYE = b"\xff"
 """Sent to ourselves: no topic, since it is not UTF-8."""
 
 
+def folder_of(store: Path) -> Path:
+    """Return the folder of the sockets of those who use a store's file."""
+    return store.with_name(f"{store.name}-signals")
+
+
+def dead_sockets(folder: Path) -> list[Path]:
+    """Return the sockets of processes that have ended."""
+    found: list[Path] = []
+    if not folder.is_dir() or not _is_private(folder):
+        return found
+    with _reachable(folder) as near:
+        for path in sorted(folder.iterdir()):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
+                try:
+                    probe.connect(os.fsencode(near / path.name))
+                except ConnectionRefusedError:
+                    found.append(path)
+                except OSError as error:  # no socket, or gone meanwhile
+                    _log.debug("%s is no socket that answers: %s", path, error)
+    return found
+
+
 class SocketSignals:
     """A datagram socket costs nothing until something comes. One whose process has ended is removed by whoever finds it.
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from agent.store import _placing
 from agent.store._backup import Backups
@@ -19,12 +19,13 @@ from agent.store._changes import SqliteChanges
 from agent.store._database import Access, Database, FencedDatabase
 from agent.store._file import Synchronous
 from agent.store._grants import SqliteAudit, SqliteGrants
+from agent.store._jobs import Work
 from agent.store._leases import SqliteLeases
 from agent.store._ledger import SqliteLedger
 from agent.store._runs import SqliteInbox, SqliteOrigins, SqliteRuns
 from agent.store._sessions import SqliteSessions
 from agent.store._shared import Clock
-from agent.store._signals import SocketSignals
+from agent.store._signals import SocketSignals, folder_of
 from agent.store._states import SqliteStates
 from agent.store._tickets import SqliteTickets
 from agent.store._usage import SqliteUsage
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from agent.store._mail import SqliteMail
     from agent.store.search.sqlite import SqliteSearch
     from toolcrib._store import Store
+
+T = TypeVar("T")
 
 
 class _Later:
@@ -230,8 +233,12 @@ class SqliteStore(SqliteView):
         self.path = _placing.real(Path(path))
         kept = Backups(self.path) if backups else None
         database = Database(self.path, synchronous, late=late, backups=kept, evidence=evidence)
-        signals = SocketSignals(self.path.with_name(f"{self.path.name}-signals"))
+        signals = SocketSignals(folder_of(self.path))
         super().__init__(database, database, clock, signals, _Later(database))
+
+    async def read(self, work: Work[T]) -> T:
+        """Do ``work`` on a connection that writes nothing."""
+        return await self._database.read(work)
 
     def close(self) -> None:
         """Wait until what was handed over is written, then close. Closing again does nothing; using a closed store raises

@@ -99,6 +99,9 @@ REFUSED = "is a person's to do"
         "echo '/mode default' | @toolcrib chat --provider manual",
         "@toolcrib env prune --yes",
         "@toolcrib doctor --repair-store --yes",
+        "@toolcrib doctor --fix",
+        "XDG_STATE_HOME=$PWD/state @toolcrib doctor --fix --yes",
+        "@toolcrib doctor --bundle b.tar.gz",
         "XDG_STATE_HOME=$PWD/state @toolcrib sessions prune --older-than 1d --yes",
     ],
 )

@@ -1,4 +1,6 @@
-"""Folders that nobody needs any more: ``toolcrib-PID-*`` of processes that were killed, ``toolcrib-kept-*`` after a week."""
+"""What nobody needs any more: folders ``toolcrib-PID-*`` of processes that were killed, ``toolcrib-kept-*`` after a week; and
+processes that talk through such a folder.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,18 @@ import contextlib
 import functools
 import os
 import shutil
+import signal
+import stat
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from toolcrib._namedtuple import NamedTuple
+from toolcrib._regex import Regex
 from tools import alive
 
+_OWNED = Regex(r"/toolcrib-(\d+)-[^/]+/")
 _MEMORY = "/dev/shm"  # noqa: S108 - looked at, and what is ours in it is private
 KEPT_SECONDS = 7 * 86_400.0
 """How long a person may look at what a result that was too long names."""
@@ -45,3 +52,52 @@ def sweep(base: str) -> None:
     """Once a process: remove those in ``base``."""
     for folder in left_behind([base]):
         remove(folder)
+
+
+class LeftProcess(NamedTuple):
+    """A process of a command whose toolcrib has ended. ``start`` is as alive.started gives it."""
+
+    pid: int
+    start: str
+    program: str
+
+    def end(self) -> bool:
+        """Kill it, and nothing else that has its number by now. Return False where it had ended."""
+        try:
+            handle = os.pidfd_open(self.pid)
+        except OSError:
+            return False
+        try:
+            if alive.started(self.pid) != self.start:
+                return False
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        finally:
+            os.close(handle)
+        return True
+
+
+def processes_left() -> list[LeftProcess]:
+    """Return processes of this user that have a FIFO of a dead process's private folder open: its shells, and what they ran.
+
+    Empty where there is no /proc.
+    """
+    found = []
+    for process in sorted(Path("/proc").glob("[0-9]*"), key=lambda one: int(one.name)):
+        with contextlib.suppress(OSError):  # it ended while we looked, or may not be looked at
+            if process.stat().st_uid == os.geteuid() and _is_left(process / "fd"):
+                start = alive.started(int(process.name))
+                program = os.fsdecode((process / "comm").read_bytes()).strip()
+                if start is not None:
+                    found.append(LeftProcess(int(process.name), start, program))
+    return found
+
+
+def _is_left(descriptors: Path) -> bool:
+    for each in descriptors.iterdir():
+        with contextlib.suppress(OSError):  # closed meanwhile
+            owner = _OWNED.search(str(each.readlink()))
+            if owner is not None and not alive.exists(int(owner[1])) and stat.S_ISFIFO(each.stat().st_mode):
+                return True
+    return False

@@ -80,8 +80,17 @@ _ENDS = frozenset({"prune", "shell", "stop"})
 _LISTS = frozenset({"list", "show", "pending", "history", "log"})
 
 
+_DOCTORS = ("--f", "--b", "--r")
+"""Beginnings of doctor's options that do more than look (--fix, --bundle, --repair-store): the command line takes them so."""
+
+
 def _changes(view: ActView) -> bool:
-    return _is_change([value.text for value in view.operands(_VALUED)])
+    given = [value.text for value in view.operands(_VALUED)]
+    return _is_change(given) or _is_repair(given, view.words)
+
+
+def _is_repair(given: list[str], words: list[str]) -> bool:
+    return given[:1] == ["doctor"] and any(word.startswith(_DOCTORS) for word in words)
 
 
 def _is_change(given: list[str]) -> bool:
@@ -102,9 +111,11 @@ def _as_module(view: ActView) -> bool:
     for at, word in enumerate(words):
         if word == "-m" or (word[:2] == "-m" and word[2:3] != "-"):
             name, rest = (word[2:], words[at + 1 :]) if len(word) > 2 else ("".join(words[at + 1 : at + 2]), words[at + 2 :])
-            return name in ("agent", "agent.cli", "agent.cli.app", "toolcrib") and _is_change(_bare(rest))
+            is_ours = name in ("agent", "agent.cli", "agent.cli.app", "toolcrib")
+            return is_ours and (_is_change(_bare(rest)) or _is_repair(_bare(rest), rest))
         if word[:1] != "-":
-            return word.rpartition("/")[2] == "toolcrib" and _is_change(_bare(words[at + 1 :]))
+            rest = words[at + 1 :]
+            return word.rpartition("/")[2] == "toolcrib" and (_is_change(_bare(rest)) or _is_repair(_bare(rest), rest))
     return False
 
 
@@ -170,6 +181,9 @@ RULES = (
             "toolcrib memory forget x --yes",
             "toolcrib memory",
             "toolcrib approvals answer 81aa --scope once",
+            "toolcrib doctor --fix",
+            "toolcrib doctor --repair-store",
+            "toolcrib doctor --bundle x.tar.gz",
         ),
         no=(
             "toolcrib tools",
@@ -179,6 +193,8 @@ RULES = (
             "toolcrib approvals list",
             "toolcrib toolsets diff coding safe",
             "toolcrib plugins info x",
+            "toolcrib doctor --json",
+            "toolcrib explain doctor --brief",
         ),
         dry=False,
     ),
@@ -215,6 +231,7 @@ RULES = (
             "python3 -m agent.cli approvals revoke x",
             "python -m agent.cli approvals answer 81aa",
             "python -I /srv/venv/bin/toolcrib config set a b",
+            "python -m agent.cli doctor --fix",
         ),
         no=("python -m agent.cli approvals", "python bin/toolcrib tools"),
         dry=False,

@@ -97,6 +97,7 @@ def test_what_there_is_by_default(run: Any) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.xdist_group("leftovers")
 def test_places_are_tried_for_real(run: Any, config: Any) -> None:
     """003-29"""
     config("environments: {hosts: {gone: {host: 127.0.0.1, port: 1}}}")
@@ -320,6 +321,35 @@ def test_what_was_left_behind_is_pruned(run: Any, docker_place: Any, owner: Any)
     assert alive in left
     assert not left & {dead, kept_name}
     assert run("env", "prune", "--older-than", "soon").code == 2
+
+
+@DOCKER
+def test_doctor_removes_what_was_left_behind_once_somebody_agrees(
+    run: Any,
+    docker_place: Any,
+    owner: Any,
+    toolcrib: Callable[..., pexpect.spawn],
+    config: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On the usual engine, whose backend is not configured any more: one that is removes what was left when it is opened."""
+    _, alive, _ = owner("docker")
+    dead = forgotten(docker_place, alive)
+    config("{}")
+    monkeypatch.setenv("DOCKER_HOST", docker_place.host)
+    done = run("doctor", "--fix", "--yes", "--offline")
+    assert f"repair: docker rm -f -v {dead}\n    what it costs: these containers are removed\n" in done.out
+    assert dead in running(run)
+    child = toolcrib("doctor", "--fix", "--offline")
+    child.setwinsize(40, 400)
+    child.expect_exact(f"repair: docker rm -f -v {dead}")
+    child.expect_exact("Type yes or no: ")
+    child.sendline("yes")
+    child.expect_exact(f"removed {dead}")
+    child.expect_exact("done; checked again, it is gone")
+    child.expect(pexpect.EOF)
+    assert alive in running(run)
+    assert dead not in running(run)
 
 
 @DOCKER

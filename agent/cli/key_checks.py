@@ -1,0 +1,149 @@
+"""Checks of keys and of the clock for `toolcrib doctor`, by a short request to each configured model server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from agent.cli.finding import CheckFinding, Repair
+from tools.dispatch.bridge import run_async
+
+if TYPE_CHECKING:
+    from agent.catalog import ModelServer
+    from agent.config import Config
+    from agent.crib import Crib
+    from agent.providers.endpoint import Endpoint
+    from agent.providers.factory import Plugins
+    from agent.providers.http import ServerAnswer
+
+_SECONDS = 5.0
+"""Seconds that a server may take to answer."""
+_WRONG = 60.0
+"""Seconds by which the clock may differ from a server's."""
+_BAD_KEY = ("api_key_invalid", "api key not valid", "api key expired")
+"""Words of a server that refuses a key by another status than 401 and 403."""
+
+
+def check_servers(crib: Crib) -> Iterator[CheckFinding]:
+    """Look for the keys that the configuration names, and ask each server with its key."""
+    yield from check_keys(crib.config, crib.providers)
+
+
+def check_keys(config: Config, plugins: Plugins) -> Iterator[CheckFinding]:
+    from agent.calling import is_hosted
+    from agent.catalog import configured_servers
+    from agent.models import environment
+
+    environ = environment(config)
+    for name, key in blank_keys(config, environ):
+        what = "is named but empty" if name in environ else "is missing"
+        where = f"put it into {config.folder / 'secrets.env'} (mode 0600) as a line {name}=..., or set the variable"
+        yield CheckFinding(
+            "key.empty" if name in environ else "key.missing", "wrong", f"the key {name}, which {key} names, {what}", where
+        )
+    is_told = False
+    for server in configured_servers(config, environ, plugins):
+        endpoint = server.endpoint
+        if server.target is None or endpoint is None or not endpoint.base_url:
+            continue
+        if endpoint.key_env is None and is_hosted(endpoint):
+            continue  # it would refuse
+        try:
+            answer = run_async(_ask(server, endpoint, environ))
+        except Exception as error:  # noqa: BLE001 - of several servers one must not keep the others from being asked
+            yield CheckFinding("key.unchecked", "note", f"{server.source}: {endpoint.server} could not be asked: {error}")
+            continue
+        yield _told(config, server, endpoint, answer)
+        clock = _clock(config, plugins, endpoint, answer)
+        if clock is not None and not is_told:
+            is_told = True
+            yield clock
+
+
+def blank_keys(config: Config, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the variables that the configuration names for keys and that hold nothing, each with its key there."""
+    named = [("model.api_key_env", config.model.api_key_env), ("compression.api_key_env", config.compression.api_key_env)]
+    named += [(f"model.fallback, entry {number},", one.api_key_env) for number, one in enumerate(config.model.fallback, 1)]
+    if config.approval.smart.enabled:
+        named.append(("approval.smart.api_key_env", config.approval.smart.api_key_env))
+    return [(name, key) for key, name in named if name and not environ.get(name, "").strip()]
+
+
+async def _ask(server: ModelServer, endpoint: Endpoint, environ: Mapping[str, str]) -> ServerAnswer:
+    from agent.providers.anthropic import VERSION
+    from agent.providers.factory import PROVIDERS
+    from agent.providers.http import HttpClient, HttpLimits
+
+    client = HttpClient(endpoint, environ, HttpLimits(_SECONDS, _SECONDS, _SECONDS, total=_SECONDS))
+    provider = server.target.provider if server.target is not None else ""
+    wire = PROVIDERS[provider].wire if provider in PROVIDERS else ""
+    if wire == "anthropic":
+        client.key_header = "x-api-key"
+        client.headers["anthropic-version"] = VERSION
+    elif wire == "gemini":
+        client.key_header = "x-goog-api-key"
+    try:
+        return await client.ask("models")
+    finally:
+        await client.aclose()
+
+
+def _told(config: Config, server: ModelServer, endpoint: Endpoint, answer: ServerAnswer) -> CheckFinding:
+    status, body = answer.status, answer.body.lower()
+    where, key = endpoint.server, endpoint.key_env
+    if status in (401, 403) or (status == 400 and any(words in body for words in _BAD_KEY)):
+        if key is None:
+            text = f"{server.source}: {where} wants a key ({status}), and none is named for it"
+            return CheckFinding("key.missing", "wrong", text, "name the variable that holds it: model.api_key_env")
+        how = "says that it has expired" if "expired" in body else "refuses it"
+        fix = f"make a new one there, and {_place(config, key)}"
+        return CheckFinding("key.refused", "wrong", f"{server.source}: the key in {key}: {where} {how} ({status})", fix)
+    if key is None:
+        return CheckFinding("key.none", "ok", f"{server.source}: {where} takes requests without a key")
+    if status == 200:
+        return CheckFinding("key.taken", "ok", f"{server.source}: {where} takes the key in {key}")
+    return CheckFinding(
+        "key.unchecked", "note", f"{server.source}: {where} answers {status}, which says nothing of the key in {key}"
+    )
+
+
+def _place(config: Config, key: str) -> str:
+    if os.environ.get(key, "").strip():
+        return f"set the variable {key}, which goes before secrets.env"
+    return f"put it into {config.folder / 'secrets.env'} as the line {key}=..."
+
+
+def _clock(config: Config, plugins: Plugins, endpoint: Endpoint, answer: ServerAnswer) -> CheckFinding | None:
+    """Compare the clock with the server's; None where that does not tell the time, or tells an earlier one of a cache."""
+    from email.utils import parsedate_to_datetime
+
+    try:
+        told = parsedate_to_datetime(answer.headers.get("date", "")).timestamp()
+    except ValueError:
+        return None
+    off = answer.at - told - (int(answer.headers["age"]) if answer.headers.get("age", "").isdecimal() else 0)
+    if abs(off) <= _WRONG:
+        return CheckFinding("clock.right", "ok", f"the clock is right, by {endpoint.server}")
+    way = "ahead of" if off > 0 else "behind"
+    text = f"the clock is {_span(abs(off))} {way} that of {endpoint.server}; it says {time.strftime('%F %T %Z')}"
+    return CheckFinding("clock.wrong", "wrong", text, "timedatectl set-ntp true", _clock_repair(config, plugins))
+
+
+def _clock_repair(config: Config, plugins: Plugins) -> Repair | None:
+    from agent.cli.program_checks import install
+
+    if os.geteuid() != 0 or not shutil.which("timedatectl"):  # else it would ask for a password
+        return None
+    words = ["timedatectl", "set-ntp", "true"]
+    loses = "the machine's clock is set, which takes a while"
+    return Repair(" ".join(words), partial(install, words), partial(check_keys, config, plugins), loses, is_outside=True)
+
+
+def _span(seconds: float) -> str:
+    if seconds < 5_400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3_600:.0f} h" if seconds < 172_800 else f"{seconds / 86_400:.0f} d"

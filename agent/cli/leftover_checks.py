@@ -1,0 +1,123 @@
+"""Checks of what processes that ended without clearing up have left behind, for `toolcrib doctor`.
+
+A lease needs none: it is free once its process has ended. Locks end with their process.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.cli.finding import CheckFinding, Repair
+from toolcrib import EnvironmentFailed
+
+if TYPE_CHECKING:
+    from agent.config import Config
+    from tools.environments.docker.admin import OurContainer
+    from tools.environments.leftovers import LeftProcess
+
+_PRUNE = "toolcrib env prune"
+
+
+def check_leftovers(config: Config) -> Iterator[CheckFinding]:
+    """Look for processes, folders and sockets whose owner has ended."""
+    yield from check_processes()
+    yield from check_folders()
+    if config.store.enabled and config.store_url is None:
+        yield from check_sockets(config.store_path)
+
+
+def check_processes() -> Iterator[CheckFinding]:
+    from tools.environments.leftovers import processes_left
+
+    found = processes_left()
+    if not found:
+        return
+    text = f"{_count(len(found), 'process', 'es')} of commands outlived the toolcrib that ran them: {_shown(found)}"
+    line = f"kill -KILL {' '.join(str(one.pid) for one in found)}"
+    repair = Repair(line, partial(_end, found), check_processes, "these processes are ended", is_outside=True)
+    yield CheckFinding("leftover.processes", "note", text, line, repair)
+
+
+def _shown(found: Sequence[LeftProcess]) -> str:
+    return ", ".join(f"{one.pid} ({one.program})" for one in found)
+
+
+def _end(found: Sequence[LeftProcess]) -> Iterator[str]:
+    for one in found:
+        yield f"{one.pid} is ended" if one.end() else f"{one.pid} had ended already"
+
+
+def check_folders() -> Iterator[CheckFinding]:
+    from tools.environments.leftovers import left_behind
+
+    found = left_behind()
+    if not found:
+        return
+    text = f"killed processes left {_count(len(found), 'private folder')}: {', '.join(map(str, found))}"
+    line = f"rm -rf {shlex.join(map(str, found))}"
+    repair = Repair(line, partial(_remove, found), check_folders, "these folders are removed", is_outside=True)
+    yield CheckFinding("leftover.folders", "note", text, _PRUNE, repair)
+
+
+def _remove(folders: Sequence[Path]) -> Iterator[str]:
+    from tools.environments.leftovers import left_behind, remove
+
+    for folder in set(folders).intersection(left_behind()):  # its number may be a new process's by now
+        remove(folder)
+        yield f"removed {folder}"
+
+
+def check_sockets(store: Path) -> Iterator[CheckFinding]:
+    from agent.store._signals import dead_sockets, folder_of
+
+    found = dead_sockets(folder_of(store))
+    if not found:
+        return
+    text = f"processes that ended left {_count(len(found), 'socket')} beside the store"
+    repair = Repair(f"rm {shlex.join(map(str, found))}", partial(_unlink, store), partial(check_sockets, store))
+    yield CheckFinding("leftover.sockets", "note", text, "nothing: the next signal to them removes them", repair)
+
+
+def _unlink(store: Path) -> Iterator[str]:
+    from agent.store._signals import dead_sockets, folder_of
+
+    for path in dead_sockets(folder_of(store)):
+        path.unlink(missing_ok=True)
+        yield f"removed {path}"
+
+
+def check_containers(config: Config) -> Iterator[CheckFinding]:
+    """Look at the engines that are configured, and at the usual one where it answers."""
+    from agent.cli.backends import engines
+    from tools.environments.docker import admin
+
+    found: list[OurContainer] = []
+    for host, is_wanted in engines(config):
+        try:
+            found += [one for one in admin.containers(host) if one.left_behind]
+        except EnvironmentFailed as error:
+            if is_wanted:
+                yield CheckFinding("leftover.unseen", "note", f"containers are not looked at: {error}", "toolcrib env")
+    if not found:
+        return
+    names = " ".join(one.name for one in found)
+    text = f"killed processes left {_count(len(found), 'container')}: {names}"
+    again = partial(check_containers, config)
+    repair = Repair(f"docker rm -f -v {names}", partial(_end_containers, found), again, "these containers are removed", True)
+    yield CheckFinding("leftover.containers", "note", text, _PRUNE, repair)
+
+
+def _end_containers(found: Sequence[OurContainer]) -> Iterator[str]:
+    from tools.environments.docker import admin
+
+    for one in found:
+        admin.remove(one)
+        yield f"removed {one.name}"
+
+
+def _count(number: int, what: str, plural: str = "s") -> str:
+    return f"{number} {what}{'' if number == 1 else plural}"

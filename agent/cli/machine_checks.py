@@ -1,0 +1,61 @@
+"""Checks of the machine for `toolcrib doctor`: Python, room on the disk, the time zone."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent.cli.finding import CheckFinding
+from agent.config import state_dir
+from toolcrib._regex import Regex
+
+_OLDEST = (3, 11)
+_MEBIBYTE = 1024 * 1024
+_LITTLE = 512 * _MEBIBYTE
+_FEW_FILES = 1_000
+_LOCALTIME = Path("/etc/localtime")
+_RULE = Regex(r"(?:[A-Za-z]{3,}|<[\w+-]+>)[+-]?\d")
+"""Beginning of a zone that says its own rule, such as CET-1CEST."""
+
+
+def check_python() -> Iterator[CheckFinding]:
+    found = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info[:2] < _OLDEST:
+        fix = f"install Python {'.'.join(map(str, _OLDEST))} or newer"
+        yield CheckFinding("python.old", "wrong", f"Python {found} is too old", fix)
+    else:
+        yield CheckFinding("python.version", "ok", f"Python {found} at {sys.executable}")
+
+
+def check_disk() -> Iterator[CheckFinding]:
+    """Find out whether the state folder's disk is nearly full."""
+    folder = state_dir()
+    about = os.statvfs(next(path for path in (folder, *folder.parents) if path.exists()))
+    free = about.f_bavail * about.f_frsize
+    fix = "make room there: a store without room for its copies makes none, and on a full disk no tool runs"
+    if free < _LITTLE:
+        text = f"the disk of the state folder {folder} is nearly full: {free // _MEBIBYTE} MiB are free"
+        yield CheckFinding("disk.low", "note", text, fix)  # where nothing can be written, check_state says so
+    elif about.f_files and about.f_favail < _FEW_FILES:
+        yield CheckFinding("disk.files", "note", f"the disk of {folder} has room for {about.f_favail} more files only", fix)
+    else:
+        yield CheckFinding("disk.room", "ok", f"{free // _MEBIBYTE:,} MiB are free for the state folder")
+
+
+def check_zone() -> Iterator[CheckFinding]:
+    """Find a local time zone that can't be loaded: the C library takes UTC for it, and says nothing."""
+    from tools.schedules.zones import ScheduleError, zone_of
+
+    named = os.environ.get("TZ", "").removeprefix(":")
+    source = "$TZ"
+    if not named and _LOCALTIME.is_symlink():
+        named, source = str(_LOCALTIME.readlink()).partition("zoneinfo/")[2], str(_LOCALTIME)
+    if not named or Path(named).is_absolute() or _RULE.match(named):
+        return
+    try:
+        zone_of(named)
+    except ScheduleError as error:
+        fix = "name a zone of the IANA database, such as Europe/Berlin; until then times are told in UTC"
+        yield CheckFinding("clock.zone", "wrong", f"{source}: {error.text}", fix)

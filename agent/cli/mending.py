@@ -1,0 +1,73 @@
+"""Repairs of `toolcrib doctor --fix`: each is shown, asked for, done, and looked at again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from agent.below import is_below_any
+from agent.cli.escape import tame
+from agent.cli.finding import CheckFinding, Repair
+from agent.cli.guarding import guarded
+from agent.cli.terminal import confirm_by_word, is_interactive
+from toolcrib import ToolcribError
+
+_BELOW = "not done: this changes more than a session's own folders, and runs below a command of one: use a terminal of your own"
+_NOBODY = "not done: nobody can be asked here"
+
+
+@dataclass(slots=True)
+class Mending:
+    """Does repairs. ``agreed``: those that lose nothing are done unasked. ``quiet``: nothing is printed, and nobody asked.
+
+    ``outcomes`` has what became of each finding's repair, by its number; ``done`` counts those that were tried.
+    """
+
+    agreed: bool
+    quiet: bool = False
+    outcomes: dict[int, str] = field(default_factory=dict)
+    done: int = 0
+
+    def mend(self, findings: Sequence[CheckFinding]) -> None:
+        """Offer the repair of each finding that has one."""
+        for number, finding in enumerate(findings):
+            if finding.repair is None or finding.level == "ok":
+                continue
+            self._say(f"\n{finding.text}")
+            self._say(f"    repair: {finding.repair.does}")
+            if finding.repair.loses:
+                self._say(f"    what it costs: {finding.repair.loses}")
+            why = self._refusal(finding.repair)
+            self.outcomes[number] = why or self._done(finding, finding.repair)
+            self.done += not why
+            self._say(f"    {self.outcomes[number]}")
+
+    def _refusal(self, repair: Repair) -> str:
+        """Return why it is not to be done, "" where it is agreed to."""
+        if repair.is_outside and is_below_any():
+            return _BELOW
+        if self.agreed and not repair.loses:
+            return ""
+        if self.quiet or not is_interactive():
+            return f"{_NOBODY}{'; --yes does only what loses nothing' if self.agreed else ''}"
+        return "" if confirm_by_word("    Do this?") else "not done"
+
+    def _done(self, finding: CheckFinding, repair: Repair) -> str:
+        try:
+            for line in repair.act():
+                self._say(f"    {line}")
+        except (ToolcribError, OSError) as error:
+            return f"it failed: {error}"
+        except Exception as error:  # noqa: BLE001 - one repair that breaks must not keep the others from being offered
+            return f"it failed: {type(error).__name__}: {error}"
+        found = list(guarded("the repaired", repair.again))
+        broken = next((one for one in found if one.id.startswith("check.")), None)
+        if broken is not None:
+            return f"done, but it can't be checked again: {broken.text}"
+        return (
+            "done, but checked again the fault is still there" if finding.is_among(found) else "done; checked again, it is gone"
+        )
+
+    def _say(self, text: str) -> None:
+        if not self.quiet:
+            print(tame(text))

@@ -1,0 +1,99 @@
+"""Checks of plugins for `toolcrib doctor`: which failed, and why: not installed, two of one name, a library that is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from agent.cli.finding import CheckFinding, Repair
+from toolcrib._regex import Regex
+
+if TYPE_CHECKING:
+    from agent.crib import Crib
+    from agent.plugins import PluginInfo
+
+_NAME = Regex(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_EXTRA = Regex(r"""extra\s*==\s*["']([A-Za-z0-9._-]+)["']""")
+_CONFLICTS = (("may not replace the tool", "plugin.tool-conflict"), ("the name is taken by", "plugin.name-conflict"))
+_OTHERS_EXTRA = {"webhook": "gateway"}
+"""Bundled plugins that need an extra of another name than their own."""
+
+
+def check_plugins(crib: Crib) -> Iterator[CheckFinding]:
+    """Look at how each enabled plugin was loaded, and at the libraries of bundled ones."""
+    for info in crib.plugins:
+        if info.error:
+            yield _failed(crib, info)
+        elif info.loaded:
+            yield CheckFinding(
+                "plugin.loaded", "ok", f"plugin {' '.join(filter(None, (info.name, info.version)))} ({info.source})"
+            )
+    for info in _hidden(crib):
+        yield _failed(crib, info)
+    bundled = [info.name for info in crib.plugins if info.source == "bundled" and info.enabled]
+    yield from check_extras(tuple(_OTHERS_EXTRA.get(name, name) for name in bundled))
+
+
+def _hidden(crib: Crib) -> Iterator[PluginInfo]:
+    """Yield plugins of a name that was enabled, which another plugin of that name goes before."""
+    from agent.plugins import canonical, discover
+
+    enabled = {canonical(name) for name in crib.config.plugins.enabled}
+    for info in discover(crib.config, crib.project_dir) if enabled else ():
+        if canonical(info.name) in enabled and info.error.startswith("the name is taken by"):
+            yield info
+
+
+def _failed(crib: Crib, info: PluginInfo) -> CheckFinding:
+    path, text = crib.config.path, f"plugin {info.name} ({info.source}): {info.error}"
+    if info.source == "missing":
+        return CheckFinding("plugin.not-installed", "wrong", text, f"install it, or: toolcrib plugins disable {info.name}")
+    name = next((name for words, name in _CONFLICTS if words in info.error), "plugin.failed")
+    fix = f"mend it, or take it out of plugins.enabled in {path}"
+    if name == "plugin.tool-conflict":
+        fix = f"say in {path} which of the two counts, as the message tells, or: toolcrib plugins disable {info.name}"
+    elif name == "plugin.name-conflict":
+        fix = "rename one of them, or remove it"
+    return CheckFinding(name, "wrong", text, fix)
+
+
+def check_extras(extras: tuple[str, ...]) -> Iterator[CheckFinding]:
+    """Find those of toolcrib's extras whose libraries are not installed."""
+    from agent.cli.installed import installing
+    from agent.cli.program_checks import install
+
+    for extra in extras:
+        if missing := _missing(extra):
+            words = installing(extra)
+            does = " ".join(f"'{word}'" if "[" in word else word for word in words)
+            text = f"the plugin or setting that needs the extra {extra!r} can't work: {', '.join(missing)} is not installed"
+            again = partial(check_extras, (extra,))
+            repair = Repair(does, partial(install, words), again, "packages of this Python change", is_outside=True)
+            yield CheckFinding("plugin.extra-missing", "wrong", text, f"pip install 'toolcrib[{extra}]'", repair)
+
+
+def _missing(extra: str) -> list[str]:
+    """Return the distributions of an extra that are not there; none where toolcrib itself is not installed."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    missing = []
+    try:
+        wanted = distribution("toolcrib").requires or []
+    except PackageNotFoundError:
+        return []
+    for requirement in wanted:
+        marker = _EXTRA.search(requirement)
+        if marker is None or marker[1] != extra:
+            continue
+        try:
+            distribution(named(requirement))
+        except PackageNotFoundError:
+            missing.append(named(requirement))
+    return missing
+
+
+def named(requirement: str) -> str:
+    """Return the distribution of a requirement such as ``httpx>=0.27``."""
+    name = _NAME.match(requirement)
+    return name[0] if name is not None else requirement

@@ -1,0 +1,135 @@
+"""Checks of programs for `toolcrib doctor`: which are missing, and the command that installs them on this system."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from agent.cli.finding import CheckFinding, Level, Repair
+from toolcrib import ToolcribError
+from toolcrib._namedtuple import NamedTuple
+
+OS_RELEASE = Path("/etc/os-release")
+_SECONDS = 900.0
+"""Seconds that an installation may take."""
+_SHOWN = 5
+"""Last lines of an installation that failed."""
+
+
+class _Program(NamedTuple):
+    """A program, what is missing without it, and its packages where they have another name than ``package``."""
+
+    name: str
+    level: Level
+    without: str
+    package: str
+    packages: Mapping[str, str] = {}
+
+
+class _Manager(NamedTuple):
+    """A package manager: the words of /etc/os-release (ID, ID_LIKE) that it belongs to, and its command for a package."""
+
+    name: str
+    systems: frozenset[str]
+    command: tuple[str, ...]
+
+
+_PROGRAMS: tuple[_Program, ...] = (
+    _Program("bash", "wrong", "the terminal tool has no bash to run commands with", "bash"),
+    _Program("rg", "note", "search_files works without ripgrep, but slower", "ripgrep"),
+    _Program("git", "note", "without git no branch is told to models, and repositories are not known as projects", "git"),
+    _Program("bwrap", "note", "without bubblewrap the backend bubblewrap, a sandbox of this machine, is missing", "bubblewrap"),
+    _Program(
+        "docker",
+        "note",
+        "without a docker engine the backend docker is missing",
+        "docker",
+        {"apt-get": "docker.io", "dnf": "moby-engine"},
+    ),
+    _Program(
+        "ssh",
+        "note",
+        "without ssh git reaches no server over it (the backend ssh works without)",
+        "openssh",
+        {"apt-get": "openssh-client", "dnf": "openssh-clients", "zypper": "openssh-clients", "apk": "openssh-client"},
+    ),
+)
+_MANAGERS = (
+    _Manager("apt-get", frozenset(["debian", "ubuntu"]), ("apt-get", "install", "-y")),
+    _Manager("dnf", frozenset(["fedora", "rhel", "centos"]), ("dnf", "install", "-y")),
+    _Manager("pacman", frozenset(["arch"]), ("pacman", "-S", "--noconfirm")),
+    _Manager("zypper", frozenset(["suse", "opensuse", "sles"]), ("zypper", "--non-interactive", "install")),
+    _Manager("apk", frozenset(["alpine"]), ("apk", "add")),
+)
+_BREW = _Manager("brew", frozenset(), ("brew", "install"))
+_ONLY_LINUX = ("bwrap",)
+
+
+def check_programs() -> Iterator[CheckFinding]:
+    """Look for each program on PATH."""
+    for program in _PROGRAMS:
+        where = shutil.which(program.name)
+        if where:
+            yield CheckFinding("program.found", "ok", f"{program.name} at {where}")
+        elif program.name == "docker" and (os.environ.get("DOCKER_HOST") or Path("/var/run/docker.sock").exists()):
+            yield CheckFinding("program.found", "ok", "a docker engine, without its command, which toolcrib does not need")
+        elif sys.platform == "linux" or program.name not in _ONLY_LINUX:
+            yield _missing(program)
+
+
+def _missing(program: _Program) -> CheckFinding:
+    fix = f"install {program.package if program.level == 'note' else program.name}, and see that it is on PATH"
+    name, manager = f"program.{program.name}", _manager()
+    if manager is None:
+        return CheckFinding(name, program.level, program.without, fix)
+    words = [*manager.command, program.packages.get(manager.name, program.package)]
+    is_root = os.geteuid() == 0
+    line = shlex.join(words if is_root or manager is _BREW else ["sudo", *words])
+    repair = None
+    if shutil.which(manager.name) and (is_root or manager is _BREW):  # else it would ask for a password
+        repair = Repair(line, lambda: install(words), check_programs, loses="packages of this system change", is_outside=True)
+    return CheckFinding(name, program.level, program.without, f"{fix}: {line}", repair)
+
+
+def _manager() -> _Manager | None:
+    """Return this system's package manager, as far as it is a known one."""
+    if sys.platform == "darwin":
+        return _BREW
+    known = systems()
+    return next((one for one in _MANAGERS for system in known if system in one.systems), None)
+
+
+def systems() -> list[str]:
+    """Return what this system is, and what it is like: ID and ID_LIKE of /etc/os-release."""
+    try:
+        lines = OS_RELEASE.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+    told = {key: value.strip("\"'") for key, _, value in (line.partition("=") for line in lines)}
+    return [*told.get("ID", "").split(), *told.get("ID_LIKE", "").split()]
+
+
+def install(words: Sequence[str]) -> Iterator[str]:
+    """Run an installer, without a terminal that it could ask at. Raises ToolcribError with its last lines where it fails."""
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive", "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ToolcribError(f"it took more than {_SECONDS:g} s: {shlex.join(words)}") from None
+    said = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()]
+    if done.returncode:
+        raise ToolcribError("\n".join([f"it ended with {done.returncode}: {shlex.join(words)}", *said[-_SHOWN:]]))
+    yield from said[-1:]
