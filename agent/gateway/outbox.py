@@ -329,7 +329,8 @@ class Outbox:
             return given_up is None or given_up.state != "waiting"
         pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(tries - 1, 10)) * random.uniform(0.8, 1.0)  # noqa: S311 - no secret
         pause = pause if error.retry_after is None else max(0.1, min(error.retry_after, _GIVES_UP))
-        _log.warning("a message for %s is tried again in %.0f s: %s", self._platform.name, pause, error)
+        level = logging.DEBUG if tries & (tries - 1) else logging.WARNING  # of many tries not each is told: 1, 2, 4, 8 ...
+        _log.log(level, "a message for %s is tried again in %.0f s: %s", self._platform.name, pause, error)
         state: PostState = "sending" if error.perhaps_sent or post.state == "sending" else "waiting"
         await self._mail.moved(post.id, state, due_at=now + pause, problem=str(error) or "not sent")
         return False
