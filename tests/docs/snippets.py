@@ -99,7 +99,13 @@ class Reader:
             "TERM": "xterm",
             "COLUMNS": "200",
             "PAGER": "cat",
-            "PYTHONPATH": str(ROOT),
+            # pip installs into a folder of the reader's, without a network.
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{folder / 'site'}",
+            "PIP_TARGET": str(folder / "site"),
+            "PIP_NO_INDEX": "1",
+            "PIP_NO_DEPS": "1",
+            "PIP_NO_BUILD_ISOLATION": "0",  # pip's way to say that there is none
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         }
 
     def __enter__(self) -> Reader:
