@@ -3,13 +3,15 @@
 A page's blocks are worked through in order, in a folder of their own with a home of their own:
 
 - ``console``: lines that begin with ``$ `` are typed at a terminal; what stands below one must come out, line by line, in that
-  order. ``…`` or ``...`` in a line stands for anything. A comment ``<!-- answers: y, y -->`` before the block has what is typed
-  at the questions that come. ``console background`` leaves its one command running until the page's end, once its lines came.
+  order. ``…`` or ``...`` in a line stands for anything. Lines that begin with ``> `` are typed to the command once what stands
+  above them came. A comment ``<!-- answers: y, y -->`` before the block has what is typed at the questions that come.
+  ``console background`` leaves its one command running until the page's end, once its lines came.
 - ``python``, ``yaml`` and other text with ``file=PATH`` behind the language: the file is written.
 - ``python`` alone is run as a program; a ``text`` block with the word ``output`` behind it is what the last one printed.
 - ``yaml`` alone must be a good configuration.
-- ``<!-- replies: [...] -->`` has what the model's server (http://127.0.0.1:11434/v1 on the page) says next, in order: ``"text"``, or
-  ``{"tool": {arguments}}``, or a list of these for several calls.
+- ``<!-- replies: [...] -->`` has what the model's server (http://127.0.0.1:11434/v1 on the page) says next, in order:
+  ``"text"``, or ``{"tool": {arguments}}``, or a list of these for several calls.
+- ``~/src/toolcrib`` is the folder of toolcrib's sources.
 - ``<!-- tested by: FILE -->`` before a block names a test of its own; ``<!-- not run: REASON -->`` says why there can be none.
 """
 
@@ -20,6 +22,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,10 +88,13 @@ class Reader:
     def __init__(self, folder: Path, page: str) -> None:
         self.home, self.cwd = folder / "home", folder / "home" / "project"
         self.cwd.mkdir(parents=True)
+        (self.home / "src").mkdir()
+        (self.home / "src" / "toolcrib").symlink_to(ROOT)
         self._folder = folder
         self._page = page
         self._printed = ""
         self._server = ChatServer()
+        self._sockets = tempfile.TemporaryDirectory(prefix="docs-")  # a socket's path is short
         self._running: list[pexpect.spawn] = []
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("TOOLCRIB_", "XDG_"))}
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -96,6 +102,7 @@ class Reader:
             **kept,
             "HOME": str(self.home),
             "PATH": path,
+            "XDG_RUNTIME_DIR": self._sockets.name,
             "TERM": "xterm",
             "COLUMNS": "200",
             "PAGER": "cat",
@@ -120,6 +127,7 @@ class Reader:
             finally:
                 running.close(force=True)
         self._server.__exit__(None, None, None)
+        self._sockets.cleanup()
 
     def do(self, block: Block) -> None:
         """Do what a block says. Raises AssertionError with the page's line where something else comes of it."""
@@ -137,7 +145,7 @@ class Reader:
         elif block.language == "python":
             self._run(block, where)
         elif block.language == "yaml":
-            parse_config(block.text, Path("config.yaml"))
+            parse_config(block.text.encode(), Path("config.yaml"))
         elif block.language == "text" and "output" in block.words:
             _compare(block.text.splitlines(), self._printed, where)
 
@@ -161,6 +169,9 @@ class Reader:
                 for line in wanted:
                     running.expect(_pattern(line), timeout=PATIENCE)
                 continue
+            if any(line.startswith("> ") for line in wanted):
+                _talk(running, wanted, f"{where}: {command}")
+                wanted = []
             for answer in answers:
                 running.expect(r"\? ?\S* $|> ?$|\] ?$|: ?$", timeout=PATIENCE)
                 running.sendline(answer)
@@ -185,6 +196,18 @@ class Reader:
             encoding="utf-8",
             timeout=PATIENCE,
         )
+
+
+def _talk(running: Any, lines: list[str], where: str) -> None:
+    """Type the lines that begin with ``> ``, each once those before it came."""
+    for line in lines:
+        if line.startswith("> "):
+            running.sendline(line[2:])
+            continue
+        try:
+            running.expect(_pattern(line), timeout=PATIENCE)
+        except (pexpect.TIMEOUT, pexpect.EOF):
+            raise AssertionError(f"{where}: {line!r} did not come, in order, in:\n{running.before}") from None
 
 
 def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
