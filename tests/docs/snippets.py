@@ -11,7 +11,7 @@ A page's blocks are worked through in order, in a folder of their own with a hom
 - ``yaml`` alone must be a good configuration.
 - ``<!-- replies: [...] -->`` has what the model's server (http://127.0.0.1:11434/v1 on the page) says next, in order:
   ``"text"``, or ``{"tool": {arguments}}``, or a list of these for several calls.
-- ``~/src/toolcrib`` is the folder of toolcrib's sources.
+- ``~/src/toolcrib`` is the folder of toolcrib's sources, 8000 a free port.
 - ``<!-- tested by: FILE -->`` before a block names a test of its own; ``<!-- not run: REASON -->`` says why there can be none.
 """
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -94,6 +95,9 @@ class Reader:
         self._page = page
         self._printed = ""
         self._server = ChatServer()
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = str(probe.getsockname()[1])
         self._sockets = tempfile.TemporaryDirectory(prefix="docs-")  # a socket's path is short
         self._running: list[pexpect.spawn] = []
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("TOOLCRIB_", "XDG_"))}
@@ -150,7 +154,7 @@ class Reader:
             _compare(block.text.splitlines(), self._printed, where)
 
     def _here(self, text: str) -> str:
-        return text.replace(ADDRESS, self._server.base_url)
+        return re.sub(r"\b8000\b", self._port, text.replace(ADDRESS, self._server.base_url))
 
     def _run(self, block: Block, where: str) -> None:
         done = subprocess.run(
@@ -172,12 +176,14 @@ class Reader:
             if any(line.startswith("> ") for line in wanted):
                 _talk(running, wanted, f"{where}: {command}")
                 wanted = []
+            printed = ""
             for answer in answers:
                 running.expect(r"\? ?\S* $|> ?$|\] ?$|: ?$", timeout=PATIENCE)
+                printed += running.before + running.after
                 running.sendline(answer)
             running.expect(pexpect.EOF, timeout=PATIENCE)
             running.close()
-            printed = _ESCAPES.sub("", running.before or "")
+            printed = _ESCAPES.sub("", printed + (running.before or ""))
             status = running.exitstatus
             assert status == 0 or "fails" in block.words, f"{where}: {command}: exit code {status}: {printed}"
             self.cwd = Path((self._folder / "cwd").read_text().strip())
