@@ -11,6 +11,7 @@ A page's blocks are worked through in order, in a folder of their own with a hom
 - ``yaml`` alone must be a good configuration.
 - ``<!-- replies: [...] -->`` has what the model's server (http://127.0.0.1:11434/v1 on the page) says next, in order:
   ``"text"``, or ``{"tool": {arguments}}``, or a list of these for several calls.
+- ``<!-- first: COMMAND -->`` makes what the page takes for granted, such as another program's files, before the block is done.
 - ``~/src/toolcrib`` is the folder of toolcrib's sources, 8000 a free port.
 - ``<!-- tested by: FILE -->`` before a block names a test of its own; ``<!-- not run: REASON -->`` says why there can be none.
 """
@@ -38,7 +39,7 @@ ROOT = Path(__file__).parents[2]
 ADDRESS = "http://127.0.0.1:11434/v1"
 PATIENCE = 120
 _BLOCK = re.compile(r"(?ms)^(?P<dent> *)(?P<fence>`{3,})(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=dent)(?P=fence) *$")
-_COMMENT = re.compile(r"<!-- (answers|replies|tested by|not run): (.*?) -->", re.DOTALL)
+_COMMENT = re.compile(r"<!-- (answers|replies|first|tested by|not run): (.*?) -->", re.DOTALL)
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
 _ANYTHING = re.compile(r"…|\.\.\.")
 NOT_CODE = ("text", "", "{toctree}", "{contents}")
@@ -140,6 +141,8 @@ class Reader:
         where = f"{self._page}:{block.line}"
         if "tested by" in block.notes or "not run" in block.notes:
             return
+        if first := block.notes.get("first"):
+            subprocess.run(first, shell=True, cwd=self.cwd, env=self._env, check=True, timeout=PATIENCE)
         if block.file:
             path = Path(block.file.replace("~", str(self.home), 1) if block.file.startswith("~") else self.cwd / block.file)
             path.parent.mkdir(parents=True, exist_ok=True)
