@@ -35,7 +35,8 @@ def tool(function: Callable[..., Any]) -> BaseTool:
     """Make a tool of a function."""
     given = inspect.signature(function, eval_str=True).parameters.values()
     fields: dict[str, Any] = {one.name: (one.annotation, ... if one.default is one.empty else one.default) for one in given}
-    made = type("Made", (BaseTool,), {"_run": lambda self, **args: function(**args)})
+    made: Any = type("Made", (BaseTool,), {"_run": lambda self, **args: function(**args)})
     made.name, made.description = function.__name__, inspect.getdoc(function) or ""
     made.args_schema = create_model(function.__name__, **fields)
-    return made()
+    found: BaseTool = made()
+    return found

@@ -142,7 +142,7 @@ class Reader:
         if "tested by" in block.notes or "not run" in block.notes:
             return
         if first := block.notes.get("first"):
-            subprocess.run(first, shell=True, cwd=self.cwd, env=self._env, check=True, timeout=PATIENCE)
+            subprocess.run(["bash", "-c", first], cwd=self.cwd, env=self._env, check=True, timeout=PATIENCE)
         if block.file:
             path = Path(block.file.replace("~", str(self.home), 1) if block.file.startswith("~") else self.cwd / block.file)
             path.parent.mkdir(parents=True, exist_ok=True)
