@@ -55,7 +55,8 @@ class Granting:
             elif entry.name in switched_off:
                 reason = "switched off in the configuration (disabled tools)"
             elif entry.name in narrowed:
-                reason = f"not for the user {user!r} (users.{user} in the configuration)"
+                keys = " and ".join(f"users.{key}" for key in (user, f"{platform}:{user}") if key in self._config.users)
+                reason = f"not for the user {user!r} ({keys} in the configuration)"
             elif entry.name not in wanted:
                 reason = f"not among the toolsets of the platform {platform!r}"
             lines.append(ToolLine(entry.name, entry.toolset, entry.emoji, entry.description, reason is None, reason))
