@@ -12,6 +12,7 @@ A page's blocks are worked through in order, in a folder of their own with a hom
 - ``<!-- replies: [...] -->`` has what the model's server (http://127.0.0.1:11434/v1 on the page) says next, in order:
   ``"text"``, or ``{"tool": {arguments}}``, or a list of these for several calls.
 - ``<!-- first: COMMAND -->`` makes what the page takes for granted, such as another program's files, before the block is done.
+- ``<!-- here: 044f506c is ([0-9a-f]+)  cli -->``: for what stands on the page, what the last command printed, by a pattern.
 - ``~/src/toolcrib`` is the folder of toolcrib's sources, 8000 a free port.
 - ``<!-- tested by: FILE -->`` before a block names a test of its own; ``<!-- not run: REASON -->`` says why there can be none.
 """
@@ -39,7 +40,7 @@ ROOT = Path(__file__).parents[2]
 ADDRESS = "http://127.0.0.1:11434/v1"
 PATIENCE = 120
 _BLOCK = re.compile(r"(?ms)^(?P<dent> *)(?P<fence>`{3,})(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=dent)(?P=fence) *$")
-_COMMENT = re.compile(r"<!-- (answers|replies|first|tested by|not run): (.*?) -->", re.DOTALL)
+_COMMENT = re.compile(r"<!-- (answers|replies|first|here|tested by|not run): (.*?) -->", re.DOTALL)
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
 _ANYTHING = re.compile(r"…|\.\.\.")
 NOT_CODE = ("text", "", "{toctree}", "{contents}")
@@ -95,6 +96,7 @@ class Reader:
         self._folder = folder
         self._page = page
         self._printed = ""
+        self._named: dict[str, str] = {}
         self._server = ChatServer()
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -141,6 +143,11 @@ class Reader:
         where = f"{self._page}:{block.line}"
         if "tested by" in block.notes or "not run" in block.notes:
             return
+        if here := block.notes.get("here"):
+            name, _, pattern = here.partition(" is ")
+            found = re.search(pattern, self._printed)
+            assert found is not None, f"{where}: {pattern!r} is not in:\n{self._printed}"
+            self._named[name] = found[1]
         if first := block.notes.get("first"):
             subprocess.run(["bash", "-c", first], cwd=self.cwd, env=self._env, check=True, timeout=PATIENCE)
         if block.file:
@@ -157,6 +164,8 @@ class Reader:
             _compare(block.text.splitlines(), self._printed, where)
 
     def _here(self, text: str) -> str:
+        for name, value in self._named.items():
+            text = text.replace(name, value)
         return re.sub(r"\b8000\b", self._port, text.replace(ADDRESS, self._server.base_url))
 
     def _run(self, block: Block, where: str) -> None:
@@ -187,6 +196,7 @@ class Reader:
             running.expect(pexpect.EOF, timeout=PATIENCE)
             running.close()
             printed = _ESCAPES.sub("", printed + (running.before or ""))
+            self._printed = printed
             status = running.exitstatus
             assert status == 0 or "fails" in block.words, f"{where}: {command}: exit code {status}: {printed}"
             self.cwd = Path((self._folder / "cwd").read_text().strip())
