@@ -5,7 +5,8 @@ A page's blocks are worked through in order, in a folder of their own with a hom
 - ``console``: lines that begin with ``$ `` are typed at a terminal; what stands below one must come out, line by line, in that
   order. ``…`` or ``...`` in a line stands for anything. Lines that begin with ``> `` are typed to the command once what stands
   above them came. A comment ``<!-- answers: y, y -->`` before the block has what is typed at the questions that come.
-  ``console background`` leaves its one command running until the page's end, once its lines came.
+  ``console fails``: a command of it ends with another exit code than 0. ``console background`` leaves its one command running
+  until the page's end, once its lines came.
 - ``python``, ``yaml`` and other text with ``file=PATH`` behind the language: the file is written.
 - ``python`` alone is run as a program; a ``text`` block with the word ``output`` behind it is what the last one printed.
 - ``yaml`` alone must be a good configuration.
@@ -178,6 +179,7 @@ class Reader:
 
     def _type(self, block: Block, where: str) -> None:
         answers = [one.strip() for one in block.notes.get("answers", "").split(",") if one.strip()]
+        failed = False
         for command, wanted in _commands(block.text):
             running = self._spawn(self._here(command))
             if "background" in block.words:
@@ -199,8 +201,10 @@ class Reader:
             self._printed = printed
             status = running.exitstatus
             assert status == 0 or "fails" in block.words, f"{where}: {command}: exit code {status}: {printed}"
+            failed = failed or status != 0
             self.cwd = Path((self._folder / "cwd").read_text().strip())
             _compare(wanted, printed, f"{where}: {command}")
+        assert failed or "fails" not in block.words, f"{where}: none of it fails"
 
     def _spawn(self, command: str) -> Any:
         kept = self._folder / "cwd"
