@@ -71,7 +71,8 @@ class Granting:
             elif entry.name in switched_off:
                 reason, fix = "switched off in the configuration (disabled tools)", self._switched_on(entry.name, platform)
             elif entry.name in narrowed:
-                reason = f"not for the user {user!r} (users.{user} in the configuration)"
+                keys = " and ".join(f"users.{key}" for key in (user, f"{platform}:{user}") if key in self._config.users)
+                reason = f"not for the user {user!r} ({keys} in the configuration)"
                 fix = "take it out of disabled_tools, or its toolset out of disabled_toolsets, there"
             elif entry.name not in wanted:
                 reason = f"not among the toolsets of the platform {platform!r}"

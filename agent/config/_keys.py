@@ -81,8 +81,8 @@ def find_key(text: str) -> tuple[tuple[str, ...], Any]:
             raise ConfigError(f"there is no key {join('.'.join(parts), name)!r}; {suggest(name, '.'.join(parts), fields)}")
         parts.append(name)
         hint = hints[name]
-        item = typing.get_args(hint)[-1] if typing.get_origin(hint) is Mapping else None
-        if rest and item is not None:
+        while rest and typing.get_origin(hint) is Mapping:
+            item = typing.get_args(hint)[-1]
             name, rest = _chosen_name(rest, item)
             parts.append(name)
             hint = Config if item is Profile else item
@@ -104,7 +104,7 @@ def _head(text: str) -> tuple[str, str]:
 def _chosen_name(rest: str, item: Any) -> tuple[str, str]:
     """An unquoted name may have dots in it, as an address has, where what follows it is plain."""
     name, after = _head(rest)
-    if name != rest.partition(".")[0] or item is Profile:
+    if name != rest.partition(".")[0] or item is Profile or typing.get_origin(item) is Mapping:
         return name, after
     if not dataclasses.is_dataclass(item):
         return rest, ""
@@ -147,7 +147,8 @@ def replaced(value: Any, parts: Sequence[str], new: Any, hint: Any = Config) -> 
     part, below = parts[0], parts[1:]
     if isinstance(value, Mapping):
         inner = typing.get_args(hint)[-1]
-        old = value[part] if part in value else inner() if below else None
+        empty = dict if typing.get_origin(inner) is Mapping else inner
+        old = value[part] if part in value else empty() if below else None
         return {**value, part: replaced(old, below, new, inner)}
     inner = _types(type(value))[part]
     return replace(value, **{part: replaced(getattr(value, part), below, new, inner)})

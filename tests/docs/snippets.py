@@ -3,14 +3,19 @@
 A page's blocks are worked through in order, in a folder of their own with a home of their own:
 
 - ``console``: lines that begin with ``$ `` are typed at a terminal; what stands below one must come out, line by line, in that
-  order. ``…`` or ``...`` in a line stands for anything. A comment ``<!-- answers: y, y -->`` before the block has what is typed
-  at the questions that come. ``console background`` leaves its one command running until the page's end, once its lines came.
+  order. ``…`` or ``...`` in a line stands for anything. Lines that begin with ``> `` are typed to the command once what stands
+  above them came. A comment ``<!-- answers: y, y -->`` before the block has what is typed at the questions that come.
+  ``console fails``: a command of it ends with another exit code than 0. ``console background`` leaves its one command running
+  until the page's end, once its lines came.
 - ``python``, ``yaml`` and other text with ``file=PATH`` behind the language: the file is written.
 - ``python`` alone is run as a program, in which ``await`` may stand anywhere; ``<!-- given: CODE -->`` has what comes before it.
   A ``text`` block with the word ``output`` behind it is what the last one printed.
 - ``yaml`` alone must be a good configuration.
 - ``<!-- replies: [...] -->`` has what the model's server says next (http://127.0.0.1:11434/v1 on the page; it is configured
   where the page configures none): ``"text"``, or ``{"tool": {arguments}}``, or a list of these for several calls.
+- ``<!-- first: COMMAND -->`` makes what the page takes for granted, such as another program's files, before the block is done.
+- ``<!-- here: 044f506c is ([0-9a-f]+)  cli -->``: for what stands on the page, what the last command printed, by a pattern.
+- ``~/src/toolcrib`` is the folder of toolcrib's sources, 8000 a free port.
 - ``<!-- tested by: FILE -->`` before a block names a test of its own; ``<!-- not run: REASON -->`` says why there can be none.
 """
 
@@ -19,7 +24,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -37,11 +42,11 @@ ROOT = Path(__file__).parents[2]
 ADDRESS = "http://127.0.0.1:11434/v1"
 PATIENCE = 120
 _BLOCK = re.compile(r"(?ms)^(?P<dent> *)(?P<fence>`{3,})(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=dent)(?P=fence) *$")
-_COMMENT = re.compile(r"<!-- (answers|replies|given|tested by|not run): (.*?) -->", re.DOTALL)
+_COMMENT = re.compile(r"<!-- (answers|replies|given|first|here|tested by|not run): (.*?) -->", re.DOTALL)
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
 _ANYTHING = re.compile(r"…|\.\.\.")
-_INSTALLS = ("pip install ", "pipx install ", "uv ")
-"""Commands that fetch packages: tests/e2e/test_distribution.py and scripts/newcomer install."""
+_INSTALLS = ("pip install 'toolcrib[",)
+"""Beginnings of commands that fetch packages: tests/e2e/test_distribution.py tries the extras."""
 _AWAITS = """
 import ast, asyncio, inspect, sys
 made = eval(compile(sys.argv[1], "page", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT))
@@ -96,23 +101,35 @@ class Reader:
     def __init__(self, folder: Path, page: str) -> None:
         self.home, self.cwd = folder / "home", folder / "home" / "project"
         self.cwd.mkdir(parents=True)
+        (self.home / "src").mkdir()
+        (self.home / "src" / "toolcrib").symlink_to(ROOT)
         self._folder = folder
         self._page = page
         self._printed = ""
+        self._named: dict[str, str] = {}
         self._server = ChatServer()
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = str(probe.getsockname()[1])
+        self._sockets = tempfile.TemporaryDirectory(prefix="docs-")  # a socket's path is short
         self._running: list[pexpect.spawn] = []
-        self._runtime = tempfile.mkdtemp(prefix="docs-")  # short, as sockets in it must be
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("TOOLCRIB_", "XDG_"))}
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self._env = {
             **kept,
             "HOME": str(self.home),
             "PATH": path,
+            "XDG_RUNTIME_DIR": self._sockets.name,
             "TERM": "xterm",
             "COLUMNS": "200",
             "PAGER": "cat",
-            "PYTHONPATH": str(ROOT),
-            "XDG_RUNTIME_DIR": self._runtime,
+            # pip installs into a folder of the reader's, without a network.
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{folder / 'site'}",
+            "PIP_TARGET": str(folder / "site"),
+            "PIP_NO_INDEX": "1",
+            "PIP_NO_DEPS": "1",
+            "PIP_NO_BUILD_ISOLATION": "0",  # pip's way to say that there is none
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         }
 
     def __enter__(self) -> Reader:
@@ -130,7 +147,7 @@ class Reader:
             finally:
                 running.close(force=True)
         self._server.__exit__(None, None, None)
-        shutil.rmtree(self._runtime)
+        self._sockets.cleanup()
 
     def do(self, block: Block) -> None:
         """Do what a block says. Raises AssertionError with the page's line where something else comes of it."""
@@ -141,6 +158,13 @@ class Reader:
         where = f"{self._page}:{block.line}"
         if "tested by" in block.notes or "not run" in block.notes:
             return
+        if here := block.notes.get("here"):
+            name, _, pattern = here.partition(" is ")
+            found = re.search(pattern, self._printed)
+            assert found is not None, f"{where}: {pattern!r} is not in:\n{self._printed}"
+            self._named[name] = found[1]
+        if first := block.notes.get("first"):
+            subprocess.run(["bash", "-c", first], cwd=self.cwd, env=self._env, check=True, timeout=PATIENCE)
         if block.file:
             path = Path(block.file.replace("~", str(self.home), 1) if block.file.startswith("~") else self.cwd / block.file)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -162,7 +186,9 @@ class Reader:
             settings.write_text(f"model: {{base_url: '{self._server.base_url}', name: qwen3}}\n", "utf-8")
 
     def _here(self, text: str) -> str:
-        return text.replace(ADDRESS, self._server.base_url)
+        for name, value in self._named.items():
+            text = text.replace(name, value)
+        return re.sub(r"\b8000\b", self._port, text.replace(ADDRESS, self._server.base_url))
 
     def _run(self, block: Block, where: str) -> None:
         done = subprocess.run(
@@ -174,6 +200,7 @@ class Reader:
 
     def _type(self, block: Block, where: str) -> None:
         answers = [one.strip() for one in block.notes.get("answers", "").split(",") if one.strip()]
+        failed = False
         for command, wanted in _commands(block.text):
             if command.startswith(_INSTALLS):
                 continue
@@ -183,16 +210,24 @@ class Reader:
                 for line in wanted:
                     running.expect(_pattern(line), timeout=PATIENCE)
                 continue
+            if any(line.startswith("> ") for line in wanted):
+                _talk(running, wanted, f"{where}: {command}")
+                wanted = []
+            printed = ""
             for answer in answers:
                 running.expect(r"\? ?\S* $|> ?$|\] ?$|: ?$", timeout=PATIENCE)
+                printed += running.before + running.after
                 running.sendline(answer)
             running.expect(pexpect.EOF, timeout=PATIENCE)
             running.close()
-            printed = _ESCAPES.sub("", running.before or "")
+            printed = _ESCAPES.sub("", printed + (running.before or ""))
+            self._printed = printed
             status = running.exitstatus
             assert status == 0 or "fails" in block.words, f"{where}: {command}: exit code {status}: {printed}"
+            failed = failed or status != 0
             self.cwd = Path((self._folder / "cwd").read_text().strip())
             _compare(wanted, printed, f"{where}: {command}")
+        assert failed or "fails" not in block.words, f"{where}: none of it fails"
 
     def _spawn(self, command: str) -> Any:
         kept = self._folder / "cwd"
@@ -207,6 +242,18 @@ class Reader:
             encoding="utf-8",
             timeout=PATIENCE,
         )
+
+
+def _talk(running: Any, lines: list[str], where: str) -> None:
+    """Type the lines that begin with ``> ``, each once those before it came."""
+    for line in lines:
+        if line.startswith("> "):
+            running.sendline(line[2:])
+            continue
+        try:
+            running.expect(_pattern(line), timeout=PATIENCE)
+        except (pexpect.TIMEOUT, pexpect.EOF):
+            raise AssertionError(f"{where}: {line!r} did not come, in order, in:\n{running.before}") from None
 
 
 def _commands(text: str) -> Iterator[tuple[str, list[str]]]:

@@ -125,6 +125,16 @@ def test_unset_gives_the_default_back(run: Any, config: Any) -> None:
     assert "is not set in" in again.err
 
 
+def test_one_setting_of_a_plugin_has_a_key(run: Any, config: Any) -> None:
+    file = config("plugins: {settings: {audit: {required: 'true'}}}\n")
+    assert run("config", "get", "plugins.settings.audit.required").out == "true\n"
+    assert run("config", "set", "plugins.settings.otel.endpoint", "http://127.0.0.1:4318").code == 0
+    assert run("config", "get", "plugins.settings.otel.endpoint").out == "http://127.0.0.1:4318\n"
+    assert run("config", "get", "plugins.settings.otel.other").code == 1
+    assert run("config", "unset", "plugins.settings.otel.endpoint").code == 0
+    assert "otel: {endpoint" not in file.read_text()
+
+
 def test_the_chosen_file_is_changed(run: Any, tmp_path: Path) -> None:
     file = tmp_path / "other.yaml"
     assert run("config", "--config", str(file), "path").out == f"{file}\n"

@@ -78,6 +78,8 @@ def test_what_a_change_would_do_is_told_and_not_done(run: Any, config: Any) -> N
     eve = run("toolsets", "resolve", "--with", "users.eve.disabled_toolsets=[file]").out
     assert _taken(eve, "cli, user eve") == {"read_file", "write_file", "patch", "search_files"}
     assert "(not for the user 'eve' (users.eve in the configuration))" in eve
+    amy = run("toolsets", "resolve", "--with", "users.cli:amy.disabled_tools=[todo]").out
+    assert "(not for the user 'amy' (users.cli:amy in the configuration))" in amy
     one = run("toolsets", "resolve", "--platform", "api", "--with", "toolsets.enabled=[gone]").out
     assert _taken(one, "api") == {
         "terminal",
