@@ -36,7 +36,7 @@ from agent.config._schema import (
     ToolsetsConfig,
     UserConfig,
 )
-from agent.config._secrets import Secrets, read_secrets, secret, secrets_path
+from agent.config._secrets import Secrets, read_secrets, secret, secrets_path, write_secret
 from toolcrib._late import late
 
 if TYPE_CHECKING:
@@ -50,11 +50,14 @@ if TYPE_CHECKING:
         preview,
         remove_allowlist,
         set_value,
+        set_values,
         text_with,
         unset_value,
     )
 else:  # most who read the file do not change it
-    _WRITERS = ("append_allowlist", "edit_config", "parse_value", "preview", "remove_allowlist", "set_value", "unset_value")
+    _WRITERS = (
+        "append_allowlist", "edit_config", "parse_value", "preview", "remove_allowlist", "set_value", "set_values", "unset_value",
+    )  # fmt: skip
     __getattr__ = late(
         __name__,
         {
@@ -113,10 +116,12 @@ __all__ = [
     "secret",
     "secrets_path",
     "set_value",
+    "set_values",
     "sound_part",
     "state_dir",
     "text_with",
     "unset_value",
     "value_at",
     "write_private",
+    "write_secret",
 ]
