@@ -44,12 +44,14 @@ async def try_model(
     plugins: Plugins | None = None,
     seconds: float = LIMIT,
 ) -> ModelTried:
-    """Ask the target's model to call a tool. ``protocol`` is the configured one. Raises nothing for what a server does."""
+    """Ask the target's model to call a tool. ``protocol`` is the configured one. Raises nothing for what a server does, and
+    keeps nothing of it.
+    """
     began = time.perf_counter()
     spoken = protocol
     try:
         async with asyncio.timeout(seconds):
-            chosen = await choose_calling(target, protocol, environ)
+            chosen = await choose_calling(target, protocol, environ, remembers=False)
             spoken = chosen.protocol
             opening = ProviderOpening(
                 tools=[{"type": "function", "function": _TOOL}],

@@ -87,15 +87,17 @@ def run(args: argparse.Namespace) -> int:
     from agent.below import folders_of, refuse_below
     from agent.cli.setup.person import Person
     from agent.cli.setup.wizard import StoppedError
-    from agent.config import config_path
+    from agent.config import config_path, load_config
+    from agent.confirming import is_first_start
 
     file = config_path(args.config)
+    first = is_first_start(load_config(file, profile=""))  # asked now: what is read below is remembered
     config = _agreed_config(args, file)
     folders = folders_of(config)
     refuse_below(folders, "setting toolcrib up")
     with _terminal(folders, asks=not args.yes) as terminal:
         try:
-            return _walk(args, config, Person(terminal))
+            return _walk(args, config, Person(terminal), first=first)
         except StoppedError as stop:
             print(f"toolcrib: {stop}; nothing was written", file=sys.stderr)
             return FAILED
@@ -135,13 +137,11 @@ def _terminal(folders: list[Path], *, asks: bool) -> Iterator[Terminal | None]:
         yield terminal
 
 
-def _walk(args: argparse.Namespace, config: Config, person: Person) -> int:
+def _walk(args: argparse.Namespace, config: Config, person: Person, *, first: bool) -> int:
     from agent.cli.setup import backend, model, tools
     from agent.cli.setup.wizard import Wizard, open_configs
-    from agent.confirming import is_first_start
     from agent.models import environment
 
-    first = is_first_start(config)
     before, base = open_configs(config.path, _profile(args))
     environ = environment(config)
     found = _look(args, config, person)
@@ -155,14 +155,17 @@ def _walk(args: argparse.Namespace, config: Config, person: Person) -> int:
 
 
 def _look(args: argparse.Namespace, config: Config, person: Person) -> Found:
+    from agent.cli.setup.flags import check
     from agent.cli.setup.look import look
     from agent.cli.setup.person import Sign
     from agent.cli.setup.wizard import crib_of, names
     from agent.models import environment
     from tools.dispatch.bridge import run_async
 
-    with crib_of(config, Path.cwd()) as crib, Sign("looking for model servers, keys and backends"):
-        found = run_async(look(crib, environment(config), args.ports))
+    with crib_of(config, Path.cwd()) as crib:
+        check(args, crib)
+        with Sign("looking for model servers, keys and backends"):
+            found = run_async(look(crib, environment(config), args.ports))
     for server in found.servers:
         person.tell(f"found {server.kind} at {server.base_url}, models: {names(server.models) or 'none yet'}")
     for key in found.keys.values():

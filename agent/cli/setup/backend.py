@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agent.backend_check import try_backends
-from agent.backends import DOCKER
+from agent.backends import DOCKER, Backend
 from agent.below import folders_of
 from agent.cli.backends import tried_line
 from agent.cli.setup.look import BackendSeen, is_local
-from agent.cli.setup.person import Option, Sign, UnansweredError
+from agent.cli.setup.person import Option, Sign
 from agent.cli.setup.wizard import BACK, Wizard, names
 from agent.crib import Crib
 from toolcrib import ToolcribError
@@ -30,8 +30,11 @@ def settle(wizard: Wizard) -> None:
     asks = wizard.asks
     while True:
         seen = _choose(wizard, asks=asks)
-        _complete(wizard, seen)
+        wizard.values = {key: value for key, value in wizard.values.items() if not key.startswith("environments.")}
         wizard.values["terminal.backend"] = seen.backend.name
+        if not asks:
+            _take_flags(wizard, seen.backend)
+        _complete(wizard, seen)
         wizard.person.tell(f"backend: {seen.backend.name} ({_words(wizard, seen)})")
         if wizard.args.no_test or not _tried(wizard) or wizard.after_failure("the backend does not work") != BACK:
             return
@@ -45,9 +48,11 @@ def _words(wizard: Wizard, seen: BackendSeen) -> str:
 
 def _choose(wizard: Wizard, *, asks: bool) -> BackendSeen:
     now = wizard.before.terminal.backend
-    given = wizard.args.backend
-    if given and not asks:
-        return _named(wizard, given)
+    if (given := wizard.args.backend) and not asks:
+        seen, present = _named(wizard, given), wizard.found.backend(now)
+        if present is not None and is_local(seen.backend) and not is_local(present.backend):
+            wizard.person.tell(f"note: with local, {_WEAKER} {now}")
+        return seen
     usable = [one for one in wizard.found.backends if not one.problem or one.backend.name == now]
     ready = [one for one in usable if not one.wants or one.images]
     present = wizard.found.backend(now) or _named(wizard, now)
@@ -88,14 +93,17 @@ def _agrees(wizard: Wizard, present: BackendSeen, chosen: BackendSeen) -> bool:
     return wizard.person.choose(f"With local, {_WEAKER} {present.backend.name}.", options, 0, "give --backend local")
 
 
+def _take_flags(wizard: Wizard, backend: Backend) -> None:
+    """Set what flags say of the backend. Raises ToolcribError for a flag of another kind."""
+    for flag, kind in (("image", "docker"), ("host", "ssh")):
+        if (value := getattr(wizard.args, flag)) and backend.kind != kind:
+            raise ToolcribError(f"--{flag} {value} is for {kind}, and the backend is {backend.name}: add --backend {kind}")
+        if value:
+            wizard.values[f"{backend.key}.{flag}"] = value
+
+
 def _complete(wizard: Wizard, seen: BackendSeen) -> None:
     """Set what the backend needs besides its name. Raises UnansweredError where it is not known and nobody can be asked."""
-    args, key = wizard.args, seen.backend.key
-    for flag, kind in (("image", "docker"), ("host", "ssh")):
-        if (value := getattr(args, flag)) and seen.backend.kind != kind:
-            raise ToolcribError(f"--{flag} {value} is for {kind}, and the backend is {seen.backend.name}: add --backend {kind}")
-        if value:
-            wizard.values[f"{key}.{flag}"] = value
     if not seen.wants or wizard.values.get(seen.wants):
         return
     if seen.backend.kind != DOCKER:
@@ -111,12 +119,10 @@ def _complete(wizard: Wizard, seen: BackendSeen) -> None:
             "Of which image are containers made? It needs bash.", options, None, "give --image NAME", free="a name"
         )
         wizard.values[seen.wants] = chosen if isinstance(chosen, str) else chosen.value
-    elif seen.problem:
-        raise UnansweredError(f"the backend {seen.backend.name} can't work here: {seen.problem}")
     else:
-        wizard.values[seen.wants] = wizard.person.line(
-            "the image, such as debian:12, which the engine must have", "give --image NAME"
-        )
+        why = f"{seen.problem}; " if seen.problem else ""
+        prompt = f"{why}the image, such as debian:12, which the engine must have"
+        wizard.values[seen.wants] = wizard.person.line(prompt, "give --image NAME")
 
 
 def _tried(wizard: Wizard) -> str:

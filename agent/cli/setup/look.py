@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent.backend_check import try_backends
-from agent.backends import BUBBLEWRAP, DOCKER, LOCAL, SSH, Backend, unavailable
+from agent.backends import BUBBLEWRAP, DOCKER, LOCAL, Backend, unavailable
 from agent.providers.discover import PORTS, LocalServer, find_local_servers
 from agent.providers.factory import DEFAULT, PROVIDERS
 from toolcrib import EnvironmentFailed
@@ -60,9 +60,8 @@ def keys_of(environ: Mapping[str, str]) -> dict[str, str]:
 async def look(crib: Crib, environ: Mapping[str, str], ports: Sequence[int]) -> Found:
     """Look for all of it. No key is sent anywhere, and nothing is asked that is not on this machine."""
     wanted = {port: PORTS.get(port, "a model server") for port in ports or PORTS}
-    shown = [one for one in crib.backends.all() if not one.missing or one.name in (DOCKER, SSH)]
     servers, backends = await asyncio.gather(
-        find_local_servers(_LISTING, wanted), asyncio.gather(*(_seen(crib, backend) for backend in shown))
+        find_local_servers(_LISTING, wanted), asyncio.gather(*(_seen(crib, backend) for backend in crib.backends.all()))
     )
     return Found(tuple(servers), keys_of(environ), tuple(backends))
 
@@ -87,14 +86,14 @@ def _opens(crib: Crib, backend: Backend) -> str:
 async def _engine(backend: Backend) -> BackendSeen:
     """Ask the engine for its images."""
     if problem := unavailable(replace(backend, options={**backend.options, "image": "any"})):
-        return BackendSeen(backend, problem)
+        return BackendSeen(backend, problem, backend.missing)
     try:
         async with asyncio.timeout(_ENGINE):
             images = await in_daemon_thread(_images, backend.options["host"])
     except TimeoutError:
-        return BackendSeen(backend, f"the docker engine did not answer in {_ENGINE:g} s")
+        return BackendSeen(backend, f"the docker engine did not answer in {_ENGINE:g} s", backend.missing)
     except EnvironmentFailed as error:
-        return BackendSeen(backend, str(error))
+        return BackendSeen(backend, str(error), backend.missing)
     return BackendSeen(backend, wants=backend.missing, images=images)
 
 

@@ -129,6 +129,7 @@ def _by_question(wizard: Wizard, *, asks: bool) -> ModelRequest:
     servers = [server for server in wizard.found.servers if server.models]
     sensible = [_of_server(server) for server in servers] + [_of_vendor(name) for name in wizard.found.keys]
     if not asks and not is_set and len(sensible) == 1:
+        wizard.person.tell("this is the only way to a model that was found here, so it is taken")
         return sensible[0]
     options: list[Option[ModelRequest | None]] = [Option(f"as now: {_words(wizard, now)}", now)] if is_set else []
     options += [Option(f"{one.kind} at {one.base_url}: {names(one.models)}", _of_server(one)) for one in servers]
@@ -190,9 +191,9 @@ def _with_key(wizard: Wizard, request: ModelRequest) -> ModelRequest:
     key = request.api_key_env or ("" if request.base_url or vendor.key_in(wizard.variables) else own)
     if not key or wizard.variables.get(key, "").strip() or request.provider not in ("", *PROVIDERS):
         return request
-    if not request.base_url and wizard.variables.get(f"{vendor.prefix}_BASE_URL", "").strip() and key == own:
-        return request  # another server stands in for the vendor, which needs no key of it
     if not wizard.person.is_there:
+        if key == own and not request.base_url and wizard.variables.get(f"{vendor.prefix}_BASE_URL", "").strip():
+            return request  # another server stands in for the vendor's, and may need no key
         raise UnansweredError(f"{key} is not set: put it into the environment or into secrets.env, or name another by --key-env")
     _typed(wizard, key)
     return request
@@ -238,7 +239,7 @@ def _listed(wizard: Wizard, target: ModelTarget) -> tuple[list[str], str]:
             return list(server.models), ""
     with Sign(f"asking {endpoint.server} for its models"):
         target = replace(target, endpoint=replace(endpoint, model=""))
-        (offer,) = run_async(ask_servers([ModelServer("setup", target)], wizard.variables, refresh=True))
+        (offer,) = run_async(ask_servers([ModelServer("setup", target)], wizard.variables, refresh=True, remembers=False))
     return [one.name for one in offer.models], offer.fault
 
 

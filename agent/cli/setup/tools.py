@@ -41,7 +41,7 @@ def _choose(wizard: Wizard, *, asks: bool) -> list[str] | None:
     with wizard.crib() as crib:
         known = {name: crib.catalog.describe(name) for name in crib.catalog.names()}
     if given is not None and not asks:
-        return _read(given, known)
+        return read_names(given, known)
     if not wizard.person.is_there:
         return present
     options: list[Option[list[str] | None]] = [Option(f"as now: {_words(present)}", present)]
@@ -51,14 +51,14 @@ def _choose(wizard: Wizard, *, asks: bool) -> list[str] | None:
     chosen = wizard.person.choose_or_type(
         "Which tools does a session get?", options, 0, "give --toolsets A,B", free="names of toolsets with commas"
     )
-    return _read(chosen.split(","), known) if isinstance(chosen, str) else chosen.value
+    return read_names(chosen.split(","), known) if isinstance(chosen, str) else chosen.value
 
 
 def _words(enabled: Sequence[str] | None) -> str:
     return "the preset of each platform" if enabled is None else ", ".join(enabled) or "none"
 
 
-def _read(words: Sequence[str], known: Collection[str]) -> list[str] | None:
+def read_names(words: Sequence[str], known: Collection[str]) -> list[str] | None:
     """Return the toolsets of these names, None for the preset. Raises ToolcribError, with the nearest, for an unknown one."""
     given = [word.strip() for word in words if word.strip()]
     if given == [PRESET]:
