@@ -7,11 +7,12 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from textwrap import fill
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from agent.cli.escape import one_line, tame
-from agent.cli.terminal import Terminal
+from agent.cli.terminal import Terminal, columns_of
 from toolcrib import ToolcribError
 from toolcrib._dataclass import dataclass
 from tools.dispatch.bridge import run_async
@@ -45,8 +46,13 @@ class Person:
         return self._terminal is not None
 
     def tell(self, text: str, mark: str = "") -> None:
-        """Print what was found out or done."""
-        print("\n".join(tame(f"{mark}{line}") for line in text.splitlines()), flush=True)
+        """Print what was found out or done, broken between words where the terminal ends."""
+        columns = max(columns_of(sys.stdout) - 1, 20)
+        for line in text.splitlines():
+            shown = tame(f"{mark}{line}")
+            if len(shown) > columns:
+                shown = fill(shown, columns, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+            print(shown, flush=True)
 
     def choose(self, question: str, options: Sequence[Option[T]], default: int | None, flag: str) -> T:
         """Return the option that is chosen by its number; Enter takes the default. Raises UnansweredError where nobody is there
