@@ -82,7 +82,7 @@ def write_secret(name: str, value: str, folder: str | Path | None = None) -> Pat
     if not is_secret(value):
         raise ConfigError("what was given as a key is none: it is empty, or has spaces, quotes or special characters in it")
     with locked(file):
-        read_secrets(file.parent)  # what is open to others, or can't be read, is not to get another key
+        read_secrets(folder)  # what is open to others, or can't be read, is not to get another key
         lines = file.read_text("utf-8-sig").splitlines() if file.exists() else []
         found = [at for at, text in enumerate(lines) if (match := _LINE.fullmatch(text.strip())) and match[1] == name]
         lines = [text for at, text in enumerate(lines) if at not in found[1:]]

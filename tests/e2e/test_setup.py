@@ -75,6 +75,15 @@ def test_an_end_at_any_question_writes_nothing(set_up: Any, server: ChatServer, 
     assert not config_file().exists()
 
 
+def test_an_interrupt_ends_a_trial_and_writes_nothing(set_up: Any, server: ChatServer) -> None:
+    server.responses += [ChatServer.text("late", delay=50)]
+    person = set_up()
+    person.sees(r"asking the model for a call \.\.\. [12] s; Ctrl-C ends")
+    person.presses("c")
+    assert person.waits_for_the_end() == 130
+    assert not config_file().exists()
+
+
 def test_a_typed_key_is_unseen_and_kept_for_its_owner(set_up: Any, server: ChatServer) -> None:
     server.responses += [ChatServer.calls(CALL)]
     person = set_up(OPENAI_BASE_URL=server.base_url)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from agent.cli.app import FAILED, OK, UNASKED
 
 if TYPE_CHECKING:
-    from agent.cli.setup.look import Found
+    from agent.cli.setup.look import SetupFound
     from agent.cli.setup.person import Person
     from agent.cli.setup.wizard import Wizard
     from agent.cli.terminal import Terminal
@@ -154,7 +154,7 @@ def _walk(args: argparse.Namespace, config: Config, person: Person, *, first: bo
             return _write(wizard, first=first)
 
 
-def _look(args: argparse.Namespace, config: Config, person: Person) -> Found:
+def _look(args: argparse.Namespace, config: Config, person: Person) -> SetupFound:
     from agent.cli.setup.flags import check
     from agent.cli.setup.look import look
     from agent.cli.setup.person import Sign

@@ -40,7 +40,7 @@ class BackendSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SetupFound:
     """``keys``: provider -> the variable, or line of secrets.env, that holds its vendor's key."""
 
     servers: tuple[LocalServer, ...]
@@ -57,13 +57,13 @@ def keys_of(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: key for name, key in found.items() if key is not None}
 
 
-async def look(crib: Crib, environ: Mapping[str, str], ports: Sequence[int]) -> Found:
+async def look(crib: Crib, environ: Mapping[str, str], ports: Sequence[int]) -> SetupFound:
     """Look for all of it. No key is sent anywhere, and nothing is asked that is not on this machine."""
     wanted = {port: PORTS.get(port, "a model server") for port in ports or PORTS}
     servers, backends = await asyncio.gather(
         find_local_servers(_LISTING, wanted), asyncio.gather(*(_seen(crib, backend) for backend in crib.backends.all()))
     )
-    return Found(tuple(servers), keys_of(environ), tuple(backends))
+    return SetupFound(tuple(servers), keys_of(environ), tuple(backends))
 
 
 async def _seen(crib: Crib, backend: Backend) -> BackendSeen:

@@ -273,7 +273,14 @@ def _tried(wizard: Wizard) -> str:
         return ""
     config = wizard.config()
     target = choose_provider(config, ModelChoice(), wizard.variables)
-    with wizard.crib() as crib, Sign(f"asking {one_line(wizard.values['model.name'], 40) or 'the model'} for a call"):
+    if target.endpoint is not None and not target.endpoint.model and target.provider in PROVIDERS:
+        listed, fault = _listed(wizard, target)
+        if len(listed) != 1:
+            problem = fault or f"{target.endpoint.server} has {len(listed)} models: choose one with --model ({names(listed)})"
+            wizard.person.tell(f"✗ {problem}")
+            return problem
+        target = replace(target, endpoint=replace(target.endpoint, model=listed[0]))
+    with wizard.crib() as crib, Sign("asking the model for a call"):
         tried = run_async(
             try_model(
                 target, wizard.variables, protocol=config.model.protocol, stream=config.model.stream, plugins=crib.providers

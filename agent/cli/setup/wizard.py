@@ -17,7 +17,7 @@ from toolcrib._dataclass import dataclass
 if TYPE_CHECKING:
     import argparse
 
-    from agent.cli.setup.look import Found
+    from agent.cli.setup.look import SetupFound
     from agent.crib import Crib
 
 BACK = "back"
@@ -43,7 +43,7 @@ class Wizard:
     before: Config
     base: Config
     environ: Mapping[str, str]
-    found: Found
+    found: SetupFound
     values: dict[str, Any] = field(default_factory=dict)
     secret: tuple[str, str] | None = None
     """A key that was typed, and the line of secrets.env that is to hold it."""

@@ -90,6 +90,16 @@ def test_a_model_named_alone_is_where_it_was_found(setup: Any, server: ChatServe
     assert (load_config().model.name, load_config().model.base_url) == ("qwen3", server.base_url)
 
 
+def test_what_the_environment_names_stays_there(run: Any, server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+    server.responses += [ChatServer.calls(CALL)]
+    done = run("setup", *NOWHERE)
+    assert (done.code, file().exists(), server.requests[0]["model"]) == (0, False, "test-model")
+    server.models = ["qwen3", "llama3"]
+    done = run("setup", *NOWHERE)
+    assert (done.code, "has 2 models: choose one with --model (qwen3, llama3)" in done.out) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("response", "told"),
     [
