@@ -261,3 +261,13 @@ def test_help_teaches_and_flags_are_completed(run: Any) -> None:
     (line,) = [line for line in script.splitlines() if line.strip().startswith("setup) offered=") and "--key-env" in line]
     assert "--toolsets" in line
     assert json.loads(run("config", "show", "model", "--json").out)["name"] == ""
+
+
+@pytest.mark.xdist_group("docker")
+def test_the_only_image_of_an_engine_is_taken(run: Any, config: Any, engine: Any) -> None:
+    config(f"model: {{provider: manual}}\nenvironments: {{docker: {{host: '{engine.host}', mounts: ['/usr:/usr:ro']}}}}\n")
+    done = run("setup", *NOWHERE, "--backend", "docker")
+    assert done.code == 0, done.out + done.err
+    assert f"the engine's only image is {engine.image}" in done.out
+    assert "✓ docker" in done.out
+    assert (load_config().terminal.backend, load_config().environments.docker.image) == ("docker", engine.image)
