@@ -90,7 +90,7 @@ def test_a_typed_key_is_unseen_and_kept_for_its_owner(set_up: Any, server: ChatS
     screen = asked(person, "Which model answers")
     number = next(line.split()[0] for line in screen.splitlines() if "OpenAI, by a key that you type now" in line)
     person.types(number)
-    answers(person, "the key, which", "two words")
+    answers(person, "the key, for the line OPENAI_API_KEY", "two words")
     answers(person, "that is no key", KEY)
     answers(person, "Where do commands run", "")
     answers(person, "Which tools", "")
@@ -103,6 +103,30 @@ def test_a_typed_key_is_unseen_and_kept_for_its_owner(set_up: Any, server: ChatS
     assert KEY.encode() not in person.written
     assert (secrets.read_text(), secrets.stat().st_mode & 0o777) == (f"OPENAI_API_KEY={KEY}\n", 0o600)
     assert KEY not in config_file().read_text()
+    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+def test_another_server_gets_a_key_of_its_own(set_up: Any, server: ChatServer) -> None:
+    server.responses += [ChatServer.calls(CALL)]
+    person = set_up("--ports", "9", "--backend", "local", "--toolsets", "preset")
+    for times, address in enumerate(("localhost", "http://far.example/v1"), 1):
+        screen = asked(person, "Which model answers", times)
+        number = next(line.split()[0] for line in screen.splitlines() if "another server, by its address" in line)
+        person.types(number)
+        answers(person, "its address, such as", address, times)
+    answers(person, "Does it need a key", "3")
+    answers(person, "its name, in capitals", "NO_SUCH_KEY")
+    answers(person, "the line NO_SUCH_KEY", KEY)
+    asked(person, r"the key in NO_SUCH_KEY would travel\s+unencrypted.*Which model answers")
+    person.types(number)
+    answers(person, "its address, such as", server.base_url, 3)
+    answers(person, "Does it need a key", "2", 2)
+    answers(person, "the line KEY_OF_127_0_0_1", KEY)
+    answers(person, "Write this", "1")
+    assert person.waits_for_the_end() == 0
+    assert KEY.encode() not in person.written
+    assert config_file().with_name("secrets.env").read_text() == f"KEY_OF_127_0_0_1={KEY}\n"
+    assert "api_key_env: KEY_OF_127_0_0_1" in config_file().read_text()
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 from agent.catalog import ModelServer, ask_servers
 from agent.cli.escape import one_line
@@ -10,6 +12,7 @@ from agent.cli.setup.look import NAMES
 from agent.cli.setup.person import Option, Sign, UnansweredError
 from agent.cli.setup.wizard import BACK, Wizard, names
 from agent.config import ModelConfig
+from agent.config._setting import is_env_name
 from agent.models import ModelChoice, choose_provider
 from agent.providers.discover import LocalServer
 from agent.providers.endpoint import Endpoint, same_server
@@ -29,6 +32,7 @@ from tools.dispatch.bridge import run_async
 
 _FLAGS = "give --model NAME and --base-url URL, or --provider manual for no model"
 _MODEL = "give --model NAME"
+_KEY = "give --key-env NAME"
 _LISTED = 30
 """Models that are shown as a choice; any other can be typed."""
 _SHOWN = 200
@@ -136,18 +140,31 @@ def _by_question(wizard: Wizard, *, asks: bool) -> ModelRequest:
     options += [Option(f"{NAMES[name]}, by {key}", _of_vendor(name)) for name, key in wizard.found.keys.items()]
     options += [Option(f"{title}, by a key that you type now", _of_vendor(name)) for name, title in NAMES.items()
                 if name not in wizard.found.keys]  # fmt: skip
-    options += [Option("another server, by its address", None), Option("none: you type the calls", replace(now, provider=MANUAL))]
+    options += [Option("another server, by its address", None)]
+    options += [Option("none: you type the calls", replace(now, provider=MANUAL))] if now.provider != MANUAL else []
     if not wizard.person.is_there:
         if is_set:
             return now
         raise UnansweredError(f"which model answers is not known{_there(wizard, servers)}: {_FLAGS}")
-    default = 0 if is_set or sensible else len(options) - 1
+    default = 0 if is_set or sensible else len(options) - 1  # none
     chosen = wizard.person.choose("Which model answers?", options, default, _FLAGS)
-    return (
-        ModelRequest(base_url=wizard.person.line("its address, such as http://127.0.0.1:8080/v1", _FLAGS))
-        if chosen is None
-        else chosen
-    )
+    return _another(wizard) if chosen is None else chosen
+
+
+def _another(wizard: Wizard) -> ModelRequest:
+    """Have a server's address typed, and ask about its key. Raises ConfigError for an address that is none."""
+    person = wizard.person
+    request = ModelRequest(base_url=person.line("its address, such as http://127.0.0.1:8080/v1", _FLAGS))
+    find_target(ModelRequest(), request, wizard.variables)  # which says what is wrong with it
+    named = Option("a key that a variable holds, or a line of secrets.env", "named")
+    how = person.choose("Does it need a key?", [Option("no", ""), Option("a key that you type now", "typed"), named], 0, _KEY)
+    if not how:
+        return request
+    own = re.sub(r"[^A-Z0-9]", "_", (urlsplit(request.base_url).hostname or "").upper())
+    name = f"KEY_OF_{own}" if how == "typed" else person.line("its name, in capitals", _KEY)
+    if not is_env_name(name):
+        raise ConfigError("that is no name of a variable in capitals, such as MY_API_KEY")
+    return replace(request, api_key_env=name)
 
 
 def _there(wizard: Wizard, servers: Sequence[LocalServer]) -> str:
@@ -200,12 +217,10 @@ def _with_key(wizard: Wizard, request: ModelRequest) -> ModelRequest:
 
 
 def _typed(wizard: Wizard, name: str) -> None:
-    from agent.config import secrets_path
     from agent.config._secrets import is_secret
 
-    file = secrets_path(wizard.file.parent)
     while True:
-        value = wizard.person.hidden(f"the key, which {file} will hold as {name}", "give --key-env NAME")
+        value = wizard.person.hidden(f"the key, for the line {name} of secrets.env", _KEY)
         if is_secret(value):
             wizard.secret = (name, value)
             return
