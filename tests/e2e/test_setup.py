@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from toolcrib.testing import ChatServer
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.skipif(shutil.which("bwrap") is None, reason="local alone is no question")]
 KEY = "sk-" + "qrstuvwxyz" * 3
 CALL: tuple[str, Any] = ("ready", {})
 
@@ -147,6 +148,14 @@ def test_a_failed_trial_is_answered_anew_kept_or_ends_it(set_up: Any, server: Ch
             answers(person, "Write this", "1")
         assert person.waits_for_the_end() == code
     assert "qwn" in config_file().read_text()
+
+
+def test_a_screen_reader_gets_lines_that_are_added_alone(set_up: Any, config: Any) -> None:
+    config("display: {screen_reader: true}\n")
+    person = set_up("--provider", "manual", "--backend", "local", "--toolsets", "preset", "--yes")
+    assert person.waits_for_the_end() == 0
+    assert "trying the backend: a command, a file, an interrupt ...\n" in person.text
+    assert b"\r\x1b[K" not in person.written
 
 
 def test_a_weaker_backend_is_asked_about_again(set_up: Any, config: Any) -> None:

@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     refuse_below(folders, "setting toolcrib up")
     with _terminal(folders, asks=not args.yes) as terminal:
         try:
-            return _walk(args, config, Person(terminal), first=first)
+            return _walk(args, config, Person(terminal, lines_only=config.display.screen_reader), first=first)
         except StoppedError as stop:
             print(f"toolcrib: {stop}; nothing was written", file=sys.stderr)
             return FAILED
@@ -157,14 +157,13 @@ def _walk(args: argparse.Namespace, config: Config, person: Person, *, first: bo
 def _look(args: argparse.Namespace, config: Config, person: Person) -> SetupFound:
     from agent.cli.setup.flags import check
     from agent.cli.setup.look import look
-    from agent.cli.setup.person import Sign
     from agent.cli.setup.wizard import crib_of, names
     from agent.models import environment
     from tools.dispatch.bridge import run_async
 
     with crib_of(config, Path.cwd()) as crib:
         check(args, crib)
-        with Sign("looking for model servers, keys and backends"):
+        with person.waits("looking for model servers, keys and backends"):
             found = run_async(look(crib, environment(config), args.ports))
     for server in found.servers:
         person.tell(f"found {server.kind} at {server.base_url}, models: {names(server.models) or 'none yet'}")

@@ -13,7 +13,7 @@ from agent.backends import DOCKER, Backend
 from agent.below import folders_of
 from agent.cli.backends import tried_line
 from agent.cli.setup.look import BackendSeen, is_local
-from agent.cli.setup.person import Option, Sign
+from agent.cli.setup.person import Option
 from agent.cli.setup.wizard import BACK, Wizard, names
 from agent.crib import Crib
 from toolcrib import ToolcribError
@@ -127,7 +127,8 @@ def _complete(wizard: Wizard, seen: BackendSeen) -> None:
 
 def _tried(wizard: Wizard) -> str:
     """Return why the backend does not work, "" where it does."""
-    with wizard.crib() as crib, _start(wizard, crib) as start, Sign("trying the backend: a command, a file, an interrupt"):
+    waits = wizard.person.waits("trying the backend: a command, a file, an interrupt")
+    with wizard.crib() as crib, _start(wizard, crib) as start, waits:
         (tried,) = try_backends(crib.backends, [crib.backends.get(wizard.values["terminal.backend"])], start)
     wizard.person.tell(tried_line(tried))
     return tried.problem

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from agent.catalog import ModelServer, ask_servers
 from agent.cli.escape import one_line
 from agent.cli.setup.look import NAMES
-from agent.cli.setup.person import Option, Sign, UnansweredError
+from agent.cli.setup.person import Option, UnansweredError
 from agent.cli.setup.wizard import BACK, Wizard, names
 from agent.config import ModelConfig
 from agent.config._setting import is_env_name
@@ -252,7 +252,7 @@ def _listed(wizard: Wizard, target: ModelTarget) -> tuple[list[str], str]:
     for server in wizard.found.servers:
         if server.base_url == endpoint.base_url and server.models:
             return list(server.models), ""
-    with Sign(f"asking {endpoint.server} for its models"):
+    with wizard.person.waits(f"asking {endpoint.server} for its models"):
         target = replace(target, endpoint=replace(endpoint, model=""))
         (offer,) = run_async(ask_servers([ModelServer("setup", target)], wizard.variables, refresh=True, remembers=False))
     return [one.name for one in offer.models], offer.fault
@@ -295,7 +295,7 @@ def _tried(wizard: Wizard) -> str:
             wizard.person.tell(f"✗ {problem}")
             return problem
         target = replace(target, endpoint=replace(target.endpoint, model=listed[0]))
-    with wizard.crib() as crib, Sign("asking the model for a call"):
+    with wizard.crib() as crib, wizard.person.waits("asking the model for a call"):
         tried = run_async(
             try_model(
                 target, wizard.variables, protocol=config.model.protocol, stream=config.model.stream, plugins=crib.providers

@@ -35,10 +35,14 @@ class Option(Generic[T]):
 
 
 class Person:
-    """``terminal`` is None where nobody can be asked, or is to be: then a question takes its default, or raises."""
+    """``terminal`` is None where nobody can be asked, or is to be: then a question takes its default, or raises.
 
-    def __init__(self, terminal: Terminal | None) -> None:
+    ``lines_only``: nothing is written anew in its place, as for a screen reader.
+    """
+
+    def __init__(self, terminal: Terminal | None, *, lines_only: bool = False) -> None:
         self._terminal = terminal
+        self._lines_only = lines_only
 
     @property
     def is_there(self) -> bool:
@@ -53,6 +57,10 @@ class Person:
             if len(shown) > columns:
                 shown = fill(shown, columns, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
             print(shown, flush=True)
+
+    def waits(self, what: str) -> Sign:
+        """Return a sign of life for what takes its time."""
+        return Sign(what, lines_only=self._lines_only)
 
     def choose(self, question: str, options: Sequence[Option[T]], default: int | None, flag: str) -> T:
         """Return the option that is chosen by its number; Enter takes the default. Raises UnansweredError where nobody is there
@@ -113,13 +121,14 @@ class Person:
 class Sign:
     """A sign of life on stderr while a ``with`` block works: what it does, at a terminal with the seconds."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, *, lines_only: bool = False) -> None:
         self._what = one_line(what, 100)
+        self._lines_only = lines_only or os.environ.get("TERM", "dumb") in ("dumb", "unknown", "")
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
-        if sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", ""):
+        if sys.stderr.isatty() and not self._lines_only:
             self._thread = threading.Thread(target=self._count, daemon=True)
             self._thread.start()
         else:

@@ -13,6 +13,7 @@ import pytest
 from agent.config import load_config
 from toolcrib.testing import ChatServer
 
+pytestmark = pytest.mark.full  # each looks whether a sandbox opens
 KEY = "sk-" + "abcdefghij" * 3
 NOWHERE = ("--ports", "9")
 """Where nothing listens."""
@@ -64,7 +65,10 @@ def test_a_second_run_changes_nothing(setup: Any, server: ChatServer, run: Any) 
     assert run("run", "hi").out == "Hello.\n"
 
 
-def test_what_can_not_be_found_out_is_named_with_its_flag(run: Any, setup: Any, server: ChatServer) -> None:
+def test_what_can_not_be_found_out_is_named_with_its_flag(
+    run: Any, setup: Any, server: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
     for words, told in [
         ((), "no model server was found on this machine: give --model NAME and --base-url URL, or --provider manual"),
         (("--model", "qwen3"), "give --base-url URL"),
