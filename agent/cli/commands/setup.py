@@ -139,13 +139,13 @@ def _terminal(folders: list[Path], *, asks: bool) -> Iterator[Terminal | None]:
 
 def _walk(args: argparse.Namespace, config: Config, person: Person, *, first: bool) -> int:
     from agent.cli.setup import backend, model, tools
-    from agent.cli.setup.wizard import Wizard, open_configs
+    from agent.cli.setup.wizard import Wizard, persons_config
     from agent.models import environment
 
-    before, base = open_configs(config.path, _profile(args))
+    before = persons_config(config.path, _profile(args))
     environ = environment(config)
     found = _look(args, config, person)
-    wizard = Wizard(args, person, config.path, _profile(args), Path.cwd(), before, base, environ, found)
+    wizard = Wizard(args, person, config.path, _profile(args), Path.cwd(), before, environ, found)
     parts = (model.settle, backend.settle, tools.settle)
     while True:
         for settle in parts:

@@ -32,7 +32,7 @@ class StoppedError(Exception):
 @dataclass(slots=True)
 class Wizard:
     """``values`` are the answers by their keys, as the configuration would have them. ``before`` is what counts now by the
-    person's file, under ``profile``; ``base`` what counts there where a key is left out.
+    person's file, under ``profile``.
     """
 
     args: argparse.Namespace
@@ -41,7 +41,6 @@ class Wizard:
     profile: str
     project_dir: Path
     before: Config
-    base: Config
     environ: Mapping[str, str]
     found: SetupFound
     values: dict[str, Any] = field(default_factory=dict)
@@ -65,15 +64,14 @@ class Wizard:
         return [(key, old, new) for key, old, new in found if old != new]
 
     def edits(self) -> list[tuple[tuple[str, ...], Any]]:
-        """List what is to be set in the file, or taken out of it where the rest says the same."""
+        """List what is to be set in the file, or taken out of it where the default says the same."""
         prefix = ("profiles", self.profile) if self.profile else ()
         edits: list[tuple[tuple[str, ...], Any]] = []
         for key, _old, new in self.changes():
             parts = (*prefix, *key.split("."))
-            if new != plain(value_at(self.base, key.split("."))):
-                edits.append((parts, new))
-            else:  # it differs from what counts now: so it stands there
-                edits.append((parts, UNSET))
+            # What is at its default now, and was not, stands in the file. A profile says so itself: it does not inherit all.
+            is_default = not self.profile and new == plain(value_at(Config(), key.split(".")))
+            edits.append((parts, UNSET if is_default else new))
         return edits
 
     def config(self) -> Config:
@@ -116,12 +114,10 @@ def crib_of(config: Config, project_dir: Path) -> Iterator[Crib]:
         yield crib
 
 
-def open_configs(file: Path, profile: str) -> tuple[Config, Config]:
-    """Return what counts now by the file, and what would without the keys of ``profile`` (without a profile: the defaults)."""
+def persons_config(file: Path, profile: str) -> Config:
+    """Return what counts now by the file alone; of a profile that is not there yet, what it would begin with."""
     whole = load_config(file, profile="")
-    if not profile:
-        return whole, Config(path=whole.path)
-    return (load_config(file, profile=profile) if profile in whole.profiles else whole), whole
+    return load_config(file, profile=profile) if profile in whole.profiles else whole
 
 
 def _shown(value: Any) -> str:

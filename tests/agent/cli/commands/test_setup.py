@@ -208,7 +208,9 @@ def test_a_dry_run_writes_nothing(run: Any) -> None:
     assert f'would write to {file()}:\n  model.provider: "" -> "manual"\n' in done.out
 
 
-def test_a_profile_gets_its_own_keys(setup: Any, server: ChatServer, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_gets_its_own_keys(
+    setup: Any, server: ChatServer, config: Any, agree: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FAR_KEY", KEY)
     config("# base\nmodel: {provider: chat, name: far, base_url: 'https://far.example/v1', api_key_env: FAR_KEY}\n")
     done = setup("--no-test", "--profile", "near", "--base-url", server.base_url, "--toolsets", "safe")
@@ -221,6 +223,9 @@ def test_a_profile_gets_its_own_keys(setup: Any, server: ChatServer, config: Any
     assert setup("--no-test", "--profile", "near", "--toolsets", "preset").code == 4  # nobody is there to agree to more
     assert load_config(profile="near").toolsets.enabled is None
     assert "# base" in file().read_text()
+    agree()
+    assert setup("--no-test", "--profile", "near", "--key-env", "FAR_KEY").code == 4
+    assert load_config(profile="near").model.api_key_env == "FAR_KEY"
 
 
 def test_another_file_is_begun(run: Any, tmp_path: Path) -> None:
