@@ -50,12 +50,15 @@ class Calling:
     opens_thinking: bool = False
 
 
-async def choose_calling(target: ModelTarget, configured: str, environ: Mapping[str, str]) -> Calling:
-    """Choose for an endpoint whose model is named. ``configured`` is model.protocol. Raises nothing for a server's answer."""
+async def choose_calling(target: ModelTarget, configured: str, environ: Mapping[str, str], *, remembers: bool = True) -> Calling:
+    """Choose for an endpoint whose model is named. ``configured`` is model.protocol. Raises nothing for a server's answer.
+
+    Where it ``remembers`` nothing, the server is asked anew, and no file is written.
+    """
     provider = target.provider
     if target.endpoint is None or provider not in (DEFAULT, IN_TEXT):
         return Calling(target, "", "this provider has native calls")
-    told = None if provider == IN_TEXT and configured else await _ask(target, target.endpoint, environ)
+    told = None if provider == IN_TEXT and configured else await _ask(target, target.endpoint, environ, remembers=remembers)
     if provider == DEFAULT and (told is None or told.tools is not False):
         why = "the server says that the model has them" if told is not None and told.tools else "the default"
         return Calling(target, "", why)
@@ -86,15 +89,14 @@ def is_hosted(endpoint: Endpoint) -> bool:
     return host in own or any(host == vendor or host.endswith(f".{vendor}") for vendor in _HOSTED)
 
 
-async def _ask(target: ModelTarget, endpoint: Endpoint, environ: Mapping[str, str]) -> ModelInfo | None:
+async def _ask(target: ModelTarget, endpoint: Endpoint, environ: Mapping[str, str], *, remembers: bool) -> ModelInfo | None:
     """Ask the server about the model; the key goes to it alone. None where it does not answer."""
     from agent.catalog import Cache
 
     if is_hosted(endpoint):
         return None
-    cache = Cache()
-    known = cache.model(target)
-    if known is not None:
+    cache = Cache() if remembers else None
+    if cache is not None and (known := cache.model(target)) is not None:
         return known
     from agent.providers.http import HttpClient, HttpLimits
     from agent.providers.listing import describe_model
@@ -109,5 +111,6 @@ async def _ask(target: ModelTarget, endpoint: Endpoint, environ: Mapping[str, st
         return None
     finally:
         await client.aclose()
-    cache.keep(target, found)
+    if cache is not None:
+        cache.keep(target, found)
     return found

@@ -212,16 +212,21 @@ def _on_ip(base_url: str) -> str:
 
 
 async def ask_servers(
-    servers: Sequence[ModelServer], environ: Mapping[str, str], *, refresh: bool = False, seconds: float = SECONDS
+    servers: Sequence[ModelServer],
+    environ: Mapping[str, str],
+    *,
+    refresh: bool = False,
+    seconds: float = SECONDS,
+    remembers: bool = True,
 ) -> list[Offer]:
     """Ask all servers at once what they offer; none takes longer than ``seconds``.
 
-    ``refresh`` asks also where the answer of the last hour is remembered.
+    ``refresh`` asks also where the answer of the last hour is remembered. Only where it ``remembers``, a file is written.
     """
     cache = Cache()
     offers = await asyncio.gather(*(_offer(server, environ, None if refresh else cache, seconds) for server in servers))
     fresh = [(one.server.target, one.models) for one in offers if one.server.target is not None and not one.fault and not one.age]
-    if fresh:
+    if fresh and remembers:
         cache.put(fresh)
     return offers
 

@@ -188,6 +188,12 @@ def agreed_by_setting(path: str | Path | None, parts: Sequence[str]) -> None:
     _keep(file, config, config.digest if not _changes(kept, said) else _PARTLY, kept)
 
 
+def is_first_start(config: Config) -> bool:
+    """Return whether nothing was remembered of any start yet, so that the next one takes as agreed to what the file says."""
+    file = state_dir() / STATE_FILE
+    return _name(config) not in _read(file) and _is_new(file.parent, config)
+
+
 def is_watched(parts: Sequence[str]) -> bool:
     """Return whether a key is one that must be agreed to, or holds one, or is part of one; in a profile too."""
     key = ".".join(parts[2:] if parts[:1] == ("profiles",) else parts)

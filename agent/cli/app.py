@@ -42,6 +42,7 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF)
 """Errors that only our own output raises as they are: files of tools and of the store have errors of their own."""
 _EPILOG = """\
 examples:
+  toolcrib setup                                           a model, a backend, toolsets: looked for, asked, tried
   toolcrib chat                                            talk to a model; without one, type tool calls by hand
   toolcrib run "what does this project do?"                one task, for scripts too
   toolcrib config set model '{base_url: "http://127.0.0.1:11434/v1", name: qwen3}'     the model that both ask

@@ -86,18 +86,35 @@ def unset_as_person(path: Path | None, parts: Sequence[str]) -> bool:
     return _agreed(path, parts)
 
 
-def _agreed(path: Path | None, parts: Sequence[str]) -> bool:
+def set_all_as_person(path: Path | None, values: Sequence[tuple[Sequence[str], Any]], *, first: bool) -> bool:
+    """Set keys of the file, or take them out, all at once; see agent.config.set_values and ``set_as_person``.
+
+    ``first``: the command began before anything was remembered, when the file counted as it is; then these keys do.
+    """
+    from agent.config import set_values
+    from agent.confirming import agreed_by_setting
+
+    set_values(path, values)
+    if not first:
+        return _agreed(path, *(parts for parts, _value in values))
+    for parts, _value in values:
+        agreed_by_setting(path, parts)
+    return True
+
+
+def _agreed(path: Path | None, *keys: Sequence[str]) -> bool:
     from agent.below import folders_of
     from agent.cli.terminal import controlling_terminal
     from agent.config import load_config
     from agent.confirming import agreed_by_setting, is_watched, unconfirmed
 
-    if not is_watched(parts):
+    if not (watched := [parts for parts in keys if is_watched(parts)]):
         return True
     config = load_config(path, profile="")
     try:
         with controlling_terminal(folders_of(config)):
-            agreed_by_setting(path, parts)
+            for parts in watched:
+                agreed_by_setting(path, parts)
             return True
     except ToolcribError:
         pass

@@ -14,7 +14,8 @@ HOW = """\
 Name one by options, for instance
   toolcrib {command} --base-url http://127.0.0.1:11434/v1 --model qwen3
 or by OPENAI_BASE_URL and OPENAI_API_KEY, or for good:
-  toolcrib config set model '{{base_url: "http://127.0.0.1:11434/v1", name: qwen3}}'"""
+  toolcrib config set model '{{base_url: "http://127.0.0.1:11434/v1", name: qwen3}}'
+or be led there: toolcrib setup"""
 
 
 def no_model(command: str) -> ConfigError:

@@ -33,8 +33,10 @@ _ELSEWHERE: Mapping[str, str] = {
     "continue": _CONTINUES,
     "exec": _ONE_TASK,
     "help": "toolcrib --help lists them",
-    "init": "/init in a chat drafts an AGENTS.md; toolcrib config edit makes a configuration",
-    "login": "toolcrib config set model names the model's server; its key stands in OPENAI_API_KEY or model.key_env",
+    "init": "toolcrib setup makes a configuration; /init in a chat drafts an AGENTS.md",
+    "configure": "toolcrib setup asks for a model, a backend and toolsets; toolcrib config sets any key",
+    "login": "toolcrib setup takes a model's key, typed unseen, or the name of the variable that holds it",
+    "onboard": "toolcrib setup asks for a model, a backend and toolsets",
     "resume": f"{_CONTINUES}; toolcrib chat --resume ID, with another one",
     "version": "toolcrib --version tells it",
 }

@@ -85,14 +85,24 @@ class Terminal:
         print(self._over(), end="", file=self.output, flush=True)
         self._set_aside()
         if self._session is None:
-            from prompt_toolkit import PromptSession
-            from prompt_toolkit.input import create_input
-            from prompt_toolkit.output import create_output
-
-            own = create_input(self.input or sys.stdin), create_output(self.output)
-            self._session = PromptSession(input=own[0], output=own[1], enable_suspend=True)
+            self._session = self._new_session()
         answer: str = await self._session.prompt_async(prompt, handle_sigint=False)
         return answer
+
+    async def read_hidden(self, prompt: str) -> str:
+        """Read a line of which only stars are shown, and which no later line's history has. Raises as ``read_line``."""
+        print(self._over(), end="", file=self.output, flush=True)
+        self._set_aside()
+        answer: str = await self._new_session().prompt_async(prompt, is_password=True, handle_sigint=False)
+        return answer
+
+    def _new_session(self) -> Any:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.input import create_input
+        from prompt_toolkit.output import create_output
+
+        own = create_input(self.input or sys.stdin), create_output(self.output)
+        return PromptSession(input=own[0], output=own[1], enable_suspend=True)
 
     def _set_aside(self) -> None:
         """Take what was typed before a question was shown."""

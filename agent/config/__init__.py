@@ -36,7 +36,7 @@ from agent.config._schema import (
     ToolsetsConfig,
     UserConfig,
 )
-from agent.config._secrets import Secrets, read_secrets, secret, secrets_path, values_in
+from agent.config._secrets import Secrets, read_secrets, secret, secrets_path, values_in, write_secret
 from toolcrib._late import late
 
 if TYPE_CHECKING:
@@ -51,11 +51,14 @@ if TYPE_CHECKING:
         preview,
         remove_allowlist,
         set_value,
+        set_values,
         text_with,
         unset_value,
     )
 else:  # most who read the file do not change it
-    _WRITERS = ("append_allowlist", "edit_config", "parse_value", "preview", "remove_allowlist", "set_value", "unset_value")
+    _WRITERS = (
+        "append_allowlist", "edit_config", "parse_value", "preview", "remove_allowlist", "set_value", "set_values", "unset_value",
+    )  # fmt: skip
     __getattr__ = late(
         __name__,
         {
@@ -118,6 +121,7 @@ __all__ = [
     "secret",
     "secrets_path",
     "set_value",
+    "set_values",
     "settings",
     "sound_part",
     "state_dir",
@@ -126,4 +130,5 @@ __all__ = [
     "value_at",
     "values_in",
     "write_private",
+    "write_secret",
 ]

@@ -87,6 +87,36 @@ def values_in(folder: str | Path) -> Secrets:
     return Secrets(found)
 
 
+def write_secret(name: str, value: str, folder: str | Path | None = None) -> Path:
+    """Keep ``value`` in the line of that name of ``secrets.env``, and return the file; all other lines stay as they are.
+
+    Raises ConfigError as read_secrets, and for a value that no line holds; Denied below a session that goes by the folder.
+    """
+    from agent.below import refuse_below
+    from agent.config._files import locked, write_private
+
+    file = secrets_path(folder).resolve()
+    refuse_below([secrets_path(folder).parent, file.parent], "keeping a key")
+    if not is_secret(value):
+        raise ConfigError("what was given as a key is none: it is empty, or has spaces, quotes or special characters in it")
+    with locked(file):
+        read_secrets(folder)  # what is open to others, or can't be read, is not to get another key
+        lines = file.read_text("utf-8-sig").splitlines() if file.exists() else []
+        found = [at for at, text in enumerate(lines) if (match := _LINE.fullmatch(text.strip())) and match[1] == name]
+        lines = [text for at, text in enumerate(lines) if at not in found[1:]]
+        if found:
+            lines[found[0]] = f"{name}={value}"
+        else:
+            lines.append(f"{name}={value}")
+        write_private(file, "\n".join(lines) + "\n")
+    return file
+
+
+def is_secret(value: str) -> bool:
+    """Return whether a line of secrets.env can hold this value, and a header carry it."""
+    return value.isascii() and value.isprintable() and bool(value) and not any(char in value for char in " \"'")
+
+
 def _refuse_open_doors(about: os.stat_result, file: Path) -> None:
     if not stat.S_ISREG(about.st_mode):
         raise ConfigError(f"{file} is no regular file")

@@ -45,6 +45,17 @@ def set_value(path: str | Path | None, key: str | Sequence[str], value: Any) -> 
     return edit_config(path, _setter(key.split(".") if isinstance(key, str) else list(key), value))
 
 
+def set_values(path: str | Path | None, values: Sequence[tuple[Sequence[str], Any]]) -> Config:
+    """Set these keys, and take out those whose value is UNSET: all of them or none. Raises as edit_config, and NotSet."""
+
+    def rewrite(text: str) -> str:
+        for parts, value in values:
+            text = _taken_out(text, parts, path) if value is UNSET else _changed(text, _setter(list(parts), value))
+        return text
+
+    return _edit(path, rewrite, lambda _old, _new: True)
+
+
 def preview(
     path: str | Path | None,
     values: Sequence[tuple[Sequence[str], Any]],
@@ -152,26 +163,22 @@ def unset_value(path: str | Path | None, key: str | Sequence[str]) -> Config:
     parts = key.split(".") if isinstance(key, str) else list(key)
     dotted = ".".join(parts)
 
-    def change(document: Any) -> None:
-        for part in parts[:-1]:
-            document = document[part]
-        del document[parts[-1]]
-
-    def rewrite(text: str) -> str:
-        node = parse_node(text.encode("utf-8"), config_path(path))
-        pair, in_block = _pair_at(node, parts)
-        above = _pair_at(node, parts[:1])[0] if len(parts) == 2 else None
-        alone = above[0] if above and len(getattr(above[1], "value", ())) == 1 else None
-        if pair is None:
-            raise NotSet(f"{dotted} is not set in {config_path(path)}")
-        return _without_lines(text, pair[0], pair[1], alone) if in_block else _changed(text, change)
-
     def only_gone(old: Config, new: Config) -> bool:
         stays = dict(leaves(new))
         kept = {name: value for name, value in leaves(old) if name != dotted and not name.startswith(f"{dotted}.")}
         return all(name in stays and stays[name] == value for name, value in kept.items())
 
-    return _edit(path, rewrite, only_gone)
+    return _edit(path, lambda text: _taken_out(text, parts, path), only_gone)
+
+
+def _taken_out(text: str, parts: Sequence[str], path: str | Path | None) -> str:
+    node = parse_node(text.encode("utf-8"), config_path(path))
+    pair, in_block = _pair_at(node, parts)
+    above = _pair_at(node, parts[:1])[0] if len(parts) == 2 else None
+    alone = above[0] if above and len(getattr(above[1], "value", ())) == 1 else None
+    if pair is None:
+        raise NotSet(f"{'.'.join(parts)} is not set in {config_path(path)}")
+    return _without_lines(text, pair[0], pair[1], alone) if in_block else _changed(text, _remover(parts))
 
 
 def _edit(path: str | Path | None, rewrite: Callable[[str], str], meant: Callable[[Config, Config], bool]) -> Config:

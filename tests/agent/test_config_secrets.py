@@ -14,6 +14,7 @@ from agent.config import (
     read_secrets,
     secret,
     secrets_path,
+    write_secret,
 )
 from agent.run import assemble
 from agent.store.memory import MemoryStore
@@ -100,3 +101,38 @@ def test_what_the_files_and_the_store_s_url_hold_is_taken_out(tmp_path: Path, mo
         session.close_sync()
     assert "hush" not in told
     assert "other" in told
+
+
+def test_a_key_is_kept_beside_all_other_lines(tmp_path: Path) -> None:
+    assert write_secret("A_KEY", "one", tmp_path) == tmp_path / "secrets.env"
+    file = write_secrets(tmp_path, "# mine\nB_KEY='two words'  # b\nexport A_KEY=old\n\nA_KEY=older\n")
+    write_secret("A_KEY", "new", tmp_path)
+    assert file.read_text() == "# mine\nB_KEY='two words'  # b\nA_KEY=new\n\n"
+    write_secret("C_KEY", "three", tmp_path)
+    assert dict(read_secrets(tmp_path)) == {"A_KEY": "new", "B_KEY": "two words", "C_KEY": "three"}
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_linked_file_stays_a_link(tmp_path: Path) -> None:
+    real = tmp_path / "kept" / "mine.env"
+    real.parent.mkdir()
+    write_secrets(real.parent, "B_KEY=two\n").rename(real)
+    (tmp_path / "secrets.env").symlink_to(real)
+    write_secret("A_KEY", "one", tmp_path)
+    assert (tmp_path / "secrets.env").is_symlink()
+    assert real.read_text() == "B_KEY=two\nA_KEY=one\n"
+
+
+@pytest.mark.parametrize("value", ["", "hush hush", "hush\nB=1", "'hush", "h\u00fcsh"])
+def test_what_is_no_key_is_not_kept_nor_shown(tmp_path: Path, value: str) -> None:
+    with pytest.raises(ConfigError, match="is none") as caught:
+        write_secret("A_KEY", value, tmp_path)
+    assert "hush" not in str(caught.value)
+    assert not (tmp_path / "secrets.env").exists()
+
+
+def test_no_key_goes_to_a_file_that_others_may_read(tmp_path: Path) -> None:
+    file = write_secrets(tmp_path, "A=1\n", 0o644)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        write_secret("A_KEY", "hush", tmp_path)
+    assert file.read_text() == "A=1\n"

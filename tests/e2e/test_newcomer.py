@@ -49,7 +49,16 @@ def test_it_says_that_it_needs_a_terminal(root: Path) -> None:
 
 def test_the_readme_says_the_same_commands(root: Path) -> None:
     script, readme = ((root / name).read_text("utf-8") for name in ("scripts/newcomer", "README.md"))
-    calls = ("doctor", "call read_file", "config set model", "run", "plugins new mine", "call mine", "plugins enable hello")
+    calls = (
+        "doctor",
+        "call read_file",
+        "setup",
+        "config set model",
+        "run",
+        "plugins new mine",
+        "call mine",
+        "plugins enable hello",
+    )
     for words in (f"toolcrib {call} " for call in (*calls, "plugins trust")):
         assert words.strip() in script
         assert words.strip() in readme

@@ -166,6 +166,8 @@ RULES = (
         yes=(
             "toolcrib config set approval off",
             "toolcrib config confirm",
+            "toolcrib setup --yes",
+            "toolcrib setup --provider manual --dry-run",
             "toolcrib plugins enable x",
             "toolcrib plugins new x",
             "toolcrib toolsets create x --tools terminal",

@@ -1,0 +1,220 @@
+"""``toolcrib setup``: a short wizard for the model, the backend and the toolsets."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.cli.app import FAILED, OK, UNASKED
+
+if TYPE_CHECKING:
+    from agent.cli.setup.look import SetupFound
+    from agent.cli.setup.person import Person
+    from agent.cli.setup.wizard import Wizard
+    from agent.cli.terminal import Terminal
+    from agent.config import Config
+
+HELP = "Set up a model, a backend and toolsets: looks what there is, asks the rest, tries each, writes at the end."
+_EPILOG = """\
+examples:
+  toolcrib setup                                            at a terminal; again whenever something changes
+  toolcrib setup --dry-run                                  all of it, and nothing is written
+  toolcrib setup --provider manual --backend bubblewrap     no model; commands in a sandbox
+  toolcrib setup --base-url http://127.0.0.1:11434/v1 --model qwen3 --yes
+  toolcrib setup --provider anthropic --model claude-sonnet-4-5 --key-env WORK_KEY --no-test
+  toolcrib setup --backend docker --image debian:12 --toolsets coding,todo
+  toolcrib setup --toolsets preset                          back to each platform's own tools
+
+It looks for model servers on this machine (Ollama, llama.cpp, vLLM, LM Studio), for vendors' keys in the environment and in
+secrets.env, for the backends that can work here, and for the tools that can. What is set already is the default of each question,
+and stays where you say nothing else. What has one sensible answer is told, not asked. Each answer is tried: the model calls a
+tool, the backend runs a command. Nothing is written before the end; Ctrl-C at any question writes nothing.
+
+Keys: you type one unseen, and it goes to secrets.env beside the configuration, which only you can read. --key-env names a
+variable, or a line there; no option takes the key itself.
+
+Where nobody sits at a terminal, flags answer, and what they leave open is what is set already or was found. The same rules hold
+as for `toolcrib config set`: what loosens or redirects counts once a person agreed to it, and below a session it refuses.
+
+exit codes: 0 done, or nothing to change; 1 a trial failed and nothing was written; 2 a wrong command line or configuration, or
+an answer that can't be found out (the flag is named); 4 written, and counts only once a person confirms it; 130 interrupted,
+nothing was written.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EPILOG
+    model = parser.add_argument_group("the model")
+    model.add_argument("--model", metavar="NAME", default="", help="as its server calls it")
+    model.add_argument("--base-url", metavar="URL", default="", help="its server, such as http://127.0.0.1:11434/v1")
+    model.add_argument(
+        "--provider", metavar="NAME", default="", help="chat, responses, anthropic, gemini, text; manual: no model"
+    )
+    model.add_argument("--key-env", metavar="NAME", default="", help="the variable, or line of secrets.env, that holds its key")
+    model.add_argument("--ports", metavar="LIST", type=_ports, default=(), help="look there for model servers: 8080,9000")
+    backend = parser.add_argument_group("the backend, which runs commands")
+    backend.add_argument("--backend", metavar="NAME", default="", help="local, bubblewrap, docker, ssh, or one that you named")
+    backend.add_argument("--image", metavar="NAME", default="", help="docker: of which image containers are made")
+    backend.add_argument("--host", metavar="HOST", default="", help="ssh: the host, as ~/.ssh/config or DNS know it")
+    tools = parser.add_argument_group("the tools")
+    tools.add_argument("--toolsets", metavar="A,B", type=_names, help="these toolsets; preset: each platform's own")
+    how = parser.add_argument_group("how")
+    how.add_argument("--no-test", action="store_true", help="try nothing")
+    how.add_argument("--yes", action="store_true", help="ask nothing: take what is set or was found")
+    how.add_argument("--dry-run", action="store_true", help="show what would be written")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _ports(text: str) -> tuple[int, ...]:
+    try:
+        ports = tuple(int(word) for word in text.split(","))
+    except ValueError:
+        ports = ()
+    if not ports or len(ports) > 20 or not all(0 < port < 65536 for port in ports):
+        raise argparse.ArgumentTypeError("expected up to 20 ports with commas, such as 8080,9000")
+    return ports
+
+
+def run(args: argparse.Namespace) -> int:
+    from agent.below import folders_of, refuse_below
+    from agent.cli.setup.person import Person
+    from agent.cli.setup.wizard import StoppedError
+    from agent.config import config_path, load_config
+    from agent.confirming import is_first_start
+
+    file = config_path(args.config)
+    first = is_first_start(load_config(file, profile=""))  # asked now: what is read below is remembered
+    config = _agreed_config(args, file)
+    folders = folders_of(config)
+    refuse_below(folders, "setting toolcrib up")
+    with _terminal(folders, asks=not args.yes) as terminal:
+        try:
+            return _walk(args, config, Person(terminal, lines_only=config.display.screen_reader), first=first)
+        except StoppedError as stop:
+            print(f"toolcrib: {stop}; nothing was written", file=sys.stderr)
+            return FAILED
+
+
+def _profile(args: argparse.Namespace) -> str:
+    from agent.config._layers import PROFILE
+
+    return os.environ.get(PROFILE, "") if args.profile is None else args.profile
+
+
+def _agreed_config(args: argparse.Namespace, file: Path) -> Config:
+    """Return what counts here now; of a profile that is begun by this, without it. Raises ConfigError."""
+    from agent.cli.confirming import confirmed_config
+    from agent.config import load_config
+
+    profile = _profile(args)
+    begun = profile if profile in load_config(file, profile="").profiles else ""
+    return confirmed_config(load_config(file, profile=begun, project_dir=Path.cwd()))
+
+
+@contextmanager
+def _terminal(folders: list[Path], *, asks: bool) -> Iterator[Terminal | None]:
+    """Give the person's terminal; None where nobody sits at one, or is to be asked."""
+    from contextlib import ExitStack
+
+    from agent.cli.terminal import controlling_terminal, is_terminal
+    from toolcrib import ToolcribError
+
+    with ExitStack() as stack:
+        terminal = None
+        if asks and is_terminal(sys.stdin):
+            try:
+                terminal = stack.enter_context(controlling_terminal(folders))
+            except ToolcribError:
+                terminal = None
+        yield terminal
+
+
+def _walk(args: argparse.Namespace, config: Config, person: Person, *, first: bool) -> int:
+    from agent.cli.setup import backend, model, tools
+    from agent.cli.setup.wizard import Wizard, persons_config
+    from agent.models import environment
+
+    before = persons_config(config.path, _profile(args))
+    environ = environment(config)
+    found = _look(args, config, person)
+    wizard = Wizard(args, person, config.path, _profile(args), Path.cwd(), before, environ, found)
+    parts = (model.settle, backend.settle, tools.settle)
+    while True:
+        for settle in parts:
+            settle(wizard)
+        if _agrees(wizard):
+            return _write(wizard, first=first)
+
+
+def _look(args: argparse.Namespace, config: Config, person: Person) -> SetupFound:
+    from agent.cli.setup.flags import check
+    from agent.cli.setup.look import look
+    from agent.cli.setup.wizard import crib_of, names
+    from agent.models import environment
+    from tools.dispatch.bridge import run_async
+
+    with crib_of(config, Path.cwd()) as crib:
+        check(args, crib)
+        with person.waits("looking for model servers, keys and backends"):
+            found = run_async(look(crib, environment(config), args.ports))
+    for server in found.servers:
+        person.tell(f"found {server.kind} at {server.base_url}, models: {names(server.models) or 'none yet'}")
+    for key in found.keys.values():
+        person.tell(f"found {key}")
+    return found
+
+
+def _agrees(wizard: Wizard) -> bool:
+    """Show what would be written, and ask. Raises StoppedError."""
+    from agent.cli.setup.person import Option
+    from agent.cli.setup.wizard import BACK, STOP, StoppedError
+
+    lines = wizard.lines()
+    if wizard.args.dry_run or not (lines or wizard.secret) or not wizard.person.is_there:
+        return True
+    wizard.person.tell(f"to be written to {wizard.file}:")
+    wizard.person.tell("\n".join([*lines, *_secret_lines(wizard)]), mark="  ")
+    options = [Option("write it", ""), Option("back: answer anew", BACK), Option("stop, and write nothing", STOP)]
+    chosen = wizard.person.choose("Write this?", options, 0, "--yes")
+    if chosen == STOP:
+        raise StoppedError("stopped")
+    if chosen == BACK:
+        wizard.begin_anew()
+    return not chosen
+
+
+def _secret_lines(wizard: Wizard) -> list[str]:
+    from agent.config import secrets_path
+
+    return [f"{wizard.secret[0]}: (hidden), in {secrets_path(wizard.file.parent)}"] if wizard.secret else []
+
+
+def _write(wizard: Wizard, *, first: bool) -> int:
+    from agent.cli.confirming import set_all_as_person
+    from agent.config import write_secret
+
+    lines, person = wizard.lines(), wizard.person
+    if not lines and wizard.secret is None:
+        person.tell(f"nothing to change in {wizard.file}")
+    elif wizard.args.dry_run:
+        person.tell(f"would write to {wizard.file}:")
+        person.tell("\n".join([*lines, *_secret_lines(wizard)]), mark="  ")
+    counts = True
+    if not wizard.args.dry_run and (lines or wizard.secret):
+        if wizard.secret is not None:
+            write_secret(*wizard.secret, wizard.file.parent)
+        if lines:
+            counts = set_all_as_person(wizard.file, wizard.edits(), first=first)
+        person.tell(f"wrote to {wizard.file}:")
+        person.tell("\n".join([*lines, *_secret_lines(wizard)]), mark="  ")
+    begun = f" --profile {wizard.profile}" if wizard.profile else ""
+    person.tell(f"next: toolcrib{begun} chat" if counts else "next: toolcrib config confirm")
+    return OK if counts else UNASKED

@@ -1,0 +1,146 @@
+"""The wizard's backend: where commands run, and a trial of it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from agent.backend_check import try_backends
+from agent.backends import DOCKER, Backend
+from agent.below import folders_of
+from agent.cli.backends import tried_line
+from agent.cli.setup.look import BackendSeen, is_local
+from agent.cli.setup.person import Option
+from agent.cli.setup.wizard import BACK, Wizard, names
+from agent.crib import Crib
+from toolcrib import ToolcribError
+from toolcrib._near import near
+
+_WEAKER = "commands may do on this machine what you may, where now they are kept in"
+
+
+def settle(wizard: Wizard) -> None:
+    """Choose the backend and try it, until it works or is kept all the same.
+
+    Raises UnansweredError, StoppedError, and ToolcribError for a flag that says what is not there.
+    """
+    asks = wizard.asks
+    while True:
+        seen = _choose(wizard, asks=asks)
+        wizard.values = {key: value for key, value in wizard.values.items() if not key.startswith("environments.")}
+        wizard.values["terminal.backend"] = seen.backend.name
+        if not asks:
+            _take_flags(wizard, seen.backend)
+        _complete(wizard, seen)
+        wizard.person.tell(f"backend: {seen.backend.name} ({_words(wizard, seen)})")
+        if wizard.args.no_test or not _tried(wizard) or wizard.after_failure("the backend does not work") != BACK:
+            return
+        asks = True
+
+
+def _words(wizard: Wizard, seen: BackendSeen) -> str:
+    with wizard.crib() as crib:
+        return crib.backends.get(seen.backend.name).shown
+
+
+def _choose(wizard: Wizard, *, asks: bool) -> BackendSeen:
+    now = wizard.before.terminal.backend
+    if (given := wizard.args.backend) and not asks:
+        seen, present = _named(wizard, given), wizard.found.backend(now)
+        if present is not None and is_local(seen.backend) and not is_local(present.backend):
+            wizard.person.tell(f"note: with local, {_WEAKER} {now}")
+        return seen
+    usable = [one for one in wizard.found.backends if not one.problem or one.backend.name == now]
+    ready = [one for one in usable if not one.wants or one.images]
+    present = wizard.found.backend(now) or _named(wizard, now)
+    for one in wizard.found.backends:
+        if one.problem and one.backend.name != now:
+            wizard.person.tell(f"  {one.backend.name} can't work here: {one.problem}")
+    if not wizard.person.is_there or (not asks and not present.problem and ready == [present]):
+        return present
+    usable.sort(key=lambda one: one.backend.name != now)
+    options = [Option(_label(one, now), one) for one in usable]
+    chosen = wizard.person.choose("Where do commands run?", options, 0, "give --backend NAME")
+    return chosen if _agrees(wizard, present, chosen) else _choose(wizard, asks=True)
+
+
+def _named(wizard: Wizard, name: str) -> BackendSeen:
+    """Return the backend of that name. Raises ToolcribError, with the nearest, where there is none."""
+    if (seen := wizard.found.backend(name)) is not None:
+        return seen
+    known = [one.backend.name for one in wizard.found.backends]
+    alike = near(name, known)
+    raise ToolcribError(
+        f"there is no backend {name!r}; {f'did you mean {alike[0]!r}?' if alike else f'there are {names(known)}'}"
+    )
+
+
+def _label(one: BackendSeen, now: str) -> str:
+    wants = f"; it needs {one.wants}" if one.wants else ""
+    problem = f"; it does not work now: {one.problem}" if one.problem else ""
+    what = {"local": "this machine, as you: no sandbox"}.get(one.backend.kind, one.backend.shown)
+    return f"{'as now: ' if one.backend.name == now else ''}{one.backend.name}: {what}{wants}{problem}"
+
+
+def _agrees(wizard: Wizard, present: BackendSeen, chosen: BackendSeen) -> bool:
+    """Have a person say again that a weaker backend is to take the place of a stricter one."""
+    if not is_local(chosen.backend) or is_local(present.backend):
+        return True
+    options = [Option("no, choose another", value=False), Option("yes, without a sandbox", value=True)]
+    return wizard.person.choose(f"With local, {_WEAKER} {present.backend.name}.", options, 0, "give --backend local")
+
+
+def _take_flags(wizard: Wizard, backend: Backend) -> None:
+    """Set what flags say of the backend. Raises ToolcribError for a flag of another kind."""
+    for flag, kind in (("image", "docker"), ("host", "ssh")):
+        if (value := getattr(wizard.args, flag)) and backend.kind != kind:
+            raise ToolcribError(f"--{flag} {value} is for {kind}, and the backend is {backend.name}: add --backend {kind}")
+        if value:
+            wizard.values[f"{backend.key}.{flag}"] = value
+
+
+def _complete(wizard: Wizard, seen: BackendSeen) -> None:
+    """Set what the backend needs besides its name. Raises UnansweredError where it is not known and nobody can be asked."""
+    if not seen.wants or wizard.values.get(seen.wants):
+        return
+    if seen.backend.kind != DOCKER:
+        wizard.values[seen.wants] = wizard.person.line(
+            "the host, by its name, address, or name in ~/.ssh/config", "give --host HOST"
+        )
+    elif len(seen.images) == 1:
+        wizard.person.tell(f"the engine's only image is {seen.images[0]}")
+        wizard.values[seen.wants] = seen.images[0]
+    elif seen.images:
+        options = [Option(image, image) for image in seen.images[:20]]
+        chosen = wizard.person.choose_or_type(
+            "Of which image are containers made? It needs bash.", options, None, "give --image NAME", free="a name"
+        )
+        wizard.values[seen.wants] = chosen if isinstance(chosen, str) else chosen.value
+    else:
+        why = f"{seen.problem}; " if seen.problem else ""
+        prompt = f"{why}the image, such as debian:12, which the engine must have"
+        wizard.values[seen.wants] = wizard.person.line(prompt, "give --image NAME")
+
+
+def _tried(wizard: Wizard) -> str:
+    """Return why the backend does not work, "" where it does."""
+    waits = wizard.person.waits("trying the backend: a command, a file, an interrupt")
+    with wizard.crib() as crib, _start(wizard, crib) as start, waits:
+        (tried,) = try_backends(crib.backends, [crib.backends.get(wizard.values["terminal.backend"])], start)
+    wizard.person.tell(tried_line(tried))
+    return tried.problem
+
+
+@contextmanager
+def _start(wizard: Wizard, crib: Crib) -> Iterator[str]:
+    """Give the folder that sessions start in; another one where our own files are in reach, which a sandbox refuses."""
+    start = Path(crib.config.terminal.cwd or wizard.project_dir).expanduser()
+    real = os.path.realpath(start)
+    if any(os.path.realpath(folder).startswith(real.rstrip("/") + "/") for folder in folders_of(crib.config)):
+        with tempfile.TemporaryDirectory(prefix="toolcrib-setup-") as folder:
+            yield folder
+    else:
+        yield str(start)

@@ -1,0 +1,157 @@
+"""The person before the wizard: questions with a default, hidden answers, and a line while something takes its time."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from textwrap import fill
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from agent.cli.escape import one_line, tame
+from agent.cli.terminal import Terminal, columns_of
+from toolcrib import ToolcribError
+from toolcrib._dataclass import dataclass
+from tools.dispatch.bridge import run_async
+
+T = TypeVar("T")
+STOPPED = "nothing was written"
+_TICK = 1.0
+
+
+class UnansweredError(ToolcribError):
+    """Nobody can be asked, and the answer is in no flag. The message names one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option(Generic[T]):
+    """An answer that can be chosen by its number."""
+
+    label: str
+    value: T
+
+
+class Person:
+    """``terminal`` is None where nobody can be asked, or is to be: then a question takes its default, or raises.
+
+    ``lines_only``: nothing is written anew in its place, as for a screen reader.
+    """
+
+    def __init__(self, terminal: Terminal | None, *, lines_only: bool = False) -> None:
+        self._terminal = terminal
+        self._lines_only = lines_only
+
+    @property
+    def is_there(self) -> bool:
+        """Return whether questions reach anybody."""
+        return self._terminal is not None
+
+    def tell(self, text: str, mark: str = "") -> None:
+        """Print what was found out or done, broken between words where the terminal ends."""
+        columns = max(columns_of(sys.stdout) - 1, 20)
+        for line in text.splitlines():
+            shown = tame(f"{mark}{line}")
+            if len(shown) > columns:
+                shown = fill(shown, columns, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+            print(shown, flush=True)
+
+    def waits(self, what: str) -> Sign:
+        """Return a sign of life for what takes its time."""
+        return Sign(what, lines_only=self._lines_only)
+
+    def choose(self, question: str, options: Sequence[Option[T]], default: int | None, flag: str) -> T:
+        """Return the option that is chosen by its number; Enter takes the default. Raises UnansweredError where nobody is there
+        and there is no default; ``flag`` says what would answer.
+        """
+        at = self._chosen(question, [one.label for one in options], default, flag, "")
+        return options[int(at)].value  # which is a number where nothing else may be typed
+
+    def choose_or_type(
+        self, question: str, options: Sequence[Option[T]], default: int | None, flag: str, *, free: str
+    ) -> Option[T] | str:
+        """Return an option, or the text that was typed instead; ``free`` says what that may be. Raises as ``choose``."""
+        at = self._chosen(question, [one.label for one in options], default, flag, free)
+        return at if isinstance(at, str) else options[at]
+
+    def _chosen(self, question: str, labels: Sequence[str], default: int | None, flag: str, free: str) -> int | str:
+        if self._terminal is None:
+            if default is None:
+                names = ", ".join(one_line(label, 60) for label in labels[:10])
+                raise UnansweredError(f"{question} Nobody can be asked here: {flag}{f' (there are: {names})' if names else ''}")
+            return default
+        self.tell(question)
+        for number, label in enumerate(labels, 1):
+            self.tell(f"  {number}  {one_line(label, 110)}")
+        hint = f" [{default + 1}]" if default is not None else ""
+        while True:
+            word = self._typed(f"  a number{f', or {free}' if free else ''}{hint} > ", flag)
+            if not word and default is not None:
+                return default
+            if word.isascii() and word.isdecimal() and 1 <= int(word[:6]) <= len(labels):
+                return int(word[:6]) - 1
+            if word and free and not word.isdecimal():
+                return word
+            self.tell(f"  write a number from 1 to {len(labels)}{f', or {free}' if free else ''}; Ctrl-C ends, {STOPPED}")
+
+    def line(self, prompt: str, flag: str) -> str:
+        """Return a line that is not empty. Raises UnansweredError where nobody is there."""
+        while not (word := self._typed(f"  {prompt} > ", flag)):
+            continue
+        return word
+
+    def hidden(self, prompt: str, flag: str) -> str:
+        """Return what was typed unseen; "" for Enter alone. Raises as ``line``."""
+        return self._typed(f"  {prompt} > ", flag, hidden=True)
+
+    def _typed(self, prompt: str, flag: str, *, hidden: bool = False) -> str:
+        if self._terminal is None:
+            raise UnansweredError(f"{prompt.strip(' >')}: nobody can be asked here: {flag}")
+        read = self._terminal.read_hidden if hidden else self._terminal.read_line
+        try:
+            return run_async(read(prompt)).strip()
+        except (EOFError, KeyboardInterrupt) as error:
+            stop = KeyboardInterrupt()
+            stop.add_note(STOPPED)
+            raise stop from error
+
+
+class Sign:
+    """A sign of life on stderr while a ``with`` block works: what it does, at a terminal with the seconds."""
+
+    def __init__(self, what: str, *, lines_only: bool = False) -> None:
+        self._what = one_line(what, 100)
+        self._lines_only = lines_only or os.environ.get("TERM", "dumb") in ("dumb", "unknown", "")
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty() and not self._lines_only:
+            self._thread = threading.Thread(target=self._count, daemon=True)
+            self._thread.start()
+        else:
+            print(f"{self._what} ...", file=sys.stderr, flush=True)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def _count(self) -> None:
+        began = time.monotonic()
+        while True:
+            line = f"{self._what} ... {int(time.monotonic() - began)} s; Ctrl-C ends"
+            print(f"\r\x1b[K{line[: max(_columns() - 1, 1)]}", end="", file=sys.stderr, flush=True)
+            if self._ended.wait(_TICK):
+                return
+
+
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80

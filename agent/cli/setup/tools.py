@@ -1,0 +1,92 @@
+"""The wizard's toolsets: which are enabled, and what a session gets by that."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from agent.cli.setup.person import Option
+from agent.cli.setup.wizard import BACK, Wizard, names
+from toolcrib import ToolcribError, ToolsetError
+from toolcrib._near import near
+
+PRESET = "preset"
+"""Word for no choice: each platform's own toolset."""
+_SUGGESTED = ("safe", "coding")
+_PLATFORM = "cli"
+
+
+def settle(wizard: Wizard) -> None:
+    """Choose the toolsets, and show what they grant, until that is something or is kept all the same.
+
+    Raises UnansweredError, StoppedError, and ToolcribError for a flag that says what is not there.
+    """
+    asks = wizard.asks
+    while True:
+        try:
+            wizard.values["toolsets.enabled"] = _choose(wizard, asks=asks)
+            problem = _shown(wizard)
+            if not problem or wizard.args.no_test or wizard.after_failure(problem) != BACK:
+                return
+        except ToolcribError as error:
+            if not wizard.person.is_there:
+                raise
+            wizard.person.tell(f"✗ {error}")
+        asks = True
+
+
+def _choose(wizard: Wizard, *, asks: bool) -> list[str] | None:
+    now = wizard.before.toolsets.enabled
+    present = None if now is None else list(now)
+    given: Sequence[str] | None = wizard.args.toolsets
+    with wizard.crib() as crib:
+        known = {name: crib.catalog.describe(name) for name in crib.catalog.names()}
+    if given is not None and not asks:
+        return read_names(given, known)
+    if not wizard.person.is_there:
+        return present
+    options: list[Option[list[str] | None]] = [Option(f"as now: {_words(present)}", present)]
+    options += [Option(_words(None), None)] if present is not None else []
+    options += [Option(f"{name}: {known[name]}", [name]) for name in _SUGGESTED if name in known and present != [name]]
+    wizard.person.tell(f"toolsets: {', '.join(name for name in known if not name.startswith('toolcrib-'))}")
+    chosen = wizard.person.choose_or_type(
+        "Which tools does a session get?", options, 0, "give --toolsets A,B", free="names of toolsets with commas"
+    )
+    return read_names(chosen.split(","), known) if isinstance(chosen, str) else chosen.value
+
+
+def _words(enabled: Sequence[str] | None) -> str:
+    return "the preset of each platform" if enabled is None else ", ".join(enabled) or "none"
+
+
+def read_names(words: Sequence[str], known: Collection[str]) -> list[str] | None:
+    """Return the toolsets of these names, None for the preset. Raises ToolcribError, with the nearest, for an unknown one."""
+    given = [word.strip() for word in words if word.strip()]
+    if given == [PRESET]:
+        return None
+    for name in given:
+        if name not in known and name not in ("all", "*"):
+            alike = near(name, [*known, PRESET])
+            meant = f"did you mean {alike[0]!r}?" if alike else f"there are {PRESET}, {names([*known], 40)}"
+            raise ToolcribError(f"there is no toolset {name!r}; {meant}")
+    return given
+
+
+def _shown(wizard: Wizard) -> str:
+    """Print what a session in the terminal gets and what it misses. Returns what is wrong with that, "" for nothing."""
+    with wizard.crib() as crib:
+        try:
+            lines = crib.explain(_PLATFORM)
+        except ToolsetError as error:
+            return str(error)
+    granted = [line.name for line in lines if line.granted]
+    left_out = f"not among the toolsets of the platform {_PLATFORM!r}"
+    missing = [f"  missing: {line.name}: {line.reason}" for line in lines if not line.granted and line.reason != left_out]
+    unwanted = [line.name for line in lines if line.reason == left_out]
+    wizard.person.tell(
+        f"tools: {_words(wizard.values['toolsets.enabled'])}; {len(granted)} are granted: {names(granted, 99) or 'none'}"
+    )
+    wizard.person.tell("\n".join(missing))
+    if unwanted:
+        wizard.person.tell(f"  not asked for: {names(unwanted, 99)}")
+    nothing = not granted and wizard.values["toolsets.enabled"] != []
+    return "no tool is granted: choose other toolsets" if nothing else ""
