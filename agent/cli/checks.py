@@ -165,19 +165,22 @@ def _in_use(crib: Crib, project_dir: Path, before: int, *, is_broken: bool, offl
     from agent.cli.gateway_checks import check_gateway
     from agent.cli.key_checks import check_servers
     from agent.cli.leftover_checks import check_containers
-    from agent.cli.plugin_checks import check_plugins
+    from agent.cli.plugin_checks import check_plugins, without_told
 
     if not is_broken:
         failed = list(guarded("the store", lambda: _store(crib), _STORE_SECONDS))
         yield from failed
         is_broken = bool(failed)
     yield from guarded("the start of plugins", lambda: _started(crib), 90.0)
-    yield from guarded("the plugins", lambda: check_plugins(crib))
+    plugins = list(guarded("the plugins", lambda: check_plugins(crib)))
+    yield from plugins
     yield from guarded("the toolsets", lambda: _named(crib, before))
     yield from guarded("the allowlist", lambda: _allowlist(crib))
     yield from guarded("approval.smart", lambda: check_smart(crib))
     if crib.platforms and not offline:
-        yield from guarded("the gateway", lambda: check_gateway(crib), 30.0 + 20.0 * len(crib.platforms))
+        lacking = [one for one in plugins if one.id == "plugin.extra-missing"]
+        found = guarded("the gateway", lambda: check_gateway(crib), 30.0 + 20.0 * len(crib.platforms))
+        yield from without_told(found, lacking)
     if not is_broken:
         yield from guarded("jobs", lambda: check_cron(crib))
     yield from guarded("the backends", lambda: _backends(crib, project_dir, offline=offline), 180.0)

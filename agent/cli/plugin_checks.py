@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,17 +22,25 @@ _OTHERS_EXTRA = {"webhook": "gateway"}
 
 def check_plugins(crib: Crib) -> Iterator[CheckFinding]:
     """Look at how each enabled plugin was loaded, and at the libraries of bundled ones."""
+    bundled = [info.name for info in crib.plugins if info.source == "bundled" and info.enabled]
+    lacking = list(check_extras(tuple(_OTHERS_EXTRA.get(name, name) for name in bundled)))
+    yield from lacking
     for info in crib.plugins:
         if info.error:
-            yield _failed(crib, info)
+            yield from without_told([_failed(crib, info)], lacking)
         elif info.loaded:
             yield CheckFinding(
                 "plugin.loaded", "ok", f"plugin {' '.join(filter(None, (info.name, info.version)))} ({info.source})"
             )
     for info in _hidden(crib):
         yield _failed(crib, info)
-    bundled = [info.name for info in crib.plugins if info.source == "bundled" and info.enabled]
-    yield from check_extras(tuple(_OTHERS_EXTRA.get(name, name) for name in bundled))
+
+
+def without_told(found: Iterable[CheckFinding], lacking: Collection[CheckFinding]) -> Iterator[CheckFinding]:
+    """Leave out what only says again which extra is missing."""
+    for one in found:
+        if not any(lack.fix and lack.fix in f"{one.text} {one.fix}" for lack in lacking):
+            yield one
 
 
 def _hidden(crib: Crib) -> Iterator[PluginInfo]:
