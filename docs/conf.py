@@ -1,5 +1,7 @@
 """Layout of the site. ``toolcrib docs`` runs it, with the generated pages beside the written ones."""
 
+from pathlib import Path
+
 project = "toolcrib"
 author = "the authors of toolcrib"
 copyright = "the authors of toolcrib"  # noqa: A001 - Sphinx's name for it
@@ -16,6 +18,7 @@ html_css_files = ["site.css"]
 _sidebar = ("brand", "search", "scroll-start", "navigation", "scroll-end")
 html_sidebars = {"**": [*(f"sidebar/{name}.html" for name in _sidebar), "versions.html"]}
 templates_path = ["_templates"]
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 html_show_sourcelink = False
 html_copy_source = False
 pygments_style = "friendly"

@@ -78,6 +78,8 @@ def build(target: Path, more: Iterable[Page], *, strict: bool = False) -> Path:
         if site.exists():
             shutil.rmtree(site)
         out.rename(site)
+    newest = max([*versions, __version__], key=lambda name: [int(part) for part in Regex(r"\d+").findall(name)])
+    (target / "index.html").write_text(f'<meta http-equiv="refresh" content="0; url={newest}/index.html">\n', "utf-8")
     return site / "index.html"
 
 

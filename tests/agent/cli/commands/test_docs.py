@@ -67,3 +67,4 @@ def test_the_site_has_no_fault_and_its_search_knows_every_key(run: Any, tmp_path
     wanted |= {name for name, one in vars(events).items() if inspect.isclass(one) and one.__module__ == events.__name__}
     assert {name for name in wanted if name not in known and f"toolcrib {name}" not in known} == set()
     assert "<script" in first.read_text("utf-8")
+    assert f"url={first.parent.name}/index.html" in (tmp_path / "site" / "index.html").read_text("utf-8")
