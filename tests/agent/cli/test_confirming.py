@@ -139,7 +139,7 @@ def test_what_only_looks_shows_what_was_confirmed_last(file: Path, person: Any, 
     for words in (("tools", "disable", "terminal"), ("sessions", "prune", "--older-than", "9d", "--yes"), ("undo", "--yes")):
         code, _, err = _alone(*words, cwd=tmp_path)
         assert (code, "nothing runs until you confirm it" in err) == (2, True), words
-    looked = person("tools")
+    looked = person("tools", "list")
     looked.expect("patch")
     assert _ends(looked) == 0
     assert not (tmp_path / "ran").exists()
