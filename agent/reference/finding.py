@@ -15,7 +15,7 @@ _FENCE = Regex(r"^ {0,3}(`{3,}|~{3,})")
 _SIGNS = Regex(r"[`\\]")
 _TREE = Regex(r"(?ms)^```\{toctree\}\n(.*?)^```$")
 _CAPTION = ":caption: "
-_LAST = {"reference/rules": 1, "adr": 2}
+_LAST = {"reference/rules": 1, "changelog": 2, "adr": 2}
 """Folders of pages that stand behind others: what they say is seldom looked for by its words."""
 
 

@@ -40,6 +40,12 @@ def test_the_pages_are_listed(run: Any) -> None:
     assert not done.out.startswith("adr/")
 
 
+def test_what_changed_is_a_page(run: Any) -> None:
+    assert "## Unreleased" in run("docs", "changelog").out
+    first = run("docs", "--search", "backup").out.splitlines()[0]
+    assert not first.startswith("changelog")
+
+
 def test_a_mistyped_name_is_answered_by_those_that_are_like_it(run: Any) -> None:
     done = run("docs", "gatewy")
     assert done.code == 1
