@@ -62,7 +62,8 @@ def listed(page: Page, titles: Mapping[str, str]) -> str:
 def named(name: str, found: Sequence[Section]) -> list[Section]:
     """Return the sections that are called ``name``: by their heading, or as a page by its path or the end of it."""
     wanted = name.strip().lower().removesuffix(".md").strip("/")
-    paths = [one for one in found if one.is_first and (one.page == wanted or one.page.endswith(f"/{wanted}"))]
+    ends = (f"/{wanted}", f"/{wanted}/index")
+    paths = [one for one in found if one.is_first and (one.page == wanted or one.page.endswith(ends))]
     if paths and any(one.page == wanted for one in paths):
         paths = [one for one in paths if one.page == wanted]
     titled = [one for one in found if one.title.lower() in (wanted, f"toolcrib {wanted}") and one not in paths]

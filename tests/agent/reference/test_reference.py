@@ -69,6 +69,7 @@ def test_a_place_is_found_by_its_name_and_by_words(found: dict[str, Page]) -> No
     (page,) = named("reference/tools/read_file", everything)
     assert page.is_first
     assert {one.page for one in named("terminal", everything) if one.is_first} >= {"reference/tools/terminal"}
+    assert "reference/rules/index" in {one.page for one in named("rules", everything)}
     assert with_words(["lease", "taken"], everything)
     assert with_words(["no-such-word-anywhere"], everything) == []
 
