@@ -17,7 +17,7 @@ _SWITCHES: Mapping[str, str] = {
     "memory": "set both to true: toolcrib config set memory.enabled true; toolcrib config set store.enabled true",
     "cronjob": "toolcrib config set store.enabled true",
     "delegate_task": "toolcrib config set delegates.max_depth 1",
-    "send_message": "set a platform up: docs/gateway.md",
+    "send_message": "set a platform up: toolcrib docs gateway",
 }
 """What gives the tools their work that have none by the configuration."""
 

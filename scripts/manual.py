@@ -23,7 +23,7 @@ _ENVIRONMENT: Mapping[str, str] = {
     "NO_COLOR": "Where it is set, nothing has a colour.",
 }
 _FILES: Mapping[str, str] = {
-    "$XDG_CONFIG_HOME/toolcrib/config.yaml": "The configuration; config.example.yaml describes each key.",
+    "$XDG_CONFIG_HOME/toolcrib/config.yaml": "The configuration; `toolcrib docs settings` describes each key.",
     "$XDG_CONFIG_HOME/toolcrib/secrets.env": "Keys and tokens, readable for their owner alone.",
     "$XDG_STATE_HOME/toolcrib": "Sessions, grants, and all else that is remembered.",
 }

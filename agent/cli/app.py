@@ -57,7 +57,7 @@ examples:
   toolcrib cron add "every day at 9" "what changed here?"  a task that is done by a schedule
   toolcrib doctor                                          what is wrong here, and what to do
 
-`toolcrib COMMAND --help` tells more. The configuration is described in config.example.yaml.
+`toolcrib COMMAND --help` tells more. `toolcrib docs` is the manual, `toolcrib docs settings` the configuration.
 """
 
 

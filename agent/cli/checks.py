@@ -29,6 +29,20 @@ def examine(config_file: Path | None, project_dir: Path, *, offline: bool = Fals
 
     ``offline``: no server is asked, and no other host.
     """
+    told = list[str]()
+    for one in _examined(config_file, project_dir, offline=offline):
+        if one.id == "check.failed" and one.text.startswith(tuple(told)):
+            yield _unchecked("mend the fault above first")  # the same fault, met again
+            continue
+        told += [one.text] if one.level == "wrong" else []
+        yield one
+
+
+def _unchecked(fix: str) -> CheckFinding:
+    return CheckFinding("config.unchecked", "note", "plugins, toolsets and approvals are not checked", fix)
+
+
+def _examined(config_file: Path | None, project_dir: Path, *, offline: bool) -> Iterator[CheckFinding]:
     from agent.cli.leftover_checks import check_leftovers
     from agent.cli.machine_checks import check_disk, check_python, check_zone
     from agent.cli.permission_checks import check_permissions
@@ -45,9 +59,7 @@ def examine(config_file: Path | None, project_dir: Path, *, offline: bool = Fals
     yield from guarded("the installation", check_installation, 120.0)
     yield from guarded("the tools", check_tools)
     if config is None:
-        yield CheckFinding(
-            "config.unchecked", "note", "plugins, toolsets and approvals are not checked", "mend the configuration first"
-        )
+        yield _unchecked("mend the configuration first")
         return
     yield from isolated("what is configured", check_assembled(config, project_dir, offline=offline))
     # last: a check that opens a backend removes of it what a session's start would
@@ -59,7 +71,7 @@ def read_config(config_file: Path | None) -> tuple[Config | None, list[CheckFind
     try:
         config = load_config(config_file)
     except BrokenConfig as error:
-        fix = "mend that line; config.example.yaml explains every key"
+        fix = "mend that line; `toolcrib docs KEY` explains a key, and `toolcrib docs settings` lists them all"
         return None, [CheckFinding("config.broken", "wrong", str(fault), fix) for fault in error.faults]
     except ConfigError as error:
         return None, [CheckFinding("config.broken", "wrong", str(error), "do what the message says")]
@@ -143,8 +155,7 @@ def check_assembled(config: Config, project_dir: Path, *, offline: bool = False)
     if changes := unconfirmed(config):
         text = str(UnconfirmedConfig(config, changes))
         yield CheckFinding("config.unconfirmed", "wrong", text, "toolcrib config confirm, at a terminal")
-        what, fix = "plugins, toolsets and approvals are not checked", "confirm the configuration first"
-        yield CheckFinding("config.unchecked", "note", what, fix)
+        yield _unchecked("confirm the configuration first")
         return
     with ExitStack() as stack:
         made: list[Crib] = []

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from agent.cli.finding import CheckFinding
 from agent.cli.gateway_status import lasted
-from agent.config import PlatformConfig
+from agent.config import Config, PlatformConfig
 from toolcrib import ConfigError
 from toolcrib._dataclass import dataclass
+from toolcrib._near import near
 from toolcrib.chat import TellsShortcomings
 from tools.dispatch.bridge import run_async
 
@@ -176,6 +177,7 @@ def _life(seen: _Seen) -> Iterator[CheckFinding]:
 
 def _approvers(crib: Crib, found: Sequence[_Seen]) -> Iterator[CheckFinding]:
     """Find what nobody could agree to in a chat."""
+    yield from _misnamed(crib.config)
     approvers = {**crib.config.gateway.approvers, _EVERYTHING: ("owner",)}
     for key, roles in approvers.items():
         without = [seen.name for seen in found if seen.people and not seen.roles.intersection(roles)]
@@ -186,6 +188,18 @@ def _approvers(crib: Crib, found: Sequence[_Seen]) -> Iterator[CheckFinding]:
         role, first = (*roles, "ROLE")[0], without[0]
         fix = f"give it to somebody by platforms.{first}.roles, or: toolcrib gateway pair {first} --role {role}"
         yield CheckFinding("gateway.approvers", "wrong" if key != _EVERYTHING else "note", words, fix)
+
+
+def _misnamed(config: Config) -> Iterator[CheckFinding]:
+    """Find names of findings that are likely mistyped: plugins have findings of their own, so that not every name is known."""
+    from tools.judge.rules import all_rules
+
+    keys = {rule.key for rule in all_rules()} | {rule.key for rule in config.approval.rules}
+    known = {".".join(words[:length]) for words in (key.split(".") for key in keys) for length in range(1, len(words) + 1)}
+    for key in config.gateway.approvers:
+        if key not in known and (meant := near(key, sorted(known), cutoff=0.8)):
+            text = f"gateway.approvers: no rule finds {key}, so that this line counts for nothing; did you mean {meant[0]}?"
+            yield CheckFinding("gateway.approvers-name", "note", text, "mend that line; `toolcrib docs rules` has the names")
 
 
 def _port(crib: Crib, found: Sequence[_Seen]) -> Iterator[CheckFinding]:

@@ -34,6 +34,18 @@ def check_plugins(crib: Crib) -> Iterator[CheckFinding]:
             )
     for info in _hidden(crib):
         yield _failed(crib, info)
+    yield from _idle(crib)
+
+
+def _idle(crib: Crib) -> Iterator[CheckFinding]:
+    """Find platforms that are set up, and that no gateway would serve."""
+    from agent.plugins import discover
+
+    lacking = set(crib.config.platforms) - set(crib.platforms)
+    for info in discover(crib.config, crib.project_dir) if lacking else ():
+        if info.name in lacking and not info.enabled:
+            text = f"platforms.{info.name} is set, but no gateway serves it: the plugin {info.name} is not enabled"
+            yield CheckFinding("plugin.platform-idle", "note", text, f"toolcrib plugins enable {info.name}")
 
 
 def without_told(found: Iterable[CheckFinding], lacking: Collection[CheckFinding]) -> Iterator[CheckFinding]:

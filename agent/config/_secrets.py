@@ -121,7 +121,7 @@ def _refuse_open_doors(about: os.stat_result, file: Path) -> None:
     if not stat.S_ISREG(about.st_mode):
         raise ConfigError(f"{file} is no regular file")
     if about.st_mode & 0o077:
-        raise ConfigError(f"others may read or write {file}, so nothing in it is used; chmod 600 {file}")
+        raise ConfigError(f"others may read or write {file}, so that nothing in it is used; chmod 600 {file}")
     if about.st_uid not in (os.geteuid(), 0):
         raise ConfigError(f"{file} belongs to somebody else, so nothing in it is used; chown it to yourself")
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from re import Match, escape
 
 from agent.reference.page import Page
 from toolcrib._dataclass import dataclass
+from toolcrib._near import near
 from toolcrib._regex import Regex
 
 _HEADING = Regex(r"^#{1,4} +(.+?) *#*$")
 _FENCE = Regex(r"^ {0,3}(`{3,}|~{3,})")
 _SIGNS = Regex(r"[`\\]")
+_TREE = Regex(r"(?ms)^```\{toctree\}\n(.*?)^```$")
+_CAPTION = ":caption: "
+_LAST = {"reference/rules": 1, "changelog": 2, "adr": 2}
+"""Folders of pages that stand behind others: what they say is seldom looked for by its words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +46,52 @@ def sections(pages: Iterable[Page]) -> Iterator[Section]:
         yield Section(page.path, title, "\n".join(lines), is_first)
 
 
+def listed(page: Page, titles: Mapping[str, str]) -> str:
+    """Return the page's text with the lists of pages below it as a reader of plain text can use them. ``titles``: by path."""
+    folder = page.path.rpartition("/")[0]
+
+    def shown(found: Match[str]) -> str:
+        lines = found[1].split("\n")
+        head = next((f"{line.removeprefix(_CAPTION)}:\n\n" for line in lines if line.startswith(_CAPTION)), "")
+        paths = [f"{folder}/{line}".strip("/").removesuffix(".md") for line in lines if line and not line.startswith(":")]
+        return head + "\n".join(f"- `toolcrib docs {path}`: {titles.get(path, '')}".removesuffix(": ") for path in paths)
+
+    return _TREE.sub(shown, page.text)
+
+
 def named(name: str, found: Sequence[Section]) -> list[Section]:
     """Return the sections that are called ``name``: by their heading, or as a page by its path or the end of it."""
     wanted = name.strip().lower().removesuffix(".md").strip("/")
-    paths = [one for one in found if one.is_first and (one.page == wanted or one.page.endswith(f"/{wanted}"))]
+    ends = (f"/{wanted}", f"/{wanted}/index")
+    paths = [one for one in found if one.is_first and (one.page == wanted or one.page.endswith(ends))]
     if paths and any(one.page == wanted for one in paths):
         paths = [one for one in paths if one.page == wanted]
     titled = [one for one in found if one.title.lower() in (wanted, f"toolcrib {wanted}") and one not in paths]
     return [*paths, *titled]
 
 
+def like(name: str, found: Sequence[Section]) -> list[str]:
+    """Return names of pages and headings that somebody may have meant by ``name``, the most alike first."""
+    names = {one.title.removeprefix("toolcrib ") for one in found} | {one.page.rpartition("/")[2] for one in found}
+    known = {one.lower(): one for one in sorted(names) if " " not in one}
+    return [known[one] for one in near(name.lower(), known, most=3, cutoff=0.75)]
+
+
 def with_words(words: Sequence[str], found: Sequence[Section]) -> list[Section]:
-    """Return the sections in which all words stand, those with more of them in the heading first."""
+    """Return the sections in which all words stand, each whole or as the beginning of one; where there is none, inside of others.
+
+    First come those with more of the words in the heading, whole ones before others; then guides before lists of rules, and
+    decisions of the past last.
+    """
     wanted = [word.lower() for word in words]
+    begins = [Regex(rf"(?<![a-z0-9]){escape(word)}") for word in wanted]
+    placed = [one for one in found if all(begin.search(one.text.lower()) for begin in begins)]
+    wholes = [Regex(rf"(?<![a-z0-9]){escape(word)}(?![a-z0-9])") for word in wanted]
 
-    def score(one: Section) -> tuple[int, int]:
-        title = one.title.lower()
-        return -sum(word in title for word in wanted), -sum(min(one.text.lower().count(word), 5) for word in wanted)
+    def score(one: Section) -> tuple[int, float, int]:
+        title, text = one.title.lower(), one.text.lower()
+        in_title = sum(bool(begin.search(title)) + bool(whole.search(title)) for begin, whole in zip(begins, wholes, strict=True))
+        often = sum(min(len(whole.findall(text)), 5) for whole in wholes)
+        return _LAST.get(one.page.split("/", 1)[0], _LAST.get("/".join(one.page.split("/")[:2]), 0)), -in_title, -often
 
-    return sorted((one for one in found if all(word in one.text.lower() for word in wanted)), key=score)
+    return sorted(placed or (one for one in found if all(word in one.text.lower() for word in wanted)), key=score)

@@ -32,6 +32,7 @@ _LINKS = (
     (Regex(r"\]\((?:\.\./)*examples/[\w./-]*\)"), "](/plugins.md)"),
 )
 """Links to files of the repository -> pages of the site."""
+_COMMENT = Regex(r"(?ms)^<!--.*?-->\n")
 
 
 def written() -> Path:
@@ -102,7 +103,7 @@ def _require() -> None:
 
 
 def _within(page: Page) -> Page:
-    text = page.text
+    text = _COMMENT.sub("", page.text)
     for pattern, instead in _LINKS:
         text = pattern.sub(instead, text)
     return Page(page.path, text)

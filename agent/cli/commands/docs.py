@@ -83,7 +83,7 @@ def _open(*, no_browser: bool) -> int:
 def _list(pages: Sequence[Page]) -> int:
     from agent.cli.render import table
 
-    table([(page.path, page.title) for page in pages])
+    table([(page.path, page.title) for page in sorted(pages, key=lambda page: page.path.startswith("adr/"))])
     return OK
 
 
@@ -93,7 +93,7 @@ def _here(words: Sequence[str], pages: Sequence[Page], *, only_search: bool) -> 
 
     from agent.cli.escape import tame
     from agent.cli.screen.aside import show_paged
-    from agent.reference.finding import named, sections, with_words
+    from agent.reference.finding import like, named, sections, with_words
 
     found = list(sections(pages))
     called = [] if only_search else named(" ".join(words), found)
@@ -103,7 +103,9 @@ def _here(words: Sequence[str], pages: Sequence[Page], *, only_search: bool) -> 
         return OK
     places = with_words(words, found)
     if not places:
-        print(f"toolcrib: nothing is said about {' '.join(words)!r}; `toolcrib docs --list` has the pages", file=sys.stderr)
+        name = " ".join(words)
+        meant = f"; did you mean {' or '.join(near)}?" if (near := like(name, found)) else ""
+        print(f"toolcrib: nothing is said about {name!r}{meant or ';'} `toolcrib docs --list` has the pages", file=sys.stderr)
         return FAILED
     for one in places[:_SHOWN]:
         print(f"{one.page}: {one.title}")
@@ -114,4 +116,6 @@ def _here(words: Sequence[str], pages: Sequence[Page], *, only_search: bool) -> 
 
 
 def _whole(section: Section, pages: Sequence[Page]) -> str:
-    return next(page.text for page in pages if page.path == section.page)
+    from agent.reference.finding import listed
+
+    return listed(next(page for page in pages if page.path == section.page), {page.path: page.title for page in pages})

@@ -143,8 +143,10 @@ def _conclude(wrong: Sequence[CheckFinding], mending: Mending | None) -> None:
 
     if mending is not None and not mending.done:
         what = "nothing was repaired" if mending.outcomes else "there is nothing that doctor can repair by itself"
-        asked = is_interactive() or not mending.outcomes
-        print(f"\n{what}{'' if asked else ': nobody can be asked here; start it at a terminal'}")
+        if mending.outcomes and not is_interactive():
+            what += ": nobody can be asked here; start it at a terminal"
+            what += "" if mending.agreed else ", or add --yes for what loses nothing"
+        print(f"\n{what}")
     elif mending is not None and wrong:
         print("\nwhat is still wrong:")
         for finding in wrong:

@@ -72,7 +72,7 @@ exit codes:
   130  interrupted (143 by SIGTERM)
   141  what read its output has ended (| head): the run was interrupted, and its session is kept
 
---json writes one JSON object a line: docs/events.md describes them.
+--json writes one JSON object a line: `toolcrib docs events` describes them.
 """
 
 

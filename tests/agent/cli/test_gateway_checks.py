@@ -99,6 +99,15 @@ def test_what_nobody_could_agree_to_is_told_with_the_role_that_it_takes(bench: B
     assert only.startswith("note: nobody on fake may agree to anything else: that takes the role owner")
 
 
+def test_a_mistyped_finding_among_the_approvers_is_named(bench: Bench) -> None:
+    own = "approval: {rules: [{key: own.rule, level: ask, command: deploy, why: deploys, example: deploy}]}\n"
+    names = "{fs.recursive-delet: [owner], git: [owner], git.push-force: [owner], own.rule: [owner], shop.refund: [owner]}"
+    found = bench.found(f"{OWNED}{own}gateway: {{approvers: {names}}}\n")
+    [only] = [one for one in found if "approvers: no rule" in one]
+    assert only.startswith("note: gateway.approvers: no rule finds fs.recursive-delet, so that")
+    assert "did you mean fs.recursive-delete?" in only
+
+
 @pytest.mark.parametrize(
     ("error", "told"),
     [

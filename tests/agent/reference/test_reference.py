@@ -69,8 +69,24 @@ def test_a_place_is_found_by_its_name_and_by_words(found: dict[str, Page]) -> No
     (page,) = named("reference/tools/read_file", everything)
     assert page.is_first
     assert {one.page for one in named("terminal", everything) if one.is_first} >= {"reference/tools/terminal"}
+    assert "reference/rules/index" in {one.page for one in named("rules", everything)}
     assert with_words(["lease", "taken"], everything)
     assert with_words(["no-such-word-anywhere"], everything) == []
+
+
+def test_words_are_found_where_words_begin_and_decisions_of_the_past_come_last() -> None:
+    texts = {
+        "adr/1": "# Backup\n\nA backup.\n",
+        "reference/rules/x": "# Backup\n\nA backup.\n",
+        "guide": "# Work\n\nMake backups; arguments.\n",
+        "other": "# Backup\n\nA backup.\n",
+    }
+    everything = list(sections(Page(path, text) for path, text in texts.items()))
+    assert [one.page for one in with_words(["backup"], everything)] == ["other", "guide", "reference/rules/x", "adr/1"]
+    assert [one.page for one in with_words(["arg"], everything)] == ["guide"]
+    assert [one.page for one in with_words(["gument"], everything)] == ["guide"]  # no word begins so
+    both = [Page("a", "# A\n\narguments\n"), Page("b", "# B\n\nrg\n")]
+    assert [one.page for one in with_words(["rg"], list(sections(both)))] == ["b"]
 
 
 def test_code_that_looks_like_a_heading_is_none() -> None:

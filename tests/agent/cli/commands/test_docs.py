@@ -37,6 +37,32 @@ def test_the_pages_are_listed(run: Any) -> None:
     done = run("docs", "--list")
     assert done.code == 0
     assert "reference/settings/model" in done.out
+    assert not done.out.startswith("adr/")
+
+
+def test_what_changed_is_a_page(run: Any) -> None:
+    assert "## Unreleased" in run("docs", "changelog").out
+    first = run("docs", "--search", "backup").out.splitlines()[0]
+    assert not first.startswith("changelog")
+
+
+def test_a_mistyped_name_is_answered_by_those_that_are_like_it(run: Any) -> None:
+    done = run("docs", "gatewy")
+    assert done.code == 1
+    assert "did you mean gateway?" in done.err
+
+
+def test_a_page_of_pages_names_the_commands_that_show_them(run: Any) -> None:
+    done = run("docs", "settings")
+    assert "- `toolcrib docs reference/settings/model`: model\n" in done.out
+    assert "{toctree}" not in done.out
+    done = run("docs", "index")
+    assert "Tutorials:\n\n- `toolcrib docs tutorials/first-tool`: Your first tool\n" in done.out
+    assert "<!--" not in done.out
+
+
+def test_the_example_of_a_search_finds_more_than_itself(run: Any) -> None:
+    assert "security: " in run("docs", "--search", "prompt", "injection").out
 
 
 def test_without_the_extra_one_line_says_what_to_install(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:

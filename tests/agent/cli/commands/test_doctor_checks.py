@@ -155,6 +155,14 @@ def test_conflicts_of_plugins(run: Any, user_plugin: Any, config: Any, tmp_path:
     assert "there is no such plugin" in by_id["plugin.not-installed"]
 
 
+def test_a_platform_that_is_set_up_without_its_plugin_is_named(run: Any, config: Any) -> None:
+    config("platforms: {telegram: {allowed_users: ['42']}, console: {allowed_users: [me]}}\nplugins: {enabled: [console]}\n")
+    one = found(run, "--offline")["plugin.platform-idle"]
+    assert one["level"] == "note"
+    assert "platforms.telegram is set" in one["text"]
+    assert one["fix"] == "toolcrib plugins enable telegram"
+
+
 def test_an_extra_whose_libraries_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib.metadata as metadata
 

@@ -67,8 +67,16 @@ def test_without_a_terminal_and_without_yes_nothing_is_repaired(run: Any, loose:
     done = run("doctor", "--fix")
     assert done.code == 1
     assert "not done: nobody can be asked here" in done.out
-    assert "nothing was repaired: nobody can be asked here; start it at a terminal" in done.out
+    said = "nobody can be asked here; start it at a terminal, or add --yes for what loses nothing"
+    assert f"nothing was repaired: {said}\n" in done.out
     assert modes(loose) == before
+
+
+def test_keys_that_others_may_read_are_one_fault(run: Any, loose: dict[Path, int]) -> None:
+    done = run("doctor")
+    assert done.out.count("so that nothing in it is used") == 1
+    assert "plugins, toolsets and approvals are not checked\n    fix: mend the fault above first\n" in done.out
+    assert "do what the message says" not in done.out
 
 
 def test_each_is_asked_for_at_a_terminal(loose: dict[Path, int], terminal: Any) -> None:

@@ -51,6 +51,14 @@ def test_a_sound_store_has_its_line(run: Any, store_file: Path) -> None:
     assert (done.code, done.out) == (0, f"nothing is damaged, and nothing was changed: {store_file}\n")
 
 
+def test_a_shortened_store_is_one_fault(run: Any, store_file: Path) -> None:
+    os.truncate(store_file, 100_000)
+    done = run("doctor")
+    assert done.code == 1
+    assert done.out.count(f"{store_file} is damaged") == 1
+    assert done.out.endswith("\n1 fault found\n")
+
+
 def test_an_emptied_store_is_reported_at_start_and_restored(run: Any, store_file: Path) -> None:
     """By the undo data beside it alone; then from the backup."""
     backup = store_file.with_name("toolcrib.db-backup")
