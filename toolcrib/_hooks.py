@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 hookspec = pluggy.HookspecMarker("toolcrib")
 hookimpl = pluggy.HookimplMarker("toolcrib")
+"""Marks a function of a plugin as a hook, by its name. ``@hookimpl(tryfirst=True)`` goes before other plugins', ``trylast=True``
+after them.
+"""
 
 
 class ToolHooks:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from agent.reference.page import Page, code, doc_of, plain, rows
 
 _WORDS = """\
-What `Agent.stream` yields, and what every surface of toolcrib shows of a run. [Events as JSON lines](../events.md) has what
-`toolcrib run --json` writes of them."""
+What `Agent(on_event=...)` is called with, and what every surface of toolcrib shows of a run.
+[Events as JSON lines](../events.md) has what `toolcrib run --json` writes of them."""
 
 
 def pages() -> Iterator[Page]:

@@ -19,14 +19,14 @@ _EPILOG = """\
 examples:
   toolcrib docs                                the site, in the browser
   toolcrib docs gateway                        a page, here
-  toolcrib docs model.base_url                 a setting; also an event, an error, a hook, a tool, a rule's key
+  toolcrib docs model.base_url                 a setting; also a class, an event, an error, a hook, a tool, a rule
   toolcrib docs --search prompt injection      all places where these words stand
   toolcrib docs --list                         the pages
   toolcrib docs --build site                   lay the site out in that folder, a folder for each version
 
 The site has all pages, with a search that works from files. It is laid out once for each version, which takes some seconds and
-the extra: pip install 'toolcrib[docs]'. Pages about settings, commands, tools, events, errors, hooks and rules are made of the
-installed program itself.
+the extra: pip install 'toolcrib[docs]'. Pages about settings, commands, tools, classes, events, errors, hooks and rules are made
+of the installed program itself.
 
 exit codes: 0 done, 1 nothing was found, 2 a wrong command line, or the site can't be laid out.
 """
