@@ -31,6 +31,8 @@ of the installed program itself.
 exit codes: 0 done, 1 nothing was found, 2 a wrong command line, or the site can't be laid out.
 """
 _SHOWN = 20
+_SHORT = 3
+"""Letters of a word that need not stand there, such as "how" and "to", where no place has all words."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -95,13 +97,15 @@ def _here(words: Sequence[str], pages: Sequence[Page], *, only_search: bool) -> 
     from agent.cli.screen.aside import show_paged
     from agent.reference.finding import named, sections, with_words
 
+    words = " ".join(words).split()
     found = list(sections(pages))
     called = [] if only_search else named(" ".join(words), found)
     if called:
         texts = [_whole(one, pages) if one.is_first else one.text for one in called]
         show_paged(tame("\n\n".join(text.strip() for text in texts)) + "\n")
         return OK
-    places = with_words(words, found)
+    long = [word for word in words if len(word) > _SHORT]
+    places = with_words(words, found) or (with_words(long, found) if long else [])
     if not places:
         print(f"toolcrib: nothing is said about {' '.join(words)!r}; `toolcrib docs --list` has the pages", file=sys.stderr)
         return FAILED

@@ -33,6 +33,19 @@ def test_words_are_looked_for(run: Any) -> None:
     assert "toolcrib docs --list" in done.err
 
 
+def test_a_question_is_looked_for_by_its_words(run: Any) -> None:
+    for words in (["--search", "approvals history"], ["approvals history said"], ["how to write a plugin"]):
+        done = run("docs", *words)
+        assert (done.code, done.err) == (0, "")
+        assert "toolcrib docs " in done.out
+
+
+def test_a_class_is_shown_with_its_methods(run: Any) -> None:
+    done = run("docs", "ToolCallContext")
+    assert (done.code, done.err) == (0, "")
+    assert "Say how far it is" in done.out
+
+
 def test_the_pages_are_listed(run: Any) -> None:
     done = run("docs", "--list")
     assert done.code == 0
