@@ -68,6 +68,8 @@ def pages() -> Iterator[Page]:
         parents = [one.__name__ for one in error.__mro__[1:] if issubclass(one, ToolcribError)]
         lines += [f"## {code(error.__name__)}", "", doc_of(error), ""]
         lines += [f"It is {' and '.join(code(one) for one in parents)}." if parents else "", ""]
+        own = error.__module__ if error.__module__ != _errors.__name__ else "toolcrib"
+        lines += [f"Import it from {code(own)}.", ""]
         lines += [f"Kind in a result: {code(code_name)}.", ""] if code_name else []
         lines += [f"What to do: {TO_DO[error.__name__]}", ""]
     yield Page("reference/errors", "\n".join(lines))

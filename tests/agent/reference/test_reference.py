@@ -49,6 +49,9 @@ def test_each_error_says_what_to_do(found: dict[str, Page]) -> None:
     assert errors == set(TO_DO)
     places = {one.title for one in sections([found["reference/errors"]])}
     assert errors <= places
+    (unfit,) = named("AnswerUnfit", list(sections([found["reference/errors"]])))
+    assert "It is `RunError` and `ToolcribError`." in unfit.text
+    assert "from `agent.conversation.limits`" in unfit.text
 
 
 def test_each_name_that_programs_import_has_a_place_with_words(found: dict[str, Page]) -> None:
