@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import re
 import textwrap
@@ -53,6 +54,24 @@ def pages() -> Iterator[Page]:
         begin = [doc_of(import_module(imported)), ""] if written.startswith(imported.removeprefix("toolcrib.")) else []
         lines = (f"# {title}", "", f"To be imported from `{imported}`.", "", *begin, *shown)
         yield Page(f"reference/python/{name}", "\n".join(lines))
+
+
+def types_in(text: str, up: str) -> str:
+    """Return a line of links to the types that a piece of Python names, "" for none; ``up`` leads to the reference's folder."""
+    where = _places()
+    named = [name for name in dict.fromkeys(re.findall(r"\b[A-Z]\w+", text)) if name in where]
+    links = ", ".join(f"[{name}]({up}python/{where[name]}.md#{name.lower()})" for name in named)
+    return f"Types: {links}." if links else ""
+
+
+@functools.cache
+def _places() -> Mapping[str, str]:
+    """Return the page of each class and type."""
+    return {
+        name: page.path.rpartition("/")[2]
+        for page in list(pages())[1:]
+        for name in re.findall(r"^## `([A-Z]\w+)`$", page.text, re.MULTILINE)
+    }
 
 
 def _module(name: str, public: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -78,6 +78,19 @@ def test_the_contract_shows_signatures_fields_and_their_defaults(found: dict[str
     assert "| `views` | `Mapping[str, str]` | `dict()` |" in result.text
 
 
+def test_signatures_lead_to_their_types(found: dict[str, Page]) -> None:
+    assert "[ToolCallContext](../python/for-calls.md#toolcallcontext)" in found["reference/hooks/tool_gate"].text
+    assert "[ExecutedCall](python/for-models.md#executedcall)" in found["reference/events"].text
+    for name in ("reference/hooks/tool_gate", "reference/events"):
+        pages = re.findall(r"\((?:\.\./)?(python/[\w-]+)\.md", found[name].text)
+        assert {f"reference/{page}" for page in pages} <= set(found)
+
+
+def test_a_section_has_one_page(found: dict[str, Page]) -> None:
+    assert "command_allowlist[]" in found["reference/settings/command_allowlist"].text
+    assert [path for path in found if "[" in path] == []
+
+
 def test_no_page_has_numbers_of_the_specification(found: dict[str, Page]) -> None:
     assert [page.path for page in found.values() if re.search(r"\(\d{3}-\d+", page.text)] == []
 
