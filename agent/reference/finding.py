@@ -41,7 +41,12 @@ def sections(pages: Iterable[Page]) -> Iterator[Section]:
 
 
 def named(name: str, found: Sequence[Section]) -> list[Section]:
-    """Return the sections that are called ``name``: by their heading, or as a page by its path or the end of it."""
+    """Return the sections that are called ``name``: by their heading, or as a page by its path or the end of it.
+
+    One with capitals is a class where there is one of that name, and nothing else.
+    """
+    if name != name.lower() and (classes := [one for one in found if one.title == name and not one.is_first]):
+        return classes
     wanted = name.strip().lower().removesuffix(".md").strip("/")
     paths = [one for one in found if one.is_first and (one.page == wanted or one.page.endswith(f"/{wanted}"))]
     if paths and any(one.page == wanted for one in paths):

@@ -125,6 +125,12 @@ def test_a_place_is_found_by_its_name_and_by_words(found: dict[str, Page]) -> No
     assert with_words(["no-such-word-anywhere"], everything) == []
 
 
+def test_a_class_is_told_from_a_page_of_the_same_name(found: dict[str, Page]) -> None:
+    everything = list(sections(found.values()))
+    assert [one.page for one in named("Environment", everything)] == ["reference/python/for-backends"]
+    assert "reference/rules/environment" in [one.page for one in named("environment", everything)]
+
+
 def test_code_that_looks_like_a_heading_is_none() -> None:
     page = Page("x", "# X\n\n```sh\n# not a heading\n```\n\n## Y\n\nwords\n")
     assert [one.title for one in sections([page])] == ["X", "Y"]
