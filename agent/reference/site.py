@@ -6,6 +6,7 @@ offered on each page.
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,8 @@ _LINKS = (
     (Regex(r"\]\((?:\.\./)*examples/[\w./-]*\)"), "](/plugins.md)"),
 )
 """Links to files of the repository -> pages of the site."""
+_REMARK = Regex(r"^<!--.*-->\n+", re.MULTILINE)
+"""A line for the tests, which run what stands below it."""
 
 
 def written() -> Path:
@@ -100,7 +103,7 @@ def _require() -> None:
 
 
 def _within(page: Page) -> Page:
-    text = page.text
+    text = _REMARK.sub("", page.text)
     for pattern, instead in _LINKS:
         text = pattern.sub(instead, text)
     return Page(page.path, text)

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 
 from agent.cli.app import FAILED, OK
 from toolcrib import ToolcribError
+from toolcrib._regex import Regex
 
 if TYPE_CHECKING:
+    import re
+
     from agent.reference import Page
     from agent.reference.finding import Section
 
@@ -31,6 +34,8 @@ of the installed program itself.
 exit codes: 0 done, 1 nothing was found, 2 a wrong command line, or the site can't be laid out.
 """
 _SHOWN = 20
+_CONTENTS = Regex(r"```\{toctree\}\n((?::.*\n)*)\n((?:.+\n)*)```")
+"""A list of pages as the site has it."""
 _SHORT = 3
 """Letters of a word that need not stand there, such as "how" and "to", where no place has all words."""
 
@@ -102,7 +107,7 @@ def _here(words: Sequence[str], pages: Sequence[Page], *, only_search: bool) -> 
     called = [] if only_search else named(" ".join(words), found)
     if called:
         texts = [_whole(one, pages) if one.is_first else one.text for one in called]
-        show_paged(tame("\n\n".join(text.strip() for text in texts)) + "\n")
+        show_paged(tame("\n\n".join(_CONTENTS.sub(_listed, text).strip() for text in texts)) + "\n")
         return OK
     long = [word for word in words if len(word) > _SHORT]
     places = with_words(words, found) or (with_words(long, found) if long else [])
@@ -119,3 +124,9 @@ def _here(words: Sequence[str], pages: Sequence[Page], *, only_search: bool) -> 
 
 def _whole(section: Section, pages: Sequence[Page]) -> str:
     return next(page.text for page in pages if page.path == section.page)
+
+
+def _listed(found: re.Match[str]) -> str:
+    """Return a list of pages as one reads it here."""
+    caption = "".join(f"{line.removeprefix(':caption: ')}:\n" for line in found[1].splitlines() if line.startswith(":caption:"))
+    return caption + "\n".join(f"- {line.removesuffix('.md')}" for line in found[2].splitlines())

@@ -17,6 +17,16 @@ def test_a_page_is_shown(run: Any) -> None:
     assert "# The gateway" in done.out
 
 
+def test_a_page_has_no_marks_that_are_for_the_site_or_the_tests(run: Any) -> None:
+    shown = run("docs", "plugins").out
+    assert "register_tools" in shown
+    assert "<!--" not in shown
+    shown = run("docs", "reference/hooks/index").out
+    assert "\n- tool_gate\n" in shown
+    assert "toctree" not in shown
+    assert "How-to guides:\n- operators\n" in run("docs", "index").out
+
+
 def test_a_setting_is_shown(run: Any) -> None:
     done = run("docs", "model.base_url")
     assert (done.code, done.err) == (0, "")
