@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import toolcrib._asserting  # noqa: F401 - before the suite is imported
 from toolcrib._context import EventSink, RunIdentity, ToolCallContext
 from toolcrib._derive import entry_of
 from toolcrib._effects import ShellState
