@@ -84,6 +84,8 @@ class ToolActivity:
 
 @dataclass(frozen=True, slots=True)
 class ToolFinished:
+    """A call has ended, and has its one result."""
+
     executed: ExecutedCall
     emoji: str
 

@@ -150,4 +150,5 @@ class Granting:
     def _check(self, platform: str) -> None:
         known = sorted(name.removeprefix(PREFIX) for name in self._catalog.names() if name.startswith(PREFIX))
         if platform not in known:
-            raise ToolsetError(f"unknown platform {platform!r}; known: {', '.join(known)}")
+            own = f"for one of your own make its toolset, toolsets.custom.{PREFIX}{platform}"
+            raise ToolsetError(f"unknown platform {platform!r}; known: {', '.join(known)}; {own}")

@@ -249,7 +249,8 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return f"it called sys.exit({error.code!r}) while it was loading"
     text = "; ".join(line.strip() for line in str(error).splitlines())  # pluggy's have several lines
-    return f"{type(error).__name__}: {text}"
+    fix = f"; install the package that has it for {sys.executable}" if isinstance(error, ModuleNotFoundError) else ""
+    return f"{type(error).__name__}: {text}{fix}"
 
 
 # -- tools of others -----------------------------------------------------------------------------------------------

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 hookspec = pluggy.HookspecMarker("toolcrib")
 hookimpl = pluggy.HookimplMarker("toolcrib")
+"""Marks a function of a plugin as a hook, by its name. ``@hookimpl(tryfirst=True)`` goes before other plugins', ``trylast=True``
+after them.
+"""
 
 
 class ToolHooks:
@@ -156,7 +159,11 @@ class SetupHooks:
 
     @hookspec
     def register_command(self, add: Callable[[str, Any], None]) -> None:
-        """``add("name", module)``: a subcommand of ``toolcrib``. See docs/plugins.md for what the module holds."""
+        """``add("name", module)``: a subcommand of ``toolcrib``.
+
+        The module has ``HELP`` (a line), ``configure(parser)``, which adds arguments to an argparse parser, and ``run(args)``,
+        which returns the exit code.
+        """
 
     @hookspec
     def register_slash(self, add: Callable[..., None]) -> None:
@@ -169,7 +176,10 @@ class SetupHooks:
 
     @hookspec
     def register_environment(self, add: Callable[[str, Callable[..., Any]], None]) -> None:
-        """``add("name", factory)``: a backend, as a factory of toolcrib.Environment."""
+        """``add("name", factory)``: a backend, as a factory of toolcrib.Environment.
+
+        It is called with the keyword argument cwd, the folder to start in.
+        """
 
     @hookspec
     def register_provider(self, add: Callable[[str, Callable[..., Any]], None]) -> None:
@@ -181,7 +191,8 @@ class SetupHooks:
 
     @hookspec
     def register_platform(self, add: Callable[[str, Callable[..., Any]], None]) -> None:
-        """``add("telegram", factory)``: where people chat, as a factory of toolcrib.Platform.
+        """``add("telegram", factory)``: where people chat, as a factory of toolcrib.chat.Platform.
 
-        It is called with the keyword argument name; later versions may give more, so it takes ``**more``.
+        It is called with the keyword arguments name and host (a toolcrib.chat.Host); later versions may give more, so it takes
+        ``**more``.
         """

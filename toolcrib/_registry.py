@@ -100,7 +100,7 @@ class ToolRegistry:
         ``handler`` takes ``(args)`` or ``(args, ctx)``, sync or async; None for a tool that the agent loop runs.
         ``check_fn`` says whether the tool can work here: falsy, or an exception, hides it; ``Unavailable(reason)`` says why.
         ``effects`` says what a call would do, for the gates, ``state`` which keys of the state it reads and writes. See ToolEntry
-        for the rest, and HermesOptions.
+        for the rest; ``hermes`` are max_result_size_chars, dynamic_schema_overrides and override, as hermes-agent has them.
 
         A name that is taken is replaced by the later registration, with a warning where the toolset differs (003-3).
         Raises RegistrationError, which names the module, the tool and the JSON path.

@@ -153,7 +153,8 @@ class Stage:
             await self.platform.send(out)
         except NotSent as error:
             return error
-        raise AssertionError("send() raises NotSent")
+        most = self.platform.traits.max_chars
+        raise AssertionError(f"send() has to raise NotSent: {len(out.text)} of {most} characters, to the chat {out.chat.id!r}")
 
     async def fetched(self, message: Inbound) -> list[bytes]:
         return [b"".join([piece async for piece in self.platform.fetch(one)]) for one in message.attachments]

@@ -24,10 +24,23 @@ def _scene(play: Callable[[Any, Stage], Awaitable[None]]) -> Callable[[PlatformS
     """Make a test of a coroutine function, so that the suite needs no plugin of pytest's."""
 
     def test(self: PlatformSuite) -> None:
-        asyncio.run(self._play(play))
+        try:
+            asyncio.run(self._play(play))
+        except AssertionError as error:
+            error.add_note(_known_at(error))
+            raise
 
     test.__name__, test.__qualname__, test.__doc__ = play.__name__, play.__qualname__, play.__doc__
     return test
+
+
+def _known_at(error: AssertionError) -> str:
+    """Return the variables where an assertion failed: pytest tells what was compared for tests of its own folder alone."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    found = {} if place is None else place.tb_frame.f_locals
+    return "\n".join(f"{name} = {value!r}" for name, value in found.items() if name not in ("self", "stage"))
 
 
 class PlatformSuite:

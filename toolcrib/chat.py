@@ -33,8 +33,7 @@
             add("bells", Bells)
 
 The platform says what arrives and shows what it is told. Who may speak, what is answered, approvals, order, retries and limits
-are
-the gateway's. ``toolcrib.testing.PlatformSuite`` has the tests that every platform must pass.
+are the gateway's. ``toolcrib.testing.PlatformSuite`` has the tests that every platform must pass.
 """
 
 from __future__ import annotations

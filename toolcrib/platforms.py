@@ -1,8 +1,8 @@
 """Parts that adapters of chat platforms share: Markdown in a platform's own marks, receiving that goes on and misses nothing,
 sending once, presses that are kept, numbers of the configuration, bounded memory, TLS that is checked, and a small web server.
 
-_SLACK = Markup(bold="*{}*", italic="_{}_", strike="~{}~", code="`{}`", block="```\\n{}\\n```", link="<{1}|{0}>".format)
-shown(out.text, _SLACK)
+    _SLACK = Markup(bold="*{}*", italic="_{}_", strike="~{}~", code="`{}`", block="```\\n{}\\n```", link="<{1}|{0}>".format)
+    shown(out.text, _SLACK)
 """
 
 from __future__ import annotations

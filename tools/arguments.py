@@ -19,6 +19,7 @@ _ALIASES: Mapping[str, str] = {"old_string": "old", "new_string": "new"}
 """Names that models know from other tools, with the property that a closed schema may have for the same. They are not shown, so
 that schemas stay small.
 """
+_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 _TOO_DEEP = "nested too deep; send a flatter value"
 
 
@@ -30,7 +31,7 @@ def check_schema(parameters: Mapping[str, Json]) -> tuple[str, str] | None:
     try:
         jsonschema_rs.meta.validate(plain)
     except jsonschema_rs.ValidationError as error:
-        return _json_path("$.parameters", error.instance_path), error.message[:300]
+        return _json_path("$.parameters", error.instance_path), _fault(error.message, error.instance)
     except ValueError as error:
         return "$.parameters", str(error)[:300]
     try:
@@ -38,6 +39,14 @@ def check_schema(parameters: Mapping[str, Json]) -> tuple[str, str] | None:
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         return "$.parameters", str(error)[:300]
     return None
+
+
+def _fault(message: str, found: Json) -> str:
+    """Return the message of a bad schema; where a type is none, with those that there are."""
+    if not isinstance(found, str) or "'anyOf'" not in message:  # the one place of the meta-schema that has it
+        return message[:300]
+    alike = near(found, _TYPES)
+    return f"{found[:80]!r} is no type" + (f"; did you mean {alike[0]!r}?" if alike else f": use {', '.join(_TYPES)}")
 
 
 def misfit(schema: Mapping[str, Json], value: Json) -> str:

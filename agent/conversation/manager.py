@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from agent.models import ModelChoice
     from agent.workspace import Workspace
 
+__all__ = ["SessionManager", "session_id_of"]
 _log = logging.getLogger(__name__)
 _HOST_SECONDS = 20.0
 _RETRY_SECONDS = 10.0

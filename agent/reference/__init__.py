@@ -1,4 +1,5 @@
-"""Reference pages, made of what the code itself says: settings, tools, rules of the judge, hooks, errors, events, platforms.
+"""Reference pages, made of what the code itself says: settings, tools, rules of the judge, hooks, errors, events, platforms,
+and of what programs import.
 
     for page in pages():
         page.path       # "reference/settings/model", without an ending
@@ -20,7 +21,7 @@ __all__ = ["Page", "pages"]
 
 def pages() -> Iterator[Page]:
     """Yield the pages of all kinds, each kind's index first."""
-    from agent.reference import backends, errors, events, hooks, platforms, providers, rules, settings, tools
+    from agent.reference import backends, contract, errors, events, hooks, platforms, providers, rules, settings, tools
 
-    for kind in (tools, settings, rules, hooks, events, errors, providers, backends, platforms):
+    for kind in (tools, settings, rules, hooks, contract, events, errors, providers, backends, platforms):
         yield from kind.pages()

@@ -39,20 +39,37 @@ TO_DO: Mapping[str, str] = {
     "StoreFailed": "Do what it says of the file: free the disk, own the folder, or `toolcrib doctor --repair-store`.",
     "LeaseLost": "Go on in the process that has the session now.",
     "InvalidTransition": "Report it: a call was asked to move to a status that it may not reach.",
+    "RunError": "Read which of those below it is. The conversation can go on: say something, or ask again.",
+    "MaxTurnsReached": "Give it more turns (`max_turns`), or have it answer at the last one: `run.on_max_turns: final_answer`.",
+    "TokenCapReached": "Raise `run.max_tokens`, or ask for less at once.",
+    "CostCapReached": "Raise `run.max_cost`, or ask for less at once.",
+    "NoProgress": "Look at the calls that failed last (`toolcrib trace`), and say what the model can't know; or take another.",
+    "AnswerUnfit": "Take its `text`, or ask again by a simpler schema, or a model whose server can hold replies to one.",
+    "UnconfirmedConfig": "`toolcrib config confirm` at a terminal. A program that vouches for a file gives it: `config=`.",
+    "NotSent": "Nothing: the gateway sends it again, unless it is `for_good`. `toolcrib gateway status` tells what failed.",
 }
 
 
 def pages() -> Iterator[Page]:
     """Yield the one page of all errors."""
-    from toolcrib import ToolcribError, _errors
+    from agent import confirming
+    from agent.conversation import limits
+    from toolcrib import ToolcribError, _errors, chat
 
-    found = [one for one in vars(_errors).values() if inspect.isclass(one) and issubclass(one, ToolcribError)]
+    found = [
+        one
+        for module in (_errors, limits, confirming, chat)
+        for one in vars(module).values()
+        if inspect.isclass(one) and issubclass(one, ToolcribError) and one.__module__ == module.__name__
+    ]
     lines = ["# Errors", "", _WORDS, ""]
     for error in found:
         code_name = getattr(error, "code", "")
-        parents = [one.__name__ for one in error.__mro__[1:] if one.__module__ == _errors.__name__]
+        parents = [one.__name__ for one in error.__mro__[1:] if issubclass(one, ToolcribError)]
         lines += [f"## {code(error.__name__)}", "", doc_of(error), ""]
         lines += [f"It is {' and '.join(code(one) for one in parents)}." if parents else "", ""]
+        own = error.__module__ if error.__module__ != _errors.__name__ else "toolcrib"
+        lines += [f"Import it from {code(own)}.", ""]
         lines += [f"Kind in a result: {code(code_name)}.", ""] if code_name else []
         lines += [f"What to do: {TO_DO[error.__name__]}", ""]
     yield Page("reference/errors", "\n".join(lines))

@@ -6,11 +6,12 @@ import dataclasses
 import typing
 from collections.abc import Iterator
 
+from agent.reference.contract import types_in
 from agent.reference.page import Page, code, doc_of, plain, rows
 
 _WORDS = """\
-What `Agent.stream` yields, and what every surface of toolcrib shows of a run. [Events as JSON lines](../events.md) has what
-`toolcrib run --json` writes of them."""
+What `Agent(on_event=...)` is called with, and what every surface of toolcrib shows of a run.
+[Events as JSON lines](../events.md) has what `toolcrib run --json` writes of them."""
 
 
 def pages() -> Iterator[Page]:
@@ -24,7 +25,9 @@ def pages() -> Iterator[Page]:
         lines += [f"## {code(typing.cast('type', event).__name__)}", ""]
         lines += [] if doc.startswith(f"{typing.cast('type', event).__name__}(") else [doc, ""]
         made = [[code(one.name), code(str(one.type)), _default(one)] for one in dataclasses.fields(event)]
-        lines += [rows(("field", "type", "default"), made), ""] if made else []
+        lines += (
+            [rows(("field", "type", "default"), made), "", types_in(" ".join(one[1] for one in made), ""), ""] if made else []
+        )
     yield Page("reference/events", "\n".join(lines))
 
 

@@ -60,7 +60,12 @@ def listed(page: Page, titles: Mapping[str, str]) -> str:
 
 
 def named(name: str, found: Sequence[Section]) -> list[Section]:
-    """Return the sections that are called ``name``: by their heading, or as a page by its path or the end of it."""
+    """Return the sections that are called ``name``: by their heading, or as a page by its path or the end of it.
+
+    One with capitals is a class where there is one of that name, and nothing else.
+    """
+    if name != name.lower() and (classes := [one for one in found if one.title == name and not one.is_first]):
+        return classes
     wanted = name.strip().lower().removesuffix(".md").strip("/")
     ends = (f"/{wanted}", f"/{wanted}/index")
     paths = [one for one in found if one.is_first and (one.page == wanted or one.page.endswith(ends))]

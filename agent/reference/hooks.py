@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 
+from agent.reference.contract import types_in
 from agent.reference.page import Page, block, code, doc_of, index
 
 _WORDS = """\
@@ -24,4 +25,5 @@ def pages() -> Iterator[Page]:
         own = list(signature.parameters.values())[1:]
         shown = f"def {name}{signature.replace(parameters=own)}"
         text = [f"# {code(name)}", "", f"*{doc_of(group)}*", "", block(shown.replace("'", ""), "python"), "", doc_of(hook), ""]
+        text += [types_in(shown, "../"), ""]
         yield Page(f"reference/hooks/{name}", "\n".join(text))

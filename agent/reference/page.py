@@ -13,6 +13,8 @@ from toolcrib._regex import Regex
 
 _SPECIAL = Regex(r"([\\*_\[\]<>#|{}$])")
 _LITERAL = Regex(r"``(.+?)``")
+_REQUIREMENT = Regex(r" ?\((?:\d{3}-\d+(?:, )?)+\)")
+"""Number of what the specification asks for: nobody who reads a page has that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,12 @@ def index(path: str, title: str, words: str, below: Iterable[str]) -> Page:
 
 def doc_of(thing: Any) -> str:
     """Return a docstring as Markdown: its double backquotes are code, and what is indented stays so."""
-    return _LITERAL.sub(r"`\1`", inspect.cleandoc(thing.__doc__ or ""))
+    return as_markdown(thing.__doc__ or "")
+
+
+def as_markdown(text: str) -> str:
+    """Return the text of a docstring as Markdown."""
+    return _REQUIREMENT.sub("", _LITERAL.sub(r"`\1`", inspect.cleandoc(text)))
 
 
 def plain(text: str) -> str:

@@ -16,10 +16,10 @@ choose. A key below `profiles.NAME` is one of these again, and counts with `--pr
 def pages() -> Iterator[Page]:
     """Yield an index and a page for each section."""
     found = settings()
-    sections = list(dict.fromkeys(one.key.partition(".")[0] for one in found))
+    sections = list(dict.fromkeys(_section(one.key) for one in found))
     yield index("reference/settings/index", "Settings", _WORDS, sections)
     for section in sections:
-        mine = [one for one in found if one.key.partition(".")[0] == section]
+        mine = [one for one in found if _section(one.key) == section]
         lines = [f"# {code(section)}", "", f"{mine[0].section}.", ""] if mine[0].section else [f"# {code(section)}", ""]
         for one in mine:
             lines += [f"## {code(one.key)}", "", one.doc, ""]
@@ -27,3 +27,7 @@ def pages() -> Iterator[Page]:
             lines += [f"Expected: {plain(one.expect)}."] if one.expect else []
             lines += [""]
         yield Page(f"reference/settings/{section}", "\n".join(lines))
+
+
+def _section(key: str) -> str:
+    return key.partition(".")[0].removesuffix("[]")

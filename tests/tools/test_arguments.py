@@ -169,5 +169,16 @@ def test_a_bad_schema_is_named_by_its_path(parameters: dict[str, Any], path: str
     assert fault[0].startswith(path)
 
 
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("strnig", "'strnig' is no type; did you mean 'string'?"), ("x", "'x' is no type: use array, boolean, integer, null")],
+)
+def test_a_mistyped_type_is_named_with_those_that_there_are(kind: str, said: str) -> None:
+    fault = check_schema({"type": "object", "properties": {"a": {"type": kind}}})
+    assert fault is not None
+    assert fault[0] == "$.parameters.properties.a.type"
+    assert said in fault[1]
+
+
 def test_a_good_schema_has_no_fault() -> None:
     assert check_schema(freeze({"type": "object", "properties": {"a": {"enum": [1, "x"]}}, "required": ["a"]})) is None

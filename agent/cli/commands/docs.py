@@ -19,18 +19,20 @@ _EPILOG = """\
 examples:
   toolcrib docs                                the site, in the browser
   toolcrib docs gateway                        a page, here
-  toolcrib docs model.base_url                 a setting; also an event, an error, a hook, a tool, a rule's key
+  toolcrib docs model.base_url                 a setting; also a class, an event, an error, a hook, a tool, a rule
   toolcrib docs --search prompt injection      all places where these words stand
   toolcrib docs --list                         the pages
   toolcrib docs --build site                   lay the site out in that folder, a folder for each version
 
 The site has all pages, with a search that works from files. It is laid out once for each version, which takes some seconds and
-the extra: pip install 'toolcrib[docs]'. Pages about settings, commands, tools, events, errors, hooks and rules are made of the
-installed program itself.
+the extra: pip install 'toolcrib[docs]'. Pages about settings, commands, tools, classes, events, errors, hooks and rules are made
+of the installed program itself.
 
 exit codes: 0 done, 1 nothing was found, 2 a wrong command line, or the site can't be laid out.
 """
 _SHOWN = 20
+_SHORT = 3
+"""Letters of a word that need not stand there, such as "how" and "to", where no place has all words."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -95,13 +97,15 @@ def _here(words: Sequence[str], pages: Sequence[Page], *, only_search: bool) -> 
     from agent.cli.screen.aside import show_paged
     from agent.reference.finding import like, named, sections, with_words
 
+    words = " ".join(words).split()
     found = list(sections(pages))
     called = [] if only_search else named(" ".join(words), found)
     if called:
         texts = [_whole(one, pages) if one.is_first else one.text for one in called]
         show_paged(tame("\n\n".join(text.strip() for text in texts)) + "\n")
         return OK
-    places = with_words(words, found)
+    long = [word for word in words if len(word) > _SHORT]
+    places = with_words(words, found) or (with_words(long, found) if long else [])
     if not places:
         name = " ".join(words)
         meant = f"; did you mean {' or '.join(near)}?" if (near := like(name, found)) else ""

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 
 import pytest
 
 import plugins
-from agent import events
+import toolcrib
+from agent import confirming, events, run
 from agent.cli.app import built_in
 from agent.config import settings
+from agent.conversation import limits, manager
 from agent.providers.factory import PROVIDERS
 from agent.reference import Page, pages
 from agent.reference.errors import TO_DO
 from agent.reference.finding import named, sections, with_words
-from toolcrib import ToolcribError, _errors, registry
+from toolcrib import ToolcribError, _errors, chat, platforms, registry, testing
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +40,59 @@ def test_each_setting_has_a_place_with_its_default_and_what_is_expected(found: d
 
 
 def test_each_error_says_what_to_do(found: dict[str, Page]) -> None:
-    errors = {one.__name__ for one in vars(_errors).values() if inspect.isclass(one) and issubclass(one, ToolcribError)}
+    modules = (_errors, limits, confirming, chat)
+    raised = {
+        one for module in modules for one in vars(module).values() if inspect.isclass(one) and issubclass(one, ToolcribError)
+    }
+    errors = {one.__name__ for one in raised}
+    assert errors >= {"AnswerUnfit", "UnconfirmedConfig", "NotSent"}
     assert errors == set(TO_DO)
     places = {one.title for one in sections([found["reference/errors"]])}
     assert errors <= places
+    (unfit,) = named("AnswerUnfit", list(sections([found["reference/errors"]])))
+    assert "It is `RunError` and `ToolcribError`." in unfit.text
+    assert "from `agent.conversation.limits`" in unfit.text
+
+
+def test_each_name_that_programs_import_has_a_place_with_words(found: dict[str, Page]) -> None:
+    places = {
+        one.title: one.text for one in sections(found.values()) if one.page.startswith(("reference/python/", "reference/errors"))
+    }
+    modules = (toolcrib, chat, platforms, testing, run, manager)
+    names = {name for module in modules for name in module.__all__}
+    assert sorted(names - set(places)) == []
+    assert sorted(name for name, text in places.items() if not text.partition("\n")[2].strip()) == []
+
+
+def test_the_contract_shows_signatures_fields_and_their_defaults(found: dict[str, Page]) -> None:
+    everything = list(sections(found.values()))
+    (agent,) = named("Agent", everything)
+    assert '    model: str = "",\n' in agent.text
+    assert "- `aask`\n\n  ```python\n  await aask(\n" in agent.text
+    assert "_noted" not in agent.text
+    (chat_place,) = (one for one in named("Chat", everything) if one.page == "reference/python/for-chats")
+    assert '| `thread` | `str` | `""` |' in chat_place.text
+    assert "- `key: str`\n\n  The chat and thread" in chat_place.text
+    (result,) = named("ToolResult", everything)
+    assert "- `ToolResult.success(tool_name: str, data: Json) -> ToolResult`" in result.text
+    assert "| `views` | `Mapping[str, str]` | `dict()` |" in result.text
+
+
+def test_signatures_lead_to_their_types(found: dict[str, Page]) -> None:
+    assert "[ToolCallContext](../python/for-calls.md#toolcallcontext)" in found["reference/hooks/tool_gate"].text
+    assert "[ExecutedCall](python/for-models.md#executedcall)" in found["reference/events"].text
+    for name in ("reference/hooks/tool_gate", "reference/events"):
+        pages = re.findall(r"\((?:\.\./)?(python/[\w-]+)\.md", found[name].text)
+        assert {f"reference/{page}" for page in pages} <= set(found)
+
+
+def test_a_section_has_one_page(found: dict[str, Page]) -> None:
+    assert "command_allowlist[]" in found["reference/settings/command_allowlist"].text
+    assert [path for path in found if "[" in path] == []
+
+
+def test_no_page_has_numbers_of_the_specification(found: dict[str, Page]) -> None:
+    assert [page.path for page in found.values() if re.search(r"\(\d{3}-\d+", page.text)] == []
 
 
 def test_each_event_has_a_place(found: dict[str, Page]) -> None:
@@ -87,6 +139,12 @@ def test_words_are_found_where_words_begin_and_decisions_of_the_past_come_last()
     assert [one.page for one in with_words(["gument"], everything)] == ["guide"]  # no word begins so
     both = [Page("a", "# A\n\narguments\n"), Page("b", "# B\n\nrg\n")]
     assert [one.page for one in with_words(["rg"], list(sections(both)))] == ["b"]
+
+
+def test_a_class_is_told_from_a_page_of_the_same_name(found: dict[str, Page]) -> None:
+    everything = list(sections(found.values()))
+    assert [one.page for one in named("Environment", everything)] == ["reference/python/for-backends"]
+    assert "reference/rules/environment" in [one.page for one in named("environment", everything)]
 
 
 def test_code_that_looks_like_a_heading_is_none() -> None:

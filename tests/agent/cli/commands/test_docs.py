@@ -17,6 +17,16 @@ def test_a_page_is_shown(run: Any) -> None:
     assert "# The gateway" in done.out
 
 
+def test_a_page_has_no_marks_that_are_for_the_site_or_the_tests(run: Any) -> None:
+    shown = run("docs", "plugins").out
+    assert "register_tools" in shown
+    assert "<!--" not in shown
+    shown = run("docs", "reference/hooks/index").out
+    assert "\n- tool_gate\n" in shown
+    assert "toctree" not in shown
+    assert "How-to guides:\n- operators\n" in run("docs", "index").out
+
+
 def test_a_setting_is_shown(run: Any) -> None:
     done = run("docs", "model.base_url")
     assert (done.code, done.err) == (0, "")
@@ -31,6 +41,19 @@ def test_words_are_looked_for(run: Any) -> None:
     done = run("docs", "no-such-thing-anywhere")
     assert done.code == 1
     assert "toolcrib docs --list" in done.err
+
+
+def test_a_question_is_looked_for_by_its_words(run: Any) -> None:
+    for words in (["--search", "approvals history"], ["approvals history said"], ["how to write a plugin"]):
+        done = run("docs", *words)
+        assert (done.code, done.err) == (0, "")
+        assert "toolcrib docs " in done.out
+
+
+def test_a_class_is_shown_with_its_methods(run: Any) -> None:
+    done = run("docs", "ToolCallContext")
+    assert (done.code, done.err) == (0, "")
+    assert "Say how far it is" in done.out
 
 
 def test_the_pages_are_listed(run: Any) -> None:

@@ -107,7 +107,8 @@ def test_what_a_platform_gets_and_why_not_the_rest(run: Any, config: Any) -> Non
     assert "terminal  switched off" in not_gets
     assert "clarify" in run("toolsets", "--platform", "api").out.split("and not:\n")[1]
     assert "unknown platform 'fax'" in run("toolsets", "--platform", "fax").err
-    assert "unknown platform 'fax'" in run("tools", "--platform", "fax").err
+    assert "unknown platform 'fax'" in (said := run("tools", "--platform", "fax").err)
+    assert "for one of your own make its toolset, toolsets.custom.toolcrib-fax" in said
 
 
 def test_plugins(run: Any, user_plugin: Any, config: Any) -> None:
