@@ -22,7 +22,7 @@ def test_a_page_has_no_marks_that_are_for_the_site_or_the_tests(run: Any) -> Non
     assert "register_tools" in shown
     assert "<!--" not in shown
     shown = run("docs", "reference/hooks/index").out
-    assert "\n- tool_gate\n" in shown
+    assert "\n- `toolcrib docs reference/hooks/tool_gate`: tool_gate\n" in shown
     assert "toctree" not in shown
     assert "How-to guides:\n- operators\n" in run("docs", "index").out
 
