@@ -19,7 +19,7 @@ _SWITCHES: Mapping[str, str] = {
     "delegate_task": "toolcrib config set delegates.max_depth 1",
     "send_message": "set a platform up: toolcrib docs gateway",
 }
-"""What gives the tools their work that have none by the configuration."""
+"""Fixes for tools that the configuration gives no work."""
 
 
 @dataclass(frozen=True, slots=True)

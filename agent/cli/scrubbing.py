@@ -1,4 +1,4 @@
-"""What goes into a support bundle, without secrets and without people: they get other names, the same ones everywhere in it."""
+"""Texts of a support bundle, without secrets and without people: these get other names, the same ones everywhere in it."""
 
 from __future__ import annotations
 

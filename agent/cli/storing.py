@@ -172,7 +172,7 @@ _LOSES: Mapping[Callable[..., Iterator[str]], tuple[str, str]] = {
     _artifact_lines: ("store.artifacts-damaged", "large results that can't be read are gone"),
     _contents_lines: ("store.undo-damaged", "what is there to undo with is gone"),
 }
-"""What a repair loses, by what does it."""
+"""Losses of a repair, by what does it."""
 
 
 def _agreed(path: Path) -> bool:

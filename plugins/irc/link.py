@@ -1,4 +1,4 @@
-"""One connection to a server: logging in, lines that are paced and confirmed, who is logged in, and that it was lost."""
+"""Connection to a server: logging in, lines that are paced and confirmed, who is logged in, and that it was lost."""
 
 from __future__ import annotations
 

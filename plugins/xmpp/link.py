@@ -1,4 +1,4 @@
-"""One connection to the server: what comes over it in order, what is asked over it, and that it was lost."""
+"""Connection to the server: what comes over it in order, what is asked over it, and that it was lost."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class XmppSender:
         """Ids of ours that a room showed for somebody with our nick, where it does not tell who that was."""
         self._asked: dict[str, dict[str, Any]] = {}
         self._waiting: dict[tuple[str, str], asyncio.Future[str]] = {}
-        """What is to be confirmed, by who can do so and its id."""
+        """Messages that are to be confirmed, by who can do so and their ids."""
 
     async def load(self) -> None:
         """Read which reactions an earlier process asked for. Raises StoreFailed."""

@@ -1,5 +1,5 @@
-"""What nobody needs any more: folders ``toolcrib-PID-*`` of processes that were killed, ``toolcrib-kept-*`` after a week; and
-processes that talk through such a folder.
+"""Leftovers: folders ``toolcrib-PID-*`` of processes that were killed, ``toolcrib-kept-*`` after a week, and processes that talk
+through such a folder. Nobody needs them any more.
 """
 
 from __future__ import annotations

@@ -20,9 +20,7 @@ _ESCAPE = 0.1
 
 
 class Picker(Protocol):
-    """What is shown on a whole screen. Keys are named as prompt_toolkit names them, the blank is ``space``; what was pasted comes
-    as one.
-    """
+    """View of a whole screen. Keys are named as prompt_toolkit names them, a blank is ``space``, what was pasted is one."""
 
     def rows(self, columns: int, height: int) -> Sequence[Row]:
         """Return what the screen of this size shows."""

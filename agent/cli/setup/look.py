@@ -1,4 +1,4 @@
-"""What can be found out: model servers on this machine, vendors' keys, backends that can work. All at once, each with a limit."""
+"""Look for model servers on this machine, vendors' keys, backends that can work. All at once, each with a limit."""
 
 from __future__ import annotations
 

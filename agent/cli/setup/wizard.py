@@ -1,4 +1,4 @@
-"""What was answered so far, what of it is to be written, and the configuration as it would be then."""
+"""Answers so far, what of them is to be written, and the configuration as it would be then."""
 
 from __future__ import annotations
 

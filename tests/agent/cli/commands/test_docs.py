@@ -24,7 +24,7 @@ def test_a_page_has_no_marks_that_are_for_the_site_or_the_tests(run: Any) -> Non
     shown = run("docs", "reference/hooks/index").out
     assert "\n- `toolcrib docs reference/hooks/tool_gate`: tool_gate\n" in shown
     assert "toctree" not in shown
-    assert "How-to guides:\n- operators\n" in run("docs", "index").out
+    assert "How-to guides:\n\n- `toolcrib docs operators`: For operators\n" in run("docs", "index").out
 
 
 def test_a_setting_is_shown(run: Any) -> None:
