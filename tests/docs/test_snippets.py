@@ -8,7 +8,9 @@ import pytest
 
 from tests.docs.snippets import ROOT, Reader, blocks, fault_of
 
-PAGES = sorted(path.relative_to(ROOT).as_posix() for part in ("docs/**/*.md", "plugins/*/README.md") for path in ROOT.glob(part))
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix() for part in ("README.md", "docs/**/*.md", "plugins/*/README.md") for path in ROOT.glob(part)
+)
 
 
 @pytest.mark.parametrize("page", PAGES)
