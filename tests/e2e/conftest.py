@@ -27,6 +27,11 @@ VARIANT = "\ufe0f".encode()
 """A mark that asks for an emoji's wide form; pyte drops what stands behind it."""
 
 
+def _heeds_interrupts() -> None:
+    """Take Ctrl-C as at a person's terminal: a test run that a script started in the background ignores it, and hands that on."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Person:
     """Types and reads. ``sees`` waits until the screen shows something; what scrolled away no longer counts."""
 
@@ -36,8 +41,9 @@ class Person:
         self._text: str | None = ""
         self.written = b""
         self.process = pexpect.spawn(
-            str(COMMAND), args, cwd=str(cwd), env=env, dimensions=(rows, columns), timeout=PATIENCE, echo=False
-        )
+            str(COMMAND), args, cwd=str(cwd), env=env, dimensions=(rows, columns), timeout=PATIENCE, echo=False,
+            preexec_fn=_heeds_interrupts,
+        )  # fmt: skip
         self.process.delaybeforesend = None
         self.process.delayafterclose = self.process.ptyproc.delayafterclose = 0.01
 
