@@ -20,9 +20,10 @@ Commands run on this machine in a sandbox made by bubblewrap (Linux): only the w
 and `/tmp` can be written, what is in `masked` can't be seen, and there is network only with `network: true`. It needs the
 program `bwrap`.""",
     "docker": """\
-Commands run in a container of `environments.docker.image`, through the Docker API. The working folder is mounted if it is
-listed in `mounts`; toolcrib's own files never are. Containers have labels: `toolcrib env` lists those that are left, and
-removes them. Needs an engine that this account may use, at `DOCKER_HOST` or the usual socket.""",
+Commands run in a container of `environments.docker.image`, through the Docker API. It sees the folder that the session starts
+in, and may write it, unless `environments.docker.project` says `ro` or `none`; other folders only where `mounts` names them;
+toolcrib's own files never. There is no network unless `network` names one. `toolcrib env` lists our containers, `toolcrib env
+prune` removes what is left of them. It needs an engine that this account may use, at `DOCKER_HOST` or the usual socket.""",
     "ssh": """\
 Commands run on another host, over one connection that stays. Host keys are checked against `known_hosts`. A link that heals
 goes on; one that does not is reported, with the words that a command may have run.""",

@@ -29,7 +29,7 @@ TO_DO: Mapping[str, str] = {
     "PluginError": "`toolcrib plugins` says what keeps the plugin out, and what to do.",
     "ProviderError": "Read which of those below it is. `toolcrib models` asks the configured servers what they offer.",
     "ConnectionFailed": "See that the server runs at `model.base_url`, and that nothing between cuts the connection.",
-    "RateLimited": "Wait: it is asked again by itself, as `model.retry` says. Ask the vendor for more where it stays so.",
+    "RateLimited": "Wait: it is asked again by itself, as `retry.attempts` says. Ask the vendor for more where it stays so.",
     "Overloaded": "Wait: it is asked again by itself. `model.fallback` names another model for then.",
     "AuthFailed": "Put a good key where `model.api_key_env` says: the environment, or `secrets.env` beside the configuration.",
     "ContextTooLong": "`/compress` in the chat, or set `compression` so that it comes earlier; `/new` begins anew.",

@@ -7,7 +7,7 @@ import typing
 from collections.abc import Iterator
 
 from agent.reference.contract import types_in
-from agent.reference.page import Page, code, doc_of, plain, rows
+from agent.reference.page import Page, code, doc_of, rows
 
 _WORDS = """\
 What `Agent(on_event=...)` is called with, and what every surface of toolcrib shows of a run.
@@ -34,4 +34,4 @@ def pages() -> Iterator[Page]:
 def _default(one: dataclasses.Field[object]) -> str:
     if one.default is not dataclasses.MISSING:
         return code(repr(one.default))
-    return "empty" if one.default_factory is not dataclasses.MISSING else plain("")
+    return "empty" if one.default_factory is not dataclasses.MISSING else ""

@@ -20,4 +20,4 @@ def pages() -> Iterator[Page]:
     found = sorted(path for path in readmes if path.is_file())
     yield index("reference/platforms/index", "Platforms and plugins", _WORDS, [one.parent.name for one in found])
     for one in found:
-        yield Page(f"reference/platforms/{one.parent.name}", one.read_text("utf-8").replace("](../../docs/", "](../../"))
+        yield Page(f"reference/platforms/{one.parent.name}", one.read_text("utf-8"))

@@ -32,6 +32,7 @@ _LINKS = (
     (Regex(r"\]\((?:\.\./)*examples/[\w./-]*\)"), "](/plugins.md)"),
 )
 """Links to files of the repository -> pages of the site."""
+_NUMBER = Regex(r"\d+")
 _COMMENT = Regex(r"(?ms)^<!--.*?-->\n")
 
 
@@ -67,7 +68,8 @@ def build(target: Path, more: Iterable[Page], *, strict: bool = False) -> Path:
             path = source / f"{page.path}.md"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(page.text, "utf-8")
-        versions = sorted({__version__, *(one.name for one in target.iterdir() if (one / "index.html").is_file())}, reverse=True)
+        there = {__version__, *(one.name for one in target.iterdir() if (one / "index.html").is_file())}
+        versions = sorted(there, key=lambda name: [int(part) for part in _NUMBER.findall(name)], reverse=True)
         command = [sys.executable, "-m", "sphinx", "-q", "-b", "html", "-j", "auto"]
         command += ["-D", f"version={__version__}", "-D", f"release={__version__}", "-A", f"versions={','.join(versions)}"]
         command += ["-W", "--keep-going"] if strict else []
@@ -79,8 +81,7 @@ def build(target: Path, more: Iterable[Page], *, strict: bool = False) -> Path:
         if site.exists():
             shutil.rmtree(site)
         out.rename(site)
-    newest = max([*versions, __version__], key=lambda name: [int(part) for part in Regex(r"\d+").findall(name)])
-    (target / "index.html").write_text(f'<meta http-equiv="refresh" content="0; url={newest}/index.html">\n', "utf-8")
+    (target / "index.html").write_text(f'<meta http-equiv="refresh" content="0; url={versions[0]}/index.html">\n', "utf-8")
     return site / "index.html"
 
 

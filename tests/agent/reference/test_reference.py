@@ -8,7 +8,6 @@ import re
 
 import pytest
 
-import plugins
 import toolcrib
 from agent import confirming, events, run
 from agent.cli.app import built_in
@@ -105,7 +104,6 @@ def test_each_tool_provider_and_bundled_plugin_has_a_page(found: dict[str, Page]
     wanted = {f"reference/tools/{name}" for name in registry.names()} | {f"reference/providers/{name}" for name in PROVIDERS}
     assert wanted <= set(found)
     assert "reference/platforms/matrix" in found
-    assert plugins.__path__
 
 
 def test_a_rule_shows_its_examples_and_its_level(found: dict[str, Page]) -> None:
@@ -158,3 +156,29 @@ def test_each_command_has_a_page_of_its_arguments() -> None:
     made = {page.path: page.text for page in of_commands()}
     assert {f"reference/commands/{name}" for name in built_in()} <= set(made)
     assert "`--base-url URL`" in made["reference/commands/chat"]
+
+
+def test_every_key_that_a_page_names_is_a_setting() -> None:
+    """A key that was renamed, or never was, would be refused where a reader sets it."""
+    from agent.cli.command_pages import pages as of_commands
+    from agent.reference.site import all_pages
+
+    known = {tuple(one.key.replace("[]", "").split(".")) for one in settings()}
+    known |= {key[:length] for key in known for length in range(1, len(key))}
+    sections_of_it = {key[0] for key in known}
+    # modules, an id of doctor's, and keys of rules
+    others = {"toolsets.py", "tools.judge.patterns", "store.damaged", "terminal.device", "terminal.type"}
+
+    def is_known(name: str) -> bool:
+        parts = name.removesuffix(".*").split(".")
+        named = [key for key in known if len(key) <= len(parts) and all(a in ("*", b) for a, b in zip(key, parts, strict=False))]
+        return any(len(key) == len(parts) or key[-1] == "settings" for key in named)
+
+    wrong = [
+        f"{page.path}: {name}"
+        for page in all_pages(of_commands())
+        if not page.path.startswith(("adr/", "changelog"))  # of what was
+        for name in re.findall(r"`([a-z_]+(?:\.[A-Za-z_*]+)+)`", page.text)
+        if name.split(".")[0] in sections_of_it and name not in others and not name.startswith("profiles.") and not is_known(name)
+    ]
+    assert wrong == []
