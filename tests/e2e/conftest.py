@@ -217,6 +217,16 @@ class Tmux:
         command = ["tmux", "-S", self.socket, "list-windows"]
         return subprocess.run(command, capture_output=True, check=False, timeout=30).returncode == 0
 
+    def close(self) -> None:
+        """Hang up, and wait until the chat has gone too: it puts away what it has open first."""
+        command = ["tmux", "-S", self.socket]
+        listed = subprocess.run([*command, "list-panes", "-a", "-F", "#{pane_pid}"], capture_output=True, text=True, check=False)
+        subprocess.run([*command, "kill-server"], capture_output=True, check=False)
+        end = time.monotonic() + PATIENCE
+        for chat in listed.stdout.split():
+            while Path("/proc", chat).exists() and time.monotonic() < end:
+                time.sleep(0.02)
+
     def sees(self, pattern: str) -> str:
         end = time.monotonic() + PATIENCE
         while not re.search(pattern, text := self.all_of(), re.MULTILINE):
@@ -237,4 +247,4 @@ def tmux(tmp_path: Path, project: Path) -> Iterator[Callable[..., Tmux]]:
 
     yield start
     for one in opened:
-        subprocess.run(["tmux", "-S", one.socket, "kill-server"], capture_output=True, check=False)
+        one.close()

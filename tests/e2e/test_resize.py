@@ -53,7 +53,7 @@ def test_no_row_is_lost_or_doubled(tmux: Any, server: ChatServer) -> None:
             screen.resize(*size)
     shown = screen.sees(r"wLASTx(.*\n)*> ?\n.*/help")
     seen = Counter(re.findall(r"w\w+?x", shown))
-    assert [word for word in words if not seen[word]] == []
+    assert [word for word in words if not seen[word]] == [], shown
     doubled = [line for line in shown.split("\n") if any(seen[word] > 1 for word in re.findall(r"w\w+?x", line))]
     assert len(doubled) <= 2 * len(SIZES), doubled  # each word stands in its row, and in the ghost
     assert len(re.findall(r"^>", shown, re.MULTILINE)) == 2  # what was said, and the line that is typed in

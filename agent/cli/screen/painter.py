@@ -4,11 +4,13 @@ A frame is one write between the marks of a synchronized update. Rows are compar
 skipped, one that grew gets its end, any other is written anew. Nothing else is assumed of a terminal than that it keeps what was
 written, also when it is made narrower and breaks it: there a row counts as long as it ever was, though its end was erased since,
 so one that gets shorter is erased whole. A terminal may be smaller than it has told yet: finished rows may break then, live ones
-are cut, and the way down is by line feeds, which reach a next row wherever the screen ends.
+are cut, and the way down is by line feeds, which reach a next row wherever the screen ends. Nobody knows whether a row of the last
+moment was broken or cut: it counts as one line, for a rest of a live row that is left behind is better than a finished row lost.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from unicodedata import category
 
@@ -24,28 +26,38 @@ _LINE, _BELOW = "\x1b[2K", "\x1b[999G\x1b[J"
 """Erase the row; erase all rows below it (and its last column, which is never used)."""
 _LEAST = (8, 4)
 """Columns and rows below which a screen is taken to have these."""
+_TOLD = 1.0
+"""Seconds within which what was written has reached a terminal, and its new size this program (tmux waits 0.25 s with the size)."""
 
 
 class _Painted:
     """A row as it stands on the screen."""
 
-    __slots__ = ("cells", "row", "text", "whole")
+    __slots__ = ("cells", "row", "since", "text", "whole")
 
-    def __init__(self, row: Row, text: str, cells: int, *, whole: bool) -> None:
+    def __init__(self, row: Row, text: str, cells: int, since: float, *, whole: bool) -> None:
         self.row = row
         self.text = text
         self.cells = cells
+        self.since = since
         self.whole = whole
         """True if it must be rewritten whole: nobody knows how wide this terminal makes it."""
 
 
 class Painter:
-    """``write`` takes a frame's characters. ``size`` gives columns and rows of the screen, as they are now."""
+    """``write`` takes a frame's characters. ``size`` gives columns and rows of the screen, as they are now. ``clock``: seconds."""
 
-    def __init__(self, write: Callable[[str], None], size: Callable[[], tuple[int, int]], theme: Theme) -> None:
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        size: Callable[[], tuple[int, int]],
+        theme: Theme,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.theme = theme
         self._write = write
         self._size = size
+        self._clock = clock
         self._columns, self._rows = self._now()
         self._live: list[_Painted | None] = []
         """None for a row of which only the place is known."""
@@ -75,7 +87,8 @@ class Painter:
         Return False where the screen got another size meanwhile: then nothing was written.
         """
         state = self._columns, self._rows, self._live, self._at, self._column
-        before = self._resized()
+        now = self._clock()
+        before = self._resized(now)
         was = self._at
         if len(live) > self._rows - 1:
             cut = len(live) - (self._rows - 1)
@@ -83,7 +96,7 @@ class Painter:
         live = live or ((),)  # the cursor stands somewhere
         room = self._columns - 1
         stays = [part for row in final for part in ((row,) if row_width(row) <= room else folded(row, room))]
-        rows = [self._encoded(row, room) for row in (*stays, *live)]
+        rows = [self._encoded(row, room, now) for row in (*stays, *live)]
         out = [before]
         self._change(rows, len(stays), out)
         self._live = list(rows[len(stays) :])
@@ -121,6 +134,7 @@ class Painter:
                 begun = len(out)
             there = old[number] if number < len(old) else None
             if there is not None and row.text == there.text:
+                row.since = there.since
                 continue
             if there is not None and not row.whole and not there.whole and (part := self._difference(there, row)):
                 self._go_to(number, out)
@@ -175,19 +189,19 @@ class Painter:
             out.append("\r" + "\n" * (number - self._at))
         self._at = number
 
-    def _encoded(self, row: Row, room: int) -> _Painted:
+    def _encoded(self, row: Row, room: int, now: float) -> _Painted:
         cells = row_width(row)
         if cells > room:
             row = clip(row, room)
             cells = row_width(row)
         text = self._text(row)
-        return _Painted(row, text, cells, whole=varies(text))
+        return _Painted(row, text, cells, now, whole=varies(text))
 
     def _text(self, row: Row) -> str:
         begin = self.theme.begin
         return "".join([f"{mark}{_inert(text)}{_OFF}" if (mark := begin(style)) else _inert(text) for text, style in row])
 
-    def _resized(self) -> str:
+    def _resized(self, now: float) -> str:
         """Take in another size of the screen. Return what goes to the top of the live rows, wherever they are now."""
         columns, rows = self._now()
         if (columns, rows) == (self._columns, self._rows):
@@ -195,7 +209,7 @@ class Painter:
         self._columns, self._rows = columns, rows
         if not self._live:
             return ""
-        heights = [1 if row is None else _lines_of(row, columns) for row in self._live]
+        heights = [1 if row is None or now - row.since < _TOLD else _lines_of(row, columns) for row in self._live]
         within = min(max(self._column, 0) // columns, heights[self._at] - 1)
         above = min(sum(heights[: self._at]) + within, rows - 1)
         self._live = [None] * sum(heights)

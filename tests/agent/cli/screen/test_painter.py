@@ -24,7 +24,8 @@ class Glass:
         self.screen = pyte.HistoryScreen(columns, rows, history=10_000, ratio=0.5)
         self._stream = pyte.Stream(self.screen)
         self.frames: list[str] = []
-        self.painter = Painter(self._wrote, lambda: self.size, Theme(theme))
+        self.now = 0.0
+        self.painter = Painter(self._wrote, lambda: self.size, Theme(theme), clock=lambda: self.now)
 
     def _wrote(self, frame: str) -> None:
         self.frames.append(frame)
@@ -146,11 +147,26 @@ def test_narrowing_moves_up_over_the_rows_that_the_terminal_broke() -> None:
     """Terminals break rows at the new width: the frame begins where the live rows begin then."""
     glass = Glass(columns=40)
     glass.painter.paint([], [row("x" * 39), row("y" * 25), row("> ")], (2, 2))
-    glass.size = (20, 10)
+    glass.size, glass.now = (20, 10), 5.0
     glass.painter.paint([], [row("x" * 19), row("> ")], (1, 2))
     assert "\x1b[4A" in glass.frames[-1]
     assert glass.frames[-1].count("\x1b[2K") == 2  # so that no terminal joins them when it is wider again
     assert "\x1b[J" in glass.frames[-1]  # the three that are left over
+
+
+def test_a_row_that_a_narrower_terminal_may_have_cut_counts_as_one_line() -> None:
+    """It was written while the terminal was narrow already and had not told: what stands above it must not be overwritten."""
+    glass = Glass(columns=20)
+    glass.size = (40, 10)
+    glass.painter.paint([row("finished")], [row("x" * 10), row("> ")], (1, 2))
+    glass.now = 5.0
+    glass.painter.paint([], [row("x" * 39), row("> ")], (1, 2))
+    glass.size, glass.now = (20, 10), 5.3
+    glass.painter.paint([], [row("x" * 19), row("> ")], (1, 2))
+    assert glass.lines == ["finished", "x" * 19, ">"]
+    glass.size = (30, 10)
+    glass.painter.paint([], [row("x" * 29), row("> ")], (1, 2))
+    assert "\x1b[1A" in glass.frames[-1]
 
 
 def test_a_row_that_gets_shorter_is_erased_whole() -> None:
@@ -166,7 +182,7 @@ def test_wide_characters_are_not_broken_in_two() -> None:
     """A terminal of 5 columns has room for two of them in a line."""
     glass = Glass(columns=40)
     glass.painter.paint([], [row("漢" * 12), row("> ")], (1, 2))
-    glass.size = (9, 10)
+    glass.size, glass.now = (9, 10), 5.0
     glass.painter.paint([], [row("> ")], (0, 2))
     assert "\x1b[3A" in glass.frames[-1]
 
