@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.conversation.answers import record_answer, topic_of
 from agent.conversation.hosting import knock, remind, settled, take_over
-from agent.conversation.waiting import has_work, parked_runs
+from agent.conversation.waiting import has_news, has_work, parked_runs
 from agent.events import Event
 from agent.store._owner import new_owner
 from toolcrib import Answer, Image, LeaseLost, Principal, StoreFailed, ToolcribError
@@ -88,6 +88,7 @@ class SessionManager:
         self._used: dict[str, float] = {}
         self._driving: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
+        self._failed: set[str] = set()
         self._resting: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._host: Lease | None = None
@@ -246,8 +247,8 @@ class SessionManager:
         if session_id in self._driving:
             self._again.add(session_id)
             return
-        task = asyncio.get_running_loop().create_task(self._drive(session_id))
-        self._driving[session_id] = task
+        self._failed.discard(session_id)
+        self._driving[session_id] = asyncio.get_running_loop().create_task(self._drive(session_id))
 
     async def _drive(self, session_id: str) -> None:
         try:
@@ -262,6 +263,7 @@ class SessionManager:
                 await self._close(session_id)
         except Exception as error:  # noqa: BLE001 - it is reported, and the other sessions go on
             self._again.discard(session_id)  # else it would fail again at once, and again
+            self._failed.add(session_id)  # nor do late signals of what was said before wake it
             _log.error("session %s could not go on: %s", session_id[:12], error, exc_info=not isinstance(error, ToolcribError))
             self._tell(self._done, session_id, error)
             if isinstance(error, StoreFailed) and not isinstance(error, LeaseLost):
@@ -313,7 +315,7 @@ class SessionManager:
             return
         info = None if session is not None else await self._store.sessions.get(session_id)
         ours = session is not None or (info is not None and self._host is not None and info.host == self._host.name)
-        if ours and await has_work(self._store, session_id):
+        if ours and await (has_news if session_id in self._failed else has_work)(self._store, session_id):
             self._wake(session_id)
 
     async def _renew(self) -> None:
@@ -374,9 +376,7 @@ class SessionManager:
 
     async def _shrink(self) -> None:
         for session_id in list(self._open) if len(self._open) > self._most else ():
-            if len(self._open) <= self._most:
-                return
-            if not self._is_busy(session_id):
+            if len(self._open) > self._most and not self._is_busy(session_id):
                 await self._close(session_id)
 
     def _is_busy(self, session_id: str) -> bool:
@@ -388,10 +388,10 @@ class SessionManager:
         return session is not None and bool(session.delegates.at_work)
 
     async def _close(self, session_id: str) -> None:
-        session = self._open.pop(session_id, None)
         self._used.pop(session_id, None)
         self._resting.discard(session_id)
-        if session is not None:
+        self._failed.discard(session_id)
+        if (session := self._open.pop(session_id, None)) is not None:
             await session.close()
 
     def _spawn(self, work: Any) -> None:

@@ -42,3 +42,11 @@ async def has_work(store: Store, session_id: str) -> bool:
         if record is None or record.state != "pending" or await answer_below(store, record) is not None:
             return True
     return not records
+
+
+async def has_news(store: Store, session_id: str) -> bool:
+    """Return True if a session that just failed may try again: something is said to it, or what it waits for was settled."""
+    if await store.inbox.waiting(session_id):
+        return True
+    run = await store.runs.current(session_id)
+    return run is not None and run.status == "parked" and await has_work(store, session_id)
