@@ -23,6 +23,8 @@ COMMAND = Path(sys.executable).with_name("toolcrib")
 PATIENCE = 60.0
 """Seconds that anything may take on a busy machine. Nothing here is fast or slow; it happens or it doesn't."""
 CURSOR_QUERY = b"\x1b[6n"
+BEGINS, ENDS = b"\x1b[?2026h", b"\x1b[?2026l"
+"""Around a frame that terminals show when it is whole."""
 VARIANT = "\ufe0f".encode()
 """A mark that asks for an emoji's wide form; pyte drops what stands behind it."""
 
@@ -39,6 +41,7 @@ class Person:
         self._screen = pyte.HistoryScreen(columns, rows, history=1000)
         self._stream = pyte.ByteStream(self._screen)
         self._text: str | None = ""
+        self._held = b""
         self.written = b""
         self.process = pexpect.spawn(
             str(COMMAND), args, cwd=str(cwd), env=env, dimensions=(rows, columns), timeout=PATIENCE, echo=False,
@@ -54,13 +57,22 @@ class Person:
         except pexpect.TIMEOUT:
             return True
         except pexpect.EOF:
+            self._shows(self._held)
             return False
+        self.written += data
+        data = self._held + data
+        begun = data.rfind(BEGINS)
+        if begun <= data.rfind(ENDS):
+            begun = next((len(data) - n for n in range(len(BEGINS) - 1, 0, -1) if data.endswith(BEGINS[:n])), len(data))
+        data, self._held = data[:begun], data[begun:]
+        self._shows(data)
+        return True
+
+    def _shows(self, data: bytes) -> None:
         self._stream.feed(data.replace(VARIANT, b""))
         self._text = None
-        self.written += data
         for _ in range(data.count(CURSOR_QUERY)):
             self.process.send(f"\x1b[{self._screen.cursor.y + 1};{self._screen.cursor.x + 1}R")
-        return True
 
     @property
     def text(self) -> str:

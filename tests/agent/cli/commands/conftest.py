@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,11 +21,45 @@ def terminal(tmp_path: Path) -> Iterator[Callable[..., pexpect.spawn]]:
 
     def start(*args: str, **variables: str) -> pexpect.spawn:
         env = {**os.environ, "TERM": "dumb", **variables}
-        child = pexpect.spawn(sys.executable, ["-c", DOCTOR, *args], cwd=str(tmp_path), env=env, timeout=60, encoding="utf-8")
-        child.setwinsize(40, 400)
+        words, size = ["-c", DOCTOR, *args], (40, 400)
+        child = pexpect.spawn(sys.executable, words, cwd=str(tmp_path), env=env, timeout=60, encoding="utf-8", dimensions=size)
         made.append(child)
         return child
 
     yield start
     for child in made:
         child.close(force=True)
+
+
+@pytest.fixture
+def is_asked() -> Callable[[pexpect.spawn, str], str]:
+    """``is_asked(child, pattern)`` waits until doctor asks for such a repair; it returns what was said from that line on.
+
+    What tests beside this one have left at the moment is not ours to repair: to that it says no.
+    """
+
+    def wait(child: pexpect.spawn, pattern: str) -> str:
+        while True:
+            child.expect(r"repair: [^\r\n]*")
+            repair = child.match[0]
+            child.expect_exact("Do this? Type yes or no: ")
+            if re.search(pattern, repair):
+                return str(repair + child.before)
+            child.sendline("no")
+
+    return wait
+
+
+@pytest.fixture
+def leave() -> Callable[[pexpect.spawn], tuple[int, str]]:
+    """``leave(child)``: say no to all that is asked yet; (exit code, what was said until the end)"""
+
+    def wait(child: pexpect.spawn) -> tuple[int, str]:
+        said = ""
+        while child.expect([pexpect.EOF, "Do this\\? Type yes or no: "]):
+            said += child.before + child.after
+            child.sendline("no")
+        child.close()
+        return child.exitstatus, said + child.before
+
+    return wait

@@ -53,7 +53,8 @@ def toolcrib(tmp_path: Path) -> Iterator[Callable[..., pexpect.spawn]]:
         code += "from agent.cli import main; sys.exit(main(sys.argv[1:]))"
         env = {**os.environ, "SHELL": "/bin/bash", "TERM": "dumb"}
         words = ["-c", code, *args]
-        made.append(pexpect.spawn(sys.executable, words, cwd=str(tmp_path), env=env, timeout=60, encoding="utf-8"))
+        options: dict[str, Any] = {"cwd": str(tmp_path), "env": env, "timeout": 60, "encoding": "utf-8"}
+        made.append(pexpect.spawn(sys.executable, words, dimensions=(40, 400), **options))
         return made[-1]
 
     yield start
@@ -331,6 +332,8 @@ def test_doctor_removes_what_was_left_behind_once_somebody_agrees(
     toolcrib: Callable[..., pexpect.spawn],
     config: Callable[[str], Path],
     monkeypatch: pytest.MonkeyPatch,
+    is_asked: Any,
+    leave: Any,
 ) -> None:
     """On the usual engine, whose backend is not configured any more: one that is removes what was left when it is opened."""
     _, alive, _ = owner("docker")
@@ -341,13 +344,10 @@ def test_doctor_removes_what_was_left_behind_once_somebody_agrees(
     assert f"repair: docker rm -f -v {dead}\n    what it costs: these containers are removed\n" in done.out
     assert dead in running(run)
     child = toolcrib("doctor", "--fix", "--offline")
-    child.setwinsize(40, 400)
-    child.expect_exact(f"repair: docker rm -f -v {dead}")
-    child.expect_exact("Type yes or no: ")
+    is_asked(child, f"docker rm -f -v {dead}$")
     child.sendline("yes")
     child.expect_exact(f"removed {dead}")
-    child.expect_exact("done; checked again, it is gone")
-    child.expect(pexpect.EOF)
+    assert "done; checked again, it is gone" in leave(child)[1]
     assert alive in running(run)
     assert dead not in running(run)
 
