@@ -100,7 +100,7 @@ def test_broken_and_late_ones_are_logged_without_secrets(tmp_path: Path, caplog:
     from agent.config import load_config
 
     config = load_config()
-    config = replace(config, approval=replace(config.approval, gate_timeout=0.05))
+    config = replace(config, approval=replace(config.approval, gate_timeout=0.5))
     with assemble(config=config, project_dir=tmp_path) as crib:
         watcher = Watcher()
         crib.dispatcher.hooks.register(watcher, "watcher")

@@ -142,7 +142,7 @@ async def test_sessions_of_another_platform_are_left_to_its_hosts(house: House) 
 
 
 async def test_idle_sessions_give_back_what_they_hold_once(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.conversation.manager._HOST_SECONDS", 0.15)
+    monkeypatch.setattr("agent.conversation.manager._HOST_SECONDS", 1.5)
     rested: list[str] = []
     async with house.manager(idle_seconds=0.0) as manager:
         for name in ("one", "two"):
@@ -159,7 +159,7 @@ async def test_idle_sessions_give_back_what_they_hold_once(house: House, monkeyp
 async def test_a_session_that_is_closed_while_another_gives_back_keeps_no_third_one_from_it(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.conversation.manager._HOST_SECONDS", 0.15)
+    monkeypatch.setattr("agent.conversation.manager._HOST_SECONDS", 1.5)
     rested: list[str] = []
     async with house.manager(idle_seconds=0.0) as manager:
         first, second, third = [await manager.session(name) for name in ("one", "two", "three")]

@@ -118,7 +118,7 @@ async def test_connections_that_ask_nothing_keep_nobody_from_the_figures(house: 
     pytest.importorskip("prometheus_client")
     pytest.importorskip("uvicorn")
     monkeypatch.setattr(_web, "_MOST", 3)
-    monkeypatch.setattr(_web, "HEADER_SECONDS", 0.5)
+    monkeypatch.setattr(_web, "HEADER_SECONDS", 2.0)
     port = free_port()
     house.configure(f"{OWNED}gateway: {{port: {port}}}\n")
     async with house.gateway(), httpx.AsyncClient(timeout=30) as client:

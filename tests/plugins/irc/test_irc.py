@@ -254,7 +254,7 @@ async def test_sasl_logs_in_and_a_tag_says_who_wrote() -> None:
 
 async def test_a_line_that_is_not_confirmed_is_perhaps_sent_and_goes_on_where_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """On the fake, which can keep its confirmation back."""
-    monkeypatch.setattr("plugins.irc.link._SECONDS", 0.5)
+    monkeypatch.setattr("plugins.irc.link._SECONDS", 2.0)
     async with fake_irc() as fake, Person(fake.port, "alice") as alice:
         host = FakeHost(settings=settings_of(fake.port, "crib", "#a", accounts="tags"))
         chat = Chat("#a", is_group=True)

@@ -69,7 +69,7 @@ async def test_a_server_that_is_killed_in_the_midst_loses_nothing_that_was_told(
 
 async def test_a_server_that_hangs_is_given_up(own_postgres: Any, open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """No limit of its own helps then."""
-    monkeypatch.setattr(_database, "_SECONDS", 0.3)
+    monkeypatch.setattr(_database, "_SECONDS", 2.0)
     store = open_store(own_postgres.url)
     await store.sessions.create("s", platform="cli", user="me")
     await asyncio.to_thread(own_postgres.tell, "hang")
