@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.screen.bindings import bindings
 from agent.cli.screen.onekey import onekey_bindings
-from agent.cli.screen.tty import typed_before
+from agent.cli.screen.tty import typed_before, typed_since
 
 if TYPE_CHECKING:
     from prompt_toolkit.application import Application
@@ -68,18 +69,29 @@ def application(
     return app, windows
 
 
-def type_ahead(source: Input) -> None:
-    """Have the application read first what was typed before it: what ended a line there was the key Enter."""
+@contextmanager
+def taken_over(source: Input) -> Iterator[None]:
+    """Take each key from here on; what was typed before is read first.
+
+    That is read once keys come as they are, and before anything is shown that asks for some: what ended a line until then was the
+    key Enter, and is told from none after.
+    """
+    try:
+        typed = typed_before(descriptor := source.fileno())
+    except NotImplementedError:  # keys that come from elsewhere
+        yield
+        return
+    with source.raw_mode():
+        if typed is not None:
+            _type_ahead(source, typed + typed_since(descriptor))
+        yield
+
+
+def _type_ahead(source: Input, typed: str) -> None:
     from prompt_toolkit.input.typeahead import store_typeahead
     from prompt_toolkit.input.vt100_parser import Vt100Parser
     from prompt_toolkit.key_binding import KeyPress
 
-    try:
-        typed = typed_before(source.fileno())
-    except NotImplementedError:  # keys that come from elsewhere
-        return
-    if not typed:
-        return
     pressed: list[KeyPress] = []
     parser = Vt100Parser(pressed.append)
     parser.feed(typed.replace("\n", "\r"))

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from agent.cli.screen.application import application, type_ahead
+from agent.cli.screen.application import application, taken_over
 from agent.cli.screen.aside import deaf_to_interrupts, edited_by_person
 from agent.cli.screen.cells import Row
 from agent.cli.screen.draft import DraftRows, Pastes, draft_rows, offered_rows
@@ -81,11 +81,11 @@ class Keyboard:
         def ready() -> None:
             self._write(_PASTE_ON)
             self.draft.load_history_if_not_yet_loaded()
-            type_ahead(self._app.input)
             begun()
 
         try:
-            await self._app.run_async(pre_run=ready, handle_sigint=False)
+            with taken_over(self._app.input):
+                await self._app.run_async(pre_run=ready, handle_sigint=False)
         finally:
             self._write(_PASTE_OFF)
 

@@ -4,8 +4,8 @@ A frame is one write between the marks of a synchronized update. Rows are compar
 skipped, one that grew gets its end, any other is written anew. Nothing else is assumed of a terminal than that it keeps what was
 written, also when it is made narrower and breaks it: there a row counts as long as it ever was, though its end was erased since,
 so one that gets shorter is erased whole. A terminal may be smaller than it has told yet: finished rows may break then, live ones
-are cut, and the way down is by line feeds, which reach a next row wherever the screen ends. Nobody knows whether a row of the last
-moment was broken or cut: it counts as one line, for a rest of a live row that is left behind is better than a finished row lost.
+are cut, and the way down is by line feeds, which reach a next row wherever the screen ends. Whether a row of the last moment was
+broken or cut, nobody knows: it counts as one line, for a rest of a live row that is left behind is better than a finished row lost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LINE, _BELOW = "\x1b[2K", "\x1b[999G\x1b[J"
 _LEAST = (8, 4)
 """Columns and rows below which a screen is taken to have these."""
 _TOLD = 1.0
-"""Seconds within which what was written has reached a terminal, and its new size this program (tmux waits 0.25 s with the size)."""
+"""Seconds within which what was written has reached a terminal, and its new size this program; tmux waits 0.25 s with that."""
 
 
 class _Painted:
@@ -45,7 +45,7 @@ class _Painted:
 
 
 class Painter:
-    """``write`` takes a frame's characters. ``size`` gives columns and rows of the screen, as they are now. ``clock``: seconds."""
+    """``write`` takes a frame's characters. ``size`` gives columns and rows of the screen, as they are now; ``clock`` seconds."""
 
     def __init__(
         self,

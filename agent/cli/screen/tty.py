@@ -46,10 +46,10 @@ def size() -> tuple[int, int]:
     return (columns, rows) if columns > 0 and rows > 0 else _USUAL_SIZE
 
 
-def typed_before(descriptor: int) -> str:
+def typed_before(descriptor: int) -> str | None:
     """Take the lines that were typed while the terminal was not yet ours, and gave whole lines; the last may not be ended.
 
-    An end of input among them is a Ctrl-D. Return "" for what is no such terminal.
+    An end of input among them is a Ctrl-D. Return None for what is no such terminal.
     """
     import select
     import termios
@@ -57,14 +57,28 @@ def typed_before(descriptor: int) -> str:
     lines: list[bytes] = []
     try:
         if not termios.tcgetattr(descriptor)[3] & termios.ICANON:
-            return ""
+            return None
         while select.select([descriptor], [], [], 0)[0] and len(lines) < _MOST_LINES:
             lines.append(os.read(descriptor, 4096) or b"\x04")
             if lines[-1] == b"\x04":
                 break
     except (termios.error, OSError, ValueError):
-        pass  # it went away, or is none: whoever reads it next is told
+        if not lines:
+            return None  # it went away, or is none: whoever reads it next is told
     return b"".join(lines).decode("utf-8", "replace")
+
+
+def typed_since(descriptor: int) -> str:
+    """Take what came behind that until the terminal gave each key. Only where it does so now.
+
+    An end of input is a zero byte then.
+    """
+    import select
+
+    with contextlib.suppress(OSError, ValueError):
+        if select.select([descriptor], [], [], 0)[0]:
+            return os.read(descriptor, 65_536).replace(b"\0", b"\x04").decode("utf-8", "replace")
+    return ""
 
 
 def typed_so_far(descriptor: int) -> str:
@@ -72,14 +86,15 @@ def typed_so_far(descriptor: int) -> str:
     import termios
 
     lines = typed_before(descriptor)
+    if lines is None:
+        return ""
     with contextlib.suppress(termios.error, OSError):
         before = termios.tcgetattr(descriptor)
-        if before[3] & termios.ICANON:
-            now = [*before[:3], before[3] & ~termios.ICANON, *before[4:6], [*before[6]]]
-            now[6][termios.VMIN] = now[6][termios.VTIME] = 0
-            termios.tcsetattr(descriptor, termios.TCSANOW, now)
-            try:
-                lines += os.read(descriptor, 4096).decode("utf-8", "replace")
-            finally:
-                termios.tcsetattr(descriptor, termios.TCSANOW, before)
+        now = [*before[:3], before[3] & ~termios.ICANON, *before[4:6], [*before[6]]]
+        now[6][termios.VMIN] = now[6][termios.VTIME] = 0
+        termios.tcsetattr(descriptor, termios.TCSANOW, now)
+        try:
+            lines += typed_since(descriptor)
+        finally:
+            termios.tcsetattr(descriptor, termios.TCSANOW, before)
     return lines
