@@ -5,7 +5,7 @@ skipped, one that grew gets its end, any other is written anew. Nothing else is 
 written, also when it is made narrower and breaks it: there a row counts as long as it ever was, though its end was erased since,
 so one that gets shorter is erased whole. A terminal may be smaller than it has told yet: finished rows may break then, live ones
 are cut, and the way down is by line feeds, which reach a next row wherever the screen ends. Whether a row of the last moment was
-broken or cut, nobody knows: it counts as one line, for a rest of a live row that is left behind is better than a finished row lost.
+broken or cut, nobody knows: it counts as one line, for a ghost of a live row is better than a finished row lost.
 """
 
 from __future__ import annotations
