@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from agent.cli.escape import exact
 
 if TYPE_CHECKING:
+    from agent.config import Config
     from agent.explaining import Explanation
+    from tools.judge.findings import Finding
 
 _MEANS = {
     "allow": "allow: it runs unasked",
@@ -18,8 +20,19 @@ _MEANS = {
 }
 
 
-def told(explained: Explanation, person: str) -> Iterator[str]:
-    """Yield the verdict, what the command comes to, and each finding with who decides; ``person`` stands for whoever is asked."""
+def deciding(explained: Explanation, finding: Finding, person: str, config: Config) -> tuple[str, Sequence[str]]:
+    """Return who decides about a finding, and where that is a person the roles that may agree in a chat of the gateway."""
+    from agent.gateway.deciding import Deciding
+
+    decider = explained.decider(finding, person)
+    return decider, sorted(Deciding(config.gateway.approvers).roles_for(finding.key)) if decider == person else ()
+
+
+def told(explained: Explanation, person: str, config: Config) -> Iterator[str]:
+    """Yield the verdict, what the command comes to, and each finding with who decides; ``person`` stands for whoever is asked.
+
+    Who may agree in chats is said where the configuration has platforms.
+    """
     yield _MEANS[explained.level]
     if explained.refused and not any(one.level == "block" for one in explained.findings):
         yield f"  {exact(explained.refused)}"
@@ -33,4 +46,7 @@ def told(explained: Explanation, person: str) -> Iterator[str]:
     for finding in explained.findings:
         yield f"  ! {exact(finding.why)} ({exact(finding.key)}, {finding.level})"
         yield f"      {exact(finding.text)}"
-        yield f"      decided by: {exact(explained.decider(finding, person))}"
+        decider, roles = deciding(explained, finding, person, config)
+        yield f"      decided by: {exact(decider)}"
+        if config.platforms and roles:
+            yield f"      in chats of the gateway: {exact(' or '.join(roles))} may agree"

@@ -133,7 +133,7 @@ async def _explain(chat: Conversation, rest: str) -> None:
     session = chat.session
     explained = await session.explain(rest)
     person = asked_about(session.config, session.identity.platform, explained.findings)
-    chat.screen.text("\n".join(told(explained, person)))
+    chat.screen.text("\n".join(told(explained, person, session.config)))
 
 
 async def _mode(chat: Conversation, rest: str) -> None:

@@ -12,8 +12,6 @@ from toolcrib.chat import Attachment, Chat, Inbound, Outbound, Press, without_co
 
 MOST_ATTACHMENTS = 10
 _LENGTHS = {"chat": 500, "thread": 500, "user": 200, "name": 200, "message_id": 200, "press_id": 200, "title": 200, "choice": 64}
-
-
 _LONGEST_NAME = 60
 _PLACE = ("chat", "thread", "is_group", "title", "user", "name", "roles", "message_id")
 _MESSAGE = (*_PLACE, "text", "attachments", "reply_to", "edits", "is_addressed", "is_bot")

@@ -87,7 +87,7 @@ def _explained(crib: Crib, runner: asyncio.Runner, args: argparse.Namespace) -> 
     if args.json:
         print(json.dumps(_as_json(explained, explainer), ensure_ascii=False, indent=2))
     else:
-        print("\n".join(told(explained, explainer.person(explained.findings))))
+        print("\n".join(told(explained, explainer.person(explained.findings), here.config)))
     return OK if explained.level == "allow" else FAILED
 
 
@@ -152,7 +152,10 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def _as_json(explained: Explanation, explainer: Explainer) -> dict[str, Any]:
-    person = explainer.person(explained.findings)
+    from agent.cli.explained import deciding
+
+    person, config = explainer.person(explained.findings), explainer.here.config
+    found = [(one, *deciding(explained, one, person, config)) for one in explained.findings]
     return {
         "command": explained.command,
         "cwd": "" if explained.weighed is None else explained.weighed.cwd,
@@ -160,7 +163,7 @@ def _as_json(explained: Explanation, explainer: Explainer) -> dict[str, Any]:
         "level": explained.level,
         **_refusal(explained),
         "resolved": [" ".join(words) for words in explained.commands],
-        "findings": [{**_finding(one), "decided_by": explained.decider(one, person)} for one in explained.findings],
+        "findings": [{**_finding(one), "decided_by": decider, "approvers": roles} for one, decider, roles in found],
         "looked_at": list(explained.looked_at),
     }
 
