@@ -55,7 +55,7 @@ class PlatformSuite:
     Each test has a desk of its own. ``seconds`` is how long anything may take, ``quiet`` how long nothing more must come.
     """
 
-    seconds = 15.0
+    seconds = 30.0
     quiet = 0.2
 
     def desk(self) -> AbstractAsyncContextManager[PlatformDesk]:

@@ -44,7 +44,7 @@ async def test_people_chat_by_it(root: Path, tmp_path: Path, monkeypatch: pytest
     try:
         async with Gateway(crib, prepare=lambda session: session.link.use(ScriptedSession("Hello, Ann."))):
             (chats / "in.jsonl").write_text('no JSON\n{"chat": "ann", "user": "ann", "id": "1", "text": "hi"}\n')
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while "Hello, Ann." not in (chats / "ann.jsonl").read_text():
                     await asyncio.sleep(0.05)
     finally:

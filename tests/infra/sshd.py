@@ -28,7 +28,7 @@ import tempfile
 import time
 from pathlib import Path
 
-_LIMIT = 30.0
+_LIMIT = 60.0
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 _FIXED = {
     "AuthorizedKeysFile": "{0}/authorized_keys",

@@ -50,7 +50,7 @@ class Server:
 
 
 async def holds(what: Callable[[], Any]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not what():
             await asyncio.sleep(0.01)
 

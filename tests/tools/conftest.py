@@ -25,7 +25,7 @@ def eventually() -> Callable[[Callable[[], object]], None]:
     """Waits until something is true; fails after a generous time."""
 
     def eventually(condition: Callable[[], object]) -> None:
-        give_up = time.monotonic() + 20
+        give_up = time.monotonic() + 60
         while not condition():
             assert time.monotonic() < give_up, "it did not come true"
             time.sleep(0.01)

@@ -35,7 +35,7 @@ async def pressed(terminal: tuple[int, TextIO], *typed: bytes, quiet: bool = Fal
     try:
         if quiet:
             await keyboard.wait_for_quiet()
-        async with asyncio.timeout(20):  # in this task: a KeyboardInterrupt would leave another one's loop
+        async with asyncio.timeout(60):  # in this task: a KeyboardInterrupt would leave another one's loop
             return await keyboard.press()
     finally:
         await typing

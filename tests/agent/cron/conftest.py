@@ -66,7 +66,7 @@ class JobHouse(House):
 
     async def came_to(self, many: int = 1) -> list[Any]:
         """Return what the calls of ``cronjob`` came to, in order, once there are so many."""
-        for _ in range(500):
+        for _ in range(3_000):
             calls = [call for session in self.tools for call in await self.store.ledger.calls(session)]
             ended = [call for call in calls if call.call.name == "cronjob" and call.ended_at is not None]
             if len(ended) >= many:
@@ -87,7 +87,7 @@ class JobHouse(House):
 
     async def run_of(self, job: CronJob, state: str | None = None) -> CronRun:
         """Return the last run of a job, once it has the state."""
-        for _ in range(500):
+        for _ in range(3_000):
             runs = await self.store.cron.runs(job.id)
             if runs and state in (None, runs[0].state):
                 return runs[0]
@@ -96,7 +96,7 @@ class JobHouse(House):
 
     async def job(self, many: int = 1) -> CronJob:
         """Return the newest job, once there are so many."""
-        for _ in range(500):
+        for _ in range(3_000):
             jobs = await self.store.cron.jobs()
             if len(jobs) >= many:
                 return jobs[-1]

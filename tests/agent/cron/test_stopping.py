@@ -44,7 +44,7 @@ async def test_what_waits_of_a_job_is_taken_back_with_it(house: JobHouse, how: s
         run = await house.run_of(job, "failed")
         assert await house.platform.presses(question, "y") == "This was settled before."
         await house.until(lambda: not question.out.buttons)
-        for _ in range(500):
+        for _ in range(3_000):
             if await house.store.runs.current(run.session_id) is None:
                 break
             await asyncio.sleep(0.02)
@@ -64,7 +64,7 @@ async def test_what_was_taken_back_while_nobody_ran_jobs_stays_so(house: JobHous
         line_of(gateway)
         assert await house.platform.presses(question, "y") == "This was settled before."
         run = await house.run_of(job, "failed")
-        for _ in range(500):
+        for _ in range(3_000):
             if await house.store.runs.current(run.session_id) is None:
                 break
             await asyncio.sleep(0.02)

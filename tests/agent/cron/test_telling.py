@@ -56,7 +56,7 @@ async def test_the_operators_job_tells_the_owner_of_today(house: JobHouse) -> No
 
 async def settled(house: JobHouse, job: CronJob) -> None:
     """Return once the gateway is done with the last run of a job."""
-    for _ in range(500):
+    for _ in range(3_000):
         if (await house.run_of(job)).is_told:
             return
         await asyncio.sleep(0.02)
@@ -87,7 +87,7 @@ async def test_a_former_owner_is_not_asked_what_the_operators_job_waits_for(hous
         await gateway.reconfigure()
         await house.due(job)
         run = await house.run_of(job, "running")
-        for _ in range(500):
+        for _ in range(3_000):
             if await house.store.tickets.pending(run.session_id):
                 break
             await asyncio.sleep(0.02)

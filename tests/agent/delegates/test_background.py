@@ -31,7 +31,7 @@ def order(task: str, **more: Any) -> tuple[str, Any]:
 events: list[Any] = []
 
 
-async def until(true: Callable[[], Any], seconds: float = 10.0) -> None:
+async def until(true: Callable[[], Any], seconds: float = 60.0) -> None:
     for _ in range(int(seconds / 0.02)):
         if true():
             return
@@ -211,7 +211,7 @@ def test_where_runs_are_parked_its_question_waits_under_its_parent(tmp_path: Pat
             async with Agent(model="m", base_url=server.base_url, project_dir=tmp_path, parks=True) as agent:
                 assert (await agent.aask("go")).stopped == "done"
                 tickets = agent.crib.store.tickets
-                for _ in range(100):
+                for _ in range(3_000):
                     if waiting := await tickets.pending(agent.session.id):
                         break
                     await asyncio.sleep(0.05)

@@ -38,13 +38,13 @@ def test_the_end_of_one_in_the_background_wakes_its_session(tmp_path: Path, task
                 ) as manager,
             ):
                 session_id = await manager.say("chat", "go")
-                for _ in range(300):
+                for _ in range(3_000):
                     if waiting := await crib.store.tickets.pending(session_id):
                         break
                     await asyncio.sleep(0.02)
                 (record,) = waiting
                 await manager.answer(Answer(record.ticket.id, payload=YES, by="test"))
-                for _ in range(300):
+                for _ in range(3_000):
                     if len(came) == 2:
                         break
                     await asyncio.sleep(0.02)

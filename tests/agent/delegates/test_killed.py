@@ -128,7 +128,7 @@ def test_each_call_has_one_outcome_and_one_effect(
 
 
 async def _at_rest(agent: Agent) -> None:
-    give_up = time.monotonic() + 10
+    give_up = time.monotonic() + 60
     while agent.session.delegates.at_work and time.monotonic() < give_up:
         await asyncio.sleep(0.02)
     assert not agent.session.delegates.at_work

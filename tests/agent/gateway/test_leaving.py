@@ -42,7 +42,7 @@ async def session_of(house: House) -> str:
 
 
 async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await holds():
             await asyncio.sleep(0.01)
 

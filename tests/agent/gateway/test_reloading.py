@@ -150,7 +150,7 @@ async def test_the_log_names_nobody_where_a_configuration_is_refused(
         async with house.gateway() as gateway:
             house.configure(OWNED.replace("owner: [ann]", refused))
             gateway.reload()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while (found := (await house.store.state.of("profile", GATEWAY)).get(RELOADED)) is None:
                     await asyncio.sleep(0.01)
             kept = found.value

@@ -79,7 +79,7 @@ async def test_what_is_said_while_a_gateway_drains_ends_its_run_at_once(house: H
         await house.until(lambda: gateway.lines[0].state == "draining")
         await house.platform.says("behind it")
         await house.platform.says(word)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await serving
     house.may.set()
     async with house.gateway() as gateway:

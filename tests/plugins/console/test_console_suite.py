@@ -39,7 +39,7 @@ class Terminal(asyncio.Protocol):
         self._transport, _ = await asyncio.get_running_loop().create_unix_connection(lambda: self, str(path))
         for line in ({"hello": "main"}, *self.waiting.values()):
             self.send(line)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not any("chat" in one for one in self.lines[known:]):
                 await asyncio.sleep(0.01)
 
@@ -90,7 +90,7 @@ class ConsoleDesk(PlatformDesk):
     async def press(self, chat: Chat, message_id: str, choice: str, *, user: str) -> str:
         known = len(self.terminal.lines)
         self.terminal.send({"press": [message_id, choice]})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not (told := [one["notice"] for one in self.terminal.lines[known:] if "notice" in one]):
                 await asyncio.sleep(0.01)
         return str(told[0])

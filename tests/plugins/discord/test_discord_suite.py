@@ -56,7 +56,7 @@ class DiscordDesk(PlatformDesk):
 
     async def press(self, chat: Chat, message_id: str, choice: str, *, user: str) -> str:
         press = self.fake.press(message_id, user, choice)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.fake.answers[press]) < 2:
                 await asyncio.sleep(0.01)
         assert self.fake.answers[press][0] == 6

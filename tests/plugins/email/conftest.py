@@ -38,7 +38,7 @@ from agent.store.memory import MemoryStore
 from tests.agent.gateway.conftest import Parrot
 from tests.infra.mail import DOMAIN, PASSWORD
 
-_LIMIT = 30.0
+_LIMIT = 60.0
 _NUMBERS = itertools.count(1)
 _IDS = itertools.count(1)
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/decide/[0-9a-f]+\.[0-9a-f]+")

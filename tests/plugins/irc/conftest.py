@@ -26,7 +26,7 @@ from tests.agent.gateway.conftest import Parrot
 from tests.plugins.irc.fake import FakeIrc
 from toolcrib.testing import FakeHost
 
-_LIMIT = 30.0
+_LIMIT = 60.0
 _NAMES = itertools.count(1)
 
 

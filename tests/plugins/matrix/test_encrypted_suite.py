@@ -43,7 +43,7 @@ class SecretDesk(MatrixDesk):
         """What the one person reads: they wait for keys that are on their way."""
         person, found = self._people[self.user], list[dict[str, Any]]()
         for event in await person.as_stored(chat.id):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while (clear := person.reads(chat.id, event)) is None:
                     await asyncio.sleep(0.02)
             found.append(clear)

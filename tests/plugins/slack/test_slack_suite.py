@@ -46,7 +46,7 @@ class SlackDesk(PlatformDesk):
     async def press(self, chat: Chat, message_id: str, choice: str, *, user: str) -> str:
         before = len(self.fake.whispers)
         self.fake.press(chat.id, message_id, user, choice)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.fake.whispers) == before:
                 await asyncio.sleep(0.01)
         assert self.fake.whispers[-1][0] == user

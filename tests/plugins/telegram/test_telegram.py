@@ -48,7 +48,7 @@ async def running(**settings: str) -> AsyncIterator[tuple[FakeTelegram, Telegram
 
 
 async def holds(what: Callable[[], Any]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not what():
             await asyncio.sleep(0.01)
 

@@ -46,7 +46,7 @@ class TelegramDesk(PlatformDesk):
 
     async def press(self, chat: Chat, message_id: str, choice: str, *, user: str) -> str:
         query = self.fake.press(int(chat.id), int(user), int(message_id), choice)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while query not in self.fake.answered:
                 await asyncio.sleep(0.01)
         return self.fake.answered[query]

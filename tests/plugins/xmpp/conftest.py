@@ -29,7 +29,7 @@ from plugins.xmpp.platform import XmppPlatform
 from tests.agent.gateway.conftest import Parrot
 from toolcrib.testing import FakeHost
 
-_LIMIT = 30.0
+_LIMIT = 60.0
 _NAMES = itertools.count(1)
 MESSAGE = "{jabber:client}message"
 

@@ -112,7 +112,8 @@ def test_places_are_tried_for_real(run: Any, config: Any) -> None:
     done = run("env", "test", "docker")
     config("environments: {docker: {image: x, host: 'unix:///nowhere'}}")
     pruned = run("env", "prune", "--yes")
-    assert (pruned.code, pruned.out) == (1, "there is nothing to remove\n")
+    assert pruned.code == 1
+    assert "docker" not in pruned.out  # what other tests left just now may go
     assert "not looked at: the docker engine at unix:///nowhere does not answer" in pruned.err
     stopped = run("env", "stop", "docker")
     assert stopped.code == 1
