@@ -52,7 +52,7 @@ class InteractiveChat:
         self, display: DisplayConfig, history: History, keys: Input | None = None, *, drafts: KeptDraft | None = None
     ) -> None:
         theme = theme_for(display.theme, display.color)
-        self.board = Board(Painter(tty.write, tty.size, theme), self)
+        self.board = Board(Painter(tty.write, tty.size, theme, tty.told_within()), self)
         self.view = LiveView(self.board, markdown=display.markdown, thinking=display.thinking)
         bound = {action: pressed for action, pressed, _ in key_table(display.keys)}
         self._color = display.color

@@ -26,8 +26,6 @@ _LINE, _BELOW = "\x1b[2K", "\x1b[999G\x1b[J"
 """Erase the row; erase all rows below it (and its last column, which is never used)."""
 _LEAST = (8, 4)
 """Columns and rows below which a screen is taken to have these."""
-_TOLD = 1.0
-"""Seconds within which what was written has reached a terminal, and its new size this program; tmux waits 0.25 s with that."""
 
 
 class _Painted:
@@ -45,18 +43,23 @@ class _Painted:
 
 
 class Painter:
-    """``write`` takes a frame's characters. ``size`` gives columns and rows of the screen, as they are now; ``clock`` seconds."""
+    """``write`` takes a frame's characters. ``size`` gives columns and rows of the screen, as they are now; ``clock`` seconds.
+
+    ``told`` are those within which what was written has reached the terminal, and its new size this program.
+    """
 
     def __init__(
         self,
         write: Callable[[str], None],
         size: Callable[[], tuple[int, int]],
         theme: Theme,
+        told: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.theme = theme
         self._write = write
         self._size = size
+        self._told = told
         self._clock = clock
         self._columns, self._rows = self._now()
         self._live: list[_Painted | None] = []
@@ -209,7 +212,7 @@ class Painter:
         self._columns, self._rows = columns, rows
         if not self._live:
             return ""
-        heights = [1 if row is None or now - row.since < _TOLD else _lines_of(row, columns) for row in self._live]
+        heights = [1 if row is None or now - row.since < self._told else _lines_of(row, columns) for row in self._live]
         within = min(max(self._column, 0) // columns, heights[self._at] - 1)
         above = min(sum(heights[: self._at]) + within, rows - 1)
         self._live = [None] * sum(heights)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 _USUAL_SIZE = (80, 24)
 _MOST_LINES = 1_000
@@ -44,6 +44,16 @@ def size() -> tuple[int, int]:
     except OSError:
         return _USUAL_SIZE
     return (columns, rows) if columns > 0 and rows > 0 else _USUAL_SIZE
+
+
+def told_within(environment: Mapping[str, str] = os.environ) -> float:
+    """Return the seconds that a new size may take to come here, and what is written before to get there.
+
+    tmux waits 0.25 s before it tells of another size, and longer where it has much to do; over a network it is a round trip.
+    """
+    if environment.get("TMUX") or environment.get("STY"):
+        return 1.0
+    return 0.25 if environment.get("SSH_TTY") or environment.get("SSH_CONNECTION") else 0.02
 
 
 def typed_before(descriptor: int) -> str | None:

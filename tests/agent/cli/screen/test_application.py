@@ -15,6 +15,7 @@ from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.keys import Keys
 
 from agent.cli.screen.application import taken_over
+from agent.cli.screen.tty import told_within
 
 
 class Typed(Vt100Input):
@@ -66,3 +67,12 @@ def test_the_keys_of_a_terminal_that_gives_each_are_left_to_the_application(sour
         _settles()
         assert typed(source) == []
         assert [one.data for one in source.read_keys()] == ["a", "\n", "b"]
+
+
+def test_a_new_size_takes_as_long_as_what_lies_between() -> None:
+    direct, far, behind_tmux = (
+        told_within({}),
+        told_within({"SSH_TTY": "/dev/pts/1"}),
+        told_within({"TMUX": "/tmp/x", "SSH_TTY": "x"}),
+    )
+    assert direct < far < behind_tmux

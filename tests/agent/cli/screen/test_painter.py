@@ -25,7 +25,7 @@ class Glass:
         self._stream = pyte.Stream(self.screen)
         self.frames: list[str] = []
         self.now = 0.0
-        self.painter = Painter(self._wrote, lambda: self.size, Theme(theme), clock=lambda: self.now)
+        self.painter = Painter(self._wrote, lambda: self.size, Theme(theme), told=1.0, clock=lambda: self.now)
 
     def _wrote(self, frame: str) -> None:
         self.frames.append(frame)
