@@ -167,6 +167,16 @@ class ChatQuestions:
             await asyncio.sleep(_LOOK_SECONDS)
         return None
 
+    async def _sent(self, chat: Chat, key: str) -> Post | None:
+        """Return a post of ours; one that is on its way is waited for, as in ``shown_soon``: somebody may have read it by now."""
+        post = await self._store.mail.get(self._platform, key)
+        for _ in range(_LOOKS):
+            if post is None or post.state == "shown" or not await self._outbox.is_sending(chat.key, key):
+                break
+            await asyncio.sleep(_LOOK_SECONDS)
+            post = await self._store.mail.get(self._platform, key)
+        return post
+
     async def waiting(self, chat: Chat) -> list[TicketRecord]:
         """Return the open tickets that are shown in a chat, the oldest first."""
         found: list[TicketRecord] = []
@@ -268,7 +278,7 @@ class ChatQuestions:
         """
         asked = self._open.get(session_id, {})
         key = next(iter(asked.values())).shown.get(message.chat.key) if len(asked) == 1 else None
-        post = None if key is None else await self._store.mail.get(self._platform, key)
+        post = None if key is None else await self._sent(message.chat, key)
         ticket_id = next(iter(asked), "")
         record = await self._store.tickets.get(ticket_id) if post is not None and post.state == "shown" else None
         if record is None or post is None or record.state != "pending":

@@ -18,6 +18,7 @@ from agent.store.memory import MemoryStore
 from tests.agent.gateway.conftest import House, Parrot, line_of
 from toolcrib import ProviderTurn
 from toolcrib._session import OnEvent, StreamEvent
+from toolcrib._store import Store
 
 OWNED = """
 plugins: {{enabled: [{name}]}}
@@ -31,9 +32,16 @@ platforms:
 """
 
 
-async def holds(what: Callable[[], Any], seconds: float = 30.0) -> None:
+async def holds(what: Callable[[], Any], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not what():
+            await asyncio.sleep(0.02)
+
+
+async def all_asked(store: Store, platform: str) -> None:
+    """Return once the gateway knows that its questions are shown, which people may see earlier."""
+    async with asyncio.timeout(60):
+        while any(one.state != "shown" for one in await store.mail.questions(platform)):
             await asyncio.sleep(0.02)
 
 

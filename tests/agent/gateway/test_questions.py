@@ -64,6 +64,16 @@ async def test_a_press_before_the_question_s_id_is_known_is_offered_again(house:
         assert line.questions.open == 0
 
 
+async def test_an_answer_that_is_as_quick_as_the_question_is_shown_counts(house: House) -> None:
+    """003-25: somebody read it before the platform said that it is there."""
+    house.platform.failing = [NotSent("no word came back", perhaps_sent=True, retry_after=0.2)]
+    async with house.gateway() as gateway:
+        line_of(gateway)
+        await ask(house, "ann", DIRECT)
+        await house.platform.says("1", user="ann", chat=DIRECT)
+        await house.until(lambda: not (house.folder / "build").exists())
+
+
 async def test_a_press_looks_again_for_the_question_s_id(house: House) -> None:
     house.platform.failing = [NotSent("no word came back", perhaps_sent=True, retry_after=0.2)]
     async with house.gateway() as gateway:

@@ -11,6 +11,7 @@ from agent.gateway.gateway import Gateway
 from agent.gateway.line import ChatLine
 from plugins.irc.platform import IrcPlatform
 from plugins.irc.writing import lines_of, text_of
+from tests.plugins.houses import all_asked
 from tests.plugins.irc.conftest import IrcHouse, Ngircd, Person, Services, fake_irc, platform_of, settings_of
 from toolcrib import ConfigError
 from toolcrib.chat import Chat, NotSent, Outbound
@@ -54,6 +55,7 @@ async def _question(person: Person, house: IrcHouse, name: str, channel: str = "
     text = f"rm -rf {house.folder}/{name}"
     await person.says(channel or house.nick, f"{house.nick}: {text}" if channel else text)
     await person.until(lambda: any("1 yes, once" in one for one in person.heard(house.nick, channel)))
+    await all_asked(house.store, "irc")
 
 
 async def test_an_approval_in_a_channel_is_granted_by_who_may(house: IrcHouse, ngircd: Ngircd) -> None:

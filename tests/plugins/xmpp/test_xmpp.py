@@ -12,6 +12,7 @@ from agent.gateway.gateway import Gateway
 from agent.gateway.line import ChatLine
 from plugins.xmpp.link import XmppLink
 from plugins.xmpp.platform import XmppPlatform
+from tests.plugins.houses import all_asked
 from tests.plugins.xmpp.conftest import Person, Prosody, Said, XmppHouse, platform_of
 from toolcrib import ConfigError
 from toolcrib.chat import Chat, NotSent, Outbound, OutFile
@@ -61,6 +62,7 @@ async def _question(person: Person, house: XmppHouse, name: str, where: str = ""
     where, bot = where or house.bot, house.nick if where else ""
     await person.says(where, f"{mention}rm -rf {house.folder}/{name}")
     await person.until(lambda: [one for one in person.said(where, bot) if f"/{name}" in one.text and one.reactions])
+    await all_asked(house.store, "xmpp")
     return [one for one in person.said(where, bot) if f"/{name}" in one.text][-1]
 
 
