@@ -28,7 +28,7 @@ async def opened(platform: FakePlatform, store: MemoryStore) -> AsyncIterator[Ou
     await outbox.start()
     outbox.open()
     yield outbox
-    await outbox.close()
+    await outbox.close(1.0)
 
 
 @pytest.fixture(autouse=True)
