@@ -247,13 +247,15 @@ class Shell:
         _, at, last = data.rpartition(self._exit)
         leaves, self._leaving = self._leaving or bool(at), False
         mark = self._mark.encode()
-        traps = None
+        path, traps = b"", None
         if leaves:
             said, _, last = last.partition(mark + b"\n")
             path, _, last = last.partition(b"\n" + mark + b"\n")
             traps = said.decode("utf-8", "surrogateescape")
-            self.cwd = os.fsdecode(path) if path.startswith(b"/") else self.cwd
         snapshot = ShellSnapshot.read(last, mark, self.folder.inner, traps)
+        # More lines than one may be what others wrote into the report, unless all of it is sound.
+        if path.startswith(b"/") and (b"\n" not in path or (snapshot is not None and snapshot.is_sound)):
+            self.cwd = os.fsdecode(path)
         if snapshot is None:
             self._disown()
             return

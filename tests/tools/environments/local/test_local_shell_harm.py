@@ -117,13 +117,11 @@ def test_what_a_debug_trap_prints_is_not_among_the_state(tmp_path: Path) -> None
 @pytest.mark.parametrize("flood", ["yes", "cat /dev/zero"])
 def test_what_floods_the_shells_reports_ends_by_its_time_limit(tmp_path: Path, flood: str) -> None:
     """The loop that would end it must have its turns, and its memory bounds."""
-    first, second, third = asyncio.run(_run(tmp_path, [f"{flood} >&10", "echo seen", "echo seen; exit 7"], limit=0.3))
+    first, second = asyncio.run(_run(tmp_path, [f"{flood} >&10", "echo seen; exit 7"], limit=0.3))
     assert isinstance(first, ExecOutcome)
+    assert isinstance(second, ExecOutcome), second[:300]
     assert first.ended == "timeout"
-    # The flood may have got into where the shell says that it is: then one command is not run, and told so.
-    assert isinstance(second, ExecOutcome) or "so the command was not run. The session is now in" in second
-    assert isinstance(third, ExecOutcome)
-    assert third.stdout.head in (b"seen\n", b"")  # a machine under load may need longer than that limit
+    assert second.stdout.head in (b"seen\n", b"")  # a machine under load may need longer than that limit
 
 
 def test_a_flood_from_the_background_hides_no_result(tmp_path: Path) -> None:
