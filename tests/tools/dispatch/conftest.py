@@ -76,7 +76,7 @@ def bench() -> Iterator[Bench]:
         open_environment=FakeEnvironment,
         ledger=store.ledger,
         tickets=store.tickets,
-        limits=Limits(handler_seconds=20, gate_seconds=0.3),
+        limits=Limits(handler_seconds=20, gate_seconds=1.5),
     )
     registry.attach(
         lambda name, args, **extra: as_json(dispatcher.call_sync(ToolCall(ToolCall.new_id(), name, args), scope, extra)),
