@@ -300,6 +300,6 @@ def test_x_4_an_error_in_the_middle_keeps_the_text_and_can_be_asked_again() -> N
 
     broken = (replace(said, body=said.body[:middle] + error), replace(said, cut=middle), replace(said, pieces=middle, pause=30))
     with ChatServer(*broken, said) as server:
-        turn = converse(server, drive, limits=HttpLimits(connect=5, first_byte=0.3, between=0.3))
+        turn = converse(server, drive, limits=HttpLimits(connect=5, first_byte=20, between=1))
         assert turn.assistant_text == "Once upon a time"
         assert all(one == server.requests[0] for one in server.requests)
