@@ -198,4 +198,4 @@ async def test_a_change_in_one_process_is_seen_in_another_at_once(store: Store, 
     sent = time.monotonic()
     await store.signals.send(CHANGED)
     await until(lambda: asyncio.to_thread(lambda: asked(tmp_path) == ["new"]))
-    assert time.monotonic() - sent < 10  # a signal, and not the look of every half minute
+    assert time.monotonic() - sent < 25  # a signal, and not the look of every half minute

@@ -290,7 +290,7 @@ def test_its_time_is_its_own(start: Start) -> None:
     )
     begin = time.monotonic()
     agent.ask("go")
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 25
     told = json.loads(server.results("go")[0])
     assert (told["ended"], told["problem"]) == ("time", "it had no more time; what it did stays done")
 
@@ -336,7 +336,7 @@ def test_an_interrupt_ends_delegates_with_their_calls(start: Start, tmp_path: Pa
     threading.Thread(target=interrupt).start()
     begin_at = time.monotonic()
     assert agent.ask("go").stopped == "interrupted"
-    assert time.monotonic() - begin_at < 10
+    assert time.monotonic() - begin_at < 25
     ended = [event.executed for event in events if isinstance(event, ToolFinished)]
     assert [one.status.value for one in ended] == ["cancelled", "cancelled"]
     assert "the delegate a (" in str(ended[0].result.message)

@@ -24,7 +24,7 @@ async def test_a_mail_is_answered_in_its_thread_within_seconds(house: MailHouse)
         first = house.ann.writes("How are you?", subject="Greetings")
         begun = time.monotonic()
         await house.ann.until(house.ann.mail)
-        assert time.monotonic() - begun < 5.0
+        assert time.monotonic() - begun < 25.0
         [answer] = house.ann.mail()
         assert text_of(answer) == "re Greetings\n\nHow are you?"
         assert (answer["Subject"], answer["In-Reply-To"], answer["References"]) == ("Re: Greetings", f"<{first}>", f"<{first}>")

@@ -124,7 +124,7 @@ async def test_what_its_owner_sends_chokes_nothing(house: MailHouse, head: str, 
         house.ann.writes("are you well?")
         await house.ann.until(lambda: "re are you well?" in house.ann.texts())
         await house.ann.until(lambda: len(house.asked) == len(house.ann.mail()))
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 40
         assert house.eve.mail() == []
         for mail in house.ann.mail():
             assert mail["Bcc"] is None

@@ -116,11 +116,11 @@ def test_a_wrong_clock(run: Any, with_key: Any, ahead: float, told: str) -> None
 
 @pytest.mark.full
 def test_a_server_that_does_not_answer_keeps_nobody(run: Any, with_key: Any) -> None:
-    with _Server(wait=20.0) as server:
+    with _Server(wait=60.0) as server:
         with_key(server)
         begun = time.monotonic()
         assert "key.unchecked" in found(run)
-        assert time.monotonic() - begun < 15.0
+        assert time.monotonic() - begun < 45.0
 
 
 def test_a_time_zone_that_can_not_be_loaded(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
