@@ -13,7 +13,7 @@ from toolcrib import BackgroundProcess, EnvironmentFailed, ExecOutcome, ExecRequ
 from tools.environments._request import never_run
 from tools.environments._workers import Workers
 from tools.environments.local import LocalEnvironment, files
-from tools.environments.local.sandbox import Sandbox
+from tools.environments.local.sandbox import Sandbox, private_mounts
 from tools.environments.shell.launcher import is_supported
 
 _T = TypeVar("_T")
@@ -133,7 +133,7 @@ class BubblewrapEnvironment(LocalEnvironment):
     def person_argv(self) -> list[str]:
         """Return the command line that starts a shell for a person, in a sandbox like this one."""
         options = Sandbox("", self._writable, self._masked, self._network, self._processes).options()
-        return ["bwrap", *options, "--die-with-parent", "--chdir", self._cwd, "--", "bash"]
+        return [*private_mounts(), "bwrap", *options, "--die-with-parent", "--chdir", self._cwd, "--", "bash"]
 
     async def close(self) -> None:
         await super().close()

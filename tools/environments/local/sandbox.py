@@ -148,8 +148,9 @@ class Sandbox:
         path = shutil.which("bwrap")
         if path is None:
             raise EnvironmentFailed(f"bubblewrap is not found on PATH, and nothing runs outside of the sandbox: {_NEEDED}")
-        if shutil.which("setsid") is None:
-            raise EnvironmentFailed("setsid is not found on PATH: install it (apt install util-linux)")
+        for name in ("setsid", "unshare"):
+            if shutil.which(name) is None:
+                raise EnvironmentFailed(f"{name} is not found on PATH: install it (apt install util-linux)")
         for _ in range(_STARTS - 1):
             with contextlib.suppress(_MountEndedError):
                 return self._begun(path)
@@ -161,7 +162,8 @@ class Sandbox:
             os.makedirs(self.root, mode=0o700, exist_ok=True)  # noqa: PTH103 - it is a string everywhere else
             process = started(
                 [
-                    "bwrap",
+                    *private_mounts(),
+                    path,
                     "--info-fd",
                     str(info[1]),
                     *self.options(),
@@ -173,7 +175,7 @@ class Sandbox:
                     "-c",
                     f"ulimit -u {self._processes} 2>/dev/null; exec 3>&{ready[1]} {ready[1]}>&-\n{_KEEPER}",
                 ],
-                path,
+                shutil.which("unshare") or "unshare",
                 env={"PATH": os.environ.get("PATH", os.defpath)},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
@@ -272,6 +274,15 @@ class Sandbox:
         """End everything in the sandbox."""
         with self._lock:
             self._forget()
+
+
+def private_mounts() -> list[str]:
+    """Return the program that starts bubblewrap in a mount namespace to which no later mount of this machine propagates.
+
+    bubblewrap makes the mounts that it finds read-only. On a system whose / is shared, one that appears later would be writable.
+    """
+    namespaces = ["--mount"] if os.geteuid() == 0 else ["--user", "--map-current-user", "--mount"]
+    return ["unshare", *namespaces, "--propagation", "private", "--"]
 
 
 def _has_files(root: str, folder: str, mounted: Collection[str]) -> bool:

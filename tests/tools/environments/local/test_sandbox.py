@@ -1,0 +1,45 @@
+"""The sandbox of bubblewrap, as far as only this backend has it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_MOUNTED_LATE = """
+import asyncio, subprocess, sys
+from toolcrib import ExecRequest
+from tools.environments import open_environment
+
+async def main(folder, work):
+    environment = open_environment("local", cwd=work, sandbox="bubblewrap")
+    try:
+        await environment.execute(ExecRequest("true", timeout=60))
+        subprocess.run(["mount", "-t", "tmpfs", "none", folder], check=True)
+        subprocess.run(["touch", f"{folder}/outside"], check=True)
+        inside = await environment.execute(ExecRequest(f"touch {folder}/inside", timeout=60))
+        person = subprocess.run([*environment.person_argv(), "-c", f"touch {folder}/person"], capture_output=True)
+        own = await environment.execute(ExecRequest("touch own && echo written", timeout=60))
+        print(inside.exit_code, person.returncode, own.stdout.head.decode().strip())
+    finally:
+        await environment.close()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def test_a_mount_that_appears_later_is_not_writable(folder: Path) -> None:
+    place = next((path for path in ("/mnt", "/media", "/srv") if Path(path).is_dir()), None)
+    if place is None:
+        pytest.skip("no folder outside of /tmp to mount on")
+    as_root = ["--mount"] if os.geteuid() == 0 else ["--user", "--map-root-user", "--mount"]
+    shared = ["unshare", *as_root, "--propagation", "shared", "--"]
+    if subprocess.run([*shared, "true"], check=False).returncode != 0:
+        pytest.skip("this account may make no mount namespace")
+    root = str(Path(__file__).parents[4])
+    argv = [*shared, sys.executable, "-c", _MOUNTED_LATE, place, str(folder)]
+    done = subprocess.run(argv, cwd=root, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.stdout, done.returncode) == ("1 1 written\n", 0), done.stderr
