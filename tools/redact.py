@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from toolcrib import ActivityEvent, EventSink
 from toolcrib._private import Private
 from toolcrib._regex import Regex
 from toolcrib._types import Json
+from tools.key_formats import FORMATS
 
 _log = logging.getLogger(__name__)
 _SECRET_NAME = Regex(r"(?:^|_)(?:API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSWORD|PASSWD|PRIVATE_?KEY|CREDENTIALS?)(?:_|$)", re.I)
@@ -25,29 +26,24 @@ _HOLDS_PASSWORD = Regex(
 _SHORTEST = 8
 """Characters. A shorter value ("test", "1234") would blank out innocent text everywhere."""
 
-_SHORTEST_KEY = 14
-"""Characters of the shortest text that one of the formats below matches."""
+_SHORTEST_KEY = 15
+"""Characters of the shortest text that one of the formats matches."""
+_SHORTEST_ENCODED = 9
+"""Characters of the shortest encoded form of a known value that is looked for."""
 
-_FORMATS: tuple[tuple[str, str], ...] = (
-    # (a literal that stands in every such key, the key). The literal is looked for first: it is what keeps this fast.
-    ("sk-", r"\bsk-(?:proj-|ant-|or-v1-|svcacct-)?[A-Za-z0-9_-]{20,}"),
-    ("ghp_", r"\bghp_[A-Za-z0-9]{36,}"),
-    ("gho_", r"\bgho_[A-Za-z0-9]{36,}"),
-    ("github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{40,}"),
-    ("glpat-", r"\bglpat-[A-Za-z0-9_-]{20,}"),
-    ("AKIA", r"\bAKIA[0-9A-Z]{16}\b"),
-    ("AIza", r"\bAIza[0-9A-Za-z_-]{35}"),
-    ("xox", r"\bxox[abprs]-[A-Za-z0-9-]{10,}"),
-    ("PRIVATE KEY-----", r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
-)
-_BEGUN = Regex(r"(?:sk-|ghp_|gho_|github_pat_|glpat-|AKIA|AIza|xox[abprs]-)[A-Za-z0-9_-]*\Z")
+_KEYS = Regex("|".join(FORMATS.values()))
+_BEGUN = Regex(rf"(?:{'|'.join(map(re.escape, FORMATS))})[A-Za-z0-9_.:/+=-]*\Z")
 """The beginning of a key at a text's end; a private key's is one of ``_KEYS`` already."""
 _LONGEST_BEGUN = 200
 """Characters from the end within which a key begins that is not known as one yet."""
 _TELLING = 4
 """Characters of a secret that give something of it away."""
-_HINTS = tuple(hint for hint, _ in _FORMATS)
-_KEYS = Regex("|".join(pattern for _, pattern in _FORMATS))
+_HINTS = tuple((mark, tuple(hint for hint in FORMATS if mark in hint)) for mark in "_-.")
+_PRIVATE = "PRIVATE KEY"
+_OTHER_HINTS = tuple(hint for hint in FORMATS if {*"_-."}.isdisjoint(hint) and hint != _PRIVATE)
+_BETWEEN = " \t\r\n\"'`+\\,|"
+"""Characters that a value may be split by: line ends, blanks, and the signs that join texts in programs."""
+_JOINED = str.maketrans("", "", _BETWEEN)
 
 
 def may_be_secret(name: str, value: str) -> bool:
@@ -91,6 +87,48 @@ def without_forms(text: str) -> str:
     return text
 
 
+def _has_hint(text: str) -> bool:
+    """Return whether ``text`` may hold a key of one of the formats. No key but a private one has a blank in it."""
+    if _PRIVATE in text:
+        return True
+    words = [word for word in text.split() if len(word) >= _SHORTEST_KEY]
+    if not words:
+        return False
+    text = "\n".join(words)
+    for mark, hints in _HINTS:
+        if mark in text:
+            for hint in hints:  # any() over a generator takes twice as long, on every result
+                if hint in text:
+                    return True
+    for hint in _OTHER_HINTS:  # noqa: SIM110 - as above
+        if hint in text:
+            return True
+    return False
+
+
+def _encoded(value: str) -> Iterator[str]:
+    """Yield a value as a URL, hexadecimal digits and base64 have it, there at each of the places that it may begin in a text."""
+    from base64 import b64encode
+    from urllib.parse import quote, quote_plus
+
+    raw = value.encode("utf-8", "surrogatepass")
+    yield quote(value, errors="replace")
+    yield quote(value, safe="", errors="replace")
+    yield quote_plus(value, errors="replace")
+    yield raw.hex()
+    yield raw.hex().upper()
+    for before in range(3):
+        # The first and the last characters depend on what stands around the value.
+        whole = b64encode(b"\0" * before + raw).rstrip(b"=").decode()
+        inner = whole[(before * 8 + 5) // 6 : len(whole) - (1 if (before + len(raw)) % 3 else 0)]
+        if len(inner) >= _SHORTEST_ENCODED:
+            yield inner
+            yield inner.translate(_URL_SAFE)
+
+
+_URL_SAFE = str.maketrans("+/", "-_")
+
+
 class Redactor:
     """A redactor for the values it was given by name, and for anything that has the form of a well-known key."""
 
@@ -104,6 +142,10 @@ class Redactor:
                     found.setdefault(json.dumps(value, ensure_ascii=ascii_only)[1:-1], name)
         # Longest first: a secret that contains another goes as a whole.
         self._secrets = sorted(found.items(), key=lambda item: -len(item[0]))
+        forms = {form: name for value, name in found.items() for form in _encoded(value) if form not in found}
+        self._encoded = sorted(forms.items(), key=lambda item: -len(item[0]))
+        joined = {value.translate(_JOINED): name for value, name in (*self._encoded, *self._secrets)}
+        self._joined = [(value, name) for value, name in joined.items() if len(value) >= _SHORTEST]
 
     @classmethod
     def of(cls, environ: Mapping[str, str], secrets: Mapping[str, str] | None = None) -> Redactor:
@@ -115,26 +157,30 @@ class Redactor:
         for value, _ in self._secrets:
             if value in text:
                 return True
-        if len(text) < _SHORTEST_KEY:
-            return False
-        for hint in _HINTS:  # noqa: SIM110 - any() over a generator takes twice as long, on every result
-            if hint in text:
-                return True
-        return False
+        if self._joined and self._hidden(text):
+            return True
+        return len(text) >= _SHORTEST_KEY and _has_hint(text)
 
     def text(self, text: str) -> str:
+        """Return ``text`` without known values, as they are, encoded or split, and without what has the form of a key."""
         for value, name in self._secrets:
             if value in text:
                 text = text.replace(value, f"[redacted: {name}]")
-        for hint in _HINTS:
-            if hint in text:  # the pattern takes a hundred times as long, also on text without a key
-                return _KEYS.sub("[redacted: key]", text)
-        return text
+        for value, name in self._hidden(text) if self._joined else ():
+            text = re.sub(f"[{re.escape(_BETWEEN)}]*".join(map(re.escape, value)), f"[redacted: {name}]", text)
+        return _KEYS.sub("[redacted: key]", text) if len(text) >= _SHORTEST_KEY and _has_hint(text) else text
+
+    def _hidden(self, text: str) -> list[tuple[str, str]]:
+        """Return the values, and their encoded forms, that stand in ``text`` once what may split them is taken out."""
+        if len(text) < _SHORTEST_ENCODED:
+            return []
+        joined = text.translate(_JOINED)
+        return [(value, name) for value, name in self._joined if value in joined]
 
     def growing(self, text: str) -> str:
         """Return text that more will follow, without an end that may be the beginning of a secret."""
         end = len(text)
-        for value, _ in self._secrets:
+        for value, _ in (*self._secrets, *self._encoded):
             at = max(0, len(text) - len(value) + 1)
             while (at := text.find(value[:_TELLING], at)) >= 0:
                 if value.startswith(text[at:]):

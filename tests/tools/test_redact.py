@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
@@ -31,6 +33,51 @@ def test_variables_that_are_named_like_secrets(name: str) -> None:
         "AKIA" + "A1B2" * 4,
         f"xoxb-{REPEAT}",
         f"-----BEGIN RSA PRIVATE KEY-----\n{REPEAT}\n-----END RSA PRIVATE KEY-----",
+        f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n{REPEAT}\n-----END PGP PRIVATE KEY BLOCK-----",
+        "gsk_" + REPEAT[:52],
+        "hf_" + REPEAT[:34],
+        "r8_" + REPEAT[:37],
+        "ghs_" + REPEAT[:36],
+        "gldt-" + REPEAT[:20],
+        "npm_" + REPEAT[:36],
+        "pypi-AgEIcHlwaS5vcmc" + REPEAT[:60],
+        "rubygems_" + "0a1b2c3d" * 6,
+        "dckr_pat_" + REPEAT[:27],
+        "ASIA" + "A1B2" * 4,
+        "AIza" + REPEAT[:35],
+        "GOCSPX-" + REPEAT[:28],
+        "ya29." + REPEAT,
+        "AccountKey=" + "aB3/" * 21 + "aB==",
+        "abc8Q~" + REPEAT[:34],
+        "dop_v1_" + "0a1b2c3d" * 8,
+        "HRKU-" + REPEAT[:60],
+        "dapi" + "0a1b2c3d" * 4,
+        "hvs." + REPEAT,
+        "a1B2c3D4e5F6g7.atlasv1." + REPEAT[:64],
+        "dp.st.prd." + REPEAT[:40],
+        "tskey-auth-" + REPEAT[:24],
+        "pscale_tkn_" + REPEAT[:43],
+        "sk_live_" + REPEAT[:24],
+        "rk_test_" + REPEAT[:24],
+        "whsec_" + REPEAT[:32],
+        "sq0atp-" + REPEAT[:22],
+        "shpat_" + "0a1b2c3d" * 4,
+        "xapp-1-A1B2C3-" + "1234567890-" + REPEAT[:30],
+        "hooks.slack.com/services/T00000000/B00000000/" + REPEAT[:24],
+        "discord.com/api/webhooks/123456789012345678/" + REPEAT[:68],
+        "123456789:AA" + REPEAT[:33],
+        "SG." + REPEAT[:22] + "." + REPEAT[:43],
+        "0a1b2c3d" * 4 + "-us12",
+        "key-" + "0a1b2c3d" * 4,
+        "ATATT3" + REPEAT,
+        "lin_api_" + REPEAT[:40],
+        "figd_" + REPEAT[:40],
+        "PMAK-" + "0a1b2c3d" * 3 + "-" + "0a1b2c3d" * 4 + "0a",
+        "NRAK-" + "A1B2C3D4E" * 3,
+        "glsa_" + REPEAT[:32] + "_0a1b2c3d",
+        "sntryu_" + "0a1b2c3d" * 8,
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0." + REPEAT[:43],
+        "AGE-SECRET-KEY-1" + "Q1W2" * 14 + "E3",
     ],
 )
 def test_the_forms_of_well_known_keys(key: str) -> None:
@@ -39,9 +86,76 @@ def test_the_forms_of_well_known_keys(key: str) -> None:
     assert redactor.text(f"before {key} after") == "before [redacted: key] after"
 
 
-@pytest.mark.parametrize("text", ["risk-free-and-otherwise-fine-words", "task-1", "sk-short", "the sk- prefix", "ghp_x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("risk-free-and-otherwise-fine-words", "task-1", "sk-short", "the sk- prefix", "ghp_x"),
+        *("npm_config_registry", "npm_package_dependencies_left_pad", "monkey-patched", "ssh-key-gen", "de-us-east", "dp.pt"),
+        *("0a1b2c3d4e5f60718293a4b5c6d7e8f901234567", "d41d8cd98f00b204e9800998ecf8427e", "eyJ", "sha256:9f86d081884c7d65"),
+        *(
+            "12:AAPL rose",
+            "SG.1",
+            "hooks.slack.com/docs",
+            "sk_live_",
+            "test_hf_model_card",
+            "import dapi",
+            "PRIVATE KEY handling",
+        ),
+    ],
+)
 def test_innocent_text_stays(text: str) -> None:
     assert Redactor().text(text) == text
+
+
+SECRET = "s3cr3t/va+lue with=signs&more"
+
+
+@pytest.mark.parametrize("before", ["", "x", "xy", "user:"])
+def test_a_known_value_in_base64(before: str) -> None:
+    whole = base64.b64encode(f"{before}{SECRET}:rest of it".encode())
+    for text in (whole.decode(), whole.decode().replace("+", "-").replace("/", "_"), base64.encodebytes(whole).decode()):
+        redactor = Redactor({"T": SECRET})
+        decoded = base64.b64decode(text + "==", altchars=b"-_" if "-" in text or "_" in text else None)
+        if SECRET.encode() in decoded:
+            assert redactor.touches(text)
+            assert "[redacted: T]" in redactor.text(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SECRET.encode().hex(),
+        SECRET.encode().hex().upper(),
+        " ".join(SECRET.encode().hex()[at : at + 4] for at in range(0, 2 * len(SECRET), 4)),
+        quote(SECRET),
+        quote(SECRET, safe=""),
+        quote_plus(SECRET),
+        "\n".join(SECRET[at : at + 5] for at in range(0, len(SECRET), 5)),
+        '"' + SECRET[:9] + '" + "' + SECRET[9:] + '"',
+        base64.encodebytes(b"a" * 50 + SECRET.encode() + b"b" * 50).decode(),
+        " ".join(SECRET),
+    ],
+)
+def test_a_known_value_in_other_forms(text: str) -> None:
+    redactor = Redactor({"T": SECRET})
+    assert redactor.touches(f"before {text} after")
+    shown = redactor.text(f"before {text} after")
+    assert "[redacted: T]" in shown
+    assert shown.startswith("before ")
+    assert shown.endswith(" after")
+
+
+@given(st.binary(max_size=40), st.text(min_size=8, max_size=40), st.binary(max_size=40))
+def test_base64_of_anything_around_a_known_value(before: bytes, secret: str, after: bytes) -> None:
+    whole = base64.b64encode(before + secret.encode("utf-8", "surrogatepass") + after).decode()
+    assert "[redacted: T]" in Redactor({"T": secret}).text(whole)
+
+
+def test_a_value_that_grows_in_base64_is_held_back() -> None:
+    redactor = Redactor({"T": SECRET})
+    whole = f"it is {base64.b64encode(SECRET.encode()).decode()} ."
+    shown = {redactor.growing(whole[:end]) for end in range(len(whole) + 1)}
+    assert not any(base64.b64encode(SECRET.encode()).decode()[:5] in one for one in shown)
 
 
 def test_short_values_are_left() -> None:

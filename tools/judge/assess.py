@@ -71,7 +71,8 @@ def assess(
         findings = _of_act(act, basis, before)
         before = act
         if act.name == "@sql":
-            findings = (at_database(finding, act, meaning.acts, home) for finding in findings)
+            bound = (at_database(finding, act, meaning.acts, home) for finding in findings)
+            findings = (finding for finding in bound if finding is not None)
         for finding in without_allowed(list(findings)) if extra else findings:
             _add(found, finding)
         basis.looks.note(act)

@@ -16,9 +16,36 @@ _PLACES = frozenset({"PGHOST", "PGPORT", "PGDATABASE", "PGSERVICE", "MYSQL_HOST"
 """Variables by which other clients find a server and a database."""
 
 
-def at_database(finding: Finding, act: Act, acts: Sequence[Act], home: str) -> Finding:
-    """Return a finding about the statement ``act``, bound to the database it works on; ``acts`` are all of the line."""
+_CHANGES = frozenset({"sql.drop", "sql.drop-column", "sql.truncate", "sql.delete-all", "sql.update-all"})
+
+
+def _opened_read_only(client: Act) -> bool:
+    """Return whether a client opens its file so that no statement can change it (https://sqlite.org/cli.html)."""
+    words = [one.text for one in client.args]
+    return (
+        client.name == "sqlite3"
+        and not {"-readonly", "--readonly"}.isdisjoint(words)
+        and not any(".open" in one for one in words)
+    )
+
+
+def _all_read_only(acts: Sequence[Act]) -> bool:
+    """Return whether every program of a line that reads code opened its file read-only.
+
+    Equal statements of several programs are one act, so that one of them can't be told from another.
+    """
+    clients = [one for one in acts if one.code]
+    return bool(clients) and all(map(_opened_read_only, clients))
+
+
+def at_database(finding: Finding, act: Act, acts: Sequence[Act], home: str) -> Finding | None:
+    """Return a finding about the statement ``act``, bound to the database it works on; ``acts`` are all of the line.
+
+    None if the client opened the database so that the statement fails.
+    """
     clients = [one for one in acts if one.code and (one.start, one.end) == (act.start, act.end)]
+    if finding.key.partition("@")[0] in _CHANGES and _all_read_only(acts):
+        return None
     if finding.level != "ask" or len(clients) != 1 or finding.paths:
         return finding
     client = clients[0]

@@ -99,9 +99,13 @@ def _sees_places(snapshot: Snapshot) -> TypeGuard[SeesPlaces]:
 
 
 class Looks:
-    """``variables`` are the names of those that the session's shell has; ``links`` are given with the acts to be judged."""
+    """``variables`` are the names of those that the session's shell has; ``links`` are given with the acts to be judged.
 
-    def __init__(self, files: Snapshot | None = None, variables: Iterable[str] = ()) -> None:
+    ``home`` is the home of the account that runs the command, "" if it is unknown.
+    """
+
+    def __init__(self, files: Snapshot | None = None, variables: Iterable[str] = (), home: str = "") -> None:
+        self.home = home
         self._files = files or NoFiles()
         self._origins = self._files if knows_origins(self._files) else None
         self._elsewhere = any(map(moves_git, variables))

@@ -25,6 +25,8 @@ _UP = Regex(r"/(?!\.\.?/)[^/\s]+/\.\.(?=/|$)")
 _SAME = Regex(r"/\.(?=/|$)|/(?=/)")
 KEPT = ("environ", "mem")
 _OWN = frozenset({"self", "thread-self"})
+_NO_PROCESS = frozenset({"sys", "net", "fs", "bus", "irq", "driver", "tty", "scsi", "acpi", "sysvipc", "asound", "pressure"})
+"""Folders of /proc that are not a process's."""
 _MOST = 20
 """Steps up that are followed."""
 
@@ -89,6 +91,8 @@ def _plain(text: str) -> str:
 def _is_kept(match: re.Match[str], fd: bool) -> bool:
     if match["all"]:
         return True
+    if match["process"] in _NO_PROCESS:
+        return False
     if match["fd"]:
         return fd and match["process"] not in _OWN
     name = match["name"].replace(HOLE, "*")

@@ -47,7 +47,11 @@ _TOLD = Regex(
     re.DOTALL,
 )
 _DOT = Regex(r"\.(shell|system|output|once|import|read|open|save|backup|restore|dump|log|excel|load)\b[ \t]*(.*)", re.IGNORECASE)
-_BACKSLASH = Regex(r"\\(!|o|g|copy|i|ir|w|system)\s*(.*)")
+_BACKSLASH = Regex(r"\\(!|o|g|copy|i|ir|w|system|source|pager)\s*(.*)", re.IGNORECASE)
+_NAMED = Regex(r"(?:system|source|pager)[ \t]+[^;\n]+", re.IGNORECASE)
+"""Commands of the mysql client, which it knows without a backslash at the beginning of a statement
+(https://dev.mysql.com/doc/refman/8.4/en/mysql-commands.html).
+"""
 _DO = Regex(r"DO |EXECUTE |CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE|TRIGGER)")
 
 
@@ -82,6 +86,10 @@ def _statements(tell: Tell, source: str, taint: Taint) -> list[list[Part]]:
             if _client(tell, source[at:stop], taint):
                 at = stop
                 continue
+        if line and (named := _NAMED.match(source, at)) is not None:
+            _client(tell, f"\\{named[0]}", taint)
+            at = named.end()
+            continue
         match = _TOKEN.match(source, at)
         if match is None:
             at += 1
@@ -120,11 +128,11 @@ def _client(tell: Tell, line: str, taint: Taint) -> bool:
         return line.startswith((".", "\\"))
     command, rest = match[1].lower(), match[2].strip()
     bare = rest.strip("'\"")
-    if command in ("shell", "system", "!"):
+    if command in ("shell", "system", "!", "pager"):
         tell.shell(Value(rest, taint))
     elif (piped := _PIPED.search(rest)) is not None:
         tell.shell(Value((piped[1] or piped[2] or piped[3]).strip(), taint))
-    elif command in ("read", "i", "ir"):
+    elif command in ("read", "i", "ir", "source"):
         _included(tell, bare, taint)
     elif command in ("output", "once", "o", "g", "w", "log", "save", "backup"):
         if bare and bare not in ("stdout", "off"):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from toolcrib._regex import Regex
+from tools.judge.meaning.value import HOLE
 from tools.judge.shell.tree import Parameter, Part, Plain
 
 MAX_WORDS = 512
@@ -117,8 +118,8 @@ class _Reader:
             return None
         numbers = first.lstrip("-").isdigit()
         low, high = (int(first), int(last)) if numbers else (ord(first), ord(last))
-        if abs(high - low) // step >= MAX_WORDS:
-            raise TooMany
+        if abs(high - low) // step >= MAX_WORDS:  # more than are listed: the two ends, and any number between them
+            return [[Plain(first)], [Plain(last)], [Plain(HOLE)]]
         values = range(low, high + 1, step) if low <= high else range(low, high - 1, -step)
         padded = any(len(text.lstrip("-")) > 1 and text.lstrip("-")[0] == "0" for text in (first, last))
         width = max(len(first), len(last)) if numbers and padded else 0

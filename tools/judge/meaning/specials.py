@@ -159,7 +159,7 @@ SPECIALS: dict[str, Callable[[Values, Value | None], list[Inner]]] = {
     "bsdtar": textual.texts("-I --use-compress-program"),
     "rsync": textual.texts("-e --rsh --rsync-path"),
     "zip": textual.texts("-TT --unzip-command"),
-    "man": textual.texts("-P --pager --html"),
+    "man": textual.texts("-P --pager -H --html"),
     "scp": textual.copying,
     "sftp": textual.copying,
     "sort": textual.texts("--compress-program"),
@@ -183,6 +183,6 @@ SPECIALS: dict[str, Callable[[Values, Value | None], list[Inner]]] = {
     "nvim": textual.nvim,
     "start-stop-daemon": textual.daemon,
     "cmake": textual.cmake,
-    "capsh": textual.texts("-c"),
+    "capsh": textual.capsh,
     "make": textual.words(r"SHELL=(?=.)"),
 }

@@ -16,6 +16,7 @@ from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, Value, names
 from tools.judge.meaning.walk import Walker
 from tools.judge.options import path_of
+from tools.judge.paths import root_of
 
 Values = Sequence[Value]
 
@@ -60,6 +61,16 @@ TALKS = names(
 )
 """Programs whose words are data: they print, search, store or fetch them."""
 
+_NAMED = Regex(
+    r"-{1,2}(?:[a-z]+-)*(?:pager|command|exec|execute|editor|shell|program|wrapper|launcher|hook|browser|opener|bin)(?:-[a-z]+)*"
+)
+"""Options that name a program to run, whatever program they are given to."""
+_SETTINGS = names("pager editor browser shell")
+"""Settings that name a program to run: ``gh config set pager COMMAND``."""
+_SETS = names("config set")
+_CRITICAL = names("rm shred srm rimraf find chmod chown chgrp mv truncate mkfs wipefs dd")
+"""Programs that may destroy a home or a system root: looked for among the words of every program that runs others."""
+
 _VERBS = names(
     "start stop restart reload halt reboot shutdown poweroff kill wipe erase del mount umount service restore set unset install"
     " init run exec remove manage migrate at batch import script drop power host head tail history now prune source export"
@@ -78,12 +89,16 @@ _QUOTED = Regex(r'"((?:[^"\\]|\\.){4,})"')
 
 def follow(it: Walker, state: State, name: str, argv: Values) -> None:
     """Note the acts of the commands among the arguments of ``name``, on a copy of ``state``; what can't be read is none."""
-    if len(argv) < 2 or name in TALKS or tables.interpreter(name) is not None:
+    if len(argv) < 2:
         return
-    if path_of(name) and name not in _LAUNCHERS:
-        return
-    unheard = name in _DIRECT or (name not in it.programs and not _runs_others(name))
-    texts, tails = [*_texts(it, name, argv, unheard)], [*_tails(it, name, argv, unheard)]
+    texts, tails = _named(it, argv)
+    if name not in TALKS and tables.interpreter(name) is None:
+        unheard = name in _DIRECT or (name not in it.programs and not _runs_others(name))
+        if not path_of(name) or name in _LAUNCHERS:
+            texts += _texts(it, name, argv, unheard)
+            tails += _tails(it, name, argv, unheard)
+        if not unheard:
+            tails += _critical(it, state, name, argv)
     if not (texts or tails) or it.too_deep("arguments within arguments too deeply"):
         return
     if len(texts) + len(tails) > _MOST:
@@ -94,7 +109,7 @@ def follow(it: Walker, state: State, name: str, argv: Values) -> None:
         inner.wrappers = (*inner.wrappers, name)
         inner.depth += 1
         followed = inner.followed = inner.followed if inner.followed is not None else set()
-        for text in texts:
+        for text in dict.fromkeys(texts):
             it.text(text.text, _aside(state))
         for tail in tails:
             place = (len(tail), inner.place, tuple(tail))
@@ -126,6 +141,32 @@ def _runs_others(name: str) -> bool:
     return name in tables.WRAPPERS.rows or name in tables.SPECIALS.rows
 
 
+def _named(it: Walker, argv: Values) -> tuple[list[Value], list[list[Value]]]:
+    """Return the texts and tails that options and settings name as programs to run, of a program whose other words are data."""
+    texts: list[Value] = []
+    tails: list[list[Value]] = []
+    sets = any(value.text in _SETS for value in argv[1:4])
+    for at, value in enumerate(argv[1:], start=1):
+        option, assigned, given = value.text.partition("=")
+        if assigned and _NAMED.fullmatch(option):
+            value = value._replace(text=given, shown="")
+        elif not _NAMED.fullmatch(argv[at - 1].text) and not (sets and argv[at - 1].text in _SETTINGS):
+            continue
+        if any(_begins(it, part) for part in _PARTS.split(value.text)):
+            texts.append(value)
+        elif not assigned and at < len(argv) - 1 and _known(it, value.text.rpartition("/")[2]):
+            tails.append(list(argv[at:]))
+    return texts, tails
+
+
+def _critical(it: Walker, state: State, name: str, argv: Values) -> list[list[Value]]:
+    """Return the arguments from each destructive program's name on, if a home or a system root stands behind it."""
+    if _runs_others(name) and name not in _LAUNCHERS:
+        return []
+    at = [at for at, value in enumerate(argv[1:], start=1) if value.text.rpartition("/")[2] in _CRITICAL]
+    return [list(argv[one:]) for one in at if any(root_of(value, state.cwds, it.now.home) for value in argv[one + 1 :])]
+
+
 def _tails(it: Walker, name: str, argv: Values, unheard: bool) -> Iterator[list[Value]]:
     """The arguments from each program's name on; of a program that others know only behind a word that says so."""
     behind = _RUNS if unheard or name in _LAUNCHERS else _ENDS
@@ -152,7 +193,7 @@ def _texts(it: Walker, name: str, argv: Values, unheard: bool) -> Iterator[Value
         before = argv[at].text
         if text[:2] == "--":
             before, _, text = text.partition("=")
-        if unheard and before[:1] == "-" and before not in _TEXTS:
+        if unheard and before[:1] == "-" and before not in _TEXTS and not _NAMED.fullmatch(before):
             continue
         pieces = [text, *(match[1] for match in _QUOTED.finditer(text))] if '["' in text else [text]
         for piece in pieces:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from toolcrib._regex import Regex
 from tools.judge.meaning.value import Value, joined, names
@@ -111,9 +111,34 @@ def daemon(argv: Values, stdin: Value | None) -> list[Inner]:
     return [Inner(argv=[programs[-1]._replace(text=programs[-1].text.rpartition("=")[2]), *rest], own=True, cwd=cwd)]
 
 
+_CMAKE_TOOLS: Mapping[str, Sequence[str]] = {
+    "remove_directory": ("rm", "-rf"),
+    "remove": ("rm", "-f"),
+    "rename": ("mv",),
+    "copy": ("cp",),
+    "copy_directory": ("cp", "-r"),
+    "copy_if_different": ("cp",),
+    "copy_directory_if_different": ("cp", "-r"),
+    "make_directory": ("mkdir", "-p"),
+    "create_symlink": ("ln", "-s"),
+    "create_hardlink": ("ln",),
+    "touch_nocreate": ("touch",),
+}
+"""Tools of ``cmake -E`` that are not called as the system's (https://cmake.org/cmake/help/latest/manual/cmake.1.html)."""
+
+
 def cmake(argv: Values, stdin: Value | None) -> list[Inner]:
-    """``cmake -E rm -rf x``: its own tools are called as the system's, and do the same."""
-    return [Inner(argv=list(argv[2:]), own=True)] if len(argv) > 2 and argv[1].text == "-E" else []
+    """Return the program that ``cmake -E TOOL`` acts as."""
+    if len(argv) < 3 or argv[1].text != "-E":
+        return []
+    program = [Value(word) for word in _CMAKE_TOOLS.get(argv[2].text, ())] or [argv[2]]
+    return [Inner(argv=[*program, *argv[3:]], own=True)]
+
+
+def capsh(argv: Values, stdin: Value | None) -> list[Inner]:
+    """Return the shell that ``capsh -- ARGUMENTS`` starts."""
+    at = next((at for at, value in enumerate(argv) if value.text == "--"), len(argv))
+    return [Inner(argv=[Value("bash"), *argv[at + 1 :]], own=True)] if argv[at + 1 :] else []
 
 
 def tar(argv: Values, stdin: Value | None) -> list[Inner]:

@@ -241,7 +241,7 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
     "npm": (_wrapper("-p --package -w --workspace", 0, "exec|x", textual="-c --call"),),
     "yarn": (_wrapper("", 0, "exec|dlx"),),
     "mise": (_wrapper("-C", 0, "exec|x", dashed=True),),
-    "asdf": (_wrapper("", 1, "exec"),),
+    "asdf": (_wrapper("", 0, "exec"),),
     "rbenv": (_wrapper("", 0, "exec"),),
     "pyenv": (_wrapper("", 0, "exec"),),
     "nix-shell": (_wrapper("-p -I -A", 99, textual="--run --command"),),

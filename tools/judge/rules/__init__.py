@@ -15,6 +15,7 @@ from tools.judge.table import Rule
 
 MODULES = (
     "files",
+    "finding",
     "emptying",
     "permissions",
     "disks",

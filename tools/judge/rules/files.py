@@ -2,66 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import posixpath
 
 from toolcrib._regex import Regex
 from tools.judge.looks import Looks
 from tools.judge.meaning.value import HOLE, Elastic, Taint, Value
+from tools.judge.paths import root_of
 from tools.judge.table import ANY, FED, ActView, Test, count, last, operand, operands, opt, rule, sub, text, value, word
 from tools.judge.writes import EXTRACTS
 
 _RECURSIVE = opt("-r -R --recursive")
 _SCRATCH = r"/(?:tmp)/.*"
-_STARTS = Regex(r"[-(!\\]")
+_WORD_OF_NAME = Regex(r"[A-Za-z0-9]{2}")
 
 
-def _find_starts(view: ActView) -> Sequence[Value]:
-    """Return the folders in which find begins to look: "." where none is named. One that follows links may look anywhere."""
-    found: list[Value] = []
-    if not {"-L", "-follow"}.isdisjoint(view.words):
-        found.append(Value(HOLE))
-    for given in view.act.argv[1:]:
-        if given.text in ("-L", "-H", "-P"):
-            continue
-        if _STARTS.match(given.text):
-            break
-        found.append(given)
-    return found or [Value(".")]
+def _some(view: ActView) -> list[Value]:
+    """Return the patterns among the operands that name only some of a folder's files."""
+    return [one for one in view.operands() if one.pattern and _WORD_OF_NAME.search(one.text.rpartition("/")[2])]
 
 
-_REMADE = Regex(r"\*\.py[co]|__pycache__|\*\.py\[co\]|\.DS_Store|\*\$py\.class")
-"""Names of files that are made again by themselves, and that nobody writes by hand."""
-_NARROWS = {
-    **dict.fromkeys(("-type", "-mindepth", "-maxdepth", "-mtime", "-mmin", "-newer", "-size", "-path", "-user", "-name"), 1),
-    **dict.fromkeys(("-depth", "-empty", "-mount", "-xdev", "-print", "-print0", "-ls"), 0),
-}
-"""Words of find, and how many others belong to each, that only leave fewer files to those behind them, or print their names."""
-
-
-def _only_remade(view: ActView, looks: Looks) -> bool:
-    """Return whether find deletes nothing but empty folders or what is made again, in the workspace."""
-    starts = _find_starts(view)
-    words = iter(view.words[len(starts) if view.words[0][:1] not in "-(!" else 0 :])
-    chosen, tests = False, set[str]()
-    while test := next(words, ""):
-        if test == "-delete":
-            break
-        if test == "(":
-            given = list(iter(lambda: next(words, ")"), ")"))
-            if set(given[::3]) != {"-name"} or set(given[2::3]) - {"-o", "-or"} or len(given) % 3 != 2:
-                return False
-            chosen = chosen or all(map(_REMADE.fullmatch, given[1::3]))
-            continue
-        leaves_out = test in ("!", "-not")
-        test = next(words, "") if leaves_out else test
-        if test not in _NARROWS:
-            return False
-        wanted = next(words, "") if _NARROWS[test] else ""
-        if not leaves_out:
-            tests.add(f"{test} {wanted}" if test == "-type" else test)
-            chosen = chosen or (test == "-name" and _REMADE.fullmatch(wanted) is not None)
-    chosen = chosen or tests >= {"-type d", "-empty"}
-    return chosen and not set(words) - {"-print", "-print0", "-ls"} and not view.act.fed and looks.are_inside(view.act, starts)
+def _in_a_root(view: ActView, looks: Looks) -> bool:
+    """Return whether a pattern names files that lie in a home or a system root itself."""
+    folders = (one._replace(text=posixpath.dirname(one.text) or ".", pattern=False) for one in _some(view))
+    return any(root_of(one, view.act.cwds, looks.home) for one in folders)
 
 
 def _is_made(given: Value) -> bool:
@@ -133,6 +96,17 @@ RULES = (
         "fs.bulk-delete",
         "ask",
         "rm unlink trash trash-put rip grm",
+        Test(lambda view: bool(_some(view))) & ~_RECURSIVE,
+        "deletes files of a home or a system folder by a pattern",
+        yes=("rm ~/*.log", "rm -f /etc/*.conf"),
+        no=("rm *.log", "rm ~/project/*.log"),
+        paths=operands,
+        seen=_in_a_root,
+    ),
+    rule(
+        "fs.bulk-delete",
+        "ask",
+        "rm unlink trash trash-put rip grm",
         _MANY & ~_RECURSIVE,
         "deletes all that a folder holds, or a list that is only known when it runs",
         yes=(
@@ -152,39 +126,6 @@ RULES = (
         ),
         paths=operands,
         roots=True,
-    ),
-    rule(
-        "fs.find-delete",
-        "ask",
-        "find gfind bfs",
-        word("-delete"),
-        "deletes whatever it matches",
-        yes="find . -name '*.o' -delete",
-        no=("find . -name '*.o' -print", "find . -name -delete.txt"),
-        paths=_find_starts,
-        roots=True,
-        seen=lambda view, looks: not _only_remade(view, looks),
-    ),
-    rule(
-        "fs.find-delete",
-        "ask",
-        "find gfind bfs",
-        word("-fprint0?|-fls|-fprintf") & operand(r"/(?:etc|usr|boot|bin|sbin|lib|var/lib|root)/.*"),
-        "writes its findings over a file of the system",
-        yes="find . -fprint /etc/passwd",
-        no="find . -fprint out.txt",
-    ),
-    rule(
-        "fs.find-delete",
-        "ask",
-        "fd fdfind find gfind",
-        text(
-            r"(?:^| )(?:-x|-X|--exec|--exec-batch|-exec|-execdir|-ok|-okdir)[ =](?:sudo )?(?:/\S*/)?(?:rm|shred|unlink|rmdir"
-            r"|truncate|srm|trash)(?: |$)"
-        ),
-        "deletes whatever it matches",
-        yes=("fd -e tmp -x rm", "find . -mtime +1 -exec rm {} +"),
-        no=("fd -e tmp", "find . -exec grep -l 'rm x' {} +"),
     ),
     rule(
         "fs.wipe",
@@ -268,11 +209,12 @@ RULES = (
         "fs.move-system",
         "ask",
         "mv",
-        operand(r"/|~|/\*|/(?:home|root|var|etc|usr|boot|opt|srv)(?:/\*)?/?|/home/[^/]+(?:/\*)?/?", 0),
+        count(2),
         "moves a system root or a home away",
-        yes="mv /home/dev /tmp/x",
+        yes=("mv /home/dev /tmp/x", "mv ~ x", "mv ~/* x"),
         no="mv a b",
         paths=lambda view: view.operands()[:-1],
+        seen=lambda view, looks: any(root_of(one, view.act.cwds, looks.home) for one in view.operands()[:-1]),
     ),
     rule(
         "fs.archive-remove",

@@ -294,6 +294,15 @@ RULES = (
         no=("uv run a.py", "http https://x.test/a.py"),
     ),
     rule(
+        "code.other-program",
+        "ask-once",
+        "less",
+        text(r"(?:^| )(?:--lesskey-(?:content|src|file)[= ]|-k ?)"),
+        "reads key bindings, which may run commands",
+        yes=("less --lesskey-content='x' f", "less --lesskey-src=keys f", "less -k keys f"),
+        no=("less -N f", "less f"),
+    ),
+    rule(
         "code.loading-library",
         "ask-once",
         "enable ssh ssh-add sftp scp openssl curl gawk",
