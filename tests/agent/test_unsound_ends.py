@@ -61,7 +61,7 @@ def anthropic(end: Any, calls: list[dict[str, Any]], text: str, *, whole: bool) 
 
 
 def responses(end: Any, calls: list[dict[str, Any]], text: str, *, whole: bool) -> Response:
-    """``end`` is the status, with a reason behind a colon. A stream's last event is named like it, unless "=" stands before it."""
+    """``end`` is STATUS or STATUS:REASON. A stream's last event has the status in its name, unless "=" stands before it."""
     status, _, reason = (end or "").partition(":")
     part = {"type": "output_text", "text": text, "annotations": []}
     output = [{"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part]}]

@@ -163,9 +163,10 @@ def test_calls_run_in_order_if_none_is_suspended(desk: Any) -> None:
 
 @pytest.mark.parametrize("name", ["todo", "session_search", "clarify"])
 def test_tools_of_ours_that_only_talk_declare_it(name: str) -> None:
-    import model_tools
+    import model_tools  # noqa: F401 - it registers them
+    from tools.registry import registry
 
-    entry = model_tools.registry.get(name)
+    entry = registry.get(name)
     assert entry is not None
     assert entry.effects is not None
     assert entry.effects({}, None) == ()  # type: ignore[arg-type] # it looks at neither
