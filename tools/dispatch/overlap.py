@@ -12,8 +12,8 @@ from toolcrib._dataclass import dataclass
 class Reach:
     """Effects that a call would have. ``effects`` is None where that is not known, which counts as anything at all.
 
-    ``acts``: its tool changes the world, so that no effects does not mean nothing: its kind is edit or execute, or it is other and
-    the tool declares no effects.
+    ``acts``: its tool changes the world, so that no effects does not mean nothing: its kind is edit or execute, or its kind is
+    other and it declares no effects.
     """
 
     effects: Sequence[Effect] | None
