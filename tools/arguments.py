@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+from urllib.parse import urldefrag, urljoin
 
 from toolcrib import InvalidArguments
 from toolcrib._near import near
@@ -21,24 +21,85 @@ that schemas stay small.
 """
 _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 _TOO_DEEP = "nested too deep; send a flatter value"
+_REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef", "$schema"})
+_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
+_DATA = frozenset({"const", "default", "enum", "examples"})
+_USUAL_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_DRAFT = Regex(r"https?://json-schema\.org/(draft-0[467]|draft/2019-09|draft/2020-12)/schema")
+
+
+def make_validator(schema: Mapping[str, Json]) -> Any:
+    """Return a validator for a JSON Schema (Draft 2020-12 unless ``$schema`` differs). It never fetches or reads a reference.
+
+    Raises ValueError or jsonschema_rs.ReferencingError for a bad schema, and for one that refers to anything outside of itself.
+    """
+    import jsonschema_rs
+
+    return jsonschema_rs.validator_for(_plain(schema), retriever=_refuse)
+
+
+def _refuse(uri: str) -> NoReturn:
+    raise ValueError("only references within the schema are followed")
 
 
 def check_schema(parameters: Mapping[str, Json]) -> tuple[str, str] | None:
-    """Return None for a good JSON Schema (Draft 2020-12 unless ``$schema`` differs), else (JSON path of the fault, fault)."""
+    """Return None for a good JSON Schema (Draft 2020-12 unless ``$schema`` differs), else (JSON path of the fault, fault).
+
+    A reference that leads out of the schema is a fault, wherever it stands; so is a ``$schema`` that names no known draft.
+    """
     import jsonschema_rs
 
-    plain = copy.deepcopy(dict(parameters))  # the library takes no subclasses, which read-only schemas are
     try:
-        jsonschema_rs.meta.validate(plain)
+        if (outer := _outer_reference(_plain(parameters))) is not None:
+            return _json_path("$.parameters", outer[0]), outer[1]
+        make_validator(parameters)
     except jsonschema_rs.ValidationError as error:
         return _json_path("$.parameters", error.instance_path), _fault(error.message, error.instance)
-    except ValueError as error:
+    except (jsonschema_rs.ReferencingError, ValueError) as error:
         return "$.parameters", str(error)[:300]
-    try:
-        jsonschema_rs.validator_for(plain)
-    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-        return "$.parameters", str(error)[:300]
+    except RecursionError:
+        return "$.parameters", "it is nested too deep"
     return None
+
+
+def _outer_reference(schema: Json) -> tuple[Sequence[str | int], str] | None:
+    """Return the path of the first reference that leads out of the schema, with what is wrong with it; None if there is none."""
+    found = list(_references(schema, "", ()))
+    ids = {"", *(uri for path, _, uri in found if path[-1] == "$id")}
+    for path, reference, uri in found:
+        if _DRAFT.fullmatch(uri):
+            continue
+        if path[-1] == "$schema":
+            return path, f"{reference[:200]!r} is no known draft of JSON Schema; leave it out, or use {_USUAL_DRAFT}"
+        if uri not in ids:
+            return path, (
+                f"{reference[:200]!r} leads out of the schema, and nothing is fetched or read for it; "
+                "put what it names into $defs, and refer to it as '#/$defs/NAME'"
+            )
+    return None
+
+
+def _references(
+    schema: Json, base: str, path: tuple[str | int, ...], *, names: bool = False
+) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+    """Yield (path, reference, its URI without the fragment) of each reference and each ``$id``.
+
+    ``names``: the keys of ``schema`` are not keywords but names of schemas, such as those of properties.
+    """
+    if isinstance(schema, list):
+        for place, item in enumerate(schema):
+            yield from _references(item, base, (*path, place))
+    if not isinstance(schema, dict):
+        return
+    if not names:
+        own = next((schema[key] for key in ("$id", "id") if isinstance(schema.get(key), str)), "")  # the second in Draft 4
+        base = urldefrag(urljoin(base, own)).url
+        yield (*path, "$id"), own, base
+    for key, value in schema.items():
+        if not names and key in _REFERENCES and isinstance(value, str):
+            yield (*path, key), value, urldefrag(urljoin(base, value)).url
+        elif names or key not in _DATA:
+            yield from _references(value, base, (*path, key), names=not names and key in _NAMED)
 
 
 def _fault(message: str, found: Json) -> str:
@@ -57,7 +118,7 @@ def misfit(schema: Mapping[str, Json], value: Json) -> str:
     import jsonschema_rs
 
     try:
-        validator = jsonschema_rs.validator_for(_plain(schema))
+        validator = make_validator(schema)
         errors = [] if validator.is_valid(value) else list(validator.iter_errors(value))
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, RecursionError) as error:
         return f"$: it can not be checked ({str(error)[:200]})"
@@ -98,10 +159,8 @@ class ArgumentCheck:
     __slots__ = ("_aliases", "_integers", "_parameters", "_validator")
 
     def __init__(self, parameters: Mapping[str, Json]) -> None:
-        import jsonschema_rs
-
         self._parameters = parameters
-        self._validator = jsonschema_rs.validator_for(copy.deepcopy(dict(parameters)))
+        self._validator = make_validator(parameters)
         properties = parameters.get("properties", {})
         aliases = {} if parameters.get("additionalProperties") is not False else _ALIASES
         self._aliases = {name: own for name, own in aliases.items() if own in properties and name not in properties}

@@ -54,6 +54,7 @@ registry.register(
     },
     handler=handle,
     kind="other",
+    effects=lambda args, ctx: (),  # it changes nothing but the conversation, so it need not wait for suspended calls
     interactive=True,
     emoji="❓",
 )

@@ -38,5 +38,6 @@ registry.register(
     },
     handler=None,
     kind="other",
+    effects=lambda args, ctx: (),  # it changes nothing but the conversation, so it need not wait for suspended calls
     emoji="📋",
 )

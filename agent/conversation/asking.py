@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent.conversation.limits import RunLimits
 from agent.events import Event, Retrying, TextDelta, ThinkingDelta, ToolCallDelta
-from agent.providers._calls import MAX_CALLS, TOO_MANY
+from agent.providers._calls import MAX_CALLS, TOO_MANY, fault_of_end, held_back
 from agent.providers.abilities import fall_back
 from agent.retry import with_retry
 from toolcrib import ProviderError, ProviderSession, ProviderTurn, StreamEvent
@@ -67,6 +67,8 @@ async def _with_hooks(session: Session, provider: ProviderSession, stream: str, 
 
 def _bounded(turn: ProviderTurn) -> ProviderTurn:
     """Have no more calls run than one reply may have; the others are answered, so that each has its result (X-1)."""
+    if turn.finish not in ("", "other"):  # those of a plugin's provider; wires of ours know more of the others
+        turn = replace(turn, tool_calls=held_back(turn.tool_calls, fault_of_end(turn.finish, turn.finish)))
     calls = turn.tool_calls
     if len(calls) <= MAX_CALLS:
         return turn

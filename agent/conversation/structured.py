@@ -7,11 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import jsonschema_rs
-
 from toolcrib import ConfigError
 from toolcrib._regex import Regex
-from tools.arguments import check_schema
+from tools.arguments import check_schema, make_validator
 
 _ASK = "\n\nYour final answer is one JSON value, without any words around it, that fits this JSON Schema:\n"
 AGAIN = "That answer does not fit: {why}. Give the whole answer again, as one JSON value that fits the schema and nothing else."
@@ -27,7 +25,7 @@ class AnswerCheck:
         if fault is not None:
             raise ConfigError(f"the schema of the answer is no JSON Schema: {fault[0].replace('.parameters', '')}: {fault[1]}")
         self.schema = dict(schema)
-        self._validator = jsonschema_rs.validator_for(self.schema)
+        self._validator = make_validator(self.schema)
 
     def request(self, text: str) -> str:
         """Return the person's text, with what the model must know of the schema."""

@@ -194,6 +194,8 @@ class JsonObjectReader:
             ArgumentCheck(self._known.parameters(tool) or {"type": "object"})(args)
         except InvalidArguments as error:
             raise _RefusedError("args_mismatch", f"the arguments of {tool} do not fit: {error.text}", tool) from None
+        except ValueError as error:
+            raise _RefusedError("args_mismatch", f"the schema of {tool} is bad: {str(error)[:300]}", tool) from None
 
     def _schema(self, tool: str) -> str:
         return json.dumps(dict(self._known.parameters(tool)), ensure_ascii=False)[:800]

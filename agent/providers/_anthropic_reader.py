@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agent.providers._calls import CUT_OFF, MAX_CALLS, TOO_MANY, UNREADABLE, new_event, read_arguments
+from agent.providers._calls import CUT_OFF, MAX_CALLS, TOO_MANY, UNREADABLE, fault_of_end, held_back, new_event, read_arguments
 from agent.providers._events import EventReader, counts, whole
 from toolcrib import ProviderTurn, StreamEvent, ToolCall
 
@@ -23,7 +23,6 @@ _FINISH = {
 }
 _KIND_OF_DELTA = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "tool_use"}
 _PARTS_KEY = {"text": "text", "thinking": "thinking"}
-REFUSED = "the model refused in the middle of this call, so it was not run"
 
 
 class _Block:
@@ -92,13 +91,14 @@ class AnthropicReader(EventReader):
             raise self._broken("ended the connection before the reply was complete")
         self._end_text()
         finish = _FINISH.get(self._finish, "other")
+        self.held = fault_of_end(finish, self._finish)
         calls: list[ToolCall] = []
         content: list[dict[str, Any]] = []
         for block in self._blocks.values():
             if block.kind != "tool_use":
                 content.append(block.native())
                 continue
-            cut = {"length": CUT_OFF, "content_filter": REFUSED}.get(finish) if block is self._last else None
+            cut = CUT_OFF if finish == "length" and block is self._last else None
             if len(calls) >= MAX_CALLS:
                 cut = TOO_MANY
             if block.open and finish != "tool_calls" and not block.raw_input().strip():
@@ -109,7 +109,7 @@ class AnthropicReader(EventReader):
         if calls and finish == "stop":
             finish = "tool_calls"  # the calls say whether there are calls
         message = {"role": "assistant", "content": content}
-        return ProviderTurn(self.text, tuple(calls), message, self.usage, finish, self.model, self.reasoning)
+        return ProviderTurn(self.text, held_back(calls, self.held), message, self.usage, finish, self.model, self.reasoning)
 
     # -- events --------------------------------------------------------------------------------------------------------
 

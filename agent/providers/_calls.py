@@ -24,6 +24,7 @@ TOO_MANY = (
     f"it is one too many: of one reply at most {MAX_CALLS} calls are run. This call and all after it were not. Call again what is"
     " still needed, with fewer calls in one reply"
 )
+_SOUND = frozenset({"stop", "tool_calls", "length"})
 _SHOWN = 200
 new_event: Callable[[type[StreamEvent], tuple[str, str, str, str]], StreamEvent] = tuple.__new__
 """StreamEvent of its four fields, in half the time: there is one for each token."""
@@ -181,6 +182,23 @@ def bounded(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
     if len(calls) <= MAX_CALLS:
         return tuple(calls)
     return (*calls[:MAX_CALLS], replace(calls[MAX_CALLS], fault=TOO_MANY))
+
+
+def fault_of_end(finish: str, word: str) -> str | None:
+    """Return the fault that every call of a reply has by how the reply ended, None if its calls may run.
+
+    ``finish`` is the end as ProviderTurn has it, ``word`` the server's own. Calls run only after an end that is known to be good.
+    """
+    if finish in _SOUND:
+        return None
+    how = f"ended with {word[:_SHOWN]!r}" if word else "did not say why it ended"
+    why = "a filter broke it off" if finish == "content_filter" else "that is no end after which calls are run"
+    return f"the reply that holds this call {how}; {why}, so none of its calls was run"
+
+
+def held_back(calls: Sequence[ToolCall], fault: str | None) -> tuple[ToolCall, ...]:
+    """Return the calls, each with ``fault`` if there is one: such a call never runs, and the model reads why."""
+    return tuple(calls if fault is None else (replace(call, fault=call.fault or fault) for call in calls))
 
 
 def read_arguments(raw: str) -> tuple[Any, str | None]:

@@ -1,7 +1,7 @@
 """A Chat Completions reply, streamed or whole, read into one ProviderTurn.
 
 What servers send differs in almost everything but the names (X-3 to X-5, X-8), so each rule here stands for some server's
-recorded answer. Whether there are calls is decided by the calls, never by the finish reason.
+recorded answer. Whether there are calls is decided by the calls, never by the finish reason; that decides if they may run.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agent.providers._calls import CallReader, new_event
+from agent.providers._calls import CallReader, fault_of_end, held_back, new_event
 from agent.providers._events import EventReader, counts
 from agent.providers._images import drawn_in_chat
 from toolcrib import ProviderTurn, StreamEvent
@@ -61,8 +61,9 @@ class ChatReader(EventReader):
         if not self.ended:
             raise self._broken("ended the connection before the reply was complete")
         self._end_text()
-        truncated = _FINISH.get(self._finish) == "length"
-        calls, native = self._calls.finish(truncated=truncated)
+        finish = _FINISH.get(self._finish, "other")
+        self.held = fault_of_end(finish, self._finish) if self._finish else None  # some servers leave it out (X-5)
+        calls, native = self._calls.finish(truncated=finish == "length")
         text = self.text
         message: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
         if native:
@@ -73,9 +74,8 @@ class ChatReader(EventReader):
             message["reasoning_details"] = self._details
         if self._images:
             message["images"] = self._images
-        finish = _FINISH.get(self._finish, "other")
         images = drawn_in_chat(self._images)
-        return ProviderTurn(text, tuple(calls), message, self.usage, finish, self.model, self.reasoning, images)
+        return ProviderTurn(text, held_back(calls, self.held), message, self.usage, finish, self.model, self.reasoning, images)
 
     # -- one piece -----------------------------------------------------------------------------------------------
 

@@ -44,6 +44,8 @@ class EventReader:
         self.model = ""
         self.begun = False
         self.done = False
+        self.held: str | None = None
+        """Why none of the reply's calls runs, also of those in its text; None if they may. ``finish`` sets it."""
 
     @property
     def text(self) -> str:

@@ -2,7 +2,7 @@
 
 The model's content is kept as it came, part for part: its thought signatures count only in their place. Only what a stream cut
 up is joined: neighbouring plain texts, and a call whose arguments came in pieces. Whether there are calls is decided by the
-calls, never by the finish reason (X-5, X-7).
+calls, never by the finish reason (X-5, X-7); that decides if they may run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from agent.providers._calls import CUT_OFF, MAX_CALLS, UNREADABLE, bounded, new_event
+from agent.providers._calls import CUT_OFF, MAX_CALLS, UNREADABLE, bounded, fault_of_end, held_back, new_event
 from agent.providers._events import EventReader, whole
 from agent.providers._gemini_args import BadPiece, PartialArgs
 from agent.providers._images import drawn_in
@@ -27,7 +27,8 @@ _FINISH = {
     "SPII": "content_filter",
     "IMAGE_SAFETY": "content_filter",
 }
-_UNREADABLE_CALL = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
+_UNDECLARED = "UNEXPECTED_TOOL_CALL"
+_UNREADABLE_CALL = ("MALFORMED_FUNCTION_CALL", _UNDECLARED)
 _COUNTS = (
     ("prompt", "promptTokenCount"),
     ("answer", "candidatesTokenCount"),
@@ -113,6 +114,9 @@ class GeminiReader(EventReader):
             error.failed_generation = self._finish_message
             raise error
         finish = _FINISH.get(self._finish, "other")
+        if self._finish != _UNDECLARED:  # such a call names no tool of ours, which the dispatcher says in better words
+            self.held = fault_of_end(finish, self._finish)
+        calls = held_back(calls, self.held)
         if calls and finish == "stop":
             finish = "tool_calls"
         content = {**self._content, "role": self._content.get("role") or "model", "parts": self._parts}

@@ -30,6 +30,7 @@ class HttpSession:
         self._server = client.endpoint.server
         self.model = model
         self._stream = stream
+        self._held: str | None = None  # of the last reply: see EventReader
         self._answered = False  # the last request: an error in its answer is no refusal of a field
 
     def steer(self, tool_choice: str = "auto", schema: Mapping[str, Any] | None = None) -> None:
@@ -80,7 +81,9 @@ class HttpSession:
                 self._answered = True
                 await read_reply(reply, reader, server=self._server, stream=self._stream)
                 reply.require_bounded(reader.size)
-            return reader.finish()
+            turn = reader.finish()
+            self._held = reader.held
+            return turn
         except ProviderError as error:
             error.text = error.text or reader.text
             raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, Literal, TypeAlias
 
-from agent.providers._calls import CUT_OFF, MAX_CALLS, TOO_MANY, UNREADABLE, new_event, read_arguments
+from agent.providers._calls import CUT_OFF, MAX_CALLS, TOO_MANY, UNREADABLE, fault_of_end, held_back, new_event, read_arguments
 from agent.providers._events import EventReader, counts, whole
 from agent.providers._images import drawn_in
 from toolcrib import ProviderTurn, StreamEvent, ToolCall
@@ -89,7 +89,8 @@ class ResponsesReader(EventReader):
         if not self.ended:
             raise self._broken("ended the connection before the reply was complete")
         self._end_text()
-        finish = {"completed": "stop", "": "stop", "incomplete": _INCOMPLETE.get(self._why, "other")}.get(self._status, "other")
+        finish = {"completed": "stop", "incomplete": _INCOMPLETE.get(self._why, "other")}.get(self._status, "other")
+        self.held = fault_of_end(finish, self._why or self._status)
         calls: list[ToolCall] = []
         output: list[dict[str, Any]] = []
         for item in self._items:
@@ -106,7 +107,7 @@ class ResponsesReader(EventReader):
         native = {"id": "" if self.cut else self.response_id, "output": output}
         text = "".join(item.text() for item in self._items if item.kind == "message")
         images = drawn_in(item.item.get("result") for item in self._items if item.kind == "image_generation_call")
-        return ProviderTurn(text, tuple(calls), native, self.usage, finish, self.model, self.reasoning, images)
+        return ProviderTurn(text, held_back(calls, self.held), native, self.usage, finish, self.model, self.reasoning, images)
 
     # -- events --------------------------------------------------------------------------------------------------------
 
@@ -229,8 +230,9 @@ class ResponsesReader(EventReader):
                 found = self._item({"item": item, "output_index": index})
                 if found is None or not found.done:
                     self._done(found, index, item)
-        status = response.get("status")
-        self._status = status if isinstance(status, str) and status != "in_progress" else kind.removeprefix("response.")
+        status, word = response.get("status"), kind.removeprefix("response.")
+        is_old = word in ("incomplete", "cancelled") or (word != "" and status == "in_progress")  # the event is newer
+        self._status = status if isinstance(status, str) and not is_old else word
         details = response.get("incomplete_details")
         self._why = str(details.get("reason") or "") if isinstance(details, dict) else ""
         self.done = True
@@ -253,7 +255,11 @@ class ResponsesReader(EventReader):
         raw = item.arguments()
         args, fault = read_arguments(raw)
         ended_well = item.done and item.item.get("status") != "incomplete"
-        if self._status == "incomplete" and (item is self._items[-1] or not ended_well):
+        if (
+            self._status == "incomplete"
+            and _INCOMPLETE.get(self._why) == "length"
+            and (item is self._items[-1] or not ended_well)
+        ):
             fault = CUT_OFF
         elif not item.shown:
             fault = "the call names no tool"

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from agent.providers._calls import bounded
+from agent.providers._calls import bounded, held_back
 from agent.providers._text_messages import TextMessages
 from agent.providers.http import HttpClient
 from agent.providers.openai_chat import OpenAIChatSession
@@ -75,7 +75,7 @@ class TextSession(OpenAIChatSession):
             self._thinking = reply.next_thinking
         for event in reply.events:
             on_event(event)
-        calls = bounded((*raw.tool_calls, *reply.calls))
+        calls = bounded(held_back((*raw.tool_calls, *reply.calls), self._held))
         return replace(
             raw,
             assistant_text=reply.content,

@@ -119,7 +119,7 @@ def test_an_error_inside_a_good_answer_is_an_error(start: Start) -> None:
 
 
 @pytest.mark.parametrize("finish", ["stop", "", None, "tool_calls", "function_call"])
-def test_calls_run_whatever_the_finish_reason(start: Start, tmp_path: Path, finish: str | None) -> None:
+def test_calls_run_after_every_good_end(start: Start, tmp_path: Path, finish: str | None) -> None:
     """X-5"""
     agent, _ = start(ChatServer.stream(call(json.dumps(WRITE), index=0, id="c"), delta(finish)), ChatServer.text("done", piece=2))
     assert agent.ask("go").turns == 2

@@ -99,6 +99,19 @@ def test_its_failures_are_provider_errors(response: Response, kind: type[Excepti
             agent.ask("hi")
 
 
+@pytest.mark.parametrize("reason", ["load", "filtered", ""])
+def test_no_call_runs_after_an_end_that_it_does_not_know(tmp_path: Path, reason: str) -> None:
+    (tmp_path / "a.txt").write_text("forty-two\n")
+    calls = {"message": {"role": "assistant", "content": "", "tool_calls": [CALL]}}
+    with ChatServer(lines(calls, {**DONE, "done_reason": reason}), lines(says("Well.", **DONE))) as server:
+        configure(base_url=server.base_url, name="q")
+        with Agent(project_dir=tmp_path) as agent:
+            assert agent.ask("go").text == "Well."
+        sent = json.dumps(server.requests[1])
+    assert "none of its calls was run" in sent
+    assert "forty-two" not in sent
+
+
 def test_without_a_model_it_says_what_to_do(tmp_path: Path) -> None:
     configure()
     with Agent(project_dir=tmp_path) as agent, pytest.raises(ConfigError, match="--model NAME"):

@@ -51,7 +51,7 @@ def add_tools(crib: Crib, log: Path) -> None:
         return str(args["tag"])
 
     schema = {"description": "d", "parameters": {"properties": {"tag": {"type": "string"}}}}
-    crib.registry.register("note", "terminal", schema, write, parallel_safe=True)
+    crib.registry.register("note", "terminal", schema, write, kind="read", parallel_safe=True)  # so it waits for nothing
 
     def hook(args: Any, ctx: ToolCallContext) -> list[WritesFile]:
         return [WritesFile(str(log.parent / ".git" / "hooks" / args["tag"]))]  # which is asked about, and overlaps with no other

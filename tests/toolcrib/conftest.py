@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-import jsonschema_rs
 import pytest
 
 from toolcrib import ToolRegistry
-
-
-def _check_schema(parameters: Mapping[str, Any]) -> tuple[str, str] | None:
-    try:
-        jsonschema_rs.meta.validate(dict(parameters))
-    except jsonschema_rs.ValidationError as error:
-        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
-        return f"$.parameters{path}", error.message
-    return None
+from tools.arguments import check_schema
 
 
 def _no_dispatch(name: str, args: Any, **kwargs: Any) -> str:
@@ -32,7 +22,7 @@ def bare() -> ToolRegistry:
 
 @pytest.fixture
 def attach() -> Any:
-    return lambda registry: registry.attach(_no_dispatch, _check_schema)
+    return lambda registry: registry.attach(_no_dispatch, check_schema)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tools.dispatch.after import run_later
 from tools.dispatch.answers import is_refusal
 from tools.dispatch.faces import failed
 from tools.dispatch.gates import NOBODY
-from tools.dispatch.overlap import Reach, overlap
+from tools.dispatch.overlap import Reach, must_wait
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.progress import CallInProgress
 from tools.dispatch.scope import CallScope
@@ -63,7 +63,8 @@ async def run_batch(
     runs, since an earlier one may have changed what it would do. After an ended run or an interrupt the rest is not started, and
     told so. Where ``scope.suspends`` and nobody can be asked now, a call that needs an answer is parked with its ticket. Later
     ones are gated all the same; they run, parallel_safe or not, if they would do nothing that overlaps with an unsettled earlier
-    one, else they wait. What plugins scheduled for later is done when all results are there.
+    one, else they wait (``must_wait``): so does a call of a tool of kind other that declares no effects. What plugins
+    scheduled for later is done when all results are there.
 
     ``turn`` names the reply that asked for them; the ledger keeps it. ``since``: they may have been begun by a process that died.
     The ledger, in which ``Store.recover`` has ended what was under way, then says what became of them; none that may have had
@@ -236,7 +237,7 @@ class _Batch:
         for other in self.unsettled:
             if other.effects is None:
                 other.effects = await self.dispatcher.effects_of(other.call, self.scope)
-            if overlap(mine, Reach.of(self.dispatcher.registry.get(other.call.name), other.effects)):
+            if must_wait(mine, Reach.of(self.dispatcher.registry.get(other.call.name), other.effects)):
                 return True
         return False
 

@@ -12,7 +12,8 @@ from toolcrib._dataclass import dataclass
 class Reach:
     """Effects that a call would have. ``effects`` is None where that is not known, which counts as anything at all.
 
-    ``acts``: its tool changes the world (kind edit or execute), so that no effects does not mean nothing.
+    ``acts``: its tool changes the world, so that no effects does not mean nothing: its kind is edit or execute, or its kind is
+    other and it declares no effects.
     """
 
     effects: Sequence[Effect] | None
@@ -21,12 +22,27 @@ class Reach:
     @classmethod
     def of(cls, entry: ToolEntry | None, effects: Sequence[Effect] | None) -> Reach:
         """Return the reach of a call of this tool with these effects."""
-        return cls(effects, entry is None or entry.kind in ("edit", "execute"))
+        undeclared = entry is None or (entry.kind == "other" and entry.effects is None)
+        return cls(effects, undeclared or (entry is not None and entry.kind in ("edit", "execute")))
 
     @property
     def is_nothing(self) -> bool:
         """True for a call that changes and reads nothing."""
         return self.effects is not None and not self.effects and not self.acts
+
+    @property
+    def only_reads(self) -> bool:
+        """True for a call that changes nothing."""
+        return self.is_nothing or (bool(self.effects) and all(isinstance(effect, ReadsFile) for effect in self.effects or ()))
+
+
+def must_wait(later: Reach, unsettled: Reach) -> bool:
+    """Return whether a call must wait for an earlier one of its turn that is suspended, or waits itself.
+
+    The two may change places if they overlap nowhere. If the earlier call declares nothing to compare with (a question to the
+    person), every later call waits that may change something (002-32).
+    """
+    return overlap(later, unsettled) or (unsettled.is_nothing and not later.only_reads)
 
 
 def overlap(one: Reach, other: Reach) -> bool:

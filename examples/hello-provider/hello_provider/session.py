@@ -174,9 +174,13 @@ class _Reply:
             message["tool_calls"] = self._wire
         counts = {"input": self._last.get("prompt_eval_count"), "output": self._last.get("eval_count")}
         reason = self._last.get("done_reason")
+        calls = self._calls
+        if reason not in (None, "stop", "length"):  # no end after which calls are run; each still gets its result
+            fault = f"the reply ended with {reason!r}, so none of its calls was run"
+            calls = [ToolCall(call.id, call.name, call.args, call.fault or fault) for call in calls]
         return ProviderTurn(
             self.text,
-            tuple(self._calls),
+            tuple(calls),
             message,
             {name: count for name, count in counts.items() if isinstance(count, int)},
             "tool_calls" if self._calls else {"stop": "stop", "length": "length"}.get(str(reason), "other"),

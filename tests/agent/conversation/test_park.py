@@ -350,7 +350,7 @@ async def test_an_answer_may_be_the_result_or_reach_the_tool(crib: Crib) -> None
             "ask", "How many?", SuspendTicket("ask", "How many?", resume_mode=mode, response_schema={"type": "integer"})
         )
 
-    crib.registry.register("ask", "clarify", {"description": "d"}, ask)
+    crib.registry.register("ask", "clarify", {"description": "d"}, ask, kind="read")
     session, result = await parked(crib, ("ask", {"mode": "use_as_result"}), ("ask", {"mode": "pass_to_tool"}))
     assert len(result.tickets) == 2
     with pytest.raises(InvalidArguments, match=r"\$: "):

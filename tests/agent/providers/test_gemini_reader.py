@@ -181,7 +181,6 @@ def test_x_7_the_closing_part_may_be_missing() -> None:
         ([some("$.command", "true")], "MAX_TOKENS"),
         ([], "MAX_TOKENS"),
         ([some("$.command", "rm -r buil", goes_on=True)], "STOP"),
-        ([some("$.command", "true")], "SAFETY"),
     ],
 )
 def test_x_8_an_open_call_at_the_end_never_runs(pieces: list[dict[str, Any]], finish: str) -> None:

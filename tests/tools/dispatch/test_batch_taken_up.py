@@ -28,7 +28,7 @@ def desk(bench: Any) -> Any:
         return Suspend(SuspendTicket("ask", "may it?", binds=call.id)) if call.args.get("ask") and not ctx.answers else None
 
     bench.tool("write", handle, kind="edit", effects=lambda args, ctx: [WritesFile(args["path"])])
-    bench.tool("interrupt", lambda args: bench.scope.interrupt())
+    bench.tool("interrupt", lambda args: bench.scope.interrupt(), kind="read")
     bench.plugin(tool_gate=gate)
     bench.scope.suspends = True
     return bench
