@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import inspect
+import os
+import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -12,12 +15,13 @@ from typing import Any
 
 from tools.dispatch.hooks import Hook
 from tools.dispatch.progress import LIMIT
-from tools.dispatch.threads import shared_pool
 
-THREADS = 256
-"""Maximum number of a process's gate threads. A call beyond it waits for one, and is denied if that takes too long."""
+THREADS = 512
+"""Maximum number of a process's gate threads. A call that would need one more fails."""
 STRIKES = 3
 """Number of a plugin's gate threads that may be overdue before the plugin is cut off."""
+IDLE = 5.0
+"""Seconds after which a thread without work ends."""
 _LONGEST = 3600.0
 """Seconds of one wait; a longer limit is waited for in parts."""
 
@@ -60,14 +64,15 @@ class _Hop:
         self._answers: list[object] = []
         self._late_at = time.monotonic() + seconds
         self._begun = self._given_up = False
-        self._wake: Callable[[], object]
+        self.wake: Callable[[], object]
+        """Continues the caller, from any thread."""
 
     async def blocking(self) -> None:
         """Block until all hooks have answered, or one is late. Does not await: for calls that no loop drives."""
         done = threading.Lock()
         done.acquire()
-        self._wake = done.release
-        shared_pool(THREADS).submit(self)
+        self.wake = done.release
+        _threads().submit(self)
         while left := self._left():
             done.acquire(timeout=left)
 
@@ -75,8 +80,13 @@ class _Hop:
         """Wait likewise, while the loop runs on."""
         loop = asyncio.get_running_loop()
         done = loop.create_future()
-        self._wake = lambda: loop.call_soon_threadsafe(done.cancel)
-        shared_pool(THREADS).submit(self)
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nothing waits
+                loop.call_soon_threadsafe(done.cancel)
+
+        self.wake = wake
+        _threads().submit(self)
         while left := self._left():
             await asyncio.wait([done], timeout=left)
 
@@ -126,16 +136,11 @@ class _Hop:
                     answer = TimeoutError(LIMIT)
                 self._late_at = now + self._seconds
                 self._answers.append(answer)
-        try:
-            self._wake()
-        except RuntimeError:  # the loop is closed: nothing waits
-            return
 
     def _called(self, hook: Hook) -> object:
-        overdue = [late_at for late_at in list(hook.hanging.values()) if late_at <= time.monotonic()]
-        if len(overdue) >= STRIKES:
+        if hook.hanging and _overdue(hook) >= STRIKES:
             return PluginCutOff(
-                f"the plugin {hook.plugin!r} is cut off, so the call is denied: {len(overdue)} earlier calls of it still hang. "
+                f"the plugin {hook.plugin!r} is cut off, so the call is denied: {STRIKES} earlier calls of it still hang. "
                 f"Restart toolcrib; to start without the plugin, run `toolcrib plugins disable {hook.plugin}` first"
             )
         try:
@@ -144,6 +149,64 @@ class _Hop:
             return error
 
 
+def _overdue(hook: Hook) -> int:
+    return sum(late_at <= time.monotonic() for late_at in list(hook.hanging.values()))
+
+
 def _drop(answer: object) -> None:
     if inspect.iscoroutine(answer):
         answer.close()
+
+
+class _Threads:
+    """Daemon threads that each run one hop at a time. One that hangs delays neither other hops nor the end of the process."""
+
+    def __init__(self) -> None:
+        self._idle: list[queue.SimpleQueue[_Hop]] = []
+        """The queues of threads that have nothing to do."""
+        self._lock = threading.Lock()
+        self._number = 0
+
+    def submit(self, hop: _Hop) -> None:
+        """Run ``hop`` in an idle thread or a new one. Raises RuntimeError if no more can be started."""
+        try:
+            jobs = self._idle.pop()
+        except IndexError:
+            jobs = self._started()
+        jobs.put(hop)
+
+    def _started(self) -> queue.SimpleQueue[_Hop]:
+        jobs: queue.SimpleQueue[_Hop] = queue.SimpleQueue()
+        with self._lock:
+            if self._number >= THREADS:
+                raise RuntimeError(f"{THREADS} threads are calling plugins' gates already")
+            threading.Thread(target=self._work, args=(jobs,), name="toolcrib-gate", daemon=True).start()
+            self._number += 1
+        return jobs
+
+    def _work(self, jobs: queue.SimpleQueue[_Hop]) -> None:
+        while (hop := self._next(jobs)) is not None:
+            hop.run()
+            self._idle.append(jobs)
+            hop.wake()
+            del hop  # what it held must not live on until the next one comes
+        with self._lock:
+            self._number -= 1
+
+    def _next(self, jobs: queue.SimpleQueue[_Hop]) -> _Hop | None:
+        try:
+            return jobs.get(timeout=IDLE)
+        except queue.Empty:
+            with contextlib.suppress(ValueError):  # not idle: a hop is on its way
+                self._idle.remove(jobs)
+                return None
+        return jobs.get()
+
+
+_of_process: dict[int, _Threads] = {}
+
+
+def _threads() -> _Threads:
+    """Return the process's threads. A fork has threads of its own, since it has none of its parent's."""
+    found = _of_process.get(os.getpid())
+    return found if found is not None else _of_process.setdefault(os.getpid(), _Threads())

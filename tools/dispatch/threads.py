@@ -11,7 +11,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 LIMIT = 64
@@ -40,14 +40,6 @@ async def in_own_thread(function: Callable[..., T], *args: Any) -> T:
     return value
 
 
-class Job(Protocol):
-    """What a thread of a pool runs."""
-
-    def run(self) -> None:
-        """Do it. Raises nothing: what it raises would end the thread."""
-        ...
-
-
 class ThreadPool:
     """A pool of at most ``limit`` threads, started as they are needed and ended after ``idle`` seconds without work."""
 
@@ -55,7 +47,7 @@ class ThreadPool:
         self.limit = limit
         self._seconds = idle
         self._ready = threading.Condition()
-        self._queue: deque[Job] = deque()
+        self._queue: deque[_Job] = deque()
         self._threads = 0
         self._idle = 0
 
@@ -74,7 +66,7 @@ class ThreadPool:
         if _in_pool.get():
             return await in_own_thread(function, *args)
         job = _Job(function, args, asyncio.get_running_loop())
-        self.submit(job)
+        self._submit(job)
         try:
             value: T = await job.done()
             return value
@@ -82,8 +74,7 @@ class ThreadPool:
             if job.withdraw():
                 self._forget(job)
 
-    def submit(self, job: Job) -> None:
-        """Have a thread run ``job`` as soon as one is free. Raises RuntimeError if the pool has none and can't start one."""
+    def _submit(self, job: _Job) -> None:
         with self._ready:
             self._queue.append(job)
             if len(self._queue) <= self._idle:
@@ -91,7 +82,7 @@ class ThreadPool:
             elif self._threads < self.limit:
                 self._grow(job)
 
-    def _grow(self, job: Job) -> None:
+    def _grow(self, job: _Job) -> None:
         self._threads += 1
         try:
             _start(self._work, f"toolcrib-worker-{self._threads}")
@@ -101,7 +92,7 @@ class ThreadPool:
                 self._queue.remove(job)
                 raise
 
-    def _forget(self, job: Job) -> None:
+    def _forget(self, job: _Job) -> None:
         with self._ready:
             if job in self._queue:
                 self._queue.remove(job)
@@ -111,7 +102,7 @@ class ThreadPool:
             job.run()
             del job  # what it held must not live on until the next one comes
 
-    def _next(self) -> Job | None:
+    def _next(self) -> _Job | None:
         """Return the next job, or None where there was none for a while: the thread ends."""
         with self._ready:
             if not self._queue:
@@ -168,14 +159,13 @@ class _Job:
             self._future.set_result(value)
 
 
-_pools: dict[tuple[int, int], ThreadPool] = {}
+_pools: dict[int, ThreadPool] = {}
 
 
-def shared_pool(limit: int = LIMIT) -> ThreadPool:
-    """Return the process's pool of ``limit`` threads. A fork gets pools of its own, since it has no thread of its parent's."""
-    key = os.getpid(), limit
-    pool = _pools.get(key)
-    return pool if pool is not None else _pools.setdefault(key, ThreadPool(limit))
+def shared_pool() -> ThreadPool:
+    """Return the process's pool; a fork gets one of its own, since no thread of its parent's came with it."""
+    pool = _pools.get(os.getpid())
+    return pool if pool is not None else _pools.setdefault(os.getpid(), ThreadPool())
 
 
 def _start(run: Callable[[], None], name: str) -> None:
