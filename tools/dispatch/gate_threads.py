@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import contextvars
 import inspect
+import itertools
 import os
 import queue
 import threading
@@ -22,12 +23,18 @@ STRIKES = 3
 """Number of a plugin's gate threads that may be overdue before the plugin is cut off."""
 IDLE = 5.0
 """Seconds after which a thread without work ends."""
-_LONGEST = 3600.0
-"""Seconds of one wait; a longer limit is waited for in parts."""
+_LONGEST = 0.5
+"""Seconds of one wait. A longer limit is waited for in parts: a signal that another thread received is seen in between."""
 
 
 class PluginCutOff(Exception):
     """A plugin's hook was not called, since earlier calls of its hooks still hang."""
+
+    def __init__(self, plugin: str) -> None:
+        super().__init__(
+            f"the plugin {plugin!r} is cut off, so the call is denied: {STRIKES} earlier calls of it still hang. "
+            f"Restart toolcrib; to start without the plugin, run `toolcrib plugins disable {plugin}` first"
+        )
 
 
 async def call_in_worker(hooks: Sequence[Hook], args: Sequence[Any], seconds: float, *, inline: bool) -> list[object]:
@@ -40,7 +47,11 @@ async def call_in_worker(hooks: Sequence[Hook], args: Sequence[Any], seconds: fl
     answers: list[object] = []
     try:
         while len(answers) < len(hooks):
-            hop = _Hop(hooks[len(answers) :], args, seconds)
+            callable_now = list(itertools.takewhile(_may_be_called, hooks[len(answers) :]))
+            if not callable_now:
+                answers.append(PluginCutOff(hooks[len(answers)].plugin))
+                continue
+            hop = _Hop(callable_now, args, seconds)
             try:
                 await (hop.blocking() if inline else hop.awaiting())
             finally:
@@ -120,9 +131,9 @@ class _Hop:
     def run(self) -> None:
         """Call the hooks; the worker's part."""
         with self._lock:
-            if self._given_up:
-                return
-            self._begun = True
+            self._begun = not self._given_up
+        if not self._begun:
+            return
         for hook in self._hooks:
             answer = self._called(hook)
             with self._lock:
@@ -138,19 +149,14 @@ class _Hop:
                 self._answers.append(answer)
 
     def _called(self, hook: Hook) -> object:
-        if hook.hanging and _overdue(hook) >= STRIKES:
-            return PluginCutOff(
-                f"the plugin {hook.plugin!r} is cut off, so the call is denied: {STRIKES} earlier calls of it still hang. "
-                f"Restart toolcrib; to start without the plugin, run `toolcrib plugins disable {hook.plugin}` first"
-            )
         try:
             return self._context.copy().run(hook.call, *self._args)
         except BaseException as error:
             return error
 
 
-def _overdue(hook: Hook) -> int:
-    return sum(late_at <= time.monotonic() for late_at in list(hook.hanging.values()))
+def _may_be_called(hook: Hook) -> bool:
+    return len(hook.hanging) < STRIKES or sum(late_at <= time.monotonic() for late_at in list(hook.hanging.values())) < STRIKES
 
 
 def _drop(answer: object) -> None:
@@ -170,8 +176,10 @@ class _Threads:
     def submit(self, hop: _Hop) -> None:
         """Run ``hop`` in an idle thread or a new one. Raises RuntimeError if no more can be started."""
         try:
-            jobs = self._idle.pop()
+            jobs: queue.SimpleQueue[_Hop] | None = self._idle.pop()
         except IndexError:
+            jobs = None
+        if jobs is None:
             jobs = self._started()
         jobs.put(hop)
 
