@@ -45,8 +45,16 @@ class Observer:
         """Looks and says nothing."""
 
 
+class Gate:
+    """A plugin with a synchronous gate, which a worker thread calls."""
+
+    @hookimpl
+    def tool_gate(self, call: ToolCall) -> None:
+        """Object to nothing."""
+
+
 def measure(*, quick: bool) -> list[Figure]:
-    """Processor time a call, in us."""
+    """Processor time a call, in us; that of ``dispatch.gate`` by the clock, since it waits for a thread."""
     import model_tools  # noqa: F401 - gives the registry its dispatcher
 
     registry.register("bench_sync", "bench", SCHEMA, add, kind="read")
@@ -57,7 +65,8 @@ def measure(*, quick: bool) -> list[Figure]:
             if answer != EXPECTED:
                 raise CannotMeasureError(f"{name} answered {answer}")
         number, rounds = (20, 3) if quick else (2000, 15)
-        return [*_bare(number // 4, 4 * rounds), asyncio.run(_in_loop(number // 10, rounds)), _plugins(number, rounds)]
+        figures = [*_bare(number // 4, 4 * rounds), asyncio.run(_in_loop(number // 10, rounds)), _plugins(number, rounds)]
+        return [*figures, *_gate(number // 4, 4 * rounds)]
     finally:
         registry.unregister("bench_sync")
         registry.unregister("bench_async")
@@ -126,3 +135,44 @@ def _plugins(number: int, rounds: int) -> Figure:
     took = median_of_each({"plain": plain, "hooked": hooked}, rounds)
     against = "no plugin but approval; ten with pre_tool_call and post_tool_call"
     return Figure("dispatch.plugins", took["hooked"] * 1e6, "us", took["plain"] * 1e6, 4, "ratio", against)
+
+
+def _gate(number: int, rounds: int) -> list[Figure]:
+    """A call with one plugin's synchronous gate, against ``dispatch.sync``: by the clock, and in the processor time of both
+    threads.
+    """
+    import model_tools
+
+    hooks = model_tools.dispatcher.hooks
+    gate = Gate()
+
+    def gated(clock: Callable[[], float]) -> Callable[[], float]:
+        timed = each(lambda: registry.dispatch("bench_sync", ARGS), number, clock)
+
+        def run() -> float:
+            hooks.register(gate, "gate")
+            try:
+                registry.dispatch("bench_sync", ARGS)  # makes the plan and starts the thread
+                return timed()
+            finally:
+                hooks.unregister(gate)
+
+        return run
+
+    def plain(clock: Callable[[], float]) -> Callable[[], float]:
+        timed = each(lambda: registry.dispatch("bench_sync", ARGS), number, clock)
+
+        def run() -> float:
+            registry.dispatch("bench_sync", ARGS)
+            return timed()
+
+        return run
+
+    clock, busy = time.perf_counter, time.process_time
+    runs = {"plain": plain(clock), "gated": gated(clock), "plain_busy": plain(busy), "gated_busy": gated(busy)}
+    took = {name: seconds * 1e6 for name, seconds in best_of_each(runs, rounds).items()}
+    against = "no plugin but approval"
+    return [
+        Figure("dispatch.gate", took["gated"], "us", took["plain"], 10, "ratio", f"{against}, by the clock"),
+        Figure("dispatch.gate_cpu", took["gated_busy"], "us", took["plain_busy"], 4, "ratio", f"{against}, in processor time"),
+    ]

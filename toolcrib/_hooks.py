@@ -43,7 +43,8 @@ class ToolHooks:
         """May this call run now? None means no objection.
 
         Pure and replayable: it is asked again after an answer, and after a restart. ``ctx.answer_to(binds)`` finds the answer
-        to a ticket that it suspended with. One that raises, or is async and does not answer in time, closes: the call is blocked.
+        to a ticket that it suspended with. One that raises, or does not answer in time, closes: the call is blocked. A worker
+        thread calls a synchronous one, so that the time limit holds for it too.
         """
 
     @hookspec

@@ -196,7 +196,7 @@ def test_a_gate_that_hangs_is_closed(plugin: Any) -> None:
             executed = session.call("terminal", {"command": "touch ran"})
         finally:
             session.close_sync()
-    assert "the gate 'mine' did not answer within 1 s" in str(executed.result.message)
+    assert "the plugin 'mine' did not answer within 1 s" in str(executed.result.message)
     assert not Path("ran").exists()
 
 

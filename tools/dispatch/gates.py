@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import time
+from collections.abc import Iterator
 from typing import TypeGuard
 
 from toolcrib import (
@@ -24,8 +25,9 @@ from toolcrib._dataclass import replace
 from toolcrib._store import TicketRecord, TicketState
 from tools.dispatch.answers import is_refusal, misfit, why_not
 from tools.dispatch.faces import failed
-from tools.dispatch.hooks import Hook
-from tools.dispatch.progress import CallInProgress
+from tools.dispatch.gate_threads import PluginCutOff, call_in_worker
+from tools.dispatch.hooks import APPROVAL, Hook
+from tools.dispatch.progress import LIMIT, CallInProgress
 from tools.dispatch.scope import CallScope
 from tools.dispatch.threads import in_own_thread
 
@@ -34,12 +36,13 @@ NOBODY = "nobody"
 """The answer's author where no person answered."""
 ROUNDS = 6
 """Number of times that one call may be suspended before it is blocked."""
+_UNHEARD: Iterator[object] = iter(())
 
 
 async def decide(current: CallInProgress, answers: list[tuple[Hook, object]] | None = None) -> ToolResult | None:
     """None: it may run. Else the result that it gets instead. ``answers`` are first ones, where the gates were asked already."""
     for _ in range(ROUNDS):
-        answers = first_answers(current) if answers is None else answers
+        answers = await ask_gates(current) if answers is None else answers
         decision, answers = await _weigh(current, answers), None
         match decision:
             case None:
@@ -58,7 +61,7 @@ async def decide(current: CallInProgress, answers: list[tuple[Hook, object]] | N
 
 async def foresee(current: CallInProgress) -> Decision | None:
     """Return what the gates decide on a call that was prepared, None where it may run. Nobody is asked."""
-    return await _weigh(current, first_answers(current))
+    return await _weigh(current, await ask_gates(current))
 
 
 async def suspend(current: CallInProgress, ticket: SuspendTicket) -> ToolResult | None:
@@ -119,17 +122,26 @@ async def go_on(current: CallInProgress, ticket: SuspendTicket, answer: Answer |
     return stopped if stopped is not None else await decide(current)
 
 
-def first_answers(current: CallInProgress) -> list[tuple[Hook, object]]:
+async def ask_gates(current: CallInProgress) -> list[tuple[Hook, object]]:
+    """Return the gates' first answers, as ``first_answers`` does. Plugins' synchronous gates are called first, in a worker
+    thread.
+    """
+    hooks, args = current.plan.hooks.in_worker, (current.call, current.plan.entry, current.ctx)
+    heard = await call_in_worker(hooks, args, current.scope.limits.gate_seconds, inline=current.inline)
+    return first_answers(current, iter(heard))
+
+
+def first_answers(current: CallInProgress, heard: Iterator[object] = _UNHEARD) -> list[tuple[Hook, object]]:
     """Return the answer that each gate gives at once, or an awaitable or exception instead. An empty list means that no gate
     objects.
 
     Weighing them is a function of its own, since nearly always no gate objects: the usual call then needs no coroutine for its
-    gates.
+    gates. ``heard`` has the answers that a worker thread got; a gate whose answer is missing there fails.
     """
     answers: list[tuple[Hook, object]] = []
     for gate in current.plan.hooks.gates:
         try:
-            answer = gate.call(current.call, current.plan.entry, current.ctx)
+            answer = next(heard) if gate.in_worker else gate.call(current.call, current.plan.entry, current.ctx)
         except BaseException as error:
             answer = error
         if answer is not None:
@@ -155,14 +167,20 @@ async def _weigh(current: CallInProgress, answers: list[tuple[Hook, object]]) ->
 
 async def _settled(current: CallInProgress, gate: Hook, answer: object) -> object:
     """Return the gate's final decision. A gate that is late or raises blocks the call."""
-    seconds = current.scope.limits.gate_seconds
+    seconds, begun = current.scope.limits.gate_seconds, time.monotonic()
     try:
         if isinstance(answer, BaseException):
             raise answer
-        return await current.settle(answer, seconds)
+        decision = await current.settle(answer, seconds)
+        if gate.plugin != APPROVAL and time.monotonic() - begun > seconds:  # it blocked the loop, and with it the timer
+            raise TimeoutError(LIMIT)
+        return decision
     except TimeoutError:
         _log.error("the gate %r did not answer on %s, and is closed", gate.plugin, current.call.name)
-        return Block(f"the gate {gate.plugin!r} did not answer within {seconds:g} s, so the call is not run")
+        return Block(f"the plugin {gate.plugin!r} did not answer within {seconds:g} s, so the call is denied")
+    except PluginCutOff as error:
+        _log.error("%s was denied: %s", current.call.name, error)
+        return Block(str(error))
     except BaseException as error:
         current.let_pass(error)
         current.log_failure(error, "the gate %r failed on %s, and is closed", gate.plugin, current.call.name)
@@ -264,7 +282,13 @@ async def _heard(current: CallInProgress, ticket: SuspendTicket, answer: Answer)
     name = current.call.name
     for hook in plan.hooks.answers:
         try:
-            heard = hook.call(current.call, ticket, answer, ctx)
+            args = current.call, ticket, answer, ctx
+            if hook.in_worker:
+                [heard] = await call_in_worker([hook], args, current.scope.limits.gate_seconds, inline=current.inline)
+            else:
+                heard = hook.call(*args)
+            if isinstance(heard, BaseException):
+                raise heard
             if heard is not None:
                 await current.settle(heard, current.scope.limits.gate_seconds)
         except BaseException as error:

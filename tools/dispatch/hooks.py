@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
 from typing import Any
 
 import pluggy
@@ -14,6 +15,8 @@ from toolcrib._hooks import ProcessHooks, RunHooks, SetupHooks, ToolHooks
 
 APPROVAL = "approval"
 """The reserved name of the approval gate's plugin. Tools that act are denied where no plugin has it."""
+_DECIDING = frozenset({"tool_gate", "on_answer"})
+"""Hooks that can deny a call. A plugin's synchronous ones are called in a worker thread (see ``gate_threads``)."""
 
 
 class HookManager(pluggy.PluginManager):
@@ -26,6 +29,7 @@ class HookManager(pluggy.PluginManager):
         super().__init__("toolcrib")
         self.generation = 0
         self._ranks: dict[str, int] = {}
+        self._hanging: dict[str, dict[object, float]] = {}
         for specs in (ToolHooks, RunHooks, ProcessHooks, SetupHooks):
             self.add_hookspecs(specs)
 
@@ -38,6 +42,7 @@ class HookManager(pluggy.PluginManager):
     def register(self, plugin: Any, name: str | None = None) -> str | None:
         """Raises PluginError for a hookwrapper: each implementation is called alone, so there is nothing to wrap."""
         registered = super().register(plugin, name)
+        self._hanging[str(registered)] = {}
         self.generation += 1
         for caller in self.get_hookcallers(plugin) or ():
             for implementation in caller.get_hookimpls():
@@ -68,6 +73,10 @@ class HookManager(pluggy.PluginManager):
         found: list[pluggy.HookImpl] = getattr(self.hook, hook).get_hookimpls()
         return sorted(found, key=key)
 
+    def hanging(self, plugin: str) -> dict[object, float]:
+        """Return the worker threads that were given up while they called a hook of ``plugin``; see ``Hook.hanging``."""
+        return self._hanging.setdefault(plugin, {})
+
     def unregister(self, plugin: Any = None, name: str | None = None) -> Any:
         try:
             return super().unregister(plugin, name)
@@ -87,11 +96,17 @@ def new_manager() -> HookManager:
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A plugin's implementation of a hook: ``call`` takes the spec's arguments by position, all of them."""
+    """A plugin's implementation of a hook: ``call`` takes the spec's arguments by position, all of them.
+
+    ``in_worker`` means that a worker thread calls it. ``hanging`` holds what such threads of this plugin were given up with, and
+    the time (``time.monotonic``) at which the answer was or will be overdue; a thread that returns is taken out.
+    """
 
     plugin: str
     call: Callable[..., Any]
     is_async: bool
+    in_worker: bool = False
+    hanging: dict[object, float] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +118,8 @@ class ToolHookPlan:
     before: tuple[Hook, ...]
     transforms: tuple[Hook, ...]
     after: tuple[Hook, ...]
+    in_worker: tuple[Hook, ...]
+    """The gates that a worker thread calls."""
 
     @property
     def is_sync(self) -> bool:
@@ -135,6 +152,7 @@ def plan_hooks(manager: HookManager) -> ToolHookPlan:
         before=found["pre_tool_call"],
         transforms=found["transform_tool_result"],
         after=found["post_tool_call"],
+        in_worker=tuple(gate for gate in found["tool_gate"] if gate.in_worker),
     )
 
 
@@ -144,14 +162,13 @@ def life_hooks(manager: HookManager, name: str) -> list[Hook]:
 
 
 def _hooks(manager: HookManager, name: str, arguments: tuple[str, ...]) -> list[Hook]:
-    return [
-        Hook(
-            implementation.plugin_name,
-            _positional(implementation.function, implementation.argnames, arguments),
-            is_async_callable(implementation.function),
-        )
-        for implementation in manager.in_order(name)
-    ]
+    hooks = []
+    for implementation in manager.in_order(name):
+        plugin, is_async = implementation.plugin_name, is_async_callable(implementation.function)
+        call = _positional(implementation.function, implementation.argnames, arguments)
+        in_worker = name in _DECIDING and not is_async and plugin != APPROVAL
+        hooks.append(Hook(plugin, call, is_async, in_worker, manager.hanging(plugin)))
+    return hooks
 
 
 def _positional(function: Callable[..., Any], wanted: tuple[str, ...], given: tuple[str, ...]) -> Callable[..., Any]:

@@ -48,7 +48,7 @@ from tools.dispatch.answers import settle_answer
 from tools.dispatch.bridge import run_async
 from tools.dispatch.faces import failed
 from tools.dispatch.finish import close
-from tools.dispatch.gates import decide, first_answers, foresee, go_on
+from tools.dispatch.gates import ask_gates, decide, first_answers, foresee, go_on
 from tools.dispatch.hooks import HookManager, ToolHookPlan, plan_hooks
 from tools.dispatch.progress import PENDING, CallInProgress, Plan
 from tools.dispatch.scope import CallScope
@@ -198,7 +198,7 @@ class Dispatcher:
             if answered is not None:
                 result = await go_on(current, *answered)
             else:
-                answers = first_answers(current)
+                answers = await ask_gates(current) if current.plan.hooks.in_worker else first_answers(current)
                 result = await decide(current, answers) if answers else None
             return None if result is None else await close(current, result)
         except BaseException as error:

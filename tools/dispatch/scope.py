@@ -61,7 +61,7 @@ class Limits:
     handler_seconds: float = 300.0
     """Limit of async handlers that declare no ``timeout`` of their own."""
     gate_seconds: float = 10.0
-    """Limit of async hooks: a gate that takes longer blocks the call, an observer is given up."""
+    """Limit of async hooks and of plugins' synchronous gates. A later gate blocks the call, a later observer is given up."""
     answer_seconds: float | None = None
     """Limit of a person's answer to a prompt; after that the answer is no. None waits for ever."""
     park_seconds: float | None = None

@@ -113,7 +113,7 @@ def test_a_late_gate_is_closed(bench: Any) -> None:
 
     bench.tool("t", never)
     bench.plugin("slow", tool_gate=hang)
-    assert "the gate 'slow' did not answer within 1.5 s, so the call is not run" in bench.text("t")["error"]
+    assert "the plugin 'slow' did not answer within 1.5 s, so the call is denied" in bench.text("t")["error"]
 
 
 def test_a_gate_that_answers_nonsense_is_closed(bench: Any) -> None:
