@@ -22,6 +22,7 @@ from toolcrib._types import Json
 from tools.arguments import check_schema
 from tools.clip import encode
 from tools.environments import known_environments, open_environment
+from tools.environments.own_files import OwnFiles
 from toolsets import catalog
 
 if TYPE_CHECKING:
@@ -296,7 +297,8 @@ def _open(task_id: str) -> Environment:
         from tools.environments.local.bubblewrap import MASKED
 
         options["masked"] = [*options.get("masked", MASKED), *own_paths()]
-    return open_environment(backend, **options)
+    own = {"own": OwnFiles([*own_paths(), *_protected], _setting(()).installed.closed)} if backend in ("docker", "local") else {}
+    return open_environment(backend, **own, **options)
 
 
 def end_task(task_id: str) -> None:

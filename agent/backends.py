@@ -18,6 +18,7 @@ from toolcrib import ConfigError, Environment, EnvironmentFailed, ToolcribError
 from toolcrib._dataclass import dataclass, replace
 from toolcrib._near import near
 from tools.environments import known_environments, open_environment
+from tools.environments.own_files import NONE, OwnFiles
 
 LOCAL, BUBBLEWRAP, DOCKER, SSH = "local", "bubblewrap", "docker", "ssh"
 BUILT_IN = (LOCAL, BUBBLEWRAP, DOCKER, SSH)
@@ -123,13 +124,14 @@ class Location:
 
 
 class Backends:
-    """All backends. ``protected`` are our own files: masked in sandboxes, never mounted into containers.
+    """All backends. ``protected`` are our own files: masked in sandboxes, never mounted into containers. ``own`` knows their
+    hard links.
 
     Raises ConfigError for a name that stands for two backends.
     """
 
-    def __init__(self, config: Config, protected: Sequence[str]) -> None:
-        self._config = config
+    def __init__(self, config: Config, protected: Sequence[str], own: OwnFiles = NONE) -> None:
+        self._config, self.own = config, own
         self._protected = list(protected)
         self._table: dict[str, Backend] = {}
         backends = config.environments
@@ -214,18 +216,21 @@ class Backends:
         options = dict(backend.options)
         match backend.kind:
             case "local":
-                return open_environment(LOCAL, cwd=start, env={BELOW: marks_of(folders_of(self._config))}, **options)
+                return open_environment(
+                    LOCAL, cwd=start, own=self.own, env={BELOW: marks_of(folders_of(self._config))}, **options
+                )
             case "bubblewrap":
                 return self._sandbox(start, options)
             case "docker":
-                return open_environment(DOCKER, cwd=start, session=session, protected=self._protected, **options)
+                known = {"protected": self._protected, "own": self.own}
+                return open_environment(DOCKER, cwd=start, session=session, **known, **options)
             case "ssh":
                 return open_environment(SSH, **(options if cwd is None else {**options, "cwd": cwd}))
             case _:
                 return open_environment(backend.kind, cwd=cwd or start)
 
     def _sandbox(self, start: str, options: Mapping[str, Any]) -> Environment:
-        return open_environment(LOCAL, cwd=start, sandbox=BUBBLEWRAP, **self.sandbox_options(start, options))
+        return open_environment(LOCAL, cwd=start, sandbox=BUBBLEWRAP, own=self.own, **self.sandbox_options(start, options))
 
     def sandbox_options(self, start: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """Add masks of our own files. Raises EnvironmentFailed where a writable folder would bring them into reach."""

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from toolcrib._dataclass import dataclass
 from toolcrib._regex import Regex
 from toolcrib._types import Json
+from tools.environments.own_files import NONE, OwnFiles
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
 """Names of such a file. Of one folder the first is read that is there."""
@@ -66,10 +67,13 @@ def _same_owner(one: Path, other: Path) -> bool:
         return False
 
 
-def read_instructions(folder: Path, project_dir: Path, *, redact: Callable[[str], str] = str) -> Sequence[InstructionFile]:
+def read_instructions(
+    folder: Path, project_dir: Path, *, redact: Callable[[str], str] = str, own: OwnFiles = NONE
+) -> Sequence[InstructionFile]:
     """Return the files of instructions that hold in ``folder``, the root's first. Empty ones are left out.
 
-    ``redact`` takes secrets out of a text. Raises nothing: a file that can't be read says so.
+    ``redact`` takes secrets out of a text. Hard links of ``own`` files are not read. Raises nothing: a file that can't be
+    read says so.
     """
     root = project_root(folder, project_dir)
     steps = folder.relative_to(root).parts if folder != root else ()
@@ -81,7 +85,7 @@ def read_instructions(folder: Path, project_dir: Path, *, redact: Callable[[str]
         return ()
     try:
         for depth in range(len(steps), -1, -1):  # the nearest first: it keeps its room
-            one = _of_folder(handle, root, steps[:depth], min(FILE_BYTES, left))
+            one = _of_folder(handle, root, steps[:depth], min(FILE_BYTES, left), own)
             if one is not None:
                 left -= len(one.text.encode())
                 found.insert(0, InstructionFile(one.path, redact(one.text), one.size, one.fault))
@@ -98,7 +102,7 @@ def told(files: Sequence[InstructionFile]) -> str:
     return f"{len(files)} instruction file{'' if len(files) == 1 else 's'}: {', '.join(named)}"
 
 
-def _of_folder(root_handle: int, root: Path, steps: Sequence[str], most: int) -> InstructionFile | None:
+def _of_folder(root_handle: int, root: Path, steps: Sequence[str], most: int, own: OwnFiles) -> InstructionFile | None:
     for name in NAMES:
         path = str(PurePosixPath(*steps, name))
         try:
@@ -108,6 +112,8 @@ def _of_folder(root_handle: int, root: Path, steps: Sequence[str], most: int) ->
         except OSError as error:
             return InstructionFile(path, "", 0, f"not read: {error.strerror or error}")
         try:
+            if own.leads_to(f"{root}/{path}", os.fstat(handle)) != f"{root}/{path}":
+                return InstructionFile(path, "", 0, "not read: a hard link of toolcrib's own file")
             return _read(handle, path, most)
         finally:
             os.close(handle)

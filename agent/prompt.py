@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from agent.instructions import InstructionFile
 from toolcrib._dataclass import dataclass
 from toolcrib._types import Json
+from tools.environments.own_files import NONE, OwnFiles
 
 if TYPE_CHECKING:
     from agent.backends import Location
@@ -82,7 +83,14 @@ def basis_of(location: Location, project_dir: Path, *, instructions: bool) -> st
     return sha256(json.dumps([*parts, instructions]).encode()).hexdigest()[:16]
 
 
-def look_around(location: Location, project_dir: Path, *, instructions: bool, redact: Callable[[str], str] = str) -> Surroundings:
+def look_around(
+    location: Location,
+    project_dir: Path,
+    *,
+    instructions: bool,
+    redact: Callable[[str], str] = str,
+    own: OwnFiles = NONE,
+) -> Surroundings:
     """Return the surroundings of a session that begins now. Of a backend on another host no file is read. Raises nothing."""
     from agent.backends import BUBBLEWRAP, LOCAL
     from agent.instructions import git_branch, read_instructions
@@ -96,7 +104,7 @@ def look_around(location: Location, project_dir: Path, *, instructions: bool, re
             facts.append(f"Git branch: {branch}, when this session began")
         if instructions:
             project = folder if location.start == str(project_dir) else Path(os.path.realpath(project_dir))
-            files = read_instructions(folder, project, redact=redact)
+            files = read_instructions(folder, project, redact=redact, own=own)
     text = "\n".join(facts) + "\n" + _instructions([file for file in files if file.text])
     return Surroundings(text, tuple(files), basis_of(location, project_dir, instructions=instructions))
 

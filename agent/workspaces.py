@@ -23,6 +23,7 @@ from agent.granting import Granting
 from agent.workspace import Workspace
 from toolcrib import ConfigError
 from tools.approval.policy import RuleSays, ToolRules
+from tools.environments.own_files import OwnFiles
 from tools.installed import installed
 from tools.judge.setting import Setting, person_home
 from toolsets import ToolsetCatalog
@@ -56,13 +57,15 @@ class Setup:
             self.add_toolset(name, added)
         self.granting = Granting(config, crib.registry, self.catalog)
         self._rules, self.tool_rules = _operators(config)
+        self._own = OwnFiles()
         self.protect(protected)
 
     def protect(self, paths: Sequence[str]) -> None:
         """Judge by these closed files of ours from now on; sessions that are open do so from their next run on."""
         develop = self.config.approval.develop_toolcrib
         self.setting = Setting(protected=paths, home=person_home(), rules=self._rules, installed=installed(develop=develop))
-        self.backends = Backends(self.config, paths)
+        self._own.know(paths, self.setting.installed.closed)
+        self.backends = Backends(self.config, paths, self._own)
 
     def add_toolset(self, name: str, definition: Mapping[str, Any]) -> None:
         """Take over a plugin's toolset, unless the configuration has given the name to one of its own."""

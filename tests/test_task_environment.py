@@ -42,6 +42,21 @@ def test_a_task_has_a_folder_of_its_own(tmp_path: Path) -> None:
     assert answer("one", "terminal", command="pwd")["output"] == f"{tmp_path}\n"
 
 
+def test_a_hard_link_of_an_own_file_is_closed_in_a_task(tmp_path: Path) -> None:
+    own = Path(model_tools.own_paths()[0]) / "config.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("display: {}\n")
+    (tmp_path / "notes").hardlink_to(own)
+    set_task_environment("t", cwd=str(tmp_path))
+    for name, args in (
+        ("write_file", {"path": "notes", "content": "x"}),
+        ("read_file", {"path": "notes"}),
+        ("terminal", {"command": "echo x > notes"}),
+    ):
+        assert "Refused, whatever was granted" in str(answer("t", name, **args)["error"]), name
+    assert own.read_text() == "display: {}\n"
+
+
 @pytest.mark.xdist_group("bubblewrap")
 def test_a_task_has_a_place_of_its_own(tmp_path: Path) -> None:
     """003-30, 003-29"""

@@ -5,7 +5,7 @@
 
 The modules beside them serve every backend: output (``_capture``, ``_output``), requests and state (``_request``,
 ``_portable``), processes and their end (``_groups``, ``_census``, ``_started``, ``_owner``, ``leftovers``, ``_dropped``), and
-many at once (``_pace``, ``_workers``, ``_waiter``, ``_spare``).
+many at once (``_pace``, ``_workers``, ``_waiter``, ``_spare``). ``own_files`` recognises hard links of toolcrib's own files.
 """
 
 from __future__ import annotations

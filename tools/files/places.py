@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import posixpath
 import stat
 from collections.abc import Iterator, Sequence
@@ -38,17 +40,23 @@ class Files(Protocol):
 
 
 class HostFiles:
-    """Spilled results lie on this machine, wherever the session's environment is."""
+    """Spilled results lie on this machine, wherever the session's environment is. No result has a second name: a hard link is
+    refused, as a device is.
+    """
 
     async def stat(self, path: str) -> FileInfo | None:
         try:
             found = Path(path).lstat()  # noqa: ASYNC240 - one local look, shorter than a thread switch
         except FileNotFoundError:
             return None
-        return FileInfo(path, _kind(found.st_mode), found.st_size, found.st_mtime, stat.S_IMODE(found.st_mode))
+        kind = _kind(found.st_mode)
+        kind = "other" if kind == "file" and found.st_nlink > 1 else kind
+        return FileInfo(path, kind, found.st_size, found.st_mtime, stat.S_IMODE(found.st_mode))
 
     async def read_file(self, path: str, *, limit: int | None = None) -> bytes:
         with Path(path).open("rb") as file:  # noqa: ASYNC230 - a local file of bounded size
+            if os.fstat(file.fileno()).st_nlink > 1:
+                raise OSError(errno.ELOOP, "it is another name of a file elsewhere")
             return file.read(-1 if limit is None else limit)
 
     async def list_dir(self, path: str) -> Sequence[FileInfo]:

@@ -6,7 +6,17 @@ import posixpath
 from collections.abc import Sequence
 from typing import Any
 
-from toolcrib import Effect, ExecutionFailed, FileInfo, InvalidArguments, ReadsFile, ToolCallContext, ToolResult, ToolStatus
+from toolcrib import (
+    Effect,
+    ExecutionFailed,
+    FileInfo,
+    InvalidArguments,
+    KnowsHome,
+    ReadsFile,
+    ToolCallContext,
+    ToolResult,
+    ToolStatus,
+)
 from toolcrib._artifacts import PREFIX
 from tools.files.matches import Outcome, find_by_name, find_in_content
 from tools.files.places import files_of, is_spilled, judged, located, missing, resolve, shown, told, unmoved
@@ -39,7 +49,18 @@ async def handle(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         found = await find_by_name(args, ctx, root, start, on_host=on_host)
         return _files_result(ctx, args, shown_as, prefix, found)
     found = await find_in_content(args, ctx, root, start, on_host=on_host)
+    if not on_host and not isinstance(ctx.environment, KnowsHome):  # files of another machine are none of ours
+        await _leave_out_links(ctx, root, found)
     return _content_result(ctx, args, shown_as, prefix, found)
+
+
+async def _leave_out_links(ctx: ToolCallContext, root: str, found: Outcome) -> None:
+    """Leave out files that lead elsewhere. A search follows no symbolic link: they are hard links of toolcrib's own files."""
+    paths = {line.path: posixpath.normpath(posixpath.join(root, line.path)) for line in found.lines}
+    others = {name for name, path in paths.items() if await ctx.environment.resolve(path) != path}
+    found.lines = [line for line in found.lines if line.path not in others]
+    found.total = sum(line.match for line in found.lines)
+    found.unread += len(others)
 
 
 async def _look(path: str, ctx: ToolCallContext) -> FileInfo:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
 import pytest
 
 from toolcrib import ExecutionFailed, InvalidArguments, NotFound, ReadsFile
+from tools.files.places import HostFiles
 
 
 def test_lines_are_numbered_and_counted(call, tmp_path: Path) -> None:
@@ -115,6 +117,21 @@ def test_spilled_results_are_read_from_this_machine(call, tmp_path: Path, monkey
     monkeypatch.setattr(call.scope, "open_environment", lambda: pytest.fail("the environment was asked"))
     assert call("read_file", path=str(spilled)).data["content"] == "all of it"
     assert call("read_file", path=str(call.scope.spill_dir)).data["entries"] == ["c0.txt"]
+
+
+def test_a_spilled_result_has_no_second_name(call, tmp_path: Path) -> None:
+    """A hard link there is of a file elsewhere: what it leads to was never judged."""
+    (tmp_path / "keys").write_text("keys\n")
+    (call.scope.spill_dir / "c0.txt").hardlink_to(tmp_path / "keys")
+    with pytest.raises(ExecutionFailed, match="not a regular file"):
+        call("read_file", path=str(call.scope.spill_dir / "c0.txt"))
+    (call.scope.spill_dir / "c0.txt").unlink()
+    (call.scope.spill_dir / "c0.txt").write_text("result\n")
+    files = HostFiles()
+    assert asyncio.run(files.read_file(str(call.scope.spill_dir / "c0.txt"))) == b"result\n"
+    (tmp_path / "other").hardlink_to(call.scope.spill_dir / "c0.txt")
+    with pytest.raises(OSError, match="another name"):
+        asyncio.run(files.read_file(str(call.scope.spill_dir / "c0.txt")))
 
 
 def test_what_is_missing_in_the_spill_folder(call) -> None:

@@ -10,6 +10,7 @@ from tools.environments._request import never_run
 from tools.environments.docker.link import DockerLink
 from tools.environments.docker.options import Options
 from tools.environments.docker.patience import GivenUp
+from tools.environments.own_files import NONE, OwnFiles
 from tools.environments.remote.environment import RemoteEnvironment
 
 __all__ = ["DockerEnvironment", "open_docker"]
@@ -22,8 +23,8 @@ class DockerEnvironment(RemoteEnvironment):
     restarted, a call that runs fails and says so; the next one starts the container again or makes another, and says that.
     """
 
-    def __init__(self, options: Options, cwd: str) -> None:
-        self._mounts = options.mounts
+    def __init__(self, options: Options, cwd: str, own: OwnFiles = NONE) -> None:
+        self._mounts, self._own = options.mounts, own
         self._container = DockerLink(options)
         super().__init__(self._container, cwd, env={"HOME": "/tmp", **options.env})  # noqa: S108 - the container's own
 
@@ -44,11 +45,21 @@ class DockerEnvironment(RemoteEnvironment):
     def _said(self) -> str:
         return f"{self._container.news()} {super()._said()}".strip()
 
+    async def resolve(self, path: str) -> str:
+        """Return the path that ``path`` leads to. A hard link in a mount, of one of our own files, leads to that."""
+        found = await super().resolve(path)
+        here = self._here(found)
+        return found if not here or (name := self._own.leads_to(here)) == here else name
+
+    def _here(self, path: str) -> str:
+        """Return the path on this machine of what is mounted at ``path``, "" if nothing is."""
+        over = [mount for mount in self._mounts if path == mount.target or path.startswith(f"{mount.target}/")]
+        mount = max(over, key=lambda each: len(each.target), default=None)
+        return "" if mount is None else f"{mount.source}{path[len(mount.target) :]}"
+
     def holder(self, path: str) -> str:
         """Return the holder of this file: a folder that outlives the container, or the container."""
-        over = [mount for mount in self._mounts if path.startswith(f"{mount.target}/")]
-        mount = max(over, key=lambda each: len(each.target), default=None)
-        return self.identity if mount is None else f"docker mount {mount.source}{path[len(mount.target) :]}"
+        return f"docker mount {here}" if (here := self._here(path)) else self.identity
 
 
 def open_docker(
@@ -59,13 +70,14 @@ def open_docker(
     mounts: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     protected: Sequence[str] = (),
+    own: OwnFiles = NONE,
     **options: Any,
 ) -> DockerEnvironment:
     """Open a docker environment. ``cwd`` is the project's folder here, which the container sees at the same path. For the rest
     see Options. Raises EnvironmentFailed for options that cannot be had or would hand this machine over.
     """
     made = Options.of(cwd, image=image, session=session, mounts=mounts, env=env or {}, protected=protected, **options)
-    return DockerEnvironment(made, made.workdir)
+    return DockerEnvironment(made, made.workdir, own)
 
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from tools.environments._request import never_run
 from tools.environments._workers import Workers
 from tools.environments.local import LocalEnvironment, files
 from tools.environments.local.sandbox import Sandbox, private_mounts
+from tools.environments.own_files import NONE, OwnFiles
 from tools.environments.shell.launcher import is_supported
 
 _T = TypeVar("_T")
@@ -48,13 +49,14 @@ class BubblewrapEnvironment(LocalEnvironment):
         masked: Sequence[str] = MASKED,
         network: bool = False,
         processes: int = PROCESSES,
+        own: OwnFiles = NONE,
     ) -> None:
         for name, given in (("writable", writable), ("masked", masked)):
             if isinstance(given, str):
                 raise EnvironmentFailed(f"{name} takes a list of paths: [{given!r}]")
         if not is_supported():
             raise EnvironmentFailed("the bubblewrap sandbox needs Linux and bash: install bash, or choose sandbox: none")
-        super().__init__(cwd, pass_env=pass_env)
+        super().__init__(cwd, pass_env=pass_env, own=own)
         self._writable = [_folder(self._cwd, "the working folder"), *(_folder(path, "the writable folder") for path in writable)]
         self._masked = _outermost({os.path.realpath(Path(path).expanduser()) for path in masked})
         self._network, self._processes = network, processes
@@ -144,7 +146,7 @@ class BubblewrapEnvironment(LocalEnvironment):
 
     async def resolve(self, path: str) -> str:
         await self._up()
-        return self._seen(lambda view: files.resolve_under(view, path, self.cwd), again=True)
+        return self._seen(lambda view: self._own.leads_to(files.resolve_under(view, path, self.cwd), root=view), again=True)
 
     async def stat(self, path: str) -> FileInfo | None:
         await self._up()
@@ -157,7 +159,7 @@ class BubblewrapEnvironment(LocalEnvironment):
 
     async def read_file(self, path: str, *, limit: int | None = None) -> bytes:
         await self._up()
-        return self._seen(lambda view: files.read(path, limit, view))
+        return self._seen(lambda view: files.read(path, limit, view, own=self._own))
 
     async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
         await self.replace_file(path, data, mode=mode)
@@ -167,7 +169,7 @@ class BubblewrapEnvironment(LocalEnvironment):
     ) -> Sequence[str]:
         await self._up()
         with self._explained(path):
-            return self._seen(lambda view: files.write(path, data, mode, view, mtime_ns=mtime_ns))
+            return self._seen(lambda view: files.write(path, data, mode, view, mtime_ns=mtime_ns, own=self._own))
 
     async def delete_file(self, path: str) -> None:
         await self._up()

@@ -34,6 +34,7 @@ from tools.environments._request import folder_of, may_have_run
 from tools.environments._workers import Workers
 from tools.environments.local import files
 from tools.environments.local.child_env import child_environment
+from tools.environments.own_files import NONE, OwnFiles
 from tools.environments.shell.folder import make_root
 from tools.environments.shell.launcher import Launcher, LocalLauncher, is_supported
 from tools.environments.shell.snapshot import first_state
@@ -70,7 +71,8 @@ _WELL = "command echo well"
 
 class LocalEnvironment:
     """``cwd`` is where the first command starts (default: this process's own); ``pass_env`` names variables that commands
-    may see beyond the usual ones, ``env`` gives them some. Safe to use from several threads and event loops at once.
+    may see beyond the usual ones, ``env`` gives them some. Hard links of ``own`` files are followed as symbolic links are. Safe
+    to use from several threads and event loops at once.
 
     Commands are read by one bash that stays: folder, variables, functions, aliases, options (all but ``set -e``, which is over
     with the command that set it), traps, umask and positional parameters carry over. A call that comes while another runs gets
@@ -84,7 +86,14 @@ class LocalEnvironment:
     nobody has the environment any more.
     """
 
-    def __init__(self, cwd: str | None = None, *, pass_env: Sequence[str] = (), env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        cwd: str | None = None,
+        *,
+        pass_env: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        own: OwnFiles = NONE,
+    ) -> None:
         if isinstance(pass_env, str):
             raise EnvironmentFailed(f"pass_env takes a list of variable names: [{pass_env!r}]")
         start = os.path.realpath(Path(cwd).expanduser() if cwd is not None else Path.cwd())
@@ -92,6 +101,7 @@ class LocalEnvironment:
             raise EnvironmentFailed(f"the working folder {start} does not exist: create it or choose another")
         self._pass_env = tuple(pass_env)
         self._given = dict(env or {})
+        self._own = own
         self._restored: dict[str, str] = {}
         self._inherited: Mapping[str, str] = {}
         self._lock = threading.Lock()
@@ -261,14 +271,14 @@ class LocalEnvironment:
     # -- files ---------------------------------------------------------------------------------------------------
 
     async def resolve(self, path: str) -> str:
-        return files.resolve(path, self.cwd)
+        return files.resolve(path, self.cwd, self._own)
 
     async def stat(self, path: str) -> FileInfo | None:
         return files.info(path)
 
     async def read_file(self, path: str, *, limit: int | None = None) -> bytes:
         """Read a file. ``path`` is resolved, as for ``write_file``."""
-        return files.read(path, limit)
+        return files.read(path, limit, own=self._own)
 
     async def write_file(self, path: str, data: bytes, *, mode: int | None = None) -> None:
         await self.replace_file(path, data, mode=mode)
@@ -277,7 +287,7 @@ class LocalEnvironment:
         self, path: str, data: bytes, *, mode: int | None = None, mtime_ns: int | None = None
     ) -> Sequence[str]:
         """See ReplacesFiles."""
-        return files.write(path, data, mode, mtime_ns=mtime_ns)
+        return files.write(path, data, mode, mtime_ns=mtime_ns, own=self._own)
 
     async def delete_file(self, path: str) -> None:
         """Delete a file. ``path`` is resolved, as for ``write_file``. Folders are refused (IsADirectoryError)."""

@@ -18,16 +18,17 @@ from typing import Literal
 from toolcrib import FileInfo
 from tools.environments.local import attributes
 from tools.environments.local.contents import Facts, read_all, write_anew, write_in_place
+from tools.environments.own_files import NONE, OwnFiles
 
 _MOST_LINKS = 40
 _IN_PLACE = os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def resolve(path: str, cwd: str) -> str:
-    """Return the absolute path, free of links."""
+def resolve(path: str, cwd: str, own: OwnFiles = NONE) -> str:
+    """Return the absolute path, free of links. A hard link of one of our ``own`` files leads to that."""
     _check_text(path)
-    return os.path.realpath(Path(cwd, os.path.expanduser(path)))  # noqa: PTH111 - Path.expanduser raises for an unknown ~user
+    return own.leads_to(os.path.realpath(Path(cwd, os.path.expanduser(path))))  # noqa: PTH111 - Path.expanduser raises for an unknown ~user
 
 
 def resolve_under(root: str, path: str, cwd: str, *, inside: bool = False) -> str:
@@ -83,18 +84,21 @@ def list_dir(path: str, root: str = "/") -> list[FileInfo]:
         os.close(fd)
 
 
-def read(path: str, limit: int | None, root: str = "/") -> bytes:
-    """Read a file, at most ``limit`` bytes of it. Raises OSError."""
+def read(path: str, limit: int | None, root: str = "/", *, own: OwnFiles = NONE) -> bytes:
+    """Read a file, at most ``limit`` bytes of it. Raises OSError, also if it is another name of one of our ``own`` files."""
     with _folder_of(path, root) as (parent, name):
         # Non-blocking, or a FIFO nobody writes to would hold us here.
         fd = _open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC, parent, path)
     with open(fd, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor, not a path
-        _require_regular(os.fstat(fd), path)
+        _require_regular(os.fstat(fd), path, own)
         return read_all(file.fileno(), limit)
 
 
-def write(path: str, data: bytes, mode: int | None, root: str = "/", *, mtime_ns: int | None = None) -> list[str]:
-    """Replace or create a file at once. Return what the old one had and could not be kept, in words. Raises OSError.
+def write(
+    path: str, data: bytes, mode: int | None, root: str = "/", *, mtime_ns: int | None = None, own: OwnFiles = NONE
+) -> list[str]:
+    """Replace or create a file at once. Return what the old one had and could not be kept, in words. Raises OSError, also if
+    it is another name of one of our ``own`` files.
 
     A file that has other names (hard links) is written in place, since a new file would leave them with the old content.
     """
@@ -110,7 +114,7 @@ def write(path: str, data: bytes, mode: int | None, root: str = "/", *, mtime_ns
             facts, lost = Facts(old, mode, mtime_ns, had), []
             if old is not None and old.st_nlink > 1:
                 try:
-                    return _in_place(parent, name, path, data, facts)
+                    return _in_place(parent, name, path, data, facts, own)
                 except PermissionError:  # it may not be read, so that it could not be put back
                     lost = ["its other names (hard links), which keep the old content,"]
             return [*lost, *write_anew(parent, name, data, facts)]
@@ -120,10 +124,10 @@ def write(path: str, data: bytes, mode: int | None, root: str = "/", *, mtime_ns
             raise
 
 
-def _in_place(parent: int, name: str, path: str, data: bytes, facts: Facts) -> list[str]:
+def _in_place(parent: int, name: str, path: str, data: bytes, facts: Facts, own: OwnFiles) -> list[str]:
     fd = _open(name, _IN_PLACE, parent, path)
     try:
-        _require_regular(os.fstat(fd), "")
+        _require_regular(os.fstat(fd), path, own)
         return write_in_place(parent, name, fd, data, facts)
     finally:
         os.close(fd)
@@ -245,13 +249,15 @@ def _not_regular(path: str) -> OSError:
     return OSError(errno.EINVAL, "not a regular file (a device, FIFO or socket is not read or replaced)", path)
 
 
-def _require_regular(found: os.stat_result, path: str) -> None:
+def _require_regular(found: os.stat_result, path: str, own: OwnFiles = NONE) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if stat.S_ISLNK(found.st_mode):
         raise _link(path)
     if not stat.S_ISREG(found.st_mode):
         raise _not_regular(path)
+    if (name := own.leads_to(path, found)) != path:
+        raise OSError(errno.ELOOP, f"it is another name of toolcrib's own {name}: remove this name and call again", path)
 
 
 def _check_text(path: str) -> None:

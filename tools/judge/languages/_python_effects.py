@@ -113,6 +113,11 @@ def open_file(m: Evaluator, path: Thing, mode: Thing) -> Thing:
     return Obj("file", None, path=where, content=content, taint=content.taint)
 
 
+def _connect(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
+    m.tell.read(text(arg(args, named, 0, "database")))
+    return Unknown()
+
+
 def _os_open(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
     path, flags = text(arg(args, named, 0, "path")), arg(args, named, 1, "flags")
     return open_file(m, path, Value("w" if isinstance(flags, Unknown) else "r"))
@@ -263,6 +268,7 @@ EFFECTS: dict[str, Effect] = {
     "os.open": _os_open,
     "os.write": _os_write,
     "io.open_code": _open,
+    "sqlite3.connect": _connect,
     "gzip.open": _open,
     "bz2.open": _open,
     "lzma.open": _open,
