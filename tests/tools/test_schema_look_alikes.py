@@ -32,8 +32,6 @@ ORDINARY: dict[str, tuple[Schema, Any, Any]] = {
     "draft 7 without its sign": (
         {"$schema": "http://json-schema.org/draft-07/schema", "properties": {"a": {"type": "boolean"}}}, {"a": True}, {"a": [1]}),
     "recursive": (TREE, {"next": {"next": {"n": 1}}}, {"next": {"next": {"n": []}}}),
-    "recursive, empty reference": (
-        {"properties": {"next": {"$ref": ""}}, "additionalProperties": False}, {"next": {"next": {}}}, {"next": {"m": 1}}),
     "recursive by $recursiveRef": (
         {"$schema": D19, "$recursiveAnchor": True, "properties": {"next": {"$recursiveRef": "#"}}, "additionalProperties": False},
         {"next": {"next": {}}}, {"next": {"m": 1}}),

@@ -101,7 +101,7 @@ REFERENCES: dict[str, tuple[Schema, str]] = {
     "file with a host": ({"$ref": "file://localhostFILE"}, "FILE"),
     "file, one slash": ({"$ref": "file:FILE"}, "FILE"),
     "file, upper case": ({"$ref": "FiLe://FILE"}, "FILE"),
-    "file with dots": ({"$ref": "file://FOLDER/../x"}, "file:"),
+    "file with dots": ({"$ref": "file://FOLDER/b/../schema.json"}, "schema.json"),
     "file, percent-encoded": ({"$ref": "file://FOLDER/%73chema.json"}, "FOLDER"),
     "file with a fragment": ({"not": {"$ref": "file://FILE#/$defs/a"}}, "FILE"),
     "file by $dynamicRef": ({"$dynamicRef": "file://FILE"}, "FILE"),
@@ -263,4 +263,11 @@ def test_a_function_whose_annotations_reach_out_is_refused(outside: Outside) -> 
             return place.name
 
     assert registry.get("go") is None
+    assert outside.seen == []
+
+
+@pytest.mark.parametrize("schema", [{"$ref": ""}, {"$id": "http://127.0.0.1:PORT/a", "properties": {"a": {"$ref": ""}}}])
+def test_an_empty_reference_is_of_the_schema_itself_or_refused(schema: Schema, outside: Outside) -> None:
+    with contextlib.suppress(RegistrationError):
+        called(outside.spelled(schema), {})
     assert outside.seen == []
