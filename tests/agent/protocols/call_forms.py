@@ -87,9 +87,10 @@ def _cuts(text: str) -> list[list[str]]:
 
 
 def read(text: str, protocol: str) -> ParsedReply:
-    """Return the reply, after checking that each way of cutting it gives the same."""
+    """Return the reply, after checking that each way of cutting it gives the same: for ``auto`` also by characters."""
     replies = []
-    for pieces in _cuts(text):
+    whole, characters, some = _cuts(text)
+    for pieces in (whole, characters, some) if protocol == "auto" else (whole, some):
         reader = find_protocol(protocol).reader(TOOLS, thinking="maybe")
         for piece in pieces:
             reader.feed(piece)
