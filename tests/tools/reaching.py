@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from toolcrib import ExecutedCall, Tool, ToolDescriptor, ToolResult
+from toolcrib import ExecutedCall, Tool, ToolCallContext, ToolDescriptor, ToolResult
 from toolcrib.testing import call_tool
 
 Schema = dict[str, Any]
@@ -96,7 +96,7 @@ class Shaped(Tool):
     def descriptor(self) -> ToolDescriptor:
         return ToolDescriptor("shaped", "shaped", "A tool.", parameters={"type": "object", **self._parameters})
 
-    async def execute(self, args: Any) -> ToolResult:
+    async def execute(self, args: Any, ctx: ToolCallContext) -> ToolResult:
         return ToolResult.success("shaped", args)
 
 

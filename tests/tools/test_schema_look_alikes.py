@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from agent.conversation.structured import AnswerCheck
 from tests.tools.reaching import D4, D7, D19, D20, REF, URL, Outside, Schema, Shaped, called, deep, reachable
-from toolcrib import Answer, SuspendTicket, ToolRegistry, ToolResult, tool
+from toolcrib import Answer, SuspendTicket, ToolCallContext, ToolRegistry, ToolResult, tool
 from toolcrib.testing import call_tool
 from tools.arguments import check_schema
 
@@ -164,7 +164,7 @@ def test_a_question_is_held_to_an_ordinary_schema() -> None:
     schema = {"$ref": "#/$defs/a", "$defs": {"a": {"type": "string", "minLength": 3}}, "default": REF}
 
     class Asking(Shaped):
-        async def execute(self, args: Any) -> ToolResult:
+        async def execute(self, args: Any, ctx: ToolCallContext) -> ToolResult:
             ticket = SuspendTicket("ask", "When?", response_schema=schema, resume_mode="use_as_result")
             return ToolResult.suspended_with("shaped", "When?", ticket)
 

@@ -17,7 +17,17 @@ from agent.retry import RetryPolicy
 from agent.run import Agent, assemble
 from tests.agent.test_plugins import World
 from tests.tools.reaching import D4, D7, D19, REF, URL, Outside, Schema, Shaped, called, deep, reachable
-from toolcrib import Answer, ConfigError, RegistrationError, SuspendTicket, ToolRegistry, ToolResult, registry, tool
+from toolcrib import (
+    Answer,
+    ConfigError,
+    RegistrationError,
+    SuspendTicket,
+    ToolCallContext,
+    ToolRegistry,
+    ToolResult,
+    registry,
+    tool,
+)
 from toolcrib.testing import ChatServer, call_tool
 from tools.arguments import check_schema
 
@@ -231,7 +241,7 @@ def test_a_question_whose_schema_reaches_out_takes_no_answer(schema: Schema, out
     """The schema of a suspended call's answer is checked as others are."""
 
     class Asking(Shaped):
-        async def execute(self, args: Any) -> ToolResult:
+        async def execute(self, args: Any, ctx: ToolCallContext) -> ToolResult:
             ticket = SuspendTicket("ask", "When?", response_schema=outside.spelled(schema), resume_mode="use_as_result")
             return ToolResult.suspended_with("shaped", "When?", ticket)
 

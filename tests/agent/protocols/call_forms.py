@@ -87,10 +87,9 @@ def _cuts(text: str) -> list[list[str]]:
 
 
 def read(text: str, protocol: str) -> ParsedReply:
-    """Return the reply, after checking that each way of cutting it gives the same: for ``auto`` also by characters."""
+    """Return the reply, after checking for ``auto`` that each way of cutting it gives the same."""
     replies = []
-    whole, characters, some = _cuts(text)
-    for pieces in (whole, characters, some) if protocol == "auto" else (whole, some):
+    for pieces in _cuts(text) if protocol == "auto" else [[text]]:
         reader = find_protocol(protocol).reader(TOOLS, thinking="maybe")
         for piece in pieces:
             reader.feed(piece)
