@@ -92,7 +92,6 @@ ATTACKS = {
     "python": "@python client.py @args",
     "python-with-no-variables": "env -i @python client.py @args",
     "python-inline": '@python -c "$(cat client.py)" @args',
-    "python-as-input": "@python - @args < client.py",
     "curl": '(sleep 0.1; while read -r l; do echo "$l"; sleep 0.05; done < lines; sleep 0.3) | '
     "curl -sN -m 3 --unix-socket @socket telnet://x > shown; echo tried >> done",
     "perl": "perl -MIO::Socket::UNIX -e 'my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]); open(F, $ARGV[1]); "
@@ -102,18 +101,14 @@ ATTACKS = {
     'const end = () => { fs.appendFileSync(d, "tried\\n"); process.exit() }; s.on("error", end); '
     "s.write(fs.readFileSync(l)); setTimeout(end, 600)' @args",
     "written-script": "printf '%s\\n' '@python client.py @args' > go.sh; bash go.sh",
-    "in-the-background": "@python client.py @args & wait",
     "left-in-the-background": "@python client.py @args > /dev/null 2>&1 &",
     "nohup": "nohup @python client.py @args > /dev/null 2>&1 &",
     "end-of-a-pipeline": "cat lines | cat | @python client.py @args",
-    "begin-of-a-pipeline": "@python client.py @args | cat",
-    "subshells": "( ( ( @python client.py @args ) ) )",
     "coproc": "coproc C { @python client.py @args; }; wait",
     "process-substitution": "cat <(@python client.py @args)",
     "another-session": "setsid -w @python client.py @args",
     "orphan": "setsid --fork @python client.py @args > /dev/null 2>&1",
     "orphan-with-no-variables": "env -i setsid --fork @python client.py @args > /dev/null 2>&1",
-    "double-fork": "@python fork.py @python client.py @args > /dev/null 2>&1",
     "double-fork-with-no-variables": "env -i @python fork.py @python client.py @args > /dev/null 2>&1",
     "another-shell-s-place": "exec @python client.py @args",
     "script": "script -qc '@python client.py @args' /dev/null > /dev/null",
