@@ -94,7 +94,8 @@ ATTACKS = {
     "python-inline": '@python -c "$(cat client.py)" @args',
     "curl": '(sleep 0.1; while read -r l; do echo "$l"; sleep 0.05; done < lines; sleep 0.3) | '
     "curl -sN -m 3 --unix-socket @socket telnet://x > shown; echo tried >> done",
-    "perl": "perl -MIO::Socket::UNIX -e 'my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]); open(F, $ARGV[1]); "
+    "perl": "perl -MIO::Socket::UNIX -e '$SIG{PIPE} = q(IGNORE); my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]); "
+    "open(F, $ARGV[1]); "
     "if ($s) { while (<F>) { print $s $_; $s->flush; select(undef, undef, undef, 0.05) } sleep 1 } "
     'open(D, ">>", $ARGV[2]); print D "tried\\n"\' @args',
     "node": 'node -e \'const fs = require("fs"), [p, l, d] = process.argv.slice(1), s = require("net").connect(p); '

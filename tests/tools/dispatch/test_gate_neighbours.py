@@ -627,7 +627,11 @@ def test_a_gate_that_asks_the_caller_s_loop_from_its_thread(honest: Any) -> None
 
     async def go() -> Any:
         loop = asyncio.get_running_loop()
-        honest.plugin("tells", tool_gate=lambda call: loop.call_soon_threadsafe(told.append, 1) and None)
+
+        def tell(call: ToolCall) -> None:
+            loop.call_soon_threadsafe(told.append, 1)
+
+        honest.plugin("tells", tool_gate=tell)
         return await honest.dispatcher.call(ToolCall("c", "t", {}), honest.scope)
 
     assert asyncio.run(go()).result.is_success
