@@ -30,6 +30,7 @@ MODULES = (
     "uploads",
     "shells",
     "terminals",
+    "sockets",
     "environment",
     "homes",
     "self",

@@ -1,0 +1,290 @@
+"""Rows: sockets of programs that do what their clients ask. A connection to one can do what the program behind it can.
+
+The path of such a socket counts in a word, an address (``unix://``, ``UNIX-CONNECT:``), a variable and in code. Programs that
+only look at names are free, and so are programs that other rows judge by their own verbs (docker, tmux).
+"""
+
+from __future__ import annotations
+
+import functools
+import posixpath
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from toolcrib._regex import Regex
+from tools.judge.folders import under
+from tools.judge.looks import Looks
+from tools.judge.meaning.multiplexers import READERS
+from tools.judge.meaning.value import HOLE, Value, names
+from tools.judge.paths import spelled
+from tools.judge.readers import is_plain
+from tools.judge.table import ANY, ActView, Test, opt, rule
+
+_RUN = r"/run/user/[^/\s]+"
+_SOCKETS: Mapping[str, Regex[str]] = {
+    "engine": Regex(
+        r"/(?:(?:docker|podman|containerd|crio|cri-dockerd|buildkitd|snapd)\.sock(?:et|\.raw)?|(?:lxd|incus)/unix\.socket"
+        r"|libvirt/(?:[\w-]+-)?sock(?:-\w+)?)(?![\w.-])"
+    ),
+    "bus": Regex(
+        rf"/system_bus_socket(?![\w.-])|/tmp/dbus-\w|/run/systemd/(?:private(?![\w.-])|io\.systemd\.)"
+        rf"|{_RUN}/(?:(?:bus|at-spi/bus\w*|systemd/private)(?![\w.-])|dbus-)"
+    ),
+    "agent": Regex(
+        rf"/ssh-[^/\s]+/agent\.|/S\.gpg-agent|/\.ssh/agent/|/agent\.sock(?![\w.-])|/\.bitwarden-ssh-agent\.sock"
+        rf"|{_RUN}/(?:(?:keyring|gcr)/|ssh-agent|openssh_agent)"
+    ),
+    "multiplexer": Regex(r"/tmux-[^/\s]+/[^/\s]|/screens?/S-|/\.screen/\d|/zellij(?:-\d+)?/[\w.]+/"),
+    "ours": Regex(rf"/toolcrib-console-|{_RUN}/toolcrib[\w-]*/|/tmp/toolcrib-(?:[a-z]+-)?\d+/|/toolcrib\.db-signals/"),
+}
+"""Kinds of sockets, by a pattern that is searched in paths, words and code."""
+_MARKS = tuple("sock bus agent keyring gcr tmux- /S- screen zellij private io.systemd toolcrib- toolcrib.db toolcrib/".split())
+"""Texts of which one is in whatever a pattern matches."""
+_OWN_VERBS: Mapping[str, frozenset[str]] = {
+    "engine": names(
+        "docker docker-compose podman podman-compose nerdctl finch lima buildah buildctl skopeo dockerd containerd buildkitd ctr"
+        " crictl lxc incus virsh snap"
+    ),
+    "agent": names("ssh-agent gpg-agent"),
+    "multiplexer": frozenset(READERS),
+}
+"""Programs that other rows judge by what they are told to do, and those that listen there."""
+_LOOKS = names(
+    "[ [[ test file find fd fdfind tree git gh glab rg ag ack ugrep sed gsed awk gawk mawk yq printf lsof ss netstat sort less"
+    " more bat tee rm unlink chmod chown chgrp touch mkdir rmdir"
+)
+"""Programs besides the plain readers that connect to no path that they are given."""
+_SETS = names("export declare typeset readonly local setenv")
+_CLIENTS = names("curl nc ncat netcat socat @socket")
+_SERVERS = Regex(r"/(?:postgresql|pgbouncer|mysqld?|mariadb|redis|memcached)/|/\.s\.PGSQL|/\.X11-unix/|/wayland-\d")
+"""Databases and displays, whose clients are judged by what they send."""
+_ADDRESS = Regex(r"(?:(UNIX|GOPEN)|ABSTRACT)[\w-]*:([^,!]*)", 2)
+_OURS = frozenset({"ours"})
+_ALL_HANDED = frozenset({"engine", "ours"})
+_CONNECTS = Regex(
+    r"socket|connect|[Cc]lient|[Uu]nix|UNIX|Dial|[Rr]equest|[Ss]ession|__import__|getattr|\beval|\bexec|DBUS_|AUTH_SOCK|DOCKER_HOST"
+)
+"""What code that connects has in it, and code that only writes a path into a file mostly has not."""
+
+
+def _marked(text: str) -> bool:
+    return any(mark in text for mark in _MARKS)
+
+
+_in_marked = functools.lru_cache(maxsize=256)(_marked)
+
+
+def _reached(view: ActView) -> Mapping[str, str]:
+    """Return the kinds of sockets that it names, and their paths; ``KIND=`` where it may be that it only hands the path on."""
+    if view.sockets is None:
+        free = not view.name or is_plain(view.name) or view.name in _LOOKS
+        view.sockets = (
+            {} if free else dict(one for one in _named(view) if view.name not in _OWN_VERBS.get(one[0].rstrip("="), ()))
+        )
+    return view.sockets
+
+
+def _named(view: ActView) -> Iterator[tuple[str, str]]:
+    act = view.act
+    if _marked(view.joined) or any(map(_in_marked, act.cwds)):
+        handed = _ALL_HANDED if view.name in _SETS else frozenset() if view.name in _CLIENTS else _OURS
+        for one in act.argv[1:]:
+            if not any(map(str.isspace, one.text)):
+                yield from _kinds(one, act.cwds, handed)
+    for one in act.environment.values():
+        yield from _kinds(one, ("",), _ALL_HANDED)
+    for code in act.code:
+        if code.language != "shell" and _marked(code.text.text) and _CONNECTS.search(code.text.text):
+            yield from _kinds(code.text, ("",), _OURS, code.path or view.name)
+
+
+def _kinds(given: Value, cwds: Sequence[str], handed: frozenset[str], shown: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the kinds of sockets that a text names, whose paths may count from each of ``cwds``; "" for none."""
+    text = given.text.replace("%2F", "/").replace("%2f", "/") if "%2" in given.text else given.text
+    if HOLE in text and "XDG_RUNTIME_DIR" in given.shown:
+        text = text.replace(HOLE, "/run/user/0", 1)
+    for cwd in cwds if text[:1] not in ("/", HOLE) else ("",):
+        path = posixpath.normpath(f"{cwd}/{text}" if cwd else text)
+        for kind, pattern in _SOCKETS.items() if _marked(path) else ():
+            if match := pattern.search(path):
+                start = max(path.rfind(mark, 0, match.start()) for mark in "=:,") + 1
+                yield (f"{kind}=" if kind in handed else kind), shown or path[start:].partition(",")[0]
+
+
+# clients of any socket
+
+
+def _operands(view: ActView) -> list[Value]:
+    """Return the sockets to which a generic client connects; ``@NAME`` is an abstract one."""
+    name = view.name
+    if name == "curl":
+        abstract = view.values(frozenset({"--abstract-unix-socket"}))
+        return [*view.values(frozenset({"--unix-socket"})), *(one._replace(text=f"@{one.text}") for one in abstract)]
+    if name == "socat":
+        found = [(one, match) for one in view.act.argv[1:] if (match := _ADDRESS.search(one.text))]
+        plain = [one for one in view.act.argv[1:] if one.text[:1] in ("/", ".")]
+        return [*plain, *(one._replace(text=match[2] if match[1] else f"@{match[2]}") for one, match in found)]
+    if name == "@socket":
+        return [one._replace(text=one.text.removeprefix("unix://").replace("\0", "@")) for one in view.act.argv[1:2]]
+    return view.operands(_NC_VALUED)[:1] if _BY_PATH(view) else []
+
+
+_NC_VALUED = names("-w -i -q -p -s -e -c -I -O -X -x -T -V --wait --idle-timeout --delay --output -o --exec --sh-exec --lua-exec")
+_BY_PATH = opt("-U --unixsock")
+
+
+def _led(view: ActView, looks: Looks) -> Iterator[str]:
+    """Yield where the sockets of a generic client lead by links."""
+    for one in _operands(view):
+        for path in spelled(one, view.act.cwds):
+            yield from looks.links.real(path)
+
+
+def _to(kind: str) -> Test:
+    """Return a test for a connection to a kind of socket; a link of a client's is followed by ``_seen``."""
+    return Test(lambda view: kind in _reached(view) or (view.name in _CLIENTS and bool(_operands(view))))
+
+
+def _seen(kind: str) -> Callable[[ActView, Looks], bool]:
+    return lambda view, looks: kind in _reached(view) or any(map(_SOCKETS[kind.rstrip("=")].search, _led(view, looks)))
+
+
+def _at(kind: str) -> Callable[[ActView], str]:
+    return lambda view: _reached(view).get(kind, "")
+
+
+def _is_strange(view: ActView, looks: Looks) -> bool:
+    """Return whether a generic client connects to a socket outside of the workspace that no table knows."""
+    strange = [one for one in _operands(view) if not _is_near(view, one, looks) and not _SERVERS.search(one.text)]
+    return (
+        bool(strange)
+        and not _reached(view)
+        and not any(pattern.search(path) for path in _led(view, looks) for pattern in _SOCKETS.values())
+    )
+
+
+def _is_near(view: ActView, given: Value, looks: Looks) -> bool:
+    if looks.sees_places:
+        return looks.are_inside(view.act, [given])
+    return not given.pattern and all(
+        HOLE not in path and under(path, cwd) for cwd in view.act.cwds for path in spelled(given, [cwd])
+    )
+
+
+def _other(view: ActView) -> str:
+    return ", ".join(one.for_people() for one in _operands(view))
+
+
+RULES = (
+    rule(
+        "container.socket",
+        "ask-once",
+        "*",
+        _to("engine"),
+        "connects to the container engine, which may do anything to the machine",
+        seen=_seen("engine"),
+        yes=(
+            "curl --unix-socket /var/run/docker.sock -X POST http://x/containers/create",
+            "socat TCP-LISTEN:2375,fork UNIX-CONNECT:/run/docker.sock",
+            "nc -U /run/containerd/containerd.sock",
+            "cd /run && nc -U docker.sock",
+            "ln -s /var/run/docker.sock s; curl --unix-socket s http://x/",
+            "http http+unix://%2Fvar%2Frun%2Fdocker.sock/containers/json",
+            "ssh -L 2375:/var/run/docker.sock build.test",
+            "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"/run/podman/podman.sock\")'",
+        ),
+        no=(
+            "test -S /var/run/docker.sock",
+            "docker -H unix:///var/run/docker.sock ps",
+            "git commit -m 'Mount /var/run/docker.sock'",
+            "echo '- /var/run/docker.sock:/var/run/docker.sock' >> compose.yml",
+            "curl --unix-socket ./dev.sock http://x/health",
+        ),
+        dry=False,
+    ),
+    rule(
+        "container.socket",
+        "ask",
+        "*",
+        _to("engine="),
+        "lets programs connect to this container engine, which may do anything to the machine",
+        seen=lambda view, looks: "engine=" in _reached(view),
+        at=_at("engine="),
+        yes=("DOCKER_HOST=unix:///run/podman/podman.sock make", "export DOCKER_HOST=unix:///var/run/docker.sock"),
+        no=("DOCKER_HOST=unix:///run/podman/podman.sock docker ps", "S=/var/run/docker.sock"),
+        dry=False,
+    ),
+    rule(
+        "service.socket",
+        "ask-once",
+        "*",
+        _to("bus"),
+        "connects to D-Bus or systemd, by which services and programs are started",
+        seen=_seen("bus"),
+        yes=(
+            "busctl --address=unix:path=/run/user/1000/bus list",
+            "DBUS_SESSION_BUS_ADDRESS=unix:path=/run/user/1000/bus gdbus call -e -d x",
+            "socat - UNIX-CONNECT:$XDG_RUNTIME_DIR/systemd/private",
+            "nc -U /run/dbus/system_bus_socket",
+            "curl --abstract-unix-socket /tmp/dbus-aB3 http://x",
+        ),
+        no=("busctl list", "systemctl --user status", "ls -l /run/user/1000/bus"),
+        dry=False,
+    ),
+    rule(
+        "secret.agent",
+        "ask",
+        "*",
+        _to("agent"),
+        "connects to an agent that holds a person's keys",
+        seen=_seen("agent"),
+        at=_at("agent"),
+        yes=("SSH_AUTH_SOCK=/tmp/ssh-xx/agent.1 ssh-add -L", "ssh -o IdentityAgent=/run/user/1000/keyring/ssh build.test"),
+        no=("ssh-add -l", "echo $SSH_AUTH_SOCK", "ssh-agent -a /run/user/1000/ssh-agent.socket"),
+        dry=False,
+    ),
+    rule(
+        "shell.attach",
+        "ask-once",
+        "*",
+        _to("multiplexer"),
+        "connects to a terminal multiplexer, which types into shells",
+        seen=_seen("multiplexer"),
+        yes=("nc -U /tmp/tmux-1000/default", "cd /tmp/tmux-1000 && socat - UNIX-CONNECT:default"),
+        no=("tmux ls", "ls /tmp/tmux-1000"),
+        dry=False,
+    ),
+    rule(
+        "self.socket",
+        "block",
+        "*",
+        _to("ours"),
+        "connects to toolcrib itself, to which only a person speaks",
+        seen=_seen("ours"),
+        yes=("nc -U /run/user/1000/toolcrib-console-1000/gateway", "socat - UNIX:/tmp/toolcrib-1000/6f1a"),
+        no=("ls /run/user/1000/toolcrib-console-1000", "cp notes /tmp/toolcrib-notes"),
+        dry=False,
+    ),
+    rule(
+        "self.socket",
+        "ask-once",
+        "*",
+        _to("ours="),
+        "names toolcrib's own socket, to which only a person speaks",
+        seen=lambda view, looks: "ours=" in _reached(view),
+        yes=("chatter /run/user/1000/toolcrib-console-1000/gateway", "S=/tmp/toolcrib-console-1000/gateway chatter"),
+        no="ls /tmp/toolcrib-console-1000",
+        dry=False,
+    ),
+    rule(
+        "socket.other",
+        "ask",
+        "curl nc ncat netcat socat @socket",
+        ANY,
+        "connects to a program by a socket outside of the project; what it does there is not known",
+        seen=_is_strange,
+        at=_other,
+        yes=("nc -U /run/app/control.sock", "socat - UNIX-CONNECT:/run/app/control.sock", "curl --unix-socket $UNKNOWN http://x"),
+        no=("curl --unix-socket ./dev.sock http://x", "nc -U app.sock", "nc -l 80", "nc -U /run/postgresql/.s.PGSQL.5432"),
+        dry=False,
+    ),
+)
