@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import posixpath
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from toolcrib._regex import Regex
@@ -20,25 +21,28 @@ from tools.judge.readers import is_plain
 from tools.judge.table import ANY, ActView, Test, opt, rule
 
 _RUN = r"/run/user/[^/\s]+"
+_END = r"(?![\w.-])"
+_NUMBER = r"[^A-Za-z/\s][^/\s]*"
+"""A user's number, or what a program computes it by."""
 _SOCKETS: Mapping[str, Regex[str]] = {
     "engine": Regex(
-        r"/(?:(?:docker|podman|containerd|crio|cri-dockerd|buildkitd|snapd)\.sock(?:et|\.raw)?|(?:lxd|incus)/unix\.socket"
-        r"|libvirt/(?:[\w-]+-)?sock(?:-\w+)?)(?![\w.-])"
+        rf"/(?:(?:docker|podman)[\w.-]*\.sock(?:\.raw)?|(?:containerd|crio|cri-dockerd|buildkitd)\.sock|snapd[\w-]*\.socket"
+        rf"|(?:lxd|incus)/unix\.socket|libvirt/(?:[\w-]+-)?sock(?:-\w+)?){_END}"
     ),
     "bus": Regex(
-        rf"/system_bus_socket(?![\w.-])|/tmp/dbus-\w|/run/systemd/(?:private(?![\w.-])|io\.systemd\.)"
-        rf"|{_RUN}/(?:(?:bus|at-spi/bus\w*|systemd/private)(?![\w.-])|dbus-)"
+        rf"/system_bus_socket{_END}|/tmp/dbus-\w|/run/systemd/(?:private{_END}|io\.systemd\.)"
+        rf"|{_RUN}/(?:(?:bus|at-spi/bus\w*|systemd/private){_END}|dbus-)"
     ),
     "agent": Regex(
-        rf"/ssh-[^/\s]+/agent\.|/S\.gpg-agent|/\.ssh/agent/|/agent\.sock(?![\w.-])|/\.bitwarden-ssh-agent\.sock"
+        rf"/S\.gpg-agent|/tmp/ssh-[^/\s]+/agent\.|/\.ssh/agent/|1password/(?:t/)?agent\.sock{_END}|/\.bitwarden-ssh-agent\.sock{_END}"
         rf"|{_RUN}/(?:(?:keyring|gcr)/|ssh-agent|openssh_agent)"
     ),
-    "multiplexer": Regex(r"/tmux-[^/\s]+/[^/\s]|/screens?/S-|/\.screen/\d|/zellij(?:-\d+)?/[\w.]+/"),
-    "ours": Regex(rf"/toolcrib-console-|{_RUN}/toolcrib[\w-]*/|/tmp/toolcrib-(?:[a-z]+-)?\d+/|/toolcrib\.db-signals/"),
+    "multiplexer": Regex(rf"/tmux-{_NUMBER}/[^/\s]|/screens?/S-|/\.screen/\d|/zellij-{_NUMBER}/|{_RUN}/zellij/"),
+    "ours": Regex(rf"/toolcrib-console-{_NUMBER}|{_RUN}/toolcrib|/tmp/toolcrib-(?:[a-z]+-)?\d+/|/toolcrib\.db-signals/"),
 }
 """Kinds of sockets, by a pattern that is searched in paths, words and code."""
-_MARKS = tuple("sock bus agent keyring gcr tmux- /S- screen zellij private io.systemd toolcrib- toolcrib.db toolcrib/".split())
-"""Texts of which one is in whatever a pattern matches."""
+_MARKS = ("sock", "/run/user", "agent", "dbus", "tmux-", "screen", "zellij", "/run/systemd", "toolcrib", f"{HOLE}/")
+"""Texts of which one is in whatever a pattern matches, or may turn out to match."""
 _OWN_VERBS: Mapping[str, frozenset[str]] = {
     "engine": names(
         "docker docker-compose podman podman-compose nerdctl finch lima buildah buildctl skopeo dockerd containerd buildkitd ctr"
@@ -57,7 +61,9 @@ _SETS = names("export declare typeset readonly local setenv")
 _CLIENTS = names("curl nc ncat netcat socat @socket")
 _SERVERS = Regex(r"/(?:postgresql|pgbouncer|mysqld?|mariadb|redis|memcached)/|/\.s\.PGSQL|/\.X11-unix/|/wayland-\d")
 """Databases and displays, whose clients are judged by what they send."""
-_ADDRESS = Regex(r"(?:(UNIX|GOPEN)|ABSTRACT)[\w-]*:([^,!]*)", 2)
+_ADDRESS = Regex(r"(?:(UNIX|GOPEN)|ABSTRACT)[\w-]*:([^,!]*)", re.IGNORECASE)
+_BEFORE, _BEHIND = "=:,\"'`( \t\n", Regex(r"[\s,;\"'`()|]")
+"""What may stand around a path, in a word or in code."""
 _OURS = frozenset({"ours"})
 _ALL_HANDED = frozenset({"engine", "ours"})
 _CONNECTS = Regex(
@@ -66,48 +72,62 @@ _CONNECTS = Regex(
 """What code that connects has in it, and code that only writes a path into a file mostly has not."""
 
 
+def concerns(view: ActView) -> bool:
+    """Return whether a row here may be about a command: most are ruled out by this look."""
+    act = view.act
+    if not view.name or is_plain(view.name) or view.name in _LOOKS:
+        return False
+    if view.name in _CLIENTS or act.environment or act.code or any(map(_is_marked_folder, act.cwds)):
+        return bool(_reached(view)) or (view.name in _CLIENTS and bool(_operands(view)))
+    return ("/" in view.joined or "%2" in view.joined) and _marked(view.joined) and bool(_reached(view))
+
+
 def _marked(text: str) -> bool:
-    return any(mark in text for mark in _MARKS)
+    for mark in _MARKS:  # noqa: SIM110 - any() takes twice as long, and every command gets here
+        if mark in text:
+            return True
+    return False
 
 
-_in_marked = functools.lru_cache(maxsize=256)(_marked)
+@functools.lru_cache(maxsize=256)
+def _is_marked_folder(path: str) -> bool:
+    return path.startswith(("/run", "/var/run", "/tmp", HOLE)) or _marked(path)  # noqa: S108 - compared, not used
 
 
 def _reached(view: ActView) -> Mapping[str, str]:
     """Return the kinds of sockets that it names, and their paths; ``KIND=`` where it may be that it only hands the path on."""
     if view.sockets is None:
-        free = not view.name or is_plain(view.name) or view.name in _LOOKS
-        view.sockets = (
-            {} if free else dict(one for one in _named(view) if view.name not in _OWN_VERBS.get(one[0].rstrip("="), ()))
-        )
+        view.sockets = dict(one for one in _named(view) if view.name not in _OWN_VERBS.get(one[0].rstrip("="), ()))
     return view.sockets
 
 
 def _named(view: ActView) -> Iterator[tuple[str, str]]:
     act = view.act
-    if _marked(view.joined) or any(map(_in_marked, act.cwds)):
-        handed = _ALL_HANDED if view.name in _SETS else frozenset() if view.name in _CLIENTS else _OURS
+    near = any(map(_is_marked_folder, act.cwds))
+    if near or _marked(view.joined) or "%2" in view.joined:
+        client = view.name in _CLIENTS
+        handed = _ALL_HANDED if view.name in _SETS else frozenset() if client else _OURS
         for one in act.argv[1:]:
-            if not any(map(str.isspace, one.text)):
+            if client or ((near or "/" in one.text or "%2" in one.text) and not any(map(str.isspace, one.text))):
                 yield from _kinds(one, act.cwds, handed)
     for one in act.environment.values():
         yield from _kinds(one, ("",), _ALL_HANDED)
     for code in act.code:
         if code.language != "shell" and _marked(code.text.text) and _CONNECTS.search(code.text.text):
-            yield from _kinds(code.text, ("",), _OURS, code.path or view.name)
+            yield from _kinds(code.text, ("",), _OURS)
 
 
-def _kinds(given: Value, cwds: Sequence[str], handed: frozenset[str], shown: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the kinds of sockets that a text names, whose paths may count from each of ``cwds``; "" for none."""
+def _kinds(given: Value, cwds: Sequence[str], handed: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Yield the kinds of sockets that a text names, and their paths, which may count from each of ``cwds``; "" for none."""
     text = given.text.replace("%2F", "/").replace("%2f", "/") if "%2" in given.text else given.text
     if HOLE in text and "XDG_RUNTIME_DIR" in given.shown:
-        text = text.replace(HOLE, "/run/user/0", 1)
+        text = text.replace(HOLE, f"/run/user/{HOLE}", 1)
     for cwd in cwds if text[:1] not in ("/", HOLE) else ("",):
         path = posixpath.normpath(f"{cwd}/{text}" if cwd else text)
         for kind, pattern in _SOCKETS.items() if _marked(path) else ():
             if match := pattern.search(path):
-                start = max(path.rfind(mark, 0, match.start()) for mark in "=:,") + 1
-                yield (f"{kind}=" if kind in handed else kind), shown or path[start:].partition(",")[0]
+                start = max(path.rfind(mark, 0, match.start()) for mark in _BEFORE) + 1
+                yield (f"{kind}=" if kind in handed else kind), _BEHIND.split(path[start:], 1)[0]
 
 
 # clients of any socket
@@ -121,7 +141,7 @@ def _operands(view: ActView) -> list[Value]:
         return [*view.values(frozenset({"--unix-socket"})), *(one._replace(text=f"@{one.text}") for one in abstract)]
     if name == "socat":
         found = [(one, match) for one in view.act.argv[1:] if (match := _ADDRESS.search(one.text))]
-        plain = [one for one in view.act.argv[1:] if one.text[:1] in ("/", ".")]
+        plain = [one for one in view.act.argv[1:] if one.text[:1] in ("/", ".") and one.text[:5] != "/dev/"]
         return [*plain, *(one._replace(text=match[2] if match[1] else f"@{match[2]}") for one, match in found)]
     if name == "@socket":
         return [one._replace(text=one.text.removeprefix("unix://").replace("\0", "@")) for one in view.act.argv[1:2]]
@@ -137,11 +157,6 @@ def _led(view: ActView, looks: Looks) -> Iterator[str]:
     for one in _operands(view):
         for path in spelled(one, view.act.cwds):
             yield from looks.links.real(path)
-
-
-def _to(kind: str) -> Test:
-    """Return a test for a connection to a kind of socket; a link of a client's is followed by ``_seen``."""
-    return Test(lambda view: kind in _reached(view) or (view.name in _CLIENTS and bool(_operands(view))))
 
 
 def _seen(kind: str) -> Callable[[ActView, Looks], bool]:
@@ -163,6 +178,11 @@ def _is_strange(view: ActView, looks: Looks) -> bool:
 
 
 def _is_near(view: ActView, given: Value, looks: Looks) -> bool:
+    """Return whether a socket is the project's own, temporary, or in a container; an abstract one is not."""
+    if given.text[:1] == "@":
+        return False
+    if view.act.place.startswith("container:"):
+        return True
     if looks.sees_places:
         return looks.are_inside(view.act, [given])
     return not given.pattern and all(
@@ -170,17 +190,24 @@ def _is_near(view: ActView, given: Value, looks: Looks) -> bool:
     )
 
 
+def _paths(kind: str) -> Callable[[ActView], list[Value]]:
+    return lambda view: [Value(path)] if (path := _reached(view).get(kind)) else []
+
+
 def _other(view: ActView) -> str:
     return ", ".join(one.for_people() for one in _operands(view))
 
+
+SOCKETS = "@sockets"
+"""Rows filed under this name are held against every command that ``concerns`` picks."""
 
 RULES = (
     rule(
         "container.socket",
         "ask-once",
-        "*",
-        _to("engine"),
-        "connects to the container engine, which may do anything to the machine",
+        SOCKETS,
+        ANY,
+        "reaches the socket of a container engine, which may do anything to the machine",
         seen=_seen("engine"),
         yes=(
             "curl --unix-socket /var/run/docker.sock -X POST http://x/containers/create",
@@ -204,11 +231,12 @@ RULES = (
     rule(
         "container.socket",
         "ask",
-        "*",
-        _to("engine="),
-        "lets programs connect to this container engine, which may do anything to the machine",
+        SOCKETS,
+        ANY,
+        "gives programs the socket of a container engine, which may do anything to the machine",
         seen=lambda view, looks: "engine=" in _reached(view),
         at=_at("engine="),
+        paths=_paths("engine="),
         yes=("DOCKER_HOST=unix:///run/podman/podman.sock make", "export DOCKER_HOST=unix:///var/run/docker.sock"),
         no=("DOCKER_HOST=unix:///run/podman/podman.sock docker ps", "S=/var/run/docker.sock"),
         dry=False,
@@ -216,9 +244,9 @@ RULES = (
     rule(
         "service.socket",
         "ask-once",
-        "*",
-        _to("bus"),
-        "connects to D-Bus or systemd, by which services and programs are started",
+        SOCKETS,
+        ANY,
+        "reaches the socket of D-Bus or systemd, by which services and programs are started",
         seen=_seen("bus"),
         yes=(
             "busctl --address=unix:path=/run/user/1000/bus list",
@@ -233,11 +261,12 @@ RULES = (
     rule(
         "secret.agent",
         "ask",
-        "*",
-        _to("agent"),
-        "connects to an agent that holds a person's keys",
+        SOCKETS,
+        ANY,
+        "reaches the socket of an agent that holds a person's keys",
         seen=_seen("agent"),
         at=_at("agent"),
+        paths=_paths("agent"),
         yes=("SSH_AUTH_SOCK=/tmp/ssh-xx/agent.1 ssh-add -L", "ssh -o IdentityAgent=/run/user/1000/keyring/ssh build.test"),
         no=("ssh-add -l", "echo $SSH_AUTH_SOCK", "ssh-agent -a /run/user/1000/ssh-agent.socket"),
         dry=False,
@@ -245,9 +274,9 @@ RULES = (
     rule(
         "shell.attach",
         "ask-once",
-        "*",
-        _to("multiplexer"),
-        "connects to a terminal multiplexer, which types into shells",
+        SOCKETS,
+        ANY,
+        "reaches the socket of a terminal multiplexer, which types into shells",
         seen=_seen("multiplexer"),
         yes=("nc -U /tmp/tmux-1000/default", "cd /tmp/tmux-1000 && socat - UNIX-CONNECT:default"),
         no=("tmux ls", "ls /tmp/tmux-1000"),
@@ -256,9 +285,9 @@ RULES = (
     rule(
         "self.socket",
         "block",
-        "*",
-        _to("ours"),
-        "connects to toolcrib itself, to which only a person speaks",
+        SOCKETS,
+        ANY,
+        "connects to toolcrib's own socket; only a person may",
         seen=_seen("ours"),
         yes=("nc -U /run/user/1000/toolcrib-console-1000/gateway", "socat - UNIX:/tmp/toolcrib-1000/6f1a"),
         no=("ls /run/user/1000/toolcrib-console-1000", "cp notes /tmp/toolcrib-notes"),
@@ -267,9 +296,9 @@ RULES = (
     rule(
         "self.socket",
         "ask-once",
-        "*",
-        _to("ours="),
-        "names toolcrib's own socket, to which only a person speaks",
+        SOCKETS,
+        ANY,
+        "names toolcrib's own socket, to which only a person may connect",
         seen=lambda view, looks: "ours=" in _reached(view),
         yes=("chatter /run/user/1000/toolcrib-console-1000/gateway", "S=/tmp/toolcrib-console-1000/gateway chatter"),
         no="ls /tmp/toolcrib-console-1000",
@@ -278,11 +307,12 @@ RULES = (
     rule(
         "socket.other",
         "ask",
-        "curl nc ncat netcat socat @socket",
-        ANY,
-        "connects to a program by a socket outside of the project; what it does there is not known",
+        SOCKETS,
+        Test(lambda view: view.name in _CLIENTS),
+        "connects to a program outside the project by its socket; what that program does is unknown",
         seen=_is_strange,
         at=_other,
+        paths=_operands,
         yes=("nc -U /run/app/control.sock", "socat - UNIX-CONNECT:/run/app/control.sock", "curl --unix-socket $UNKNOWN http://x"),
         no=("curl --unix-socket ./dev.sock http://x", "nc -U app.sock", "nc -l 80", "nc -U /run/postgresql/.s.PGSQL.5432"),
         dry=False,
