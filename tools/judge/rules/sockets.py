@@ -6,7 +6,6 @@ only look at names are free, and so are programs that other rows judge by their 
 
 from __future__ import annotations
 
-import functools
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,8 +40,10 @@ _SOCKETS: Mapping[str, Regex[str]] = {
     "ours": Regex(rf"/toolcrib-console-{_NUMBER}|{_RUN}/toolcrib|/tmp/toolcrib-(?:[a-z]+-)?\d+/|/toolcrib\.db-signals/"),
 }
 """Kinds of sockets, by a pattern that is searched in paths, words and code."""
-_MARKS = ("sock", "/run/user", "agent", "dbus", "tmux-", "screen", "zellij", "/run/systemd", "toolcrib", f"{HOLE}/")
+_MARKS = ("sock", "/user/", "agent", "dbus", "tmux-", "screen", "zellij", "systemd", "toolcrib", f"{HOLE}/", "%2")
 """Texts of which one is in whatever a pattern matches, or may turn out to match."""
+_FOLDERS = ("/run", "/var/run", HOLE, *(f"/tmp/{name}" for name in ("tmux-", "ssh-", "dbus-", "zellij-", "toolcrib-")))  # noqa: S108 - compared, not used
+"""Beginnings of folders in which sockets of these kinds lie."""
 _OWN_VERBS: Mapping[str, frozenset[str]] = {
     "engine": names(
         "docker docker-compose podman podman-compose nerdctl finch lima buildah buildctl skopeo dockerd containerd buildkitd ctr"
@@ -74,12 +75,12 @@ _CONNECTS = Regex(
 
 def concerns(view: ActView) -> bool:
     """Return whether a row here may be about a command: most are ruled out by this look."""
-    act = view.act
-    if not view.name or is_plain(view.name) or view.name in _LOOKS:
+    act, name = view.act, view.name
+    if not name or is_plain(name) or name in _LOOKS:
         return False
-    if view.name in _CLIENTS or act.environment or act.code or any(map(_is_marked_folder, act.cwds)):
-        return bool(_reached(view)) or (view.name in _CLIENTS and bool(_operands(view)))
-    return ("/" in view.joined or "%2" in view.joined) and _marked(view.joined) and bool(_reached(view))
+    if name in _CLIENTS:
+        return bool(_operands(view) or _reached(view))
+    return bool((act.environment or act.code or _is_near(view) or _marked(view.joined)) and _reached(view))
 
 
 def _marked(text: str) -> bool:
@@ -89,9 +90,9 @@ def _marked(text: str) -> bool:
     return False
 
 
-@functools.lru_cache(maxsize=256)
-def _is_marked_folder(path: str) -> bool:
-    return path.startswith(("/run", "/var/run", "/tmp", HOLE)) or _marked(path)  # noqa: S108 - compared, not used
+def _is_near(view: ActView) -> bool:
+    """Return whether it works in a folder of sockets, so that a bare name may be one."""
+    return any(cwd.startswith(_FOLDERS) for cwd in view.act.cwds)
 
 
 def _reached(view: ActView) -> Mapping[str, str]:
@@ -103,15 +104,16 @@ def _reached(view: ActView) -> Mapping[str, str]:
 
 def _named(view: ActView) -> Iterator[tuple[str, str]]:
     act = view.act
-    near = any(map(_is_marked_folder, act.cwds))
-    if near or _marked(view.joined) or "%2" in view.joined:
+    near = _is_near(view)
+    if near or _marked(view.joined):
         client = view.name in _CLIENTS
         handed = _ALL_HANDED if view.name in _SETS else frozenset() if client else _OURS
         for one in act.argv[1:]:
             if client or ((near or "/" in one.text or "%2" in one.text) and not any(map(str.isspace, one.text))):
                 yield from _kinds(one, act.cwds, handed)
     for one in act.environment.values():
-        yield from _kinds(one, ("",), _ALL_HANDED)
+        if _marked(one.text):
+            yield from _kinds(one, ("",), _ALL_HANDED)
     for code in act.code:
         if code.language != "shell" and _marked(code.text.text) and _CONNECTS.search(code.text.text):
             yield from _kinds(code.text, ("",), _OURS)
@@ -169,7 +171,7 @@ def _at(kind: str) -> Callable[[ActView], str]:
 
 def _is_strange(view: ActView, looks: Looks) -> bool:
     """Return whether a generic client connects to a socket outside of the workspace that no table knows."""
-    strange = [one for one in _operands(view) if not _is_near(view, one, looks) and not _SERVERS.search(one.text)]
+    strange = [one for one in _operands(view) if not _is_own(view, one, looks) and not _SERVERS.search(one.text)]
     return (
         bool(strange)
         and not _reached(view)
@@ -177,7 +179,7 @@ def _is_strange(view: ActView, looks: Looks) -> bool:
     )
 
 
-def _is_near(view: ActView, given: Value, looks: Looks) -> bool:
+def _is_own(view: ActView, given: Value, looks: Looks) -> bool:
     """Return whether a socket is the project's own, temporary, or in a container; an abstract one is not."""
     if given.text[:1] == "@":
         return False
