@@ -34,6 +34,7 @@ from tools.judge.rules import ALL, BY_PATH, ENVIRONMENT, REDIRECTED, family, fil
 from tools.judge.rules.environment import assigned
 from tools.judge.rules.lines import across
 from tools.judge.rules.opaque import code_findings, unknown_command
+from tools.judge.rules.sockets import SOCKETS, concerns
 from tools.judge.table import ActView, Rule
 from tools.judge.targets import Targets
 from tools.judge.writes import EXTRACTS, Touch, touched
@@ -176,6 +177,8 @@ def _kinds(act: Act, view: ActView, basis: Basis) -> Iterator[str]:
         yield REDIRECTED
     if "/" in act.name or (act.argv and "/" in act.argv[0].text):
         yield BY_PATH
+    if concerns(view):
+        yield SOCKETS
     yield ALL
 
 

@@ -197,6 +197,11 @@ class Looks:
         """Return whether a job in the background may still put a link at an absolute path, or at a folder above it."""
         return self._origins is not None and bool(self._origins.taint(path) & Taint.LATER)
 
+    @property
+    def sees_places(self) -> bool:
+        """True if it is known which folders the session works in."""
+        return _sees_places(self._files)
+
     def are_inside(self, act: Act, given: Sequence[Value], *, new: bool = False) -> bool:
         """Return whether all paths ``given`` to an act are in the workspace or for temporary files; ``new``: nothing is there.
 

@@ -29,7 +29,7 @@ _REALLY = Regex(r"none|false|server")
 class ActView:
     """An act's arguments, read once as its program reads them, and looked at by many rules."""
 
-    __slots__ = ("_below", "_joined", "_operands", "_readings", "_said", "act", "assigned", "name", "path", "words")
+    __slots__ = ("_below", "_joined", "_operands", "_readings", "_said", "act", "assigned", "name", "path", "sockets", "words")
 
     def __init__(self, act: Act, path: str | None = None) -> None:
         self.act = act
@@ -38,6 +38,8 @@ class ActView:
         """The program and the subcommand whose options these are, as tools/judge/options.py calls them."""
         self.assigned: list[tuple[str, Value]] | None = None
         """Variables that it sets, once a rule about them has looked."""
+        self.sockets: dict[str, str] | None = None
+        """Kinds of sockets that it names, with their paths, once a rule about them has looked."""
         self._joined: str | None = None
         self._said: list[str] | None = None
         self._readings: dict[frozenset[str], Reading] = {}

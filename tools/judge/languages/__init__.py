@@ -4,6 +4,7 @@ An effect that the shell has a command for is reported as that command, from eve
 ``shutil.rmtree(p)`` is ``rm -r p`` (more in _tell.py, where all of these forms stand). A few have none and get a made-up name:
 
 - ``@reverse-shell HOST PORT``: a socket is connected and a shell's input or output is bound to it. Both may be HOLEs.
+- ``@socket PATH``: a connection to a local socket; a name behind NUL is an abstract one.
 - ``@terminal``: a request is sent to a device that may be a terminal, which can type into it.
 - ``@forkbomb``: processes are forked in a loop without an end.
 - ``@own-code NAME WHERE``: Python source imports toolcrib's own code (``agent.crib``, ``toolcrib.Agent``; not its contract).

@@ -73,6 +73,16 @@ def _connection(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thi
     return Obj("socket", None, host=text(host), port=text(port), taint=Taint.REMOTE)
 
 
+def _by_default(path: str) -> Effect:
+    """Return the effect of a library that finds a socket by itself."""
+
+    def effect(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
+        m.tell.connect(Value(path))
+        return Unknown(Taint.REMOTE)
+
+    return effect
+
+
 def _look_up(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
     m.tell.look_up(text(arg(args, named, 0, "host")))
     return Unknown(Taint.REMOTE)
@@ -138,6 +148,10 @@ NETWORK: dict[str, Effect] = {
     "socket.socket": _socket,
     "socket.create_connection": _connection,
     **dict.fromkeys(("socket.gethostbyname", "socket.gethostbyname_ex", "socket.getaddrinfo"), _look_up),
+    "docker.from_env": _by_default("/var/run/docker.sock"),
+    "dbus.SystemBus": _by_default("/run/dbus/system_bus_socket"),
+    "dbus.SessionBus": _by_default("/run/user/0/bus"),
+    "paramiko.Agent": _by_default("/tmp/ssh-0/agent.0"),  # noqa: S108 - a socket of this kind
     "http.client.HTTPConnection": _service("http"),
     "http.client.HTTPSConnection": _service("https"),
     "smtplib.SMTP": _service("smtp"),

@@ -132,6 +132,7 @@ def _socket(m: Evaluator, sock: Thing, name: str, args: list[Thing], named: dict
         if type(address) in (tuple, list) and len(address) > 1:
             sock.fields["host"], sock.fields["port"] = text(address[0]), text(address[1])
         else:
+            m.tell.connect(text(address))
             sock.fields["host"], sock.fields["port"] = ANYTHING, ANYTHING
     elif name in ("send", "sendall", "sendto", "sendfile", "write"):
         host, port = sock.fields.get("host"), sock.fields.get("port")

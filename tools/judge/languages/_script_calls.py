@@ -189,6 +189,17 @@ def connect(r: SourceReader, args: list[Thing], owner: Thing) -> Thing:
     return Opened("socket", Value(HOLE, Taint.REMOTE | Taint.UNKNOWN))
 
 
+def by_path(call: Call) -> Call:
+    """Return ``call`` for a function that may get a socket's path: ``UNIXSocket.new(path)``, ``net.connect({path})``."""
+
+    def connected(r: SourceReader, args: list[Thing], owner: Thing) -> Thing:
+        for arg in args[:2]:
+            r.tell.connect(text(arg.get("path", "") if isinstance(arg, dict) else arg))
+        return call(r, args, owner)
+
+    return connected
+
+
 def fetch(r: SourceReader, args: list[Thing], owner: Thing) -> Thing:
     return Opened("response", r.tell.fetch(at(args, 0)))
 

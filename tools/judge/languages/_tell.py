@@ -226,6 +226,11 @@ class Tell:
     def send_to(self, data: Value, host: Value, port: Value) -> None:
         self.send(data, join([Value("tcp://"), host, *([Value(":"), port] if port.text else ())]))
 
+    def connect(self, path: Value) -> None:
+        """Report a connection to a socket, if the address is a path or an abstract name."""
+        if path.text.startswith(("/", ".", "\0", "unix:")) or (path.text[:1] == HOLE and "/" in path.text):
+            self.words("@socket", self.place(path))
+
     def look_up(self, host: Value) -> None:
         self.words("getent", "hosts", host)
 

@@ -46,6 +46,11 @@ _WRITES = Regex(
     rf"|\bfopen\s*\(\s*{_TEXT}\s*,\s*\"[wa]"
 )
 _LINKS = Regex(rf"\b(?:os\.Symlink|symlink)\s*\(\s*{_TEXT}\s*,\s*{_TEXT}")
+_SOCKETS = Regex(
+    r'(?:UnixStream::connect|UnixDomainSocketAddress\.of|\bDial\w*\s*\((?:\s*\w+\s*,)?\s*"unix\w*"\s*,|\bsun_path\b[^";]*)'
+    rf'\s*\(?\s*{_TEXT}|"(unix:/[^"\n]*)"'
+)
+_ON_A_PATH = ((_TREES, ("rm", "-rf")), (_FILES, ("rm",)), (_SOCKETS, ("@socket",)))
 _ESCAPE = Regex(r"\\(.)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
@@ -70,10 +75,9 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
         sink.run([value(match[1]), *values(match[2])[1:]])
     for match in _RUST.finditer(text):
         sink.run([value(match[1]), *values(match[2])])
-    for match in _TREES.finditer(text):
-        sink.run([Value("rm"), Value("-rf"), value(match[1])])
-    for match in _FILES.finditer(text):
-        sink.run([Value("rm"), value(match[1])])
+    for pattern, words in _ON_A_PATH:
+        for match in pattern.finditer(text):
+            sink.run([*map(Value, words), value(match[1] or match[2])])
     for match in _LINKS.finditer(text):
         sink.run([Value("ln"), Value("-s"), value(match[1]), value(match[2])])
     for match in _WRITES.finditer(text):

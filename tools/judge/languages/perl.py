@@ -198,6 +198,7 @@ CALLS: dict[str, Call] = {
     "IO.Socket.INET.new": _inet,
     "IO.Socket.IP.new": _inet,
     "IO.Socket.SSL.new": _inet,
+    "IO.Socket.UNIX.new": c.by_path(_inet),
     "connect": _connect,
     "get": c.fetch,
     "LWP.Simple.get": c.fetch,

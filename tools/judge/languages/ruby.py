@@ -139,6 +139,7 @@ CALLS: dict[str, Call] = {
     "TCPSocket.new": c.connect,
     "TCPSocket.open": c.connect,
     "Socket.tcp": c.connect,
+    **dict.fromkeys(("UNIXSocket.new", "UNIXSocket.open", "Socket.unix"), c.by_path(c.connect)),
     "Dir.glob": c.pattern,
     "[]": _at,
     "Dir.chdir": c.chdir,

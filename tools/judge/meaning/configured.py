@@ -16,6 +16,9 @@ from tools.judge.options import GivenOption, grammar, path_of, read
 Values = Sequence[Value]
 
 _RUNS = Regex(r"^\s*(?:(?:Proxy|Local|KnownHosts)Command\s*[ \t=]\s*|Match\s.*?\bexec\s+)(\S.*)", re.IGNORECASE | re.MULTILINE)
+_SOCKETS = Regex(
+    r"^\s*(?:(?:Local|Remote)Forward\s*[ \t=]\s*\S+\s+|IdentityAgent\s*[ \t=]\s*)\"?([/~][^\s\"]+)", re.IGNORECASE | re.MULTILINE
+)
 _INCLUDES = Regex(r"\s*Include\s*[ \t=]\s*(.+)", re.IGNORECASE)
 _LINE = Regex(r'\s*(-{0,2}[^\s=:#"]+)(?:\s*[=:]\s*|\s+|$)(?:"((?:[^"\\]|\\.)*)"|(\S*))')
 _MOST = 8
@@ -23,7 +26,7 @@ _MOST = 8
 
 
 def _ssh(it: Walker, state: State, argv: Values) -> list[Inner]:
-    """The commands that ssh and its kin connect through."""
+    """The commands that ssh and its kin connect through, and the sockets that they connect to."""
     options = read([value.text for value in argv], path_of(argv[0].text.rpartition("/")[2])).options
     files = [given.value for given in options if given.name == "-F" and given.value]
     for given in options:
@@ -36,6 +39,8 @@ def _ssh(it: Walker, state: State, argv: Values) -> list[Inner]:
             continue
         files += [one for line in text.text.splitlines() if (match := _INCLUDES.fullmatch(line)) for one in match[1].split()]
         found += [Inner(text=Value(match[1].strip().strip('"'), text.taint), own=True) for match in _RUNS.finditer(text.text)]
+        sockets = [Value(match[1], text.taint) for match in _SOCKETS.finditer(text.text)]
+        found += [Inner(argv=[Value("@socket"), one], own=True) for one in sockets]
     return found
 
 

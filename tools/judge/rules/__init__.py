@@ -31,6 +31,7 @@ MODULES = (
     "uploads",
     "shells",
     "terminals",
+    "sockets",
     "environment",
     "homes",
     "self",
