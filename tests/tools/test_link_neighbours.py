@@ -23,7 +23,7 @@ OWN = {
     "notes.yaml": "config/config.yaml",
     "env.txt": "config/secrets.env",
     "helper.py": "config/plugins/mine.py",
-    "sub/deep.md": "state/memory/deep.md",
+    "sub/deep.md": "state/memory/me/MEMORY.markdown",
     "state.json": "state/agreed.json",
     "data.db": "state/toolcrib.db",
 }
@@ -59,7 +59,7 @@ class Room:
             "config/config.yaml": CONFIG,
             "config/secrets.env": f"SHOP_API_KEY={SECRET}\n",
             "config/plugins/mine.py": "ANSWER = 42\n",
-            "state/memory/deep.md": f"- {NOTE}\n",
+            "state/memory/me/MEMORY.markdown": f"- {NOTE}\n",
             "state/agreed.json": '{"agreed": []}\n',
         }.items():
             file = self.own_file(path)
@@ -217,8 +217,6 @@ WRITES = {
     "perl-open": """perl -e 'open(F, ">", "notes.yaml"); print F "x"; close F'""",
     "node": """node -e 'require("fs").writeFileSync("notes.yaml", "x")'""",
     "ed": "printf 's/7/99/\\nw\\nq\\n' | ed -s notes.yaml",
-    "git-apply": "git apply d.diff",
-    "patch": "patch -p1 < d.diff",
     "detour": "cat x.txt > sub/../notes.yaml",
     "linked-folder": "echo x > dir/deep.md",
     "symbolic-link-to-it": "echo x > alias",
@@ -248,6 +246,11 @@ READS = {
     "python": "python3 -c \"print(open('sub/deep.md').read())\"",
     "python-path": "python3 -c \"from pathlib import Path; print(Path('dir', 'deep.md').read_text())\"",
     "pattern": "cat sub/*.md",
+    "all-of-a-folder": "cat sub/*",
+    "recursive": "grep -r cat .",
+    "archived": "tar cf a.tar sub; tar xOf a.tar",
+    "pattern-of-folders": "cat s*/d*.md",
+    "git-added": "git add env.txt",
     "symbolic-link": "ln -s sub/deep.md n; cat n",
     "git": "git hash-object -w env.txt",
     "store": "strings data.db",
@@ -357,9 +360,10 @@ def test_a_file_of_ours_that_was_written_anew_counts(room: Room) -> None:
     assert file.read_text() == "max_turns: 8\n"
 
 
-def test_a_second_name_outside_of_the_project_counts(room: Room, holds: Callable[[], None]) -> None:
+def test_a_second_name_outside_of_the_project_counts(room: Room) -> None:
     (room.project.parent / "elsewhere").mkdir()
     room.link("../elsewhere/c.yaml", "config/config.yaml")
+    holds = holding(room)
     room.run("echo x > ../elsewhere/c.yaml")
     holds()
 

@@ -267,10 +267,12 @@ def test_a_function_whose_annotations_reach_out_is_refused(outside: Outside) -> 
 
     with pytest.raises(RegistrationError, match=r"x\.json"):
 
-        @tool(toolset="custom")
-        def go(place: Place) -> str:
+        def go(place: Any) -> str:
             """Go there."""
-            return place.name
+            return str(place.name)
+
+        go.__annotations__["place"] = Place  # a name of this function, which annotations can't be looked up in
+        tool(toolset="custom")(go)
 
     assert registry.get("go") is None
     assert outside.seen == []

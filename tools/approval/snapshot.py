@@ -11,7 +11,9 @@ from types import MappingProxyType
 from toolcrib import Environment, EnvironmentFailed
 from toolcrib._records import NO_ENTRIES
 from tools.approval.uncommitted import ask_git, ask_git_here, read_status
+from tools.environments.own_files import MatchesHardLinks
 from tools.judge.folders import TEMPORARY, may_be_made, under
+from tools.judge.globs import is_wild
 from tools.judge.looks import UNSEEN, WorkTree
 from tools.judge.meaning.state import Seen
 from tools.judge.meaning.value import Taint
@@ -143,11 +145,15 @@ class GatheredFiles:
         for path in sorted(self.wanted):
             seen, data, self._real[path] = await _read(environment, path)
             self._keep(path, seen, data)
+        patterns = isinstance(environment, MatchesHardLinks)
         for path in sorted(self.unresolved):
+            self._real[path] = path
+            if is_wild(path) and not patterns:
+                continue
             try:
                 self._real[path] = await environment.resolve(path)
             except (OSError, EnvironmentFailed, ValueError):
-                self._real[path] = path  # nothing can be opened there
+                continue  # nothing can be opened there
         for folder, commit in sorted(self.unseen):
             told = await ask_git(environment, folder, commit)
             self._trees[folder, commit] = read_status(told)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import glob
+import itertools
 import os
 import stat
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 from toolcrib._namedtuple import NamedTuple
 
@@ -21,6 +24,13 @@ _PAUSE, _LONGEST = 20, 5.0
 file in question was changed or linked since."""
 
 _Inode = tuple[int, int]
+
+
+@runtime_checkable
+class MatchesHardLinks(Protocol):
+    """An environment whose ``resolve`` takes a shell pattern too, and returns the own file that a match is another name of."""
+
+    matches_hard_links: bool
 
 
 class OwnFiles:
@@ -48,10 +58,25 @@ class OwnFiles:
             try:
                 found = os.lstat(root + path)
             except (OSError, ValueError):
-                return path
+                return self._of_pattern(path, root)
         if not stat.S_ISREG(found.st_mode) or found.st_nlink < 2 or any(_is_within(path, own) for own in self._roots):
             return path
         return next(filter(None, (tree.name_of(found) for tree in self._trees)), path)
+
+    def _of_pattern(self, path: str, root: str) -> str:
+        """Return the kept file that a shell pattern matches by another name. ``FOLDER/**`` may match each that has one."""
+        if not any(sign in path for sign in "*?["):
+            return path
+        kept = self._trees[0]
+        if path.endswith("/**"):
+            return kept.linked() or path
+        # Path.glob takes no absolute pattern
+        for match in itertools.islice(glob.iglob(root + path, include_hidden=True), MOST_FILES):  # noqa: PTH207 - see above
+            with contextlib.suppress(OSError):  # it went away meanwhile
+                found = os.lstat(match)
+                if stat.S_ISREG(found.st_mode) and found.st_nlink > 1 and (name := kept.name_of(found)):
+                    return name
+        return path
 
 
 class _Folder(NamedTuple):
@@ -84,6 +109,19 @@ class _Tree:
             if self._is_full:
                 return self._roots[0]
             return next((f"{at}/{one.files[inode]}".rstrip("/") for at, one in self._folders.items() if inode in one.files), "")
+
+    def linked(self) -> str:
+        """Return the path of a file that has another name, or "". If there are too many files, return the first root."""
+        with self._lock:
+            self._check()
+            paths = [f"{at}/{name}".rstrip("/") for at, one in self._folders.items() for name in one.files.values()]
+            if self._is_full:
+                return self._roots[0]
+        for path in paths:
+            with contextlib.suppress(OSError):  # it went away meanwhile
+                if os.lstat(path).st_nlink > 1:
+                    return path
+        return ""
 
     def _check(self) -> None:
         folders: dict[str, _Folder] = {}

@@ -103,7 +103,8 @@ class Links:
         head = "/".join(parts[:known])
         if self._look is None or not head:
             return path
-        return _normal("/".join([self._look(head), *parts[known:]]))
+        there = _normal("/".join([self._look(head), *parts[known:]]))
+        return there if known == len(parts) or HOLE in there else self._look(there)
 
 
 def _normal(path: str) -> str:

@@ -31,6 +31,9 @@ LOOKS = frozenset(
 _NAMES_ONLY = LOOKS | {"rm", "unlink", "git", "mkdir", "rmdir", "export", "kill"}
 """Commands that act on a link itself and not on its target, or whose words are no paths."""
 
+_STORES = frozenset({"hash-object", "add", "stage", "diff", "grep"})
+"""Subcommands of git that read the files that they are given."""
+
 MOST_NAME = 1_000
 """Characters of a word that may be a path."""
 
@@ -87,7 +90,9 @@ def _gone_through(act: Act, basis: Basis) -> Sequence[str]:
     if act.name == "git":
         return taken_by_git(act)
     found = [*searched(act, basis.protected, basis.home, basis.links.real), *copied(act, basis.home)]
-    return [*found, *(there for path in found for there in basis.links.real(path))]
+    everything = [f"{path.rstrip('/')}/**" for path in found]  # a hard link in it leads to the file that it is a name of
+    led = [there for path in everything for there in basis.links.real(path) if there != path]
+    return [*found, *(there for path in found for there in basis.links.real(path)), *led]
 
 
 def _leads_into(path: str, own: str) -> bool:
@@ -116,15 +121,23 @@ def _forms(one: Value) -> list[Value]:
 
 def _led(act: Act, one: Value, forms: Sequence[Value], basis: Basis) -> list[str]:
     """Return where the word leads by links, if the command opens what it names."""
-    if act.name in _NAMES_ONLY and not any(target.path is one for target in act.redirects):
+    names_only = act.name in _NAMES_ONLY and not (act.name == "git" and act.argv[1:] and act.argv[1].text in _STORES)
+    if names_only and not any(target.path is one for target in act.redirects):
         return []
     return [
         there
         for form in forms[:2]
         if form.text[:1] != "-" and len(form.text) < MOST_NAME
         for path in spelled(form, act.cwds, basis.home)
-        for there in basis.links.real(path)
+        for known in (_folders_of(path, act) if HOLE in path and is_wild(act, form) else (path,))
+        for there in basis.links.real(known)
     ]
+
+
+def _folders_of(path: str, act: Act) -> list[str]:
+    """Return patterns of all files that a path may mean of which only the beginning is known."""
+    folder = path[: path.find(HOLE)].rpartition("/")[0]
+    return [f"{one}/**" for one in ((folder,) if folder else act.cwds)]
 
 
 def _reaches_own(act: Act, one: Value, forms: Sequence[Value], led: Sequence[str], basis: Basis) -> bool:

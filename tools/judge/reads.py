@@ -157,7 +157,7 @@ def searched(
     return [
         path
         for start in starts
-        for path in (start, *real(start))
+        for path in (start, *real(start), *real(f"{start.rstrip('/')}/**"))
         for own in protected
         if (way := _way(path, own)) is not None
         and (hidden or not any(part[:1] == "." for part in way))

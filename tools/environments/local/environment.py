@@ -86,6 +86,8 @@ class LocalEnvironment:
     nobody has the environment any more.
     """
 
+    matches_hard_links = True
+
     def __init__(
         self,
         cwd: str | None = None,
