@@ -34,7 +34,7 @@ class _Unsure:
     """Calls that run if what follows them lets them.
 
     ``raw`` is how they stand in the reply, with the blanks before; ``ended``: no sentence was begun before them on their line.
-    ``amid``: they stand on lines of their own, within a sentence.
+    ``amid``: they stand within a sentence.
     """
 
     rank: int
@@ -217,7 +217,8 @@ class ReplyBuilder:
             follows = "nothing"
         line = self.code.last.rstrip()
         ended = not line or line.endswith(SENTENCE_ENDS)
-        amid = self.code.begins_line and tail != "" and not tail.endswith(SENTENCE_ENDS)
+        begun = self.code.begins_line or (self.code.in_sentence and " " in tail)
+        amid = begun and tail != "" and not tail.endswith(SENTENCE_ENDS)
         self._unsure.append(_Unsure(rank, calls, self._gap + raw, follows, ended, amid))
         self._gap = ""
         shown = covers(before) or self.code.in_lazy_quote

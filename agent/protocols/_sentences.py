@@ -8,13 +8,13 @@ LOOKED_BACK = 300
 """Characters before a call in which its sentence stands."""
 _VERB = re.compile(
     r"(?:writ|us|typ|produc|execut|invok|issu|mak|includ|past|generat|giv)(?:e|ing)"
-    r"|(?:send|call|emit|output|print|run|do|say|post|put|answer|reply|respond|return|submit|repeat|add|copy)(?:[tn]?ing)?"
+    r"|(?:send|call|emit|output|print|run|do|say|post|put|answer|reply|respond|return|submit|repeat|add|copy|recommend|mean)(?:[tn]?ing)?"
 )
 _PARTICIPLE = re.compile(r"written|given|made|done|said|run|sent|put|output|\w{2,9}ed")
 _LINKS = frozenset(
     ", ever even just simply please again be being to from need have want try going dare allowed supposed permitted you i"
-    " we one anyone people users models should must may can shall will directly also actually yet circumstances account case"
-    " any under at all".split()
+    " we one anyone people users models should must may can shall will directly also actually yet way let circumstances account"
+    " case any under at all".split()
 )
 """Words that may stand between a negation and its verb."""
 _OBJECTS = frozenset(
@@ -29,16 +29,18 @@ _PLACES = frozenset("in on at for when if unless until before without while beca
 _BEGINS = frozenset(", ( please you i we one us and but so then just also to always".split())
 _MODALS = frozenset("must should shall sha may might ought need".split())
 _AUXILIARIES = frozenset("do can ca will wo would could".split())
-_NOES = frozenset("no refrain forbidden prohibited wrong illegal unsafe dangerous mistake error".split())
-_OTHERS = frozenset("you one user users people model models they would".split())
+_NOES = frozenset("no refuse refrain forbidden prohibited wrong illegal unsafe dangerous mistake error".split())
+_OTHERS = frozenset("you one user users people model models they would how way".split())
 _SHOWS = re.compile(
-    r"\b(?:for (?:example|instance)|such as|like (?:this|so)|looks?(?: \w+)? like(?: that)?|says?|said|reads|wrote|writes|printed"
-    r"|(?:form|format|syntax|template|pattern|notation|markup) (?:is|was|would be|should be))\Z"
-    r"|(?:\A|\ban? |\banother |\bone )(?:\w+ )?examples?(?: (?:of|such|a|call|calls|tool|is|are|how|to|use))*\Z"
-    r"|\A(?:wrong|bad|incorrect|invalid|forbidden|usage|syntax|format|quote)\Z"
+    r"\b(?:for (?:example|instance)|to illustrate|such as|like (?:this|so)|looks?(?: \w+)? like(?: that)?|would (?:then )?be"
+    r"|(?:form|format|syntax|template|pattern|notation|markup) (?:is|was|should be)"
+    r"|says?|said|reads|wrote|writes|contain(?:s|ed)|shows|states|it printed):?\Z"
+    r"|(?:\A|\ban? |\banother |\bone )(?:\w+ )?examples?(?: (?:of|such|a|call|calls|tool|is|are|how|to|use))*:?\Z"
+    r"|\b(?:ignore|disregard)(?: (?:the|this|these|that|all|any|of|following|tool|calls?))*:?\Z"
+    r"|\A(?:wrong|bad|incorrect|correct|invalid|forbidden|dangerous|usage|syntax|format|template|quote|output|result|log|consider):\Z"
 )
 _MEANS = re.compile(
-    r"\b(?:i|we|let (?:me|us))\b(?! (?:would|could|might|said|wrote|quote))(?!.*\b(?:show|demonstrate|quote|give)\b)"
+    r"(?<!if )\b(?:i|we|let (?:me|us))\b(?! (?:would|could|might|said|wrote|quote))(?!.*\b(?:show|demonstrate|quote|give)\b)"
 )
 """The model says what it does next, so that a call behind ``like this`` is meant."""
 _ABBREVIATED = re.compile(r"\b(?:e\.\s?g|i\.\s?e)\.[\s,:(]*\Z", re.IGNORECASE)
@@ -77,7 +79,7 @@ def covers(text: str) -> bool:
     if text.endswith((".", "!", "\u2026")):
         if means or _POINTERS.isdisjoint(clause):
             return False  # it may forbid anything
-    elif not means and _SHOWS.search(" ".join(word for word in clause if word.isalpha())):
+    elif not means and _SHOWS.search(" ".join(filter(str.isalpha, clause)) + ":" * text.endswith(":")):
         return True
     parts = ((clause[:at], clause[at:]) for at in range(len(clause) + 1))
     return any(
@@ -105,8 +107,8 @@ def _is_negated(before: list[str], verb: list[str]) -> bool:
     third, second, last = ["", "", "", *before[:size]][-3:]
     if verb and not _VERB.fullmatch(verb[0]) and linked[-1:] not in (["be"], ["being"]):
         return False  # it tells what was done
-    if last in ("avoid", "stop", "nobody"):
-        return bool(verb) or last == "avoid"
+    if last in ("avoid", "against", "stop", "nobody"):
+        return bool(verb) or last in ("avoid", "against")
     if last in _NOES:
         return bool(verb and linked)
     if last in ("of", "than"):

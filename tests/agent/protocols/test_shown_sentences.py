@@ -74,7 +74,7 @@ IN_CODE = (
 IN_PARAGRAPH = (
     "Write `x\n{}\ny` to call.", "`\n{}\n` is the form.", "Write ``x ` y\n{}\nz`` to call.",
     "> {}\n\nThat is the form.", "> {}", "> The form\n{}\n\nThat is it.", "> The form\n{}", "> a\nb\n{}\n\nc", ">> a\n{}",
-    "> - a\n{}\n\nb", "> It says:\n> > so\n{}", "Write `{}\n\nIt has no second sign.", "Write `so:\n\n{}` to call.",
+    "> - a\n{}\n\nb", "> It says:\n> > so\n{}", "Write `{}\n\nIt has no second sign.",
 )  # fmt: skip
 HALF = (
     "The form is {}\n\nas you see.", "The form is\n{}\n\nas you see.", "The end of it\n\n{}\n\nAs you see.",
@@ -92,12 +92,14 @@ FORBIDDEN = (
     "I answer in words instead of\n\n{}\n\nThat is it.", "**Do not run:**\n{}", "- Never do this:\n\n{}",
     "## Never send\n\n{}", "I will not write\n{}", "You cannot use this in your answers:\n{}", "Do not send\n{}\n{}",
     "Never, ever write\n{}",
+    "I refuse to send\n{}", "Here is what not to do:\n{}", "What you must avoid:\n{}", "I advise against\n{}",
 )  # fmt: skip
 INTRODUCED = (
     "For example:\n{}", "Models write tags, for instance\n\n{}", "They use tags (e.g.\n{}", "There are tags such as\n{}",
     "A call looks like this:\n\n{}", "The syntax is:\n{}", "Here is an example of a call:\n\n{}", "Example:\n{}",
     "I'll show you an example:\n{}", "You would write:\n\n{}", "The page says:\n\n{}", "The user wrote:\n{}", "I'd write\n{}",
-    "To call it, write\n{}", "Wrong:\n{}",
+    "The wrong way to call it:\n{}", "This is how one calls it:\n{}", "A malicious page contains:\n{}", "Ignore this:\n\n{}",
+    "A call would then be\n{}", "If I send {}\n\nit deletes all.", "To call it, write\n{}", "Wrong:\n{}",
 )  # fmt: skip
 
 
@@ -133,9 +135,9 @@ def test_the_opening_covers_all_calls_up_to_its_end() -> None:
 
 def test_code_that_ends_on_the_line_of_the_call() -> None:
     for form, call in FORMS.items():
-        text = f"Write `x\n{call}` to call."
-        assert ran(read(text)) == []
-        assert read(text).content == text or form == "command"  # the rest of its line is a part of it
+        for text in (f"Write `x\n{call}` to call.", f"Write `so:\n\n{call}` to call."):
+            assert ran(read(text)) == []
+            assert read(text).content == text or form == "command"  # the rest of its line is a part of it
 
 
 def test_what_is_shown_ends_before_a_call_that_is_meant() -> None:
