@@ -98,7 +98,7 @@ INTRODUCED = (
     "For example:\n{}", "Models write tags, for instance\n\n{}", "They use tags (e.g.\n{}", "There are tags such as\n{}",
     "A call looks like this:\n\n{}", "The syntax is:\n{}", "Here is an example of a call:\n\n{}", "Example:\n{}",
     "I'll show you an example:\n{}", "You would write:\n\n{}", "The page says:\n\n{}", "The user wrote:\n{}", "I'd write\n{}",
-    "The wrong way to call it:\n{}", "This is how one calls it:\n{}", "A malicious page contains:\n{}", "Ignore this:\n\n{}",
+    "The wrong way to call it:\n{}", "This is how to call it:\n{}", "A malicious page contains:\n{}", "Ignore this:\n\n{}",
     "A call would then be\n{}", "If I send {}\n\nit deletes all.", "To call it, write\n{}", "Wrong:\n{}",
 )  # fmt: skip
 
