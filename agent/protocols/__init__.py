@@ -7,10 +7,10 @@ more than tags is a toolcrib.TextProtocol of its own, as ``json_object`` is, and
 A reply's way: ``_stream`` cuts it into text, thinking (``_thoughts``) and blocks, with ``_scan`` for where a block ends and
 ``_start`` for calls without tags. ``_marks``, ``_code`` and ``_quotes`` say which marks count: a call stands where a reply of its
 dialect has one, and what a line, an element, a comment or a quotation shows is text. ``_blocks`` and ``_made`` make calls of what
-the readers found; ``_reply`` puts all together, and holds a call back while what follows may show it as an example; ``_left``
-looks for what nobody read, ``_ends`` for ends that leave open where an
-argument ends. In doubt nothing runs, and the model is told. ``_prompt`` words tools and results, ``repair`` reads
-JSON as models write it.
+the readers found; ``_reply`` puts all together, and holds a call back while what follows may show it as an example;
+``_sentences`` finds the sentences before a call that forbid it or show it; ``_left`` looks for what nobody read, ``_ends`` for
+ends that leave open where an argument ends. In doubt nothing runs, and the model is told. ``_prompt`` words tools and results,
+``repair`` reads JSON as models write it.
 """
 
 from __future__ import annotations

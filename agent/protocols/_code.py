@@ -17,9 +17,12 @@ FENCED = re.compile(
 )
 _SPAN = re.compile(r"(`+)[^`\n]+\1")
 _BLOCK_QUOTE = re.compile(r"^[ \t]*>(?!>>)[^\n]*$", re.MULTILINE)
+_PARAGRAPH = re.compile(r"[ \t>]*(?![ \t>]|#|`{3}|~{3}|\Z)")
+"""Beginning of a line of a block quote that the next line may go on with, without its sign."""
 
 
 ANYTHING = re.compile("")
+_IN_QUOTE, _LAZY = re.compile("(?:)"), re.compile(r"\n(?![ \t]*>)")
 _TICK = re.compile("`")
 _TICKS = re.compile("(`+)")
 _CELL_END = re.compile(r"\|[ \t]*(?:\n|\Z)")
@@ -53,6 +56,9 @@ class CodeState:
         self._text: list[str] = []  # not looked at yet
         self._start = ""
         self._span = 0  # backticks that opened the code span of this line
+        self._wide = 0  # backticks that opened a code span in this paragraph
+        self._lazy = False  # the line before is in a block quote's paragraph, so that this one is too
+        self._spanned = False  # the quoted mark stands in the code span of this line
         self._fence = ""
         self._quoted: tuple[str, ...] | None = None  # the marks that end a quotation of call text; none: the line does
         self._quotes = Quotes()
@@ -69,7 +75,7 @@ class CodeState:
         self._look()
         if self._closes_fence():
             self._fence = ""
-        self._start, self._span, self._last, self._after_blank = "", 0, "", False
+        self._start, self._span, self._wide, self._last, self._after_blank = "", 0, 0, "", False
 
     @property
     def begins_line(self) -> bool:
@@ -86,6 +92,18 @@ class CodeState:
     def titled(self) -> bool:
         """Return whether a line's beginning has been come to, and the last line that is not blank is a title."""
         return self.begins_line and self._titled
+
+    @property
+    def may_be_code(self) -> bool:
+        """Return whether a code span of this paragraph is open, if an end of it follows."""
+        self._look()
+        return self._wide > 0
+
+    @property
+    def in_lazy_quote(self) -> bool:
+        """Return whether this line goes on with the paragraph of a block quote, without the sign of one."""
+        self._look()
+        return self._lazy
 
     @property
     def in_item(self) -> bool:
@@ -144,9 +162,10 @@ class CodeState:
             return True
         if not (self.spoken or (call and self.quotation() is not None)):
             return False
-        if self._code() is None:
-            self._quoted, self._marked = ends, len(mark)
-            self._in_shown = self._sign() is not None
+        code = self._code()
+        if code is not ANYTHING:
+            self._quoted, self._marked, self._spanned = ends, len(mark), code is _TICK
+            self._in_shown = code is None and self._sign() is not None
         return True
 
     def _code(self) -> re.Pattern[str] | None:
@@ -158,8 +177,13 @@ class CodeState:
             return ANYTHING
         if self._span:
             return _TICK
+        if self._start.lstrip().startswith("~~~"):
+            return ANYTHING
+        return _IN_QUOTE if self._is_quote() else None
+
+    def _is_quote(self) -> bool:
         start = self._start.lstrip()
-        return ANYTHING if start.startswith("~~~") or (start[:1] == ">" and not start.startswith(">>>")) else None
+        return start[:1] == ">" and not start.startswith(">>>")
 
     def _closes_fence(self) -> bool:
         match = _FENCE.match(self._start)
@@ -171,12 +195,15 @@ class CodeState:
         if not text:
             return
         if self._marked:
-            if text[self._marked : self._marked + 1] in QUOTED_ENDS:  # the quotation is of the mark alone
+            after = text[self._marked :]
+            if after[:1] in QUOTED_ENDS or (self._is_quote() and goes_on(after)):  # the quotation is of the mark alone
                 self._quoted = None
             elif len(text) <= self._marked:
                 self._text.append(text)
                 return
             self._marked = 0
+        if self._quoted and any(end in text for end in self._quoted):
+            self._quoted = None  # not all ends are marks that text is searched for
         first, *lines = text.split("\n")
         self._add(first)
         for line in lines:
@@ -188,7 +215,11 @@ class CodeState:
             return
         for part in _TICKS.split(piece):
             if part[:1] == "`":
+                if self._spanned and self._span == len(part):
+                    self._quoted, self._spanned = None, False
                 self._span = len(part) if not self._span else 0 if self._span == len(part) else self._span
+                if not self._fence:
+                    self._wide = len(part) if not self._wide else 0 if self._wide == len(part) else self._wide
             elif not (self._fence or self._span):
                 self._quotes.feed(part)
         self._last = (self._last + piece[-_LAST:])[-_LAST:]
@@ -211,7 +242,12 @@ class CodeState:
             bold = _BOLD.match(self._start) is not None and self._last.endswith("**")
             self._titled = bold or _TITLE.match(self._start) is not None
         self._quotes.end_line(blank=blank)
-        self._start, self._span, self._last = "", 0, ""
+        if blank or self._fence or match is not None:
+            self._wide = 0
+        self._lazy = not (blank or self._fence or match) and (
+            _PARAGRAPH.match(self._start) is not None if self._is_quote() else self._lazy
+        )
+        self._start, self._span, self._last, self._spanned = "", 0, "", False
 
 
 def goes_on(text: str) -> bool:
@@ -240,4 +276,6 @@ def end_of_quoted(text: str, end: int, ends: Iterable[str], closing: re.Pattern[
         return line
     found = [place + len(one) for one in ends or ("\n",) if (place := text.find(one, end)) >= 0]
     stop = min(found, default=line)
+    if closing is _IN_QUOTE and _LAZY.search(text, end, stop - 1):
+        return -1  # the quote may have ended before the call
     return stop if not found or closing.search(text, stop) else -1

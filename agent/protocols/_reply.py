@@ -12,14 +12,19 @@ from agent.protocols._ends import holds_arguments, stray_end
 from agent.protocols._fences import Follows
 from agent.protocols._made import UNREADABLE, faulty
 from agent.protocols._quotes import SENTENCE_ENDS, ends_example
+from agent.protocols._sentences import LOOKED_BACK, covers, is_half
 from toolcrib import StreamEvent, ToolCall
 from toolcrib._session import Thinking
 
 _NOT_ALONE = "a call stands in the text, with words behind it, so it was not run; write it on lines of its own"
 _ALONE = "a call has text behind it, as an example would, so it was not run; end the reply with the call"
+_SHOWN = (
+    "a call stands in a block quote, or behind words that forbid it or introduce an example, so it was not run; to call, end the"
+    " reply with the call, behind a blank line and without such words"
+)
 _BEHIND = "a call before it in the reply has no clear end, so it may be a part of that and was not run; call again"
 _STRAY = "{} stands behind the calls and ends an argument that was not begun, so it is not clear where theirs end; none was run"
-_TAIL, _LOOKED_BACK = 4, 80
+_LOOKED_BACK = 80
 _INTRODUCES = (":", "\uff1a", "->", "=>", "\u2192", "\u21d2", "|")
 """Ends of text that a call stands behind: with text behind it too, it may be an example."""
 
@@ -29,7 +34,7 @@ class _Unsure:
     """Calls that run if what follows them lets them.
 
     ``raw`` is how they stand in the reply, with the blanks before; ``ended``: no sentence was begun before them on their line.
-    ``amid``: they stand on lines of their own, within a sentence.
+    ``amid``: they stand within a sentence.
     """
 
     rank: int
@@ -121,7 +126,7 @@ class ReplyBuilder:
         shown = "".join(self._spaces) + bare
         self.blank, self._spaces = False, [text[len(bare) :]]
         self._content.write(shown)
-        self._tail = (self._tail + shown)[-_TAIL:]
+        self._tail = (self._tail + shown)[-LOOKED_BACK:]
         self._events.append(StreamEvent("assistant_delta", shown))
 
     def _decide(self, text: str, *, final: bool = False) -> bool:
@@ -150,13 +155,13 @@ class ReplyBuilder:
             return not all(one.ended for one in self._unsure)
         return True
 
-    def _refuse(self, *, link: bool) -> None:
+    def _refuse(self, *, link: bool, fault: str = "") -> None:
         """Show what was taken for calls as the text that it is; the model is told, unless it is a Markdown link."""
         unsure, self._unsure = self._unsure, []
         for one in unsure:
-            fault = _ALONE if one.follows == "nothing" else _NOT_ALONE
+            why = fault or (_ALONE if one.follows == "nothing" else _NOT_ALONE)
             if not (link and one.raw.lstrip().startswith("[")):
-                self.doubtful += [call if call.fault else faulty(call.name, one.raw, fault) for call in one.calls]
+                self.doubtful += [call if call.fault else faulty(call.name, one.raw, why) for call in one.calls]
             self._shows = self._shows or one.follows == "nothing"
             self._show(one.raw)
         self._in_refused = True
@@ -202,20 +207,24 @@ class ReplyBuilder:
         calls = list(self._clear(calls, tagged=tagged))
         if self._called_at < 0 and calls:
             self._called_at = self._content.tell()
-        tail, self._tail = self._tail.rstrip("*_"), ""
+        before, self._tail = self._tail, ""
         if not raw or not calls:
             self.settle()
             self._add(rank, calls)
             return
-        if tail and (tail.endswith(_INTRODUCES) or self.code.titled):
+        tail, half = before.rstrip("*_"), before != "" and is_half(before, "".join(self._spaces))
+        if self.code.may_be_code or (tail and (half or tail.endswith(_INTRODUCES) or self.code.titled)):
             follows = "nothing"
-        before = self.code.last.rstrip()
-        ended = not before or before.endswith(SENTENCE_ENDS)
-        amid = self.code.begins_line and tail != "" and not tail.endswith(SENTENCE_ENDS)
+        line = self.code.last.rstrip()
+        ended = not line or line.endswith(SENTENCE_ENDS)
+        begun = self.code.begins_line or (self.code.in_sentence and " " in tail)
+        amid = begun and tail != "" and not tail.endswith(SENTENCE_ENDS)
         self._unsure.append(_Unsure(rank, calls, self._gap + raw, follows, ended, amid))
         self._gap = ""
-        if self._shows or self._in_refused:
-            self._refuse(link=False)
+        shown = covers(before) or self.code.in_lazy_quote
+        if shown or self._shows or self._in_refused:
+            self._shows = self._shows or shown
+            self._refuse(link=False, fault=_SHOWN if shown else "")
 
     def _clear(self, calls: Sequence[ToolCall], *, tagged: bool) -> Iterator[ToolCall]:
         """Yield the calls, with a fault for those behind one that has no clear end."""

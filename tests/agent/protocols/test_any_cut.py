@@ -26,7 +26,7 @@ PIECES = st.sampled_from(
         "(", ")", ",", ":", "`", "\n", "  ", " text ", "<", "<too", "</thi", "@tool w {}", '{"final":{"content":"x"}}', "é🎉",
         "- ", "// ", "/*\n", "*/", "I look: ", "## T\n", "**T**\n", "<doc>\n", "</doc>", "<pre>", "\\begin{v}\n", "\\end{v}",
         "x = ", "---", ">>>all\n", ">>>w\n", "```tool_code\n", "\n```", "Action: ```json\n", "w(a='b')", "@w {}", "and ",
-        "I look. ", "\r\n",
+        "I look. ", "\r\n", "Never write ", "> ", "``", "The form is ", "(e.g. ", "I'll use it:\n",
     ]
 )  # fmt: skip
 REPLIES = st.lists(PIECES, max_size=14).map("".join)
