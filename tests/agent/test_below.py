@@ -62,6 +62,11 @@ REFUSED = "is a person's to do"
         'env -i HOME="$HOME" @toolcrib config set max_turns 3',
         "setsid -w env -u TOOLCRIB_BELOW @toolcrib config set max_turns 3",
         "setsid -f @toolcrib config set max_turns 3 > out 2>&1; until grep -q . out; do sleep 0.05; done; cat out",
+        'env -i HOME="$HOME" setsid -f @toolcrib config set max_turns 3 >o 2>&1; until grep -q . o; do sleep 0.05; done; cat o',
+        'env -i HOME="$HOME" setsid -f @toolcrib config set --config other/c.yaml max_turns 3 >o 2>&1; '
+        "until grep -q . o; do sleep 0.05; done; cat o",
+        "tmux -S $PWD/t -f /dev/null new -d 'env -u TOOLCRIB_BELOW @toolcrib config set max_turns 3 >o 2>&1'; "
+        "until grep -q . o; do sleep 0.05; done; cat o",
         "(@toolcrib config set max_turns 3)",
         "ln -s $(command -v @program) other; @run ./other config set max_turns 3",
         "cp @program other; @run ./other config set max_turns 3",
