@@ -27,7 +27,7 @@ examples:
   toolcrib console                 the chat `main`; as many terminals as you like, each with a name
   toolcrib console --chat second
   toolcrib console --socket PATH   if platforms.console.settings.socket names another
-  toolcrib console --set-passphrase   set the passphrase that deciding takes
+  toolcrib gateway passphrase      set the passphrase that deciding takes
 
 Lines are messages. `:1` presses the first button of the last message that has some, `:reply TEXT` answers that message,
 `:unlock` asks for your passphrase, after which this terminal can decide, `:quit` or Ctrl-D leaves.
@@ -46,31 +46,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("--chat", default="main", metavar="NAME", help="the chat's name (default: main)")
     parser.add_argument("--socket", default="", metavar="PATH", help="the gateway's socket")
-    parser.add_argument("--set-passphrase", action="store_true", help="set the passphrase that deciding takes, and leave")
 
 
 def run(args: argparse.Namespace) -> int:
     try:
-        return asyncio.run(_set_passphrase() if args.set_passphrase else _talk(args))
+        return asyncio.run(_talk(args))
     except KeyboardInterrupt:
         return 130
-
-
-async def _set_passphrase() -> int:
-    from agent.cli.terminal import controlling_terminal
-    from agent.config import config_path
-    from agent.passphrase import SHORTEST, set_passphrase
-
-    with controlling_terminal([state_dir(), config_path().parent]) as terminal:
-        try:
-            text = await terminal.read_hidden(f"New passphrase ({SHORTEST} characters or more): ")
-            if text != await terminal.read_hidden("Once more: "):
-                raise ToolcribError("the two differ, so nothing was set. Type the same passphrase twice")
-        except EOFError:
-            raise ToolcribError("nothing was set") from None
-        set_passphrase(text)
-        terminal.show("The passphrase is set. `:unlock` in `toolcrib console` asks for it.")
-    return 0
 
 
 async def _talk(args: argparse.Namespace) -> int:

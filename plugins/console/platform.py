@@ -30,12 +30,12 @@ _INSIDE = (
     " session's command opened"
 )
 _LOCKED = "Deciding from this terminal takes your passphrase: type :unlock, then decide again. No and /stop need none."
-_UNSET = "Deciding from a terminal takes a passphrase, and none is set. Set one: toolcrib console --set-passphrase"
+_UNSET = "Deciding from a terminal takes a passphrase, and none is set. Set one: toolcrib gateway passphrase"
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
 
 @dataclass(slots=True, eq=False)
-class Connection:
+class ConsoleConnection:
     """A terminal: the process that connected, and what it may do."""
 
     writer: asyncio.StreamWriter
@@ -78,8 +78,8 @@ class ConsolePlatform:
         self._path = socket_path(settings_of(host, ("socket",)).get("socket", ""))
         self._server: asyncio.Server | None = None
         self._ours = (0, 0)
-        self._terminals: dict[str, Connection] = {}
-        self._looking: set[Connection] = set()
+        self._terminals: dict[str, ConsoleConnection] = {}
+        self._looking: set[ConsoleConnection] = set()
         self._guard = passphrase.PassphraseGuard()
         self._talks: set[asyncio.Task[Any]] = set()
         self._process = secrets.token_hex(8)
@@ -145,7 +145,7 @@ class ConsolePlatform:
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link: socket.socket = writer.get_extra_info("socket")
         peer = LocalPeer(link)
-        terminal = Connection(writer, peer, _account(peer.uid))
+        terminal = ConsoleConnection(writer, peer, _account(peer.uid))
         try:
             while (line := await next_line(reader)) != b"":
                 if line is None:
@@ -159,7 +159,7 @@ class ConsolePlatform:
             peer.close()
             writer.close()
 
-    async def _heard(self, terminal: Connection, said: Any) -> bool:
+    async def _heard(self, terminal: ConsoleConnection, said: Any) -> bool:
         """Act on a line, and return whether to read on."""
         if not isinstance(said, dict):
             raise TypeError("a line is a JSON object")
@@ -182,12 +182,12 @@ class ConsolePlatform:
             await self._said(terminal, said)
         return terminal.wrong < _MOST_TRIES
 
-    def _leave(self, terminal: Connection) -> None:
+    def _leave(self, terminal: ConsoleConnection) -> None:
         self._looking.discard(terminal)
         if self._terminals.get(terminal.chat) is terminal:
             del self._terminals[terminal.chat]
 
-    async def _unlock(self, terminal: Connection, given: str) -> None:
+    async def _unlock(self, terminal: ConsoleConnection, given: str) -> None:
         if not passphrase.is_set():
             terminal.tell(problem=_UNSET)
         elif await self._guard.accepts(given) and terminal.is_persons:
@@ -197,7 +197,7 @@ class ConsolePlatform:
             terminal.wrong += 1
             terminal.tell(problem="that is not the passphrase")
 
-    async def _said(self, terminal: Connection, said: Any) -> None:
+    async def _said(self, terminal: ConsoleConnection, said: Any) -> None:
         chat, user = Chat(terminal.chat, title=terminal.chat), terminal.user
         if "press" in said:
             message_id, choice = said["press"]
@@ -215,7 +215,7 @@ class ConsolePlatform:
         if given:
             terminal.tell(taken=given)
 
-    async def _until_taken(self, message: Inbound, terminal: Connection) -> str:
+    async def _until_taken(self, message: Inbound, terminal: ConsoleConnection) -> str:
         """Offer a message until it could be kept, and return what became of it. What is typed meanwhile waits."""
         pause = 0.0
         while True:

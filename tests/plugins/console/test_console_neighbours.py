@@ -157,9 +157,9 @@ LOCKED: dict[str, Any] = {
 async def test_a_person_who_did_not_type_the_passphrase_decides_nothing_but_no(house: ConsoleHouse) -> None:
     async with asked(house) as found:
         found.terminal.line({"press": [found.message, "y"]})
-        await found.terminal.told("notice", "console --set-passphrase")
+        await found.terminal.told("notice", "gateway passphrase")
         found.terminal.line({"unlock": ""})
-        await found.terminal.told("problem", "console --set-passphrase")
+        await found.terminal.told("problem", "gateway passphrase")
         passphrase.set_passphrase(WORDS)
         for name, tried in LOCKED.items():
             line = json.dumps(tried).replace("@ticket", found.ticket).replace("@message", found.message)

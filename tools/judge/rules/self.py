@@ -54,6 +54,7 @@ _VERBS = frozenset(
         "use",
         "pair",
         "unpair",
+        "passphrase",
     ]
 )
 _GRANTS = frozenset(
