@@ -63,6 +63,8 @@ async def _talk(args: argparse.Namespace) -> int:
         raise ToolcribError(f"no gateway listens at {path} ({error.strerror}): `toolcrib gateway run console`") from error
     writer.write(packed({"hello": args.chat}))
     screen = _Screen()
+    if not _is_outside(writer):
+        screen.line(f"(what listens at {path} may be a session's command: it is not proven to run outside of all sessions)")
     shown = asyncio.create_task(_show(reader, screen))
     typed = asyncio.create_task(_type(writer, screen))
     done, left = await asyncio.wait([shown, typed], return_when=asyncio.FIRST_COMPLETED)
@@ -218,25 +220,30 @@ async def _type(writer: asyncio.StreamWriter, screen: _Screen) -> None:
 
 async def _unlock(writer: asyncio.StreamWriter, lines: asyncio.StreamReader, screen: _Screen, text: str) -> None:
     """Ask for the passphrase, unseen, and send it to a gateway that no session's command plays."""
-    link: socket.socket = writer.get_extra_info("socket")
-    gateway = LocalPeer(link)
-    is_outside = gateway.is_outside([state_dir()])
-    gateway.close()
     if text != ":unlock":
         screen.line("(not sent: type :unlock alone; it asks for the passphrase and does not show it)")
     elif not sys.stdin.isatty():
         screen.line("(:unlock is for a person at a terminal)")
-    elif not is_outside:
+    elif not _is_outside(writer):
         screen.line("(not asked: the gateway is not proven to run outside of all sessions, so the passphrase stays here)")
     else:
         screen.end_line()
-        _say("passphrase: ", end="")
         with _without_echo():
+            _say("Passphrase (not shown): ", end="")
             given = await next_line(lines)
         _say("")
         if given:
             writer.write(packed({"unlock": given.decode("utf-8", "replace").rstrip("\n")}))
             await writer.drain()
+
+
+def _is_outside(writer: asyncio.StreamWriter) -> bool:
+    """Return whether the gateway is proven to run outside of all sessions, so that no session's command plays it."""
+    link: socket.socket = writer.get_extra_info("socket")
+    gateway = LocalPeer(link)
+    is_outside = gateway.is_outside([state_dir()])
+    gateway.close()
+    return is_outside
 
 
 @contextlib.contextmanager
