@@ -1,10 +1,14 @@
-"""Guard of what a command of a session may not change: the configuration and the state that the session goes by.
+"""Guard of what a command of a session may not change or decide. All of toolcrib's self-protection asks here.
 
 A process that hosts sessions holds a shared lock on the folders of its configuration and state, and its commands get the folders'
 numbers in a variable. toolcrib's own commands that change settings, grants or trust look for both above themselves, and refuse
 where the folder is one of those: by number, so that no other name of it helps, and no other name of the program. What has other
-folders goes on working: toolcrib's own tests, say, run by a session. A process that cleared its variables and left its parents
-(``env -i setsid --fork``) is not recognised; the judge sees such a command before it runs.
+folders goes on working: toolcrib's own tests, say, run by a session.
+
+A decision is refused whatever the folders are: a process below any session (``is_below_any``) answers no question, and a local
+interface of ours takes decisions from a process only if that is proven to run outside of all sessions (``is_outside``). Both go
+by the mark that every descendant of a session's shell bears (tools/environments/session_mark.py), whoever its parent is. A
+process that bears it and has no session's shell above itself belongs to an unknown session, which may go by any folder.
 """
 
 from __future__ import annotations
@@ -84,6 +88,8 @@ def is_below(folders: Iterable[Path]) -> bool:
         return True
     holders = _holders()
     above = list(_ancestors(os.getpid()))
+    if _has_left(above):
+        return True
     if any(not holders[pid].isdisjoint(wanted) for pid in above if pid in holders) or _below_unmarked(above, holders):
         return True
     known = {number for held in holders.values() for number in held}
@@ -93,9 +99,51 @@ def is_below(folders: Iterable[Path]) -> bool:
 
 def is_below_any() -> bool:
     """Return whether this process runs below a command of any session, whatever folders that goes by."""
+    from tools.environments.session_mark import is_marked
     from tools.environments.shell.launcher import is_below_a_shell
 
-    return bool(os.environ.get(BELOW)) or is_below_a_shell(os.getpid())
+    return bool(os.environ.get(BELOW)) or bool(is_marked(os.getpid())) or is_below_a_shell(os.getpid())
+
+
+def refuse_below_any(what: str) -> None:
+    """Raise Denied if this process runs below a command of any session. ``what`` was wanted."""
+    if is_below_any():
+        raise Denied(f"{what} is a person's to do, and this runs below a command of a session: do it in a terminal of your own")
+
+
+def is_outside(pid: int, folders: Iterable[Path]) -> bool:
+    """Return whether a process is proven to run outside of all sessions. It is not proven if anything about the process or its
+    ancestors can't be read.
+
+    A process that descends from the host of a session that goes by one of ``folders`` is inside, whoever started it. The host is
+    outside itself.
+    """
+    from tools.environments.session_mark import is_marked
+    from tools.environments.shell.launcher import is_a_shell
+
+    holders, numbers = _holders(), {_number(folder) for folder in folders}
+    line = [pid, *_ancestors(pid)]
+    if _parent(line[-1]) not in (0, 1):  # the line ends before the first process: one of it could not be read
+        return False
+    if any(is_marked(one) is not False or is_a_shell(one) or _has_variable(one) for one in line):
+        return False
+    return not any(holders.get(one, set()) & numbers for one in line[1:])
+
+
+def _has_left(above: Sequence[int]) -> bool:
+    """Return whether this process is a session's, and left its shell: nobody knows what that session goes by."""
+    from tools.environments.session_mark import is_marked
+    from tools.environments.shell.launcher import is_a_shell
+
+    return bool(is_marked(os.getpid())) and not any(map(is_a_shell, above))
+
+
+def _has_variable(pid: int) -> bool:
+    """Return whether a process was started with the variable of commands. Those of another user can't be read."""
+    try:
+        return f"\0{BELOW}=".encode() in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
 
 
 def _below_unmarked(above: Sequence[int], holders: Mapping[int, set[FolderId]]) -> bool:
@@ -117,13 +165,17 @@ def _there(folder: Path) -> Path:
 
 def _ancestors(pid: int) -> Iterator[int]:
     for _ in range(_MOST_ANCESTORS):
-        try:
-            pid = int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
-        except (OSError, ValueError, IndexError):
-            return
-        if pid <= 1:
+        if (pid := _parent(pid)) <= 1:
             return
         yield pid
+
+
+def _parent(pid: int) -> int:
+    """Return the parent of a process, 0 if that is outside of our process namespace, -1 if it can't be read."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return -1
 
 
 def _holders() -> Mapping[int, set[FolderId]]:

@@ -114,6 +114,9 @@ class Inbound:
     ``reply_to`` is the id of the message that it answers, ``edits`` of the one that it replaces. ``is_addressed``: it mentions
     our account, or answers a message of ours; of no effect outside of groups. ``is_bot``: a program wrote it. ``at`` is in Unix
     seconds, 0 where the platform does not say.
+
+    ``locked`` says why the sender can decide nothing by it and what to do about that, "" if they can: then the platform vouches
+    that a person sent it, not only for the account.
     """
 
     chat: Chat
@@ -128,6 +131,7 @@ class Inbound:
     is_addressed: bool = False
     is_bot: bool = False
     at: float = 0.0
+    locked: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +141,7 @@ class Press:
 
     ``key`` is the ``Outbound.key`` of that message, where the platform has the button bring it back, as it should if it may show
     a key twice: of two copies only one is known by its id. It counts for nothing but to find what is asked in that chat.
+    ``locked`` is as in Inbound.
     """
 
     chat: Chat
@@ -147,6 +152,7 @@ class Press:
     name: str = ""
     roles: Sequence[str] = ()
     key: str = ""
+    locked: str = ""
 
 
 @dataclass(frozen=True, slots=True)

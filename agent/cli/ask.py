@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
+from agent.below import is_below_any
 from agent.cli.choosing import (
     NUMBERS,
     Choice,
@@ -31,7 +32,7 @@ from agent.cli.choosing import (
     said_in_words,
 )
 from agent.cli.escape import exact, one_line
-from agent.cli.refusing import answer_of, refuse
+from agent.cli.refusing import answer_of, refuse, refuse_inside
 from agent.cli.signals import Ended
 from toolcrib import Answer, SuspendTicket, ToolCallContext
 from tools.dispatch.scope import Asker
@@ -89,7 +90,7 @@ def asker_for(terminal: LineReader | None, interrupt: Callable[[], None] | None 
 
 class TerminalAsker:
     """An asker (see CallScope): one question at a time, and those that come meanwhile wait for their turn. End of input and
-    Ctrl-C mean no.
+    Ctrl-C mean no. Below a session's command every answer is no: that command may be who types.
     """
 
     def __init__(
@@ -110,6 +111,8 @@ class TerminalAsker:
         self._open = self._begun = self._all = 0
 
     async def __call__(self, ticket: SuspendTicket, ctx: ToolCallContext | None = None) -> Answer:
+        if is_below_any():
+            return refuse_inside(ticket)
         if not self._open:
             self._turn, self._begun, self._all = asyncio.Lock(), 0, 0
         self._open, self._all = self._open + 1, self._all + 1

@@ -99,9 +99,9 @@ class Conversation:
 
     async def set_mode(self, name: str) -> str:
         """Switch the session's mode, and return its name. Raises ToolcribError, also below a session: a person switches it."""
-        from agent.below import folders_of, refuse_below
+        from agent.below import refuse_below_any
 
-        refuse_below(folders_of(self.session.config), "/mode")
+        refuse_below_any("/mode")
         return await self.writing(lambda: self.session.mode.switch(name))
 
     async def writing(self, work: Callable[[], Awaitable[Written]]) -> Written:

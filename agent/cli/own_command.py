@@ -28,7 +28,7 @@ _TAG = "command-output"
 
 async def run_line(chat: Conversation, line: str) -> None:
     """Run what stands behind ``!`` or ``!!``. Raises ToolcribError kinds."""
-    from agent.below import folders_of, refuse_below
+    from agent.below import refuse_below_any
 
     private = line.startswith("!!")
     command = line.lstrip("!").strip()
@@ -36,7 +36,7 @@ async def run_line(chat: Conversation, line: str) -> None:
         raise ToolcribError(f"{line[:1]}COMMAND is for a person at a terminal; @terminal {{...}} is judged, and can be piped in")
     if not command:
         raise ToolcribError("say which: !COMMAND runs it and tells the model with your next message, !!COMMAND does not tell it")
-    refuse_below(folders_of(chat.session.config), "!COMMAND")
+    refuse_below_any("!COMMAND")
     if program := drawing(command):
         local = (
             "Ctrl-Z, then run it and fg"

@@ -23,6 +23,15 @@ def refuse(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
     return answer_of(ticket, {"approved": False, "reason": reason}, by="nobody")
 
 
+def refuse_inside(ticket: SuspendTicket) -> Answer:
+    """Deny: a terminal below a command of a session may be that command's own."""
+    reason = (
+        f"{ticket.message}\nThis needs a person's answer, and toolcrib runs below a command of a session here, where nothing can "
+        "be decided. Run it in a terminal of your own."
+    )
+    return answer_of(ticket, {"approved": False, "reason": reason}, by="nobody")
+
+
 class Refuser:
     """An asker for runs that ask nobody; ``refused`` counts what it said no to."""
 

@@ -142,12 +142,12 @@ def find_terminal(*, lines_only: bool = False) -> Terminal | None:
 @contextlib.contextmanager
 def controlling_terminal(folders: Sequence[Path] = ()) -> Iterator[Terminal]:
     """Give the terminal that this process belongs to, whatever its input and output are. Raises ToolcribError where it has none,
-    or is not in the foreground there: then nobody sits before it. So it does below a command of a session that goes by one of
-    ``folders``, or by unknown ones: it may have opened the terminal itself.
+    or is not in the foreground there: then nobody sits before it. It also raises below a command of any session, which may have
+    opened the terminal itself, and in a process that the host of a session by one of ``folders`` started.
     """
-    from agent.below import is_below
+    from agent.below import is_below, is_below_any
 
-    if is_below(folders):
+    if is_below_any() or is_below(folders):
         raise ToolcribError("this is for a person at a terminal; a terminal that a session's command opened is not a person's")
     try:
         descriptor = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
@@ -172,10 +172,12 @@ def is_interactive() -> bool:
 
 
 def confirm_by_word(question: str) -> bool:
-    """True only for a typed ``yes`` or ``y``."""
+    """True only for a typed ``yes`` or ``y``, and never below a session."""
+    from agent.below import is_below_any
+
     forget_what_was_typed(sys.stdin)
     try:
-        return input(f"{one_line(question)} Type yes or no: ").strip().lower() in ("yes", "y")
+        return not is_below_any() and input(f"{one_line(question)} Type yes or no: ").strip().lower() in ("yes", "y")
     except EOFError:
         return False
 

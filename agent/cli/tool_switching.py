@@ -147,11 +147,11 @@ def pick_tools(crib: Crib, args: argparse.Namespace) -> int:
 
 def _locked(crib: Crib) -> str:
     """Say why nothing can be switched here; "" where it can."""
-    from agent.below import folders_of, is_below
+    from agent.below import folders_of, is_below, is_below_any
     from agent.config import load_config
     from agent.confirming import unconfirmed
 
-    if is_below(folders_of(crib.config)):
+    if is_below_any() or is_below(folders_of(crib.config)):
         return "switching tools is a person's to do, and this runs below a command of a session"
     if unconfirmed(load_config(crib.config.path, profile=""), keep=False):
         return "the configuration was changed, and nobody confirmed it: toolcrib config confirm"

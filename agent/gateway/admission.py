@@ -31,6 +31,8 @@ class Admitted:
 
     user: str
     roles: tuple[str, ...] = ()
+    locked: str = ""
+    """Why this user decides nothing now, as the platform says; "" if they may."""
 
     @property
     def is_owner(self) -> bool:
@@ -49,8 +51,8 @@ class Admission:
         self._refused: Counter[str] = Counter()
         self._told: dict[str, float] = {}
 
-    async def admit(self, chat: Chat, user: str, roles: Sequence[str]) -> Admitted | Refusal:
-        """Return who it is, or why nobody listens. ``roles`` are those that the platform vouches for. Raises StoreFailed."""
+    async def admit(self, chat: Chat, user: str, roles: Sequence[str], locked: str = "") -> Admitted | Refusal:
+        """Return who it is, or why nobody listens. ``roles`` and ``locked`` are what the platform says. Raises StoreFailed."""
         if is_nobodys(user):
             return "stranger"
         names = {user, *(f"{_ROLE}{role}" for role in roles)}
@@ -61,7 +63,7 @@ class Admission:
             return "stranger"
         if chat.is_group and not _among({chat.id}, self.config.allowed_chats):
             return "group"
-        return Admitted(user, tuple(sorted(has)))
+        return Admitted(user, tuple(sorted(has)), locked)
 
     async def lets_anybody_in(self) -> bool:
         """Return whether somebody may speak here, or can once they say the code that waits for them. Raises StoreFailed."""

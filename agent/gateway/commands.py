@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 BUSY_MODES = ("queue", "steer", "interrupt")
 _TAKES_BACK = ("/stop", "/new", "/deny", "/jobs")
+_NO_DECISION = (*_TAKES_BACK, "/help", "/approvals", "/tools", "/title", "/status")
+"""Commands of a sender who may decide nothing, see ``Inbound.locked``: those that look, end or refuse."""
 _OTHERS = "That run is somebody else's."
 
 
@@ -66,6 +68,8 @@ class ChatCommands:
             return f"There is no {word} here; /help lists what there is."
         if role and role not in who.roles:
             return f"{name} is for {role}."
+        if who.locked and name not in _NO_DECISION:
+            return who.locked
         try:
             if name in COMMANDS:
                 return await COMMANDS[name](self, message, who, rest.strip())
@@ -215,6 +219,8 @@ async def _busy(here: ChatCommands, message: Inbound, who: Admitted, text: str) 
 
 
 async def _jobs(here: ChatCommands, message: Inbound, who: Admitted, text: str) -> str:
+    if who.locked and text.startswith("resume"):
+        return who.locked
     return await jobs_in(here.rooms, message.chat, who, text)
 
 

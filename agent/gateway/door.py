@@ -77,9 +77,12 @@ class Door:
     async def _received(self, message: Inbound) -> Taken:
         if message.is_bot or message.edits or not message.message_id or _is_forged(message.chat, message.user):
             return "refused"
+        if message.locked and not message.chat.is_group and await self._pairings.is_code(message.text):
+            await self._say(message, "locked", message.locked)
+            return "refused"
         if await self._has_code(message):
             return "kept"
-        who = await self._admission.admit(message.chat, message.user, message.roles)
+        who = await self._admission.admit(message.chat, message.user, message.roles, message.locked)
         if not isinstance(who, Admitted):
             return await self._stranger(message, who)
         if message.chat.is_group and not self._is_for_us(message):
@@ -143,7 +146,7 @@ class Door:
         """See toolcrib.chat.Host."""
         if _is_forged(press.chat, press.user):
             return ""
-        who = await self._admission.admit(press.chat, press.user, press.roles)
+        who = await self._admission.admit(press.chat, press.user, press.roles, press.locked)
         if not isinstance(who, Admitted):
             await self._admission.refuse(press.chat, press.user, who)
             return ""

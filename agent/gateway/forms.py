@@ -42,6 +42,7 @@ def inbound_json(message: Inbound) -> dict[str, Json]:
         "is_addressed": message.is_addressed,
         "is_bot": message.is_bot,
         "at": message.at,
+        "locked": message.locked,
     }
 
 

@@ -185,7 +185,7 @@ class Mailbox:
             raise
         except Exception as error:  # noqa: BLE001 - a message that can't be answered must not keep back the others
             _log.exception("a message of %s could not be answered: %s", self._platform, logged(error))
-            who = await self._admission.admit(message.chat, message.user, message.roles)
+            who = await self._admission.admit(message.chat, message.user, message.roles, message.locked)
             said = told(error, is_owner=isinstance(who, Admitted) and who.is_owner and not message.chat.is_group)
         if said:
             for number, part in enumerate(split(said, self._outbox.most)):
@@ -195,7 +195,7 @@ class Mailbox:
 
     async def _handle(self, message: Inbound) -> str:
         """Return what to say at once, "" for nothing."""
-        who = await self._admission.admit(message.chat, message.user, message.roles)
+        who = await self._admission.admit(message.chat, message.user, message.roles, message.locked)
         if not isinstance(who, Admitted):  # since it came
             return ""
         said = await self._commands.run(message, who)

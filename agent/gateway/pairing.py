@@ -49,6 +49,10 @@ class Pairings:
         """Return whether a code waits to be said."""
         return await self._offered() is not None
 
+    async def is_code(self, said: str) -> bool:
+        """Return whether words have a code's form while one waits to be said."""
+        return bool(_code_in(said)) and await self.is_open()
+
     async def take(self, said: str, user: str) -> Paired | None:
         """Let in who says the code, once. Anything else counts as a try, where it has a code's form."""
         if not (word := _code_in(said)):

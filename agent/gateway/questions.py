@@ -313,6 +313,8 @@ class ChatQuestions:
         is_no = isinstance(payload, Mapping) and payload.get("approved") is False
         if not self._deciding.may(who, record, asked) and not (is_no and asked is not None and asked.person == who.user):
             return _NOT_YOURS.format(roles=", ".join(self._deciding.roles_of(record)))
+        if who.locked and not is_no:
+            return who.locked
         if is_written and self._approves(record, payload) and not self._traits.written_approvals:
             return f"{_BY_PRESS} {self._how}"
         if isinstance(payload, Mapping) and payload.get("approved") and payload.get("scope", "once") not in scopes_of(record):

@@ -10,24 +10,34 @@ import secrets
 import sys
 import time
 import unicodedata
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
+from agent.config import state_dir
+from agent.local_peer import LocalPeer
 from plugins.console.place import LINE_BYTES, next_line, packed, socket_path
 from toolcrib import ToolcribError
+
+if TYPE_CHECKING:
+    import socket
 
 HELP = "Chat with a running gateway from this terminal, as a person in a chat would."
 _EPILOG = """\
 examples:
   toolcrib console                 the chat `main`; as many terminals as you like, each with a name
   toolcrib console --chat second
-  toolcrib console --socket PATH   where platforms.console.settings.socket names another
+  toolcrib console --socket PATH   if platforms.console.settings.socket names another
+  toolcrib gateway passphrase      set the passphrase that deciding takes
 
 Lines are messages. `:1` presses the first button of the last message that has some, `:reply TEXT` answers that message,
-`:quit` or Ctrl-D leaves. The gateway must run (`toolcrib gateway run console`) and listen to your account:
-platforms.console.roles: {owner: [YOU]}, or `toolcrib gateway pair console --role owner`.
+`:unlock` asks for your passphrase, after which this terminal can decide, `:quit` or Ctrl-D leaves.
+The gateway must run (`toolcrib gateway run console`) and listen to your account: platforms.console.roles: {owner: [YOU]}, or
+`toolcrib gateway pair console --role owner`.
 """
 _LOOK_SECONDS = 2.0
 """Seconds in which somebody sees that another question has come."""
+_TAKEN_SECONDS = 5.0
+"""Seconds that a terminal stays for the gateway to take its last message."""
 _REST_SECONDS = 0.3
 """Seconds without anything new after which a line of an answer that is no longer written is ended."""
 
@@ -53,9 +63,14 @@ async def _talk(args: argparse.Namespace) -> int:
         raise ToolcribError(f"no gateway listens at {path} ({error.strerror}): `toolcrib gateway run console`") from error
     writer.write(packed({"hello": args.chat}))
     screen = _Screen()
+    if not _is_outside(writer):
+        screen.line(f"(what listens at {path} may be a session's command: it is not proven to run outside of all sessions)")
     shown = asyncio.create_task(_show(reader, screen))
     typed = asyncio.create_task(_type(writer, screen))
     done, left = await asyncio.wait([shown, typed], return_when=asyncio.FIRST_COMPLETED)
+    if screen.sent and not shown.done():  # the gateway recognises a sender that still runs
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(screen.all_taken.wait(), _TAKEN_SECONDS)
     for task in left:
         task.cancel()
     screen.end_line()
@@ -81,6 +96,7 @@ class _Screen:
         self._pause: asyncio.TimerHandle | None = None
         self.sent: dict[str, str] = {}
         """Lines that were typed and not taken yet, by ids that we give."""
+        self.all_taken = asyncio.Event()
 
     def message(self, number: str, text: str, buttons: list[list[str]], files: list[str]) -> None:
         """Print a message; of one that grows, what is new."""
@@ -114,6 +130,12 @@ class _Screen:
         self.end_line()
         _say(text)
         self._last = ""
+
+    def answered(self, number: str) -> None:
+        """Take that the gateway took a line, or refused it."""
+        self.sent.pop(number, None)
+        if not self.sent:
+            self.all_taken.set()
 
     def writing(self, is_on: bool) -> None:
         """Take that an answer is being written, or no longer: then its end may still come."""
@@ -152,11 +174,12 @@ async def _show(reader: asyncio.StreamReader, screen: _Screen) -> None:
         if "text" in told:
             screen.message(str(told["id"]), str(told["text"]), told.get("buttons") or [], told.get("files") or [])
         elif "taken" in told:
-            screen.sent.pop(str(told["taken"]), None)
+            screen.answered(str(told["taken"]))
         elif "typing" in told:
             screen.writing(bool(told["typing"]))
         elif said := told.get("notice") or told.get("problem"):
             screen.line(f"({_tame(str(said))})")
+            screen.answered(str(told.get("refused")))
     screen.line("(the gateway has ended)")
     for text in screen.sent.values():
         screen.line(f"(it did not take: {_tame(text)})")
@@ -175,6 +198,9 @@ async def _type(writer: asyncio.StreamWriter, screen: _Screen) -> None:
             screen.entered()
         if text in (":quit", ":q"):
             return
+        if text.startswith(":unlock"):
+            await _unlock(writer, lines, screen, text)
+            continue
         message, buttons = screen.asked
         if text[:1] == ":" and text[1:].isdecimal():
             number = int(text[1:])
@@ -192,9 +218,52 @@ async def _type(writer: asyncio.StreamWriter, screen: _Screen) -> None:
         await writer.drain()
 
 
+async def _unlock(writer: asyncio.StreamWriter, lines: asyncio.StreamReader, screen: _Screen, text: str) -> None:
+    """Ask for the passphrase, unseen, and send it to a gateway that no session's command plays."""
+    if text != ":unlock":
+        screen.line("(not sent: type :unlock alone; it asks for the passphrase and does not show it)")
+    elif not sys.stdin.isatty():
+        screen.line("(:unlock is for a person at a terminal)")
+    elif not _is_outside(writer):
+        screen.line("(not asked: the gateway is not proven to run outside of all sessions, so the passphrase stays here)")
+    else:
+        screen.end_line()
+        with _without_echo():
+            _say("Passphrase (not shown): ", end="")
+            given = await next_line(lines)
+        _say("")
+        if given:
+            writer.write(packed({"unlock": given.decode("utf-8", "replace").rstrip("\n")}))
+            await writer.drain()
+
+
+def _is_outside(writer: asyncio.StreamWriter) -> bool:
+    """Return whether the gateway is proven to run outside of all sessions, so that no session's command plays it."""
+    link: socket.socket = writer.get_extra_info("socket")
+    gateway = LocalPeer(link)
+    is_outside = gateway.is_outside([state_dir()])
+    gateway.close()
+    return is_outside
+
+
+@contextlib.contextmanager
+def _without_echo() -> Iterator[None]:
+    """Have the terminal show nothing of what is typed."""
+    import termios
+
+    before = termios.tcgetattr(sys.stdin)
+    hidden = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
+    termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, hidden)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, before)
+
+
 def _send(writer: asyncio.StreamWriter, screen: _Screen, text: str, reply_to: str = "") -> None:
     number, line = _message(text, reply_to)
     screen.sent[number] = text
+    screen.all_taken.clear()
     writer.write(line)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import hashlib
 import json
 import os
 import socket
@@ -14,18 +15,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from agent.config import state_dir
 from toolcrib import ConfigError, ToolcribError
 
 LINE_BYTES = 1024 * 1024
 
 
 def socket_path(given: str = "") -> Path:
-    """Return where the socket lies: as given, else in a folder of this account's that nobody else can enter."""
+    """Return the socket's path: as given, else in a folder that only this account can enter, named by the state folder."""
     if given:
         return Path(given).expanduser()
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     base = Path(runtime) if runtime else Path(tempfile.gettempdir())
-    return base / f"toolcrib-console-{os.getuid()}" / "gateway"
+    state = hashlib.sha256(os.fsencode(state_dir().resolve())).hexdigest()[:12]
+    return base / f"toolcrib-console-{os.getuid()}" / f"gateway-{state}"
 
 
 def private_folder(path: Path) -> None:

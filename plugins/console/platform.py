@@ -3,28 +3,69 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import json
 import os
 import pwd
 import secrets
-import socket
-import struct
 from collections.abc import AsyncIterator
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from agent import passphrase
+from agent.config import state_dir
+from agent.local_peer import LocalPeer
 from plugins.console.place import LINE_BYTES, bound, inode, next_line, packed, private_folder, socket_path
-from toolcrib import StoreFailed, ToolcribError
+from toolcrib import StoreFailed
 from toolcrib.chat import Attachment, Chat, Host, Inbound, NotSent, Outbound, Press, Traits, settings_of, without_controls
 
-_CREDENTIALS = struct.Struct("3i")
+if TYPE_CHECKING:
+    import socket
+
 _ID_CHARS = 64
+_MOST_TRIES = 3
+"""Wrong passphrases after which a connection is closed."""
+_INSIDE = (
+    "this terminal shows the chat and takes nothing: it is not proven to run outside of all sessions. Use a terminal that no"
+    " session's command opened"
+)
+_LOCKED = "Deciding from this terminal takes your passphrase: type :unlock, then decide again. No and /stop need none."
+_UNSET = "Deciding from a terminal takes a passphrase, and none is set. Set one: toolcrib gateway passphrase"
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
 
+@dataclass(slots=True, eq=False)
+class ConsoleConnection:
+    """A terminal: the process that connected, and what it may do."""
+
+    writer: asyncio.StreamWriter
+    peer: LocalPeer
+    user: str
+    chat: str = ""
+    is_unlocked: bool = False
+    wrong: int = 0
+
+    def tell(self, **line: Any) -> None:
+        """Write a line, unless the connection is closed."""
+        if not self.writer.is_closing():
+            self.writer.write(packed(line))
+
+    @property
+    def is_persons(self) -> bool:
+        """True if the process is proven to run outside of all sessions now."""
+        return self.peer.is_outside([state_dir()])
+
+    @property
+    def locked(self) -> str:
+        """Why nothing can be decided here, "" after the passphrase was typed and while the process is there."""
+        if not self.is_unlocked:
+            return _LOCKED if passphrase.is_set() else _UNSET
+        return "" if self.is_persons else _INSIDE
+
+
 class ConsolePlatform:
-    """Listens on a UNIX socket. Users are the accounts of this machine, as the kernel tells them.
+    """Listens on a UNIX socket. Users are the accounts of this machine, as the kernel tells them. A process that is not proven to
+    run outside of all sessions only looks, and deciding takes the person's passphrase, once for each connection.
 
     A terminal gives its messages ids, and hears which were taken: those that were not, it may send again over another connection.
     """
@@ -37,7 +78,9 @@ class ConsolePlatform:
         self._path = socket_path(settings_of(host, ("socket",)).get("socket", ""))
         self._server: asyncio.Server | None = None
         self._ours = (0, 0)
-        self._terminals: dict[str, asyncio.StreamWriter] = {}
+        self._terminals: dict[str, ConsoleConnection] = {}
+        self._looking: set[ConsoleConnection] = set()
+        self._guard = passphrase.PassphraseGuard()
         self._talks: set[asyncio.Task[Any]] = set()
         self._process = secrets.token_hex(8)
         """Part of each id, as nothing is sure to be kept of the last process where that was killed."""
@@ -71,24 +114,24 @@ class ConsolePlatform:
             raise NotSent(f"{len(out.text)} characters are more than {self.traits.max_chars}", for_good=True)
         if "/" not in out.chat.id:
             raise NotSent("no terminal's chat has such a name: they are ACCOUNT/NAME", for_good=True)
-        writer = self._terminals.get(out.chat.id)
-        if writer is None or writer.is_closing():
+        terminal = self._terminals.get(out.chat.id)
+        if terminal is None or terminal.writer.is_closing():
             raise NotSent(f"no terminal has the chat {out.chat.id!r} open", retry_after=2.0)
         shown_as = out.edits or out.key
         buttons = [[one.choice, one.label] for one in out.buttons]
         files = [one.name for one in out.files]
-        writer.write(packed({"id": shown_as, "text": without_controls(out.text), "buttons": buttons, "files": files}))
+        for one in (terminal, *(one for one in self._looking if one.chat == out.chat.id)):
+            one.tell(id=shown_as, text=without_controls(out.text), buttons=buttons, files=files)
         try:
-            await writer.drain()
+            await terminal.writer.drain()
         except ConnectionError as error:
             raise NotSent(str(error), retry_after=2.0, perhaps_sent=True) from error
         return shown_as
 
     async def typing(self, chat: Chat, is_on: bool) -> None:
         """Show that an answer is being written."""
-        writer = self._terminals.get(chat.id)
-        if writer is not None and not writer.is_closing():
-            writer.write(packed({"typing": is_on}))
+        if (terminal := self._terminals.get(chat.id)) is not None:
+            terminal.tell(typing=is_on)
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
         """Yield the text that came as a file."""
@@ -100,56 +143,87 @@ class ConsolePlatform:
         task.add_done_callback(self._talks.discard)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        user = _account(writer)
-        name = ""
+        link: socket.socket = writer.get_extra_info("socket")
+        peer = LocalPeer(link)
+        terminal = ConsoleConnection(writer, peer, _account(peer.uid))
         try:
             while (line := await next_line(reader)) != b"":
                 if line is None:
-                    writer.write(packed({"problem": f"a line of more than {LINE_BYTES // 2**20} MiB is not taken"}))
-                    continue
-                said = json.loads(line)
-                if "hello" in said:
-                    if self._terminals.get(name) is writer:  # it goes to another chat
-                        del self._terminals[name]
-                    name = f"{user}/{without_controls(' '.join(str(said['hello']).split()))[:60]}"
-                    self._terminals[name] = writer
-                    writer.write(packed({"chat": name}))
-                elif name:
-                    await self._said(name, user, said, writer)
+                    terminal.tell(problem=f"a line of more than {LINE_BYTES // 2**20} MiB is not taken")
+                elif not await self._heard(terminal, json.loads(line)):
+                    break
         except (ValueError, KeyError, TypeError, RecursionError, ConnectionError) as error:
-            with contextlib.suppress(ConnectionError):
-                writer.write(packed({"problem": f"that was not understood: {error}"}))
+            terminal.tell(problem=f"that was not understood: {error}")
         finally:
-            if self._terminals.get(name) is writer:
-                del self._terminals[name]
+            self._leave(terminal)
+            peer.close()
             writer.close()
 
-    async def _said(self, name: str, user: str, said: Any, writer: asyncio.StreamWriter) -> None:
-        chat = Chat(name, title=name)
+    async def _heard(self, terminal: ConsoleConnection, said: Any) -> bool:
+        """Act on a line, and return whether to read on."""
+        if not isinstance(said, dict):
+            raise TypeError("a line is a JSON object")
+        if "hello" in said:
+            self._leave(terminal)  # it goes to another chat
+            terminal.chat = f"{terminal.user}/{without_controls(' '.join(str(said['hello']).split()))[:60]}"
+            terminal.tell(chat=terminal.chat)
+            if terminal.is_persons:
+                self._terminals[terminal.chat] = terminal
+            else:
+                self._looking.add(terminal)
+                terminal.tell(notice=_INSIDE)
+        elif not terminal.chat:
+            return True
+        elif terminal in self._looking:
+            terminal.tell(problem="not taken: this terminal only looks", refused=said.get("id", ""))
+        elif "unlock" in said:
+            await self._unlock(terminal, str(said["unlock"]))
+        else:
+            await self._said(terminal, said)
+        return terminal.wrong < _MOST_TRIES
+
+    def _leave(self, terminal: ConsoleConnection) -> None:
+        self._looking.discard(terminal)
+        if self._terminals.get(terminal.chat) is terminal:
+            del self._terminals[terminal.chat]
+
+    async def _unlock(self, terminal: ConsoleConnection, given: str) -> None:
+        if not passphrase.is_set():
+            terminal.tell(problem=_UNSET)
+        elif await self._guard.accepts(given) and terminal.is_persons:
+            terminal.is_unlocked, terminal.wrong = True, 0
+            terminal.tell(notice="unlocked: this terminal can decide until it leaves")
+        else:
+            terminal.wrong += 1
+            terminal.tell(problem="that is not the passphrase")
+
+    async def _said(self, terminal: ConsoleConnection, said: Any) -> None:
+        chat, user = Chat(terminal.chat, title=terminal.chat), terminal.user
         if "press" in said:
             message_id, choice = said["press"]
+            press = Press(chat, user, str(message_id), str(choice), self._next(), user, locked=terminal.locked)
             try:
-                line = await self._host.press(Press(chat, user, str(message_id), str(choice), self._next(), user))
-                writer.write(packed({"notice": line}))
+                terminal.tell(notice=await self._host.press(press))
             except StoreFailed as error:
-                writer.write(packed({"problem": str(error)}))
+                terminal.tell(problem=str(error))
             return
         given = without_controls(str(said.get("id", "")))[:_ID_CHARS]
-        message = Inbound(chat, user, given or self._next(), str(said["text"]), user, reply_to=str(said.get("reply_to", "")))
-        if await self._until_taken(message, writer) == "refused":
-            writer.write(packed({"notice": f"not taken: {user} may not chat here, or said nothing"}))
+        reply_to, number = str(said.get("reply_to", "")), given or self._next()
+        message = Inbound(chat, user, number, str(said["text"]), user, reply_to=reply_to, locked=terminal.locked)
+        if await self._until_taken(message, terminal) == "refused":
+            terminal.tell(notice=f"not taken: {user} may not chat here, or said nothing")
         if given:
-            writer.write(packed({"taken": given}))
+            terminal.tell(taken=given)
 
-    async def _until_taken(self, message: Inbound, writer: asyncio.StreamWriter) -> str:
+    async def _until_taken(self, message: Inbound, terminal: ConsoleConnection) -> str:
         """Offer a message until it could be kept, and return what became of it. What is typed meanwhile waits."""
         pause = 0.0
         while True:
             try:
                 return await self._host.receive(message)
             except StoreFailed as error:
-                if not pause and not writer.is_closing():
-                    writer.write(packed({"problem": f"{error}: it is tried again"}))
+                if not pause:
+                    terminal.tell(problem=f"{error}: it is tried again")
                 pause = min(_LONGEST_PAUSE, pause * 2 or _SHORTEST_PAUSE)
                 await asyncio.sleep(pause)
 
@@ -158,12 +232,8 @@ class ConsolePlatform:
         return f"{self._process}-{next(self._ids)}"
 
 
-def _account(writer: asyncio.StreamWriter) -> str:
-    """Return the name of the account at the other end. Raises ToolcribError where the kernel does not tell."""
-    link: socket.socket | None = writer.get_extra_info("socket")
-    if link is None:
-        raise ToolcribError("the console's socket is gone")
-    _, uid, _ = _CREDENTIALS.unpack(link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+def _account(uid: int) -> str:
+    """Return the name of an account."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -37,6 +38,7 @@ def below(crib: Crib, root: Path) -> Iterator[Below]:
     path = f"env PYTHONPATH={shlex.quote(str(root))}"
 
     def run(line: str) -> str:
+        line = re.sub("@o$", "until grep -q . o; do sleep 0.05; done; cat o", line)
         line = line.replace("@program", shlex.quote(str(COMMAND))).replace("@run", path)
         line = line.replace("@toolcrib", f"{path} {shlex.quote(str(COMMAND))}")
         line = line.replace("@python", f"{path} {shlex.quote(sys.executable)}")
@@ -61,7 +63,10 @@ REFUSED = "is a person's to do"
         "env -u TOOLCRIB_BELOW @toolcrib config set max_turns 3",
         'env -i HOME="$HOME" @toolcrib config set max_turns 3',
         "setsid -w env -u TOOLCRIB_BELOW @toolcrib config set max_turns 3",
-        "setsid -f @toolcrib config set max_turns 3 > out 2>&1; until grep -q . out; do sleep 0.05; done; cat out",
+        "setsid -f @toolcrib config set max_turns 3 >o 2>&1; @o",
+        'env -i HOME="$HOME" setsid -f @toolcrib config set max_turns 3 >o 2>&1; @o',
+        'env -i HOME="$HOME" setsid -f @toolcrib config set --config other/c.yaml max_turns 3 >o 2>&1; @o',
+        "tmux -S $PWD/t -f /dev/null new -d 'env -u TOOLCRIB_BELOW @toolcrib config set max_turns 3 >o 2>&1'; @o",
         "(@toolcrib config set max_turns 3)",
         "ln -s $(command -v @program) other; @run ./other config set max_turns 3",
         "cp @program other; @run ./other config set max_turns 3",

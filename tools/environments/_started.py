@@ -9,6 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from tools.environments.session_mark import mark
+
 _ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM)
 # The second pair is ignored by Python itself, and given back by subprocess only for the first program that it starts.
 _AS_IF_NOTHING = (
@@ -24,7 +26,7 @@ _AS_IF_NOTHING = (
 
 
 def started(argv: Sequence[str | bytes], executable: str, **options: Any) -> subprocess.Popen[bytes]:
-    """Start ``executable`` with ``argv``; options as Popen has them. Raises OSError.
+    """Start ``executable`` with ``argv``, marked as a session's (see session_mark); options as Popen has them. Raises OSError.
 
     A script that starts us in the background (``toolcrib run ... &``) has us ignore SIGINT, nohup has us ignore SIGHUP. So would
     all that we start, and a shell that begins like that can never take it back, nor can its commands be interrupted
@@ -35,4 +37,6 @@ def started(argv: Sequence[str | bytes], executable: str, **options: Any) -> sub
         kind = (os.environ if given is None else given).get("LC_CTYPE", "")
         argv = [sys.executable, "-I", "-S", "-c", _AS_IF_NOTHING, kind, executable, *argv]
         executable = sys.executable
-    return subprocess.Popen(argv, executable=executable, **options)
+    process = subprocess.Popen(argv, executable=executable, **options)
+    mark(process.pid)
+    return process

@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.below import is_below_any
 from agent.cli.app import FAILED, INTERRUPTED, OK, running_crib
 from agent.cli.escape import tame
 from agent.cli.options import (
@@ -197,7 +198,7 @@ def _conversation(
         folder_of(args, crib),
         wants_trace(args),
         args.backend,
-        live.questions.confirm if live is not None else None if below is None else below.confirm,
+        None if is_below_any() else live.questions.confirm if live is not None else below.confirm if below is not None else None,
         mode_of(args, crib.config),
         at_prompt=live is not None,
     )
@@ -236,6 +237,8 @@ class _Below:
 
 
 def _greet(conversation: Conversation) -> None:
+    if is_below_any():
+        print("toolcrib: this chat runs below a command of a session: it decides nothing, and every question is answered no.")
     if (backend := conversation.session.backend).told:
         print(f"toolcrib: commands run in {backend.name}: {tame(backend.shown)}.")
     if conversation.model:

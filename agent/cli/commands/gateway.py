@@ -25,6 +25,7 @@ examples:
   toolcrib gateway pair matrix --role owner  show a code; say it to the bot within ten minutes to be let in
   toolcrib gateway people                    who was let in by pairing
   toolcrib gateway unpair matrix @eve:host   let somebody in no longer
+  toolcrib gateway passphrase                set what `:unlock` of `toolcrib console` asks for, before somebody decides there
   toolcrib gateway status                    what it does now, from any terminal
   toolcrib gateway stop                      begin nothing new, finish what is under way, end; as Ctrl-C and SIGTERM do
   toolcrib gateway stop --now                end at once, as a second Ctrl-C does; what was under way goes on at the next start
@@ -37,7 +38,7 @@ asked in the chat; gateway.approvers says who may agree to what.
 exit codes: 0 done; 1 run: no platform can be run before somebody mends what it says, stop and drain: no gateway runs; 2 a wrong
 command line, name or configuration (nothing was done).
 """
-_ACTIONS = ("run", "status", "pair", "people", "unpair", "reload", "drain", "stop")
+_ACTIONS = ("run", "status", "pair", "people", "unpair", "passphrase", "reload", "drain", "stop")
 _LOOKING, _ASKING = ("status", "people"), ("stop", "drain", "reload")
 _BELONGS = {"role": ("pair",), "logs": ("run",), "now": ("stop", "drain"), "json": ("status", "people")}
 """Options -> the actions that they are for."""
@@ -78,6 +79,8 @@ def _refuse_unfitting(args: argparse.Namespace) -> None:
     for option, actions in _BELONGS.items():
         if getattr(args, option, "") and args.action not in actions:
             raise ToolcribError(f"--{option} is for `toolcrib gateway {' or '.join(actions)}`, not for {args.action}")
+    if args.action == "passphrase" and args.names:
+        raise ToolcribError("`toolcrib gateway passphrase` takes no names: the passphrase is one for all local interfaces")
     if args.action in _ASKING and args.names:
         raise ToolcribError(
             f"`toolcrib gateway {args.action}` is for the whole gateway and takes no names; to end one platform:"
@@ -228,6 +231,24 @@ def _one(names: list[str]) -> list[str]:
     raise ToolcribError("name one platform: toolcrib gateway pair NAME" if not names else "name one platform only")
 
 
+async def _passphrase(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.below import folders_of
+    from agent.cli.terminal import controlling_terminal
+    from agent.passphrase import SHORTEST, set_passphrase
+
+    with controlling_terminal(folders_of(crib.config)) as terminal:
+        try:
+            text = await terminal.read_hidden(f"New passphrase ({SHORTEST} characters or more): ")
+            again = await terminal.read_hidden("The same again: ")
+        except EOFError:
+            raise ToolcribError("no passphrase was set: the input ended") from None
+        if text != again:
+            raise ToolcribError("no passphrase was set: the two are not the same")
+        set_passphrase(text)
+        terminal.show("The passphrase is set. `:unlock` in `toolcrib console` asks for it.")
+    return OK
+
+
 async def _people(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.escape import exact
     from agent.gateway.pairing import Pairings
@@ -310,7 +331,16 @@ async def _runs(crib: Crib) -> bool:
     return any(told) or await told_idle(crib.store) != 0
 
 
-_OTHERS = {"reload": _reload, "status": _status, "pair": _pair, "people": _people, "unpair": _unpair, "drain": _end, "stop": _end}
+_OTHERS = {
+    "reload": _reload,
+    "status": _status,
+    "pair": _pair,
+    "people": _people,
+    "unpair": _unpair,
+    "passphrase": _passphrase,
+    "drain": _end,
+    "stop": _end,
+}
 
 
 def _say(text: str) -> None:

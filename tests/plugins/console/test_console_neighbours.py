@@ -1,326 +1,241 @@
-"""Commands of a session at the console's socket: by no client do they chat or decide. People's terminals chat."""
+"""Who decides at the console: no session's command, however it connects; the person, once the passphrase was typed."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import getpass
 import json
 import os
 import shlex
 import shutil
-import subprocess
 import sys
-import time
-from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.plugins.console.test_console_hostile import ConsoleHouse
+from agent import passphrase
+from agent.gateway.pairing import Pairings
+from tests.plugins.console.test_console_hostile import ConsoleHouse, Terminal
 from tests.plugins.console.test_console_hostile import house as house
 from toolcrib import ExecRequest
-from tools.dispatch.bridge import close_loop, run_async
+from tools.environments.local.environment import LocalEnvironment
 
-ATTACK = "this comes from a command"
-PATIENCE = 60.0
-
-CLIENT = """
-import os, socket, sys, time
-lines = open(sys.argv[2], "rb").read()
-done = open(sys.argv[3], "a")
-s = socket.socket(socket.AF_UNIX)
-s.settimeout(0.25)
-try:
-    s.connect(sys.argv[1])
-    HOOK
-    for line in lines.splitlines(keepends=True):
-        s.sendall(line)
-        time.sleep(0.02)
-    while s.recv(65536):
-        pass
-except OSError:
-    pass
-done.write("tried\\n")
-done.close()
-"""
-"""Says lines and listens for a while. Argument: socket, file of lines, file that is written at the end."""
-HOOKS = {
-    "client.py": "pass",
-    # the process that connected is gone before anything is said
-    "left.py": "os.fork() and os._exit(0)\n    time.sleep(0.3)",
-    "twice.py": "os.fork() and os._exit(0)\n    os.setsid()\n    os.fork() and os._exit(0)\n    time.sleep(0.3)",
-    # what was connected is another process's, which was handed the descriptor
-    "handed.py": (
-        "a, b = socket.socketpair()\n"
-        "    if os.fork():\n"
-        "        socket.send_fds(a, [b'x'], [s.fileno()])\n"
-        "        os._exit(0)\n"
-        "    s.close()\n"
-        "    time.sleep(0.2)\n"
-        "    _, [fd], _, _ = socket.recv_fds(b, 1, 1)\n"
-        "    s = socket.socket(fileno=fd)\n"
-        "    s.settimeout(0.25)"
-    ),
-    # the process that connected runs another program by now
-    "became.py": (
-        "s.settimeout(None)\n"
-        "    os.dup2(s.fileno(), 1)\n"
-        "    os.execvp('sh', ['sh', '-c', 'cat \"$0\"; sleep 0.3; echo tried >> \"$1\"', *sys.argv[2:]])"
-    ),
-}
-DOUBLE_FORK = """
-import os, sys
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        os.execvp(sys.argv[1], sys.argv[1:])
-    os._exit(0)
-os.wait()
-"""
-
-TALK = (
-    "import argparse, sys; from plugins.console import client; p = argparse.ArgumentParser(); client.configure(p);"
-    "sys.exit(client.run(p.parse_args(sys.argv[1:])))"
-)
-"""The terminal's side of the console."""
-
-ATTACKS = {
-    "python": "@python client.py @args",
-    "python-with-no-variables": "env -i @python client.py @args",
-    "python-inline": '@python -c "$(cat client.py)" @args',
-    "curl": '(sleep 0.1; while read -r l; do echo "$l"; sleep 0.05; done < lines; sleep 0.3) | '
-    "curl -sN -m 3 --unix-socket @socket telnet://x > shown; echo tried >> done",
-    "perl": "perl -MIO::Socket::UNIX -e '$SIG{PIPE} = q(IGNORE); my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]); "
-    "open(F, $ARGV[1]); "
-    "if ($s) { while (<F>) { print $s $_; $s->flush; select(undef, undef, undef, 0.05) } sleep 1 } "
-    'open(D, ">>", $ARGV[2]); print D "tried\\n"\' @args',
-    "node": 'node -e \'const fs = require("fs"), [p, l, d] = process.argv.slice(1), s = require("net").connect(p); '
-    'const end = () => { fs.appendFileSync(d, "tried\\n"); process.exit() }; s.on("error", end); '
-    "s.write(fs.readFileSync(l)); setTimeout(end, 600)' @args",
-    "written-script": "printf '%s\\n' '@python client.py @args' > go.sh; bash go.sh",
-    "left-in-the-background": "@python client.py @args > /dev/null 2>&1 &",
-    "nohup": "nohup @python client.py @args > /dev/null 2>&1 &",
-    "end-of-a-pipeline": "cat lines | cat | @python client.py @args",
-    "coproc": "coproc C { @python client.py @args; }; wait",
-    "process-substitution": "cat <(@python client.py @args)",
-    "another-session": "setsid -w @python client.py @args",
-    "orphan": "setsid --fork @python client.py @args > /dev/null 2>&1",
-    "orphan-with-no-variables": "env -i setsid --fork @python client.py @args > /dev/null 2>&1",
-    "double-fork-with-no-variables": "env -i @python fork.py @python client.py @args > /dev/null 2>&1",
-    "another-shell-s-place": "exec @python client.py @args",
-    "script": "script -qc '@python client.py @args' /dev/null > /dev/null",
-    "script-as-an-orphan": "setsid --fork script -qc '@python client.py @args' /dev/null > /dev/null 2>&1",
-    "tmux": "TMUX_TMPDIR=$PWD tmux -f /dev/null -L evil new-session -d '@python client.py @args'",
-    "tmux-with-no-variables": 'env -i TMUX_TMPDIR=$PWD tmux -f /dev/null -L evil new-session -d "@python client.py @args"',
-    "connected-and-left": "@python left.py @args",
-    "connected-and-left-twice": "@python twice.py @args > /dev/null 2>&1",
-    "descriptor-handed-on": "@python handed.py @args",
-    "another-program-since": "@python became.py @args",
-    "our-own-client": "(sleep 0.7; echo '" + ATTACK + "'; echo /approve; sleep 0.3) | "
-    "env PYTHONPATH=@root @python talk.py --chat main --socket @socket > shown 2>&1; echo tried >> done",
-}
+WORDS = "four cranes lift paper"
+CLIENT = Path(__file__).with_name("hostile_client.py")
 
 
-class Scene:
-    """A gateway with a question that waits for its owner, and the shell of a session."""
+class Asked:
+    """An owner's terminal with an open question, whether to remove ``folder``."""
 
-    def __init__(self, house: ConsoleHouse, root: Path) -> None:
+    def __init__(self, house: ConsoleHouse, terminal: Terminal, folder: Path) -> None:
         self.house = house
-        self._root = root
-        self.doomed = house.folder / "build"
-        self.doomed.mkdir()
-        for name, hook in HOOKS.items():
-            (house.folder / name).write_text(CLIENT.replace("HOOK", hook))
-        (house.folder / "fork.py").write_text(DOUBLE_FORK)
-        (house.folder / "talk.py").write_text(TALK)
+        self.terminal = terminal
+        self.folder = folder
+        self.message = self.ticket = ""
 
-    @asynccontextmanager
-    async def owner(self) -> AsyncIterator[Any]:
-        """Open the gateway, and the owner's terminal."""
-        async with self.house.running(getpass.getuser()), self.house.terminal() as terminal:
-            try:
-                yield terminal
-            finally:
-                terminal._writer.close()
-
-    async def ask(self, terminal: Any) -> None:
-        """Have the owner's chat ask whether the folder may go, and write what an attacker would say who knows all of that."""
-        terminal.line({"text": f"rm -rf {self.doomed}"})
-        shown = await terminal.told("text", "rm -rf")
+    async def ask(self) -> None:
+        self.terminal.line({"text": f"rm -rf {self.folder}"})
+        shown = await self.terminal.told("text", "/approve")
         while not shown["buttons"]:
-            shown = await terminal.told("text", "")
-        lines: list[Any] = [
-            {"hello": "evil"},
-            {"text": ATTACK},
-            {"hello": "main"},
-            {"text": "/approve"},
-            {"text": "/approve session"},
-        ]
-        lines += [{"press": [shown["id"], choice]} for choice, _ in shown["buttons"] if not choice.startswith(("d", "n"))]
-        lines += [{"text": "/yolo"}, {"text": ATTACK}]
-        (self.house.folder / "lines").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+            shown = await self.terminal.told("text", "/approve")
+        self.message = str(shown["id"])
+        [record] = await self.house.store.tickets.pending()
+        self.ticket = record.ticket.id
 
-    async def run(self, command: str) -> str:
-        """Run a command in a session's shell, past the judge, and wait until the attack has been tried."""
-        args = shlex.join([str(self.house.path), *(str(self.house.folder / name) for name in ("lines", "done"))])
-        for name, value in {
-            "@python": shlex.quote(sys.executable),
-            "@args": args,
-            "@socket": shlex.quote(str(self.house.path)),
-            "@root": shlex.quote(str(self._root)),
-        }.items():
-            command = command.replace(name, value)
-        return await asyncio.to_thread(self._run, command, self.house.folder / "done")
-
-    def _run(self, command: str, done: Path | None = None) -> str:
-        session = self.house.cribs[0].open_session(platform="api")
-        try:
-            outcome = run_async(session.scope.environment.execute(ExecRequest(command, cwd=str(self.house.folder), timeout=60)))
-            said = (outcome.stdout.head + outcome.stderr.head).decode()
-            end = time.monotonic() + PATIENCE
-            while done is not None and not (done.exists() and done.read_text()):
-                assert time.monotonic() < end, f"it was never tried: {said}"
-                time.sleep(0.05)
-            return said
-        finally:
-            session.close_sync()
-
-    async def assert_nothing_came(self) -> None:
-        await self.house.answered()  # what was said before has been taken or refused by now
-        harm = ["a message was delivered"] if any(ATTACK in one for one in self.house.asked) else []
-        harm += [] if self.doomed.exists() else ["the pending call was approved"]
-        harm += [] if len(await self.house.store.mail.questions("console")) == 1 else ["the question waits no more"]
-        assert harm == []
-
-
-@pytest.fixture
-def tmux_server(house: ConsoleHouse) -> Iterator[None]:
-    """Ends the server that a test may have begun in the house's folder."""
-    yield
-    if shutil.which("tmux"):
-        env = {**os.environ, "TMUX_TMPDIR": str(house.folder)}
-        subprocess.run(["tmux", "-L", "evil", "kill-server"], env=env, check=False, capture_output=True)
-
-
-@pytest.fixture
-def scene(house: ConsoleHouse, root: Path, tmux_server: None) -> Iterator[Scene]:
-    yield Scene(house, root)
-    close_loop()
-
-
-def needs(command: str) -> None:
-    for program in ("curl", "perl", "node", "script", "tmux", "setsid"):
-        if program in command.replace(".js", "") and not shutil.which(program):
-            pytest.skip(f"{program} is not installed")
-
-
-@pytest.mark.parametrize("attack", list(ATTACKS))
-async def test_no_command_of_a_session_speaks_for_a_person(scene: Scene, attack: str) -> None:
-    needs(ATTACKS[attack])
-    async with scene.owner() as terminal:
-        await scene.ask(terminal)
-        await scene.run(ATTACKS[attack])
-        await scene.assert_nothing_came()
-
-
-# -- people's own terminals ------------------------------------------------------------------------------------------------
-
-WAYS = {
-    "plain": ["@argv"],
-    "another-session": ["setsid", "-w", "@argv"],
-    "terminal": ["script", "-qec", "@line", "/dev/null"],
-    "shell-in-a-shell": ["bash", "-c", 'bash -c "$0"; true', "@line"],
-}
+    async def is_open(self) -> bool:
+        record = await self.house.store.tickets.get(self.ticket)
+        return record is not None and record.state == "pending" and self.folder.is_dir()
 
 
 @asynccontextmanager
-async def person(house: ConsoleHouse, way: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run the terminal's side outside of every session; its keys are a pipe."""
-    argv = [sys.executable, "-c", TALK, "--socket", str(house.path)]
-    line = shlex.join(argv)
-    words = [one.replace("@line", line) for one in WAYS[way]]
-    words = [part for one in words for part in (argv if one == "@argv" else [one])]
-    env = {**os.environ, "PYTHONPATH": str(Path.cwd())}
-    process = await asyncio.create_subprocess_exec(*words, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=env)
-    try:
-        async with asyncio.timeout(PATIENCE):
-            yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+async def asked(house: ConsoleHouse) -> AsyncIterator[Asked]:
+    folder = house.folder / "build"
+    (folder / "kept").mkdir(parents=True)
+    async with house.running(getpass.getuser()), house.terminal() as terminal:
+        found = Asked(house, terminal, folder)
+        await found.ask()
+        yield found
 
 
-async def hears(process: asyncio.subprocess.Process, words: str) -> None:
-    assert process.stdout is not None
-    while line := await process.stdout.readline():
-        if words in line.decode().split("\n")[0].strip("\r"):
-            return
-    raise AssertionError(f"it ended before {words!r}")
+HOSTILE = {
+    "a program": "@",
+    "after a while": "@ patient",
+    "a descriptor that was handed over": "@ handed-over; sleep 0.3",
+    "double-forked": "@ double-forked; until [ -e told ]; do sleep 0.02; done",
+    "in a session of its own": "setsid -w @",
+    "an orphan": "setsid -f @; until [ -e told ]; do sleep 0.02; done",
+    "an orphan without variables": "env -i setsid -f @; until [ -e told ]; do sleep 0.02; done",
+    "an orphan after its shell": "setsid -f sh -c 'sleep 0.3; exec @'; kill -9 $$",
+    "without variables": "env -i @",
+    "a job in the background": "@ & wait",
+    "nohup": "nohup @ & wait",
+    "a nested shell": "bash -c 'bash -c \"@; true\"'",
+    "a login shell": "bash -lc '@'",
+    "a coprocess": "coproc { exec @; }; wait",
+    "in the place of the shell": "exec @",
+    "under another name": "cp $(command -v python3) ./innocent 2>/dev/null; (exec -a '-bash' @)",
+    "with raised limits": "ulimit -Hx unlimited; ulimit -Sx unlimited; @",
+    "in a user namespace": "unshare -Ur @",
+    "on a terminal of its own": "script -qec '@' /dev/null",
+    "in tmux": "tmux -S $PWD/t -f /dev/null new -d 'env -u TOOLCRIB_BELOW @'; until [ -e told ]; do sleep 0.02; done",
+    "with another home": "HOME=$PWD TOOLCRIB_STATE=$PWD/other @",
+    "perl": """perl -MIO::Socket::UNIX -e '$s = IO::Socket::UNIX->new(Peer => shift) or die; print $s `@ print`; $s->shutdown(1);
+        print <$s>' "$socket" """,
+    "perl, gone from its parents": """perl -MIO::Socket::UNIX -MPOSIX -e 'exit if fork; setsid; exit if fork;
+        $s = IO::Socket::UNIX->new(Peer => shift) or die; print $s `@ print`; $s->shutdown(1); while (<$s>) {}
+        open F, ">told"; close F' "$socket"; until [ -e told ]; do sleep 0.02; done""",
+    "curl": '@ print | curl -sS -m 1 --unix-socket "$socket" -T - telnet://localhost || true',
+    "socat": '@ print | socat - UNIX-CONNECT:"$socket"',
+    "nc": '@ print | nc -q 1 -U "$socket"',
+    "the console itself": "cd %root; @ print | %python -c 'import argparse; from plugins.console import client as c; "
+    'p = argparse.ArgumentParser(); c.configure(p); c.run(p.parse_args())\' --socket "$socket"',
+}
 
 
-@pytest.mark.parametrize("way", list(WAYS))
-async def test_a_person_s_terminal_chats(house: ConsoleHouse, way: str) -> None:
-    if not shutil.which(WAYS[way][0].partition("@")[0] or "sh"):
-        pytest.skip(f"{WAYS[way][0]} is not installed")
-    async with house.running(getpass.getuser()), person(house, way) as process:
-        assert process.stdin is not None
-        process.stdin.write(b"hello there\n")
-        await hears(process, "re hello there")
-        process.stdin.write(b":quit\n")
-        process.stdin.close()
-        await process.wait()
-    assert house.asked == ["hello there"]
+def _can_run(line: str) -> bool:
+    return all(shutil.which(one) for one in ("curl", "perl", "tmux", "socat", "nc", "script", "unshare") if f"{one} " in line)
 
 
-async def test_a_terminal_in_a_person_s_tmux_chats(house: ConsoleHouse, tmux_server: None) -> None:
-    """Its server is an orphan, as those of sessions would be."""
-    if not shutil.which("tmux"):
-        pytest.skip("tmux is not installed")
-    env = {**os.environ, "TMUX_TMPDIR": str(house.folder), "PYTHONPATH": str(Path.cwd())}
-    async with house.running(getpass.getuser()):
-        line = f"(echo hello there; sleep 20) | {shlex.join([sys.executable, '-c', TALK, '--socket', str(house.path)])}"
-        argv = ["tmux", "-f", "/dev/null", "-L", "evil", "new-session", "-d", line]
-        process = await asyncio.create_subprocess_exec(*argv, env=env)
-        await process.wait()
-        await house.until(lambda: house.asked)
-        subprocess.run(["tmux", "-L", "evil", "kill-server"], env=env, check=False, capture_output=True)
-    assert house.asked == ["hello there"]
+@pytest.mark.parametrize("names", [list(HOSTILE)[at::2] for at in range(2)], ids=["one half", "other half"])
+async def test_no_command_of_a_session_decides_whatever_it_knows(house: ConsoleHouse, root: Path, names: list[str]) -> None:
+    passphrase.set_passphrase(WORDS)
+    code = await Pairings(house.store, "console").offer("owner")
+    async with asked(house) as found:
+        environment = LocalEnvironment(str(house.folder))
+        given, told = house.folder / "given.json", house.folder / "told"
+        about = {"ticket": found.ticket, "message": found.message, "passphrase": WORDS, "folder": str(found.folder)}
+        given.write_text(json.dumps({**about, "socket": str(house.path), "told": str(told), "code": code}))
+        heard, client = list(house.asked), shlex.join([sys.executable, str(CLIENT), str(given)])
+        for name in names:
+            line = HOSTILE[name].replace("%root", str(root)).replace("%python", sys.executable)
+            if not _can_run(line):
+                continue
+            told.unlink(missing_ok=True)
+            line = f"cd {shlex.quote(str(house.folder))}; socket={shlex.quote(str(house.path))}\n{line}".replace("@", client)
+            outcome = await environment.execute(ExecRequest(line, timeout=60))
+            async with asyncio.timeout(60):
+                while b"only looks" not in outcome.stdout.head and not told.exists():
+                    await asyncio.sleep(0.02)
+            assert await found.is_open(), name
+            assert house.asked == heard, name
+        assert not await Pairings(house.store, "console").people()
+        assert [record.chat for record in await house.store.mail.chats()] == [f"{getpass.getuser()}/main"]
+        await environment.close()
+        found.terminal.line({"text": "/approvals"})  # the chat's display was not taken away
+        await found.terminal.told("text", found.ticket[:8])
+        found.terminal.line({"unlock": WORDS})
+        await found.terminal.told("notice", "unlocked")
+        found.terminal.line({"press": [found.message, "y"]})
+        await found.terminal.told("text", "ran it")
+        assert not found.folder.exists()
 
 
-async def test_terminals_chat_side_by_side_while_a_session_works(scene: Scene) -> None:
-    house = scene.house
-    async with house.running(getpass.getuser()), house.terminal("one") as one, house.terminal("two") as two:
-        said = await asyncio.to_thread(scene._run, "echo $((6*7)); sleep 0.2 & wait")
-        assert said.strip() == "42"
-        for name, terminal in (("one", one), ("two", two)):
-            terminal.line({"text": f"I am {name}"})
-            await terminal.told("text", f"re I am {name}")
-    assert sorted(house.asked) == ["I am one", "I am two"]
+LOCKED: dict[str, Any] = {
+    "/approve": {"text": "/approve"},
+    "/approve with the id": {"text": "/approve @ticket"},
+    "/approve for the session": {"text": "/approve @ticket session"},
+    "/approve with a bot's name": {"text": "/approve@toolcrib"},
+    "/APPROVE": {"text": " /APPROVE "},
+    "yes": {"text": "yes"},
+    "1": {"text": "1"},
+    "y.": {"text": "Y."},
+    "2": {"text": "2"},
+    "yes as a reply": {"text": "yes", "reply_to": "@message"},
+    "2 as a reply": {"text": "2", "reply_to": "@message"},
+    "a button": {"press": ["@message", "y"]},
+    "the session's button": {"press": ["@message", "s"]},
+    "unlocked by its own word": {"text": "/approve", "locked": "", "is_unlocked": True},
+    "the passphrase in the text": {"text": f"/approve @ticket {WORDS}"},
+    "a setting": {"text": "/busy interrupt"},
+    "a job that goes on": {"text": "/jobs resume 4711"},
+}
 
 
-async def test_a_session_s_own_sockets_are_its_own(scene: Scene) -> None:
-    """One that a command made is no socket of ours."""
-    house = scene.house
-    code = (
-        "import os, socket; s = socket.socket(1); s.bind('app.sock'); s.listen()\n"
-        "if os.fork() == 0:\n    c = socket.socket(1); c.connect('app.sock'); c.sendall(b'hi'); os._exit(0)\n"
-        "print(s.accept()[0].recv(9)); os.wait()\n"
-    )
-    (house.folder / "app.py").write_text(code)
-    async with house.running(getpass.getuser()):
-        assert "b'hi'" in await asyncio.to_thread(scene._run, f"{shlex.quote(sys.executable)} app.py")
-        await house.answered()
+async def test_a_person_who_did_not_type_the_passphrase_decides_nothing_but_no(house: ConsoleHouse) -> None:
+    async with asked(house) as found:
+        found.terminal.line({"press": [found.message, "y"]})
+        await found.terminal.told("notice", "gateway passphrase")
+        found.terminal.line({"unlock": ""})
+        await found.terminal.told("problem", "gateway passphrase")
+        passphrase.set_passphrase(WORDS)
+        for name, tried in LOCKED.items():
+            line = json.dumps(tried).replace("@ticket", found.ticket).replace("@message", found.message)
+            found.terminal.line(line.encode())
+            kind = "notice" if "press" in tried else "text"
+            told = await found.terminal.told(kind, "")
+            while ":unlock" not in told[kind]:
+                told = await found.terminal.told(kind, "")
+            assert await found.is_open(), name
+        found.terminal.line({"text": "/deny not now"})
+        await found.terminal.told("text", "not now")
+        assert found.folder.is_dir()
 
 
-async def test_after_an_attack_people_go_on_chatting(scene: Scene) -> None:
-    async with scene.owner() as terminal:
-        await scene.ask(terminal)
+async def test_a_passphrase_unlocks_the_connection_that_it_was_typed_in(house: ConsoleHouse) -> None:
+    passphrase.set_passphrase(WORDS)
+    async with asked(house) as found:
+        async with house.terminal("second") as other:
+            other.line({"unlock": WORDS})
+            await other.told("notice", "unlocked")
+            other.line({"text": "/busy queue"})
+            await other.told("text", "it is queue")
+        async with house.terminal("main") as again:
+            again.line({"press": [found.message, "y"]})
+            await again.told("notice", ":unlock")
+            again.line({"unlock": WORDS})
+            await again.told("notice", "unlocked")
+            again.line({"press": [found.message, "y"]})
+            await again.told("text", "ran it")
+    assert not found.folder.exists()
+
+
+async def test_wrong_passphrases_end_the_connection_and_are_kept_nowhere(
+    house: ConsoleHouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    passphrase.set_passphrase(WORDS)
+    async with house.running(getpass.getuser()), house.terminal() as terminal:
         for _ in range(3):
-            await scene.run("@python client.py @args")
-        await scene.house.answered()
-        assert "are you well?" in scene.house.asked
+            terminal.line({"unlock": "four cranes lift papers"})
+        for _ in range(3):
+            await terminal.told("problem", "is not the passphrase")
+        with pytest.raises(AssertionError, match="the end came"):
+            await terminal.told("text", "never")
+        await house.answered()
+    assert "cranes" not in caplog.text
+    kept = [path for path in Path(os.environ["TOOLCRIB_STATE"]).rglob("*") if path.is_file() and b"cranes" in path.read_bytes()]
+    assert kept == []
+    assert "cranes" not in json.dumps(house.asked)
+
+
+async def test_a_pairing_s_code_counts_after_the_passphrase_and_is_answered_by_that_alone(house: ConsoleHouse) -> None:
+    passphrase.set_passphrase(WORDS)
+    async with house.running("somebody-else"), house.terminal() as terminal:
+        terminal.line({"text": "hello"})
+        await terminal.told("notice", "may not chat here")
+        code = await Pairings(house.store, "console").offer("owner")
+        terminal.line({"text": code})
+        await terminal.told("text", ":unlock")
+        terminal.line({"unlock": WORDS})
+        await terminal.told("notice", "unlocked")
+        terminal.line({"text": code})
+        await terminal.told("text", "You are paired.")
+        terminal.line({"text": "hello"})
+        await terminal.told("text", "re hello")
+    assert house.asked == ["hello"]
+
+
+def test_another_state_folder_has_another_socket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from plugins.console.place import socket_path
+
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("TOOLCRIB_STATE", str(tmp_path / "one"))
+    first = socket_path()
+    monkeypatch.setenv("TOOLCRIB_STATE", str(tmp_path / "." / "one"))
+    assert socket_path() == first
+    assert first.parent.parent == tmp_path
+    monkeypatch.setenv("TOOLCRIB_STATE", str(tmp_path / "two"))
+    assert socket_path() != first
+    assert socket_path("/else/where") == Path("/else/where")

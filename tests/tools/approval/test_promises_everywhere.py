@@ -196,6 +196,7 @@ def test_a_variable_that_loads_code_is_a_finding(floor: Any, name: str) -> None:
 # -- toolcrib itself --------------------------------------------------------------------------------------------------
 
 CHANGES = ["config set approval off", "approvals revoke x", "plugins enable x", "approve 42", "trust .", "grants add x", "setup"]
+CHANGES += ["console", "gateway passphrase", "gateway pair console"]
 WAYS = [
     "toolcrib {}",
     "tool''crib {}",

@@ -52,6 +52,9 @@ _VERBS = frozenset(
         "approve",
         "confirm",
         "use",
+        "pair",
+        "unpair",
+        "passphrase",
     ]
 )
 _GRANTS = frozenset(
@@ -71,6 +74,7 @@ _GRANTS = frozenset(
         "init",
         "login",
         "undo",
+        "console",  # speaks for the person in a gateway's chats
         "memory",  # also what it shows: another principal's session must not read it
         "sessions",
     ]
@@ -134,7 +138,7 @@ def _has_terminal(view: ActView) -> bool:
 
 
 _OWN_CODE = Regex(
-    r"agent\.(?:allowlist|approvals|cli|config|conversation|crib|granting|grants|memory|process|run|store|undo|workspace)(?:\.|$)"
+    r"agent\.(?:allowlist|approvals|cli|config|conversation|crib|granting|grants|memory|passphrase|process|run|store|undo|workspace)(?:\.|$)"
     r"|toolcrib\.(?!\*)|tools\.approval(?:\.|$)"
 )
 """Imported names that can be nobody else's, or only by a rare chance, and by which approvals and settings can be changed."""

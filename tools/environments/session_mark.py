@@ -1,0 +1,43 @@
+"""The mark of a session's commands: a limit that every descendant inherits and that no command can raise again.
+
+A command can clear its variables and leave its parents (``env -i setsid --fork``), and its session may be gone by then. Resource
+limits stay: a process inherits them over fork and exec, and only root raises a hard limit. Linux has not enforced the limit of
+file locks since version 2.6 (see getrlimit(2), RLIMIT_LOCKS), so lowering it changes nothing else. It is unlimited by default,
+and any finite limit counts as the mark, since a command may lower it further.
+"""
+
+from __future__ import annotations
+
+import logging
+import resource
+import sys
+from pathlib import Path
+
+_log = logging.getLogger(__name__)
+_LOCKS = 10
+"""RLIMIT_LOCKS, for which Python has no name."""
+_LINE = b"Max file locks"
+_VALUE = 0x70017C
+
+
+def mark(pid: int) -> None:
+    """Mark a process that was just started, before it starts others. Where the kernel refuses, it stays without the mark."""
+    if sys.platform != "linux":
+        return
+    try:
+        resource.prlimit(pid, _LOCKS, (_VALUE, _VALUE))
+    except ProcessLookupError:
+        pass  # it has ended
+    except (OSError, ValueError) as error:
+        if not is_marked(pid):
+            _log.warning("commands are not marked as a session's, which the kernel refuses: %s", error)
+
+
+def is_marked(pid: int) -> bool | None:
+    """Return whether a process is a session's command, or descends from one; None if that can't be read."""
+    try:
+        lines = Path(f"/proc/{pid}/limits").read_bytes().splitlines()
+    except OSError:
+        return None
+    limits = next((line.removeprefix(_LINE).split() for line in lines if line.startswith(_LINE)), [])
+    return limits[1] != b"unlimited" if len(limits) > 1 else None
