@@ -189,7 +189,8 @@ def own_files(config: Config) -> list[str]:
     beside = config.path.parent
     path = str(config.store_path)
     store = [f"{path}{end}" for end in (*_STORE_ENDS, *(f"-artifacts{end}" for end in _ARTIFACTS))]
-    return model_tools.own_paths([config.path, beside / "plugins", secrets_path(beside), state_dir(), *store])
+    sockets = [Path(one.settings["socket"]).expanduser() for one in config.platforms.values() if one.settings.get("socket")]
+    return model_tools.own_paths([config.path, beside / "plugins", secrets_path(beside), state_dir(), *store, *sockets])
 
 
 def _is_same(one: Config, other: Config) -> bool:

@@ -43,7 +43,9 @@ _MEANS = re.compile(
     r"(?<!if )\b(?:i|we|let (?:me|us))\b(?! (?:would|could|might|said|wrote|quote))(?!.*\b(?:show|demonstrate|quote|give)\b)"
 )
 """The model says what it does next, so that a call behind ``like this`` is meant."""
-_ABBREVIATED = re.compile(r"\b(?:e\.\s?g|i\.\s?e)\.[\s,:(]*\Z", re.IGNORECASE)
+_ABBREVIATED = re.compile(r"\b(?:e\.\s?g|i\.\s?e)\.[\s,:(]*\Z|\[\^[^\]\n]+\]:\Z", re.IGNORECASE)
+"""The end of ``e.g.``, ``i.e.`` and of a footnote's mark."""
+_ASIDE = re.compile(r"\s*\([^()\n]*\)\Z")
 _SENTENCE, _CLAUSE = re.compile(r"(?<=[.!?\u2026])\s+|\n\s*\n"), re.compile(r"[;:]\s")
 _WORD = re.compile(r"[a-z]+|[,(\n]")
 _SHORT = (("\u2019", "'"), ("n't", " not"), ("cannot", "can not"), ("dont ", "do not "), ("'d ", " would "), ("let's", "let us"))
@@ -71,7 +73,7 @@ def covers(text: str) -> bool:
     text = text.rstrip(" \t\n\"'(*_`>\u2013\u2014-")
     if text.endswith("?") or _ABBREVIATED.search(text):
         return not text.endswith("?")
-    sentence = _SENTENCE.split(text.rstrip(".!\u2026:;, "))[-1].lower()
+    sentence = _SENTENCE.split(_ASIDE.sub("", text.rstrip(".!\u2026:;, ")))[-1].lower()
     for short, words in _SHORT:
         sentence = sentence.replace(short, words)
     clause = [word.replace("\n", ",") for word in _WORD.findall(_CLAUSE.split(sentence)[-1])]
@@ -80,6 +82,8 @@ def covers(text: str) -> bool:
         if means or _POINTERS.isdisjoint(clause):
             return False  # it may forbid anything
     elif not means and _SHOWS.search(" ".join(filter(str.isalpha, clause)) + ":" * text.endswith(":")):
+        return True
+    if "avoid" in clause and _OBJECTS.issuperset(clause[clause.index("avoid") + 1 :]):
         return True
     parts = ((clause[:at], clause[at:]) for at in range(len(clause) + 1))
     return any(
@@ -128,5 +132,7 @@ def _is_others(before: list[str], verb: list[str]) -> bool:
     if not verb or not _VERB.fullmatch(verb[0]):
         return False
     if verb[0] in ("write", "type", "say", "emit") and near[-1:] in ([], [","], ["please"], ["just"], ["then"]):
+        return True
+    if near[-1:] in (["could"], ["might"]) and near[0] not in ("i", "we"):
         return True
     return "," not in near and not _OTHERS.isdisjoint(near)

@@ -14,13 +14,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from toolcrib import Block
 from tools.dispatch.hooks import Hook
 from tools.dispatch.progress import LIMIT
 
 THREADS = 512
 """Maximum number of a process's gate threads. A call that would need one more fails."""
 STRIKES = 3
-"""Number of a plugin's gate threads that may be overdue before the plugin is cut off."""
+"""Number of a plugin's late answers after which the plugin is cut off."""
 IDLE = 5.0
 """Seconds after which a thread without work ends."""
 _LONGEST = 0.5
@@ -28,11 +29,11 @@ _LONGEST = 0.5
 
 
 class PluginCutOff(Exception):
-    """A plugin's hook was not called, since earlier calls of its hooks still hang."""
+    """A plugin's hook was not called, since earlier answers of the plugin were late."""
 
     def __init__(self, plugin: str) -> None:
         super().__init__(
-            f"the plugin {plugin!r} is cut off, so the call is denied: {STRIKES} earlier calls of it still hang. "
+            f"the plugin {plugin!r} is cut off, so the call is denied: it did not answer {STRIKES} earlier calls in time. "
             f"Restart toolcrib; to start without the plugin, run `toolcrib plugins disable {plugin}` first"
         )
 
@@ -125,7 +126,7 @@ class _Hop:
     def _give_up(self) -> None:
         self._given_up = True
         if self._begun:
-            self._hooks[len(self._answers)].hanging[self] = self._late_at
+            self._hooks[len(self._answers)].late_at[self] = self._late_at
         self._answers.append(TimeoutError(LIMIT))
 
     def run(self) -> None:
@@ -137,12 +138,14 @@ class _Hop:
         for hook in self._hooks:
             answer = self._called(hook)
             with self._lock:
+                now = time.monotonic()
                 if self._given_up:
-                    hook.hanging.pop(self, None)
+                    if now <= self._late_at:  # its caller was interrupted
+                        hook.late_at.pop(self, None)
                     _drop(answer)
                     return
-                now = time.monotonic()
                 if now > self._late_at:  # its caller may not have had a chance to see it
+                    hook.late_at[self] = self._late_at
                     _drop(answer)
                     answer = TimeoutError(LIMIT)
                 self._late_at = now + self._seconds
@@ -150,13 +153,15 @@ class _Hop:
 
     def _called(self, hook: Hook) -> object:
         try:
-            return self._context.copy().run(hook.call, *self._args)
+            answer = self._context.copy().run(hook.call, *self._args)
+            isinstance(answer, Block)  # an answer may have a class of its own making, which is looked at here and not on the loop
+            return answer
         except BaseException as error:
             return error
 
 
 def _may_be_called(hook: Hook) -> bool:
-    return len(hook.hanging) < STRIKES or sum(late_at <= time.monotonic() for late_at in list(hook.hanging.values())) < STRIKES
+    return len(hook.late_at) < STRIKES or sum(late_at <= time.monotonic() for late_at in list(hook.late_at.values())) < STRIKES
 
 
 def _drop(answer: object) -> None:

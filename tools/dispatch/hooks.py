@@ -29,7 +29,7 @@ class HookManager(pluggy.PluginManager):
         super().__init__("toolcrib")
         self.generation = 0
         self._ranks: dict[str, int] = {}
-        self._hanging: dict[str, dict[object, float]] = {}
+        self._late_at: dict[str, dict[object, float]] = {}
         for specs in (ToolHooks, RunHooks, ProcessHooks, SetupHooks):
             self.add_hookspecs(specs)
 
@@ -42,7 +42,7 @@ class HookManager(pluggy.PluginManager):
     def register(self, plugin: Any, name: str | None = None) -> str | None:
         """Raises PluginError for a hookwrapper: each implementation is called alone, so there is nothing to wrap."""
         registered = super().register(plugin, name)
-        self._hanging[str(registered)] = {}
+        self._late_at[str(registered)] = {}
         self.generation += 1
         for caller in self.get_hookcallers(plugin) or ():
             for implementation in caller.get_hookimpls():
@@ -73,9 +73,9 @@ class HookManager(pluggy.PluginManager):
         found: list[pluggy.HookImpl] = getattr(self.hook, hook).get_hookimpls()
         return sorted(found, key=key)
 
-    def hanging(self, plugin: str) -> dict[object, float]:
-        """Return the worker threads that were given up while they called a hook of ``plugin``; see ``Hook.hanging``."""
-        return self._hanging.setdefault(plugin, {})
+    def late_at(self, plugin: str) -> dict[object, float]:
+        """Return the late answers of a plugin's hooks; see ``Hook.late_at``."""
+        return self._late_at.setdefault(plugin, {})
 
     def unregister(self, plugin: Any = None, name: str | None = None) -> Any:
         try:
@@ -98,15 +98,15 @@ def new_manager() -> HookManager:
 class Hook:
     """A plugin's implementation of a hook: ``call`` takes the spec's arguments by position, all of them.
 
-    ``in_worker`` means that a worker thread calls it. ``hanging`` holds what such threads of this plugin were given up with, and
-    the time (``time.monotonic``) at which the answer was or will be overdue; a thread that returns is taken out.
+    ``in_worker`` means that a worker thread calls it. ``late_at`` holds the calls of this plugin's hooks that did not answer in
+    time, or were interrupted and still may, with the time (``time.monotonic``) at which each was or will be late.
     """
 
     plugin: str
     call: Callable[..., Any]
     is_async: bool
     in_worker: bool = False
-    hanging: dict[object, float] = field(default_factory=dict, compare=False)
+    late_at: dict[object, float] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def _hooks(manager: HookManager, name: str, arguments: tuple[str, ...]) -> list[
         plugin, is_async = implementation.plugin_name, is_async_callable(implementation.function)
         call = _positional(implementation.function, implementation.argnames, arguments)
         in_worker = name in _DECIDING and not is_async and plugin != APPROVAL
-        hooks.append(Hook(plugin, call, is_async, in_worker, manager.hanging(plugin)))
+        hooks.append(Hook(plugin, call, is_async, in_worker, manager.late_at(plugin)))
     return hooks
 
 

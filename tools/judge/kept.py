@@ -23,7 +23,8 @@ _DIGITS = "\x01"
 _STORE = ("", "-wal", "-shm", "-backup", "-backup-before", "-repaired")
 _ENDS = (*_STORE, *("-search", "-search-wal", "-search-shm"), *(f"-artifacts{end}" for end in _STORE))
 NAMES = (
-    *("config.yaml", "secrets.env", "passphrase.json", "confirmed.json", "allowlist.json", "models.json", "principal.json", "exports.jsonl"),
+    *("config.yaml", "secrets.env", "passphrase.json", "confirmed.json", "allowlist.json", "models.json", "principal.json"),
+    "exports.jsonl",
     *("chat_history", "documents.lock", "MEMORY.markdown", "USER.markdown", f"*-{_DIGITS}.markdown"),
     *(f"toolcrib.db{end}" for end in _ENDS),
     *(f"contents.db{end}" for end in _STORE),

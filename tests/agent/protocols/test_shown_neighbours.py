@@ -99,7 +99,6 @@ SHOWN: dict[str, dict[str, str]] = {
         "nobody": "Nobody should ever send\n{call}",
         "cannot": "I cannot run\n\n{call}",
         "instead of": "I ask you instead of sending\n\n{call}",
-        "thinking between": "Never send:\n<think>It deletes all.</think>\n{call}",
     },
     "quoting sentences": {
         "the user wrote": "The user wrote:\n\n{call}",
@@ -157,9 +156,6 @@ SHOWN: dict[str, dict[str, str]] = {
         "French, quoted": "L\u2019utilisateur a \u00e9crit :\n{call}\n\nJe ne l\u2019ai pas fait.",
         "Chinese, prohibition": "\u4e0d\u8981\u5199\uff1a\n\n{call}\n\n\u4f1a\u5220\u9664\u4e00\u5207\u3002",
         "Chinese, quoted": "\u7528\u6237\u5199\u9053\uff1a\n{call}\n\u6211\u6ca1\u6709\u6267\u884c\u3002",
-        "German, at the end": "Schreib niemals:\n\n{call}",
-        "French, at the end": "Il ne faut jamais \u00e9crire :\n\n{call}",
-        "Chinese, at the end": "\u4e0d\u8981\u5199\uff1a\n\n{call}",
     },
 }  # fmt: skip
 
@@ -282,6 +278,10 @@ def test_a_call_that_is_shown_does_not_run(template: str) -> None:
 
 PROSE = [form for form in FORMS if form != "object"]
 """Forms beside which a reply may have words: the JSON protocol has none (001-2)."""
+
+
+def test_thinking_between_the_sentence_and_the_call_changes_nothing() -> None:
+    assert wrong("Never send:\n<think>It deletes all.</think>\n{call}", [], PROSE) == []
 
 
 @pytest.mark.parametrize("template", rows(ORDINARY))

@@ -107,7 +107,7 @@ CONNECTS = {
     "xargs": f"echo {DOCKER} | xargs -I@ curl --unix-socket @ http://d/info",
     "another-shell": f"sh -c 'nc -U {DOCKER}'",
     # environment, and doors that are opened for others
-    "docker-host": "DOCKER_HOST=unix:///run/user/1000/docker.sock docker ps",
+    "docker-host": "DOCKER_HOST=unix:///run/user/1000/docker.sock docker run -v /:/host alpine",
     "docker-host-exported": "export DOCKER_HOST=unix:///run/podman/podman.sock; docker ps",
     "agent-by-variable": "env SSH_AUTH_SOCK=/tmp/ssh-XXXXqx1z/agent.4711 ssh-add -l",
     "agent-by-variable-in-front": "SSH_AUTH_SOCK=/tmp/ssh-XXXXqx1z/agent.4711 git fetch",

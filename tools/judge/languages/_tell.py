@@ -14,6 +14,8 @@ MAX_TEXT = 200_000
 FOUND = "/usr/bin/"
 """Folder in which a program is taken to be that code looked for, marked with Taint.MAYBE; it is started by its name."""
 
+_NAME = Regex(r"[\w-]+")
+"""A file in the working folder, or a host."""
 _SECRET = Regex(
     r"/\.ssh/(?!known_hosts|config$|.*\.pub$)|/\.aws/cred|/\.gnupg/|/\.netrc$|/\.pgpass$|/\.kube/config|/\.docker/config\.json"
     r"|/\.git-credentials|/\.config/(?:gh|gcloud)/|/\.(?:npmrc|pypirc|my\.cnf)$|(?:^|/)\.env(?:\.|$)|^/etc/g?shadow|^/proc/[^/]+/environ"
@@ -228,7 +230,8 @@ class Tell:
 
     def connect(self, path: Value) -> None:
         """Report a connection to a socket, if the address is a path or an abstract name."""
-        if path.text.startswith(("/", ".", "\0", "unix:")) or (path.text[:1] == HOLE and "/" in path.text):
+        text = path.text
+        if text.startswith(("/", ".", "\0", "unix:")) or (text[:1] == HOLE and "/" in text) or _NAME.fullmatch(text):
             self.words("@socket", self.place(path))
 
     def look_up(self, host: Value) -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from toolcrib._regex import Regex
-from tools.judge.folders import under
+from tools.judge.folders import TEMPORARY, under
 from tools.judge.looks import Looks
 from tools.judge.meaning.multiplexers import READERS
 from tools.judge.meaning.value import HOLE, Value, names
@@ -76,8 +76,10 @@ _CONNECTS = Regex(
 def concerns(view: ActView) -> bool:
     """Return whether a row here may be about a command: most are ruled out by this look."""
     act, name = view.act, view.name
-    if not name or is_plain(name) or name in _LOOKS:
+    if not name or is_plain(name):
         return False
+    if name in _LOOKS:
+        return name == "git" and "SSH_AUTH_SOCK" in act.environment and bool(_reached(view))
     if name in _CLIENTS:
         return bool(_operands(view) or _reached(view))
     return bool((act.environment or act.code or _is_near(view) or _marked(view.joined)) and _reached(view))
@@ -105,10 +107,13 @@ def _reached(view: ActView) -> Mapping[str, str]:
 def _named(view: ActView) -> Iterator[tuple[str, str]]:
     act = view.act
     near = _is_near(view)
-    if near or _marked(view.joined):
+    if view.name not in _LOOKS and (near or _marked(view.joined)):
+        scripts = {code.text.text for code in act.code}
         client = view.name in _CLIENTS
         handed = _ALL_HANDED if view.name in _SETS else frozenset() if client else _OURS
         for one in act.argv[1:]:
+            if one.text in scripts:
+                continue
             if client or ((near or "/" in one.text or "%2" in one.text) and not any(map(str.isspace, one.text))):
                 yield from _kinds(one, act.cwds, handed)
     for one in act.environment.values():
@@ -188,7 +193,9 @@ def _is_own(view: ActView, given: Value, looks: Looks) -> bool:
     if looks.sees_places:
         return looks.are_inside(view.act, [given])
     return not given.pattern and all(
-        HOLE not in path and under(path, cwd) for cwd in view.act.cwds for path in spelled(given, [cwd])
+        HOLE not in path and any(under(path, folder) for folder in (cwd, *TEMPORARY))
+        for cwd in view.act.cwds
+        for path in spelled(given, [cwd])
     )
 
 
@@ -269,8 +276,8 @@ RULES = (
         seen=_seen("agent"),
         at=_at("agent"),
         paths=_paths("agent"),
-        yes=("SSH_AUTH_SOCK=/tmp/ssh-xx/agent.1 ssh-add -L", "ssh -o IdentityAgent=/run/user/1000/keyring/ssh build.test"),
-        no=("ssh-add -l", "echo $SSH_AUTH_SOCK", "ssh-agent -a /run/user/1000/ssh-agent.socket"),
+        yes=("SSH_AUTH_SOCK=/tmp/ssh-xx/agent.1 git fetch", "ssh -o IdentityAgent=/run/user/1000/keyring/ssh build.test"),
+        no=("ssh-add -l", "git fetch", "echo $SSH_AUTH_SOCK", "ssh-agent -a /run/user/1000/ssh-agent.socket"),
         dry=False,
     ),
     rule(
