@@ -265,13 +265,12 @@ def test_a_function_whose_annotations_reach_out_is_refused(outside: Outside) -> 
     class Place(BaseModel):
         name: str = Field(json_schema_extra=outside.spelled({"not": REF}))
 
+    def go(place: Any) -> str:
+        """Go there."""
+        return str(place.name)
+
+    go.__annotations__["place"] = Place  # a name of this function, which annotations can't be looked up in
     with pytest.raises(RegistrationError, match=r"x\.json"):
-
-        def go(place: Any) -> str:
-            """Go there."""
-            return str(place.name)
-
-        go.__annotations__["place"] = Place  # a name of this function, which annotations can't be looked up in
         tool(toolset="custom")(go)
 
     assert registry.get("go") is None

@@ -152,7 +152,7 @@ FREE = {
     "print": f"python3 -c \"print('{DOCKER}')\"",
     "documentation": f"cat >> README.md <<'E'\nMount `{DOCKER}` to let it build.\nE",
     "compose-file": f"cat > compose.yaml <<'E'\nservices:\n  app:\n    volumes:\n      - {DOCKER}:{DOCKER}\nE",
-    "edit-of-documents": f"sed -i 's#{DOCKER}#/run/docker.sock#' docs/setup.md",
+    "edit-of-documents": f"sed -i 's#{DOCKER}#/run/docker.sock#' notes/setup.md",
     "commit": "git add README.md && git commit -m 'Mention /var/run/docker.sock'",
     "variable-alone": 'echo "$SSH_AUTH_SOCK"',
     "variable-is-set": '[ -n "$SSH_AUTH_SOCK" ] && echo set',
@@ -173,7 +173,7 @@ FREE = {
     "like-document": "cat src/docker.sock.md",
     "like-agent": "cat tests/fixtures/agent.1.txt",
     "like-folder": "ls docs/docker.sock/",
-    "like-module": "pytest tests/test_docker_sock.py",
+    "like-module": "pytest checks/test_docker_sock.py",
     "like-bus": "cat src/bus && python3 src/bus/main.py",
     "like-tmux": "cat conf/tmux/default",
     # clients of their programs, as they are judged without a socket's name
