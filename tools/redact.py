@@ -146,6 +146,7 @@ class Redactor:
         self._encoded = sorted(forms.items(), key=lambda item: -len(item[0]))
         joined = {value.translate(_JOINED): name for value, name in (*self._encoded, *self._secrets)}
         self._joined = [(value, name) for value, name in joined.items() if len(value) >= _SHORTEST]
+        self._least = min((len(value) for value, _ in self._joined), default=0)
 
     @classmethod
     def of(cls, environ: Mapping[str, str], secrets: Mapping[str, str] | None = None) -> Redactor:
@@ -172,7 +173,7 @@ class Redactor:
 
     def _hidden(self, text: str) -> list[tuple[str, str]]:
         """Return the values, and their encoded forms, that stand in ``text`` once what may split them is taken out."""
-        if len(text) < _SHORTEST_ENCODED:
+        if len(text) < self._least:
             return []
         joined = text.translate(_JOINED)
         return [(value, name) for value, name in self._joined if value in joined]
