@@ -114,7 +114,7 @@ WRAPPERS: dict[str, tuple[Wrapper, ...]] = {
     "chrt": (_wrapper("-T -P -D", 1),),
     "taskset": (_wrapper("", 1),),
     "numactl": (_wrapper("-N -m -C -i -p --cpunodebind --membind --physcpubind"),),
-    "prlimit": (_wrapper("-p --pid"),),
+    "prlimit": (_wrapper("-p --pid", own=True),),
     **dict.fromkeys(("linux32", "linux64", "uname26", "i386", "i486", "i586", "i686", "x86_64"), (_wrapper(),)),
     "arch": (_wrapper("-arch -e -d"),),
     "timeout": (_wrapper("-k -s --kill-after --signal", 1),),

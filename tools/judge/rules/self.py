@@ -312,4 +312,14 @@ RULES = (
         no=("python -c 'import agents'", "@own-code agent.models beside"),
         dry=False,
     ),
+    rule(
+        "self.mark",
+        "block",
+        "prlimit ulimit",
+        text(r"(?:^| )(?:--locks[= ]?|-[A-Za-z]*x[= ]?)(?:unlimited|hard|\d|:)"),
+        "changes the limit by which toolcrib knows the processes of a session",
+        yes=("prlimit --pid 12 --locks=unlimited", "ulimit -x unlimited", "ulimit -Hx 9", "prlimit --locks=unlimited make"),
+        no=("ulimit -x", "prlimit --locks", "ulimit -n 4096", "prlimit --nofile=64 make"),
+        dry=False,
+    ),
 )
