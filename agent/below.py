@@ -3,11 +3,11 @@
 A process that hosts sessions holds a shared lock on the folders of its configuration and state, and its commands get the folders'
 numbers in a variable. toolcrib's own commands that change settings, grants or trust look for both above themselves, and refuse
 where the folder is one of those: by number, so that no other name of it helps, and no other name of the program. What has other
-folders goes on working: toolcrib's own tests, say, run by a session.
+folders keeps working, such as toolcrib's own tests that a session runs.
 
 A decision is refused whatever the folders are: a process below any session (``is_below_any``) answers no question, and a local
 interface of ours takes decisions from a process only if that is proven to run outside of all sessions (``is_outside``). Both go
-by the mark that every descendant of a session's shell bears (tools/environments/session_mark.py), whoever its parent is. A
+by the mark that every descendant of a session's shell bears (tools/environments/session_mark.py), also if its parent has ended. A
 process that bears it and has no session's shell above itself belongs to an unknown session, which may go by any folder.
 """
 
@@ -115,7 +115,7 @@ def is_outside(pid: int, folders: Iterable[Path]) -> bool:
     """Return whether a process is proven to run outside of all sessions. It is not proven if anything about the process or its
     ancestors can't be read.
 
-    A process that descends from the host of a session that goes by one of ``folders`` is inside, whoever started it. The host is
+    A process that descends from the host of a session that goes by one of ``folders`` is inside. The host is
     outside itself.
     """
     from tools.environments.session_mark import is_marked
@@ -131,7 +131,7 @@ def is_outside(pid: int, folders: Iterable[Path]) -> bool:
 
 
 def _has_left(above: Sequence[int]) -> bool:
-    """Return whether this process is a session's, and left its shell: nobody knows what that session goes by."""
+    """Return whether this process belongs to a session and left its shell. The folders of that session are unknown."""
     from tools.environments.session_mark import is_marked
     from tools.environments.shell.launcher import is_a_shell
 

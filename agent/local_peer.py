@@ -17,7 +17,7 @@ _SO_PEERPIDFD = 77
 
 
 class LocalPeer:
-    """The process that connected, or that listens, whoever has the descriptor by now. ``uid`` is its account."""
+    """The process that connected, or that listens, also if it handed its descriptor on. ``uid`` is its account."""
 
     def __init__(self, link: socket.socket) -> None:
         """Raises OSError if the kernel does not say."""

@@ -1,4 +1,4 @@
-"""The passphrase by which a local interface (the console, a page) knows the person, where an account alone proves nothing.
+"""The passphrase that proves to a local interface (the console, a page) that a person decides. An account alone proves nothing.
 
 A person sets it at a terminal. The state folder keeps a salted scrypt hash of it, and nothing else does.
 """

@@ -142,7 +142,7 @@ def find_terminal(*, lines_only: bool = False) -> Terminal | None:
 @contextlib.contextmanager
 def controlling_terminal(folders: Sequence[Path] = ()) -> Iterator[Terminal]:
     """Give the terminal that this process belongs to, whatever its input and output are. Raises ToolcribError where it has none,
-    or is not in the foreground there: then nobody sits before it. It also raises below a command of any session, which may have
+    or is not in the foreground there: no person sits there then. It also raises below a command of any session, which may have
     opened the terminal itself, and in a process that the host of a session by one of ``folders`` started.
     """
     from agent.below import is_below, is_below_any

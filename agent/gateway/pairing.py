@@ -50,7 +50,7 @@ class Pairings:
         return await self._offered() is not None
 
     async def is_code(self, said: str) -> bool:
-        """Return whether words have a code's form while one waits to be said."""
+        """Return whether a text has the form of a pairing code while a code is open."""
         return bool(_code_in(said)) and await self.is_open()
 
     async def take(self, said: str, user: str) -> Paired | None:

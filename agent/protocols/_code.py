@@ -18,7 +18,7 @@ FENCED = re.compile(
 _SPAN = re.compile(r"(`+)[^`\n]+\1")
 _BLOCK_QUOTE = re.compile(r"^[ \t]*>(?!>>)[^\n]*$", re.MULTILINE)
 _PARAGRAPH = re.compile(r"[ \t>]*(?![ \t>]|#|`{3}|~{3}|\Z)")
-"""Beginning of a line of a block quote that the next line may go on with, without its sign."""
+"""Beginning of a block quote's line whose paragraph the next line may continue without a ``>``."""
 
 
 ANYTHING = re.compile("")
@@ -101,7 +101,7 @@ class CodeState:
 
     @property
     def in_lazy_quote(self) -> bool:
-        """Return whether this line goes on with the paragraph of a block quote, without the sign of one."""
+        """Return whether this line continues the paragraph of a block quote without a ``>``."""
         self._look()
         return self._lazy
 

@@ -248,7 +248,7 @@ def _is_outside(writer: asyncio.StreamWriter) -> bool:
 
 @contextlib.contextmanager
 def _without_echo() -> Iterator[None]:
-    """Have the terminal show nothing of what is typed."""
+    """Turn off the terminal's echo."""
     import termios
 
     before = termios.tcgetattr(sys.stdin)

@@ -154,7 +154,7 @@ class _Hop:
     def _called(self, hook: Hook) -> object:
         try:
             answer = self._context.copy().run(hook.call, *self._args)
-            isinstance(answer, Block)  # an answer may have a class of its own making, which is looked at here and not on the loop
+            isinstance(answer, Block)  # an answer may compute its class: here, and not on the loop
             return answer
         except BaseException as error:
             return error

@@ -135,7 +135,7 @@ def _led(act: Act, one: Value, forms: Sequence[Value], basis: Basis) -> list[str
 
 
 def _folders_of(path: str, act: Act) -> list[str]:
-    """Return patterns of all files that a path may mean of which only the beginning is known."""
+    """Return patterns of all files that a path may mean if only its beginning is known."""
     folder = path[: path.find(HOLE)].rpartition("/")[0]
     return [f"{one}/**" for one in ((folder,) if folder else act.cwds)]
 

@@ -25,7 +25,7 @@ examples:
   toolcrib gateway pair matrix --role owner  show a code; say it to the bot within ten minutes to be let in
   toolcrib gateway people                    who was let in by pairing
   toolcrib gateway unpair matrix @eve:host   let somebody in no longer
-  toolcrib gateway passphrase                set what `:unlock` of `toolcrib console` asks for, before somebody decides there
+  toolcrib gateway passphrase                set the passphrase that deciding in `toolcrib console` takes
   toolcrib gateway status                    what it does now, from any terminal
   toolcrib gateway stop                      begin nothing new, finish what is under way, end; as Ctrl-C and SIGTERM do
   toolcrib gateway stop --now                end at once, as a second Ctrl-C does; what was under way goes on at the next start

@@ -277,7 +277,7 @@ class Sandbox:
 
 
 def private_mounts() -> list[str]:
-    """Return the program that starts bubblewrap in a mount namespace to which no later mount of this machine propagates.
+    """Return the program that starts bubblewrap in a mount namespace of its own, which no later mount of this machine enters.
 
     bubblewrap makes the mounts that it finds read-only. On a system whose / is shared, one that appears later would be writable.
     """

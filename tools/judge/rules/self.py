@@ -317,7 +317,7 @@ RULES = (
         "block",
         "prlimit ulimit",
         text(r"(?:^| )(?:--locks[= ]?|-[A-Za-z]*x[= ]?)(?:unlimited|hard|\d|:)"),
-        "changes the limit by which toolcrib knows the processes of a session",
+        "changes the limit that marks the processes of a session",
         yes=("prlimit --pid 12 --locks=unlimited", "ulimit -x unlimited", "ulimit -Hx 9", "prlimit --locks=unlimited make"),
         no=("ulimit -x", "prlimit --locks", "ulimit -n 4096", "prlimit --nofile=64 make"),
         dry=False,

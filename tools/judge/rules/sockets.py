@@ -41,7 +41,7 @@ _SOCKETS: Mapping[str, Regex[str]] = {
 }
 """Kinds of sockets, by a pattern that is searched in paths, words and code."""
 _MARKS = ("sock", "/user/", "agent", "dbus", "tmux-", "screen", "zellij", "systemd", "toolcrib", f"{HOLE}/", "%2")
-"""Texts of which one is in whatever a pattern matches, or may turn out to match."""
+"""Texts of which every path that a pattern matches, or may match once it is known, has one."""
 _FOLDERS = ("/run", "/var/run", HOLE, *(f"/tmp/{name}" for name in ("tmux-", "ssh-", "dbus-", "zellij-", "toolcrib-")))  # noqa: S108 - compared, not used
 """Beginnings of folders in which sockets of these kinds lie."""
 _OWN_VERBS: Mapping[str, frozenset[str]] = {
@@ -52,7 +52,7 @@ _OWN_VERBS: Mapping[str, frozenset[str]] = {
     "agent": names("ssh-agent gpg-agent"),
     "multiplexer": frozenset(READERS),
 }
-"""Programs that other rows judge by what they are told to do, and those that listen there."""
+"""Programs that other rows judge by their own commands, and programs that listen there."""
 _LOOKS = names(
     "[ [[ test file find fd fdfind tree git gh glab rg ag ack ugrep sed gsed awk gawk mawk yq printf lsof ss netstat sort less"
     " more bat tee rm unlink chmod chown chgrp touch mkdir rmdir"
@@ -64,13 +64,13 @@ _SERVERS = Regex(r"/(?:postgresql|pgbouncer|mysqld?|mariadb|redis|memcached)/|/\
 """Databases and displays, whose clients are judged by what they send."""
 _ADDRESS = Regex(r"(?:(UNIX|GOPEN)|ABSTRACT)[\w-]*:([^,!]*)", re.IGNORECASE)
 _BEFORE, _BEHIND = "=:,\"'`( \t\n", Regex(r"[\s,;\"'`()|]")
-"""What may stand around a path, in a word or in code."""
+"""Characters that may stand around a path, in a word or in code."""
 _OURS = frozenset({"ours"})
 _ALL_HANDED = frozenset({"engine", "ours"})
 _CONNECTS = Regex(
     r"socket|connect|[Cc]lient|[Uu]nix|UNIX|Dial|[Rr]equest|[Ss]ession|__import__|getattr|\beval|\bexec|DBUS_|AUTH_SOCK|DOCKER_HOST"
 )
-"""What code that connects has in it, and code that only writes a path into a file mostly has not."""
+"""Words of code that connects. Code that only writes a path into a file mostly lacks them."""
 
 
 def concerns(view: ActView) -> bool:
@@ -255,7 +255,7 @@ RULES = (
         "ask-once",
         SOCKETS,
         ANY,
-        "reaches the socket of D-Bus or systemd, by which services and programs are started",
+        "reaches the socket of D-Bus or systemd, which starts services and programs",
         seen=_seen("bus"),
         yes=(
             "busctl --address=unix:path=/run/user/1000/bus list",
@@ -307,7 +307,7 @@ RULES = (
         "ask-once",
         SOCKETS,
         ANY,
-        "names toolcrib's own socket, to which only a person may connect",
+        "names toolcrib's own socket; only a person may connect to it",
         seen=lambda view, looks: "ours=" in _reached(view),
         yes=("chatter /run/user/1000/toolcrib-console-1000/gateway", "S=/tmp/toolcrib-console-1000/gateway chatter"),
         no="ls /tmp/toolcrib-console-1000",
