@@ -52,7 +52,7 @@ class Admission:
         self._told: dict[str, float] = {}
 
     async def admit(self, chat: Chat, user: str, roles: Sequence[str], locked: str = "") -> Admitted | Refusal:
-        """Return the user and their roles, or why they are refused. ``roles`` and ``locked`` are the platform's. Raises StoreFailed."""
+        """Return the user and their roles, or why they are refused. ``locked``: see Inbound. Raises StoreFailed."""
         if is_nobodys(user):
             return "stranger"
         names = {user, *(f"{_ROLE}{role}" for role in roles)}
