@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 BELOW = "TOOLCRIB_BELOW"
 """Variable of commands: the numbers of the folders that their sessions go by, ``DEVICE:INODE`` with blanks between."""
+_ELSEWHERE = "do it in a terminal of your own, in no window of a tmux or screen that a session's command started"
 _MOST_ANCESTORS = 1_000
 _LOCKS = Path("/proc/locks")
 
@@ -77,7 +78,7 @@ def refuse_below(folders: Iterable[Path], what: str) -> None:
     if is_below(folders):
         raise Denied(
             f"{what} is a person's to do, and this runs below a command of a session that goes by the same configuration or "
-            "state: do it in a terminal of your own"
+            f"state: {_ELSEWHERE}"
         )
 
 
@@ -99,16 +100,16 @@ def is_below(folders: Iterable[Path]) -> bool:
 
 def is_below_any() -> bool:
     """Return whether this process runs below a command of any session, whatever folders that goes by."""
-    from tools.environments.session_mark import is_marked
+    from tools.environments.session_mark import is_self_marked
     from tools.environments.shell.launcher import is_below_a_shell
 
-    return bool(os.environ.get(BELOW)) or bool(is_marked(os.getpid())) or is_below_a_shell(os.getpid())
+    return bool(os.environ.get(BELOW)) or is_self_marked() or is_below_a_shell(os.getpid())
 
 
 def refuse_below_any(what: str) -> None:
     """Raise Denied if this process runs below a command of any session. ``what`` was wanted."""
     if is_below_any():
-        raise Denied(f"{what} is a person's to do, and this runs below a command of a session: do it in a terminal of your own")
+        raise Denied(f"{what} is a person's to do, and this runs below a command of a session: {_ELSEWHERE}")
 
 
 def is_outside(pid: int, folders: Iterable[Path]) -> bool:
@@ -132,10 +133,10 @@ def is_outside(pid: int, folders: Iterable[Path]) -> bool:
 
 def _has_left(above: Sequence[int]) -> bool:
     """Return whether this process belongs to a session and left its shell. The folders of that session are unknown."""
-    from tools.environments.session_mark import is_marked
+    from tools.environments.session_mark import is_self_marked
     from tools.environments.shell.launcher import is_a_shell
 
-    return bool(is_marked(os.getpid())) and not any(map(is_a_shell, above))
+    return is_self_marked() and not any(map(is_a_shell, above))
 
 
 def _has_variable(pid: int) -> bool:

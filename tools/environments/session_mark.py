@@ -33,6 +33,14 @@ def mark(pid: int) -> None:
             _log.warning("commands are not marked as a session's, which the kernel refuses: %s", error)
 
 
+def is_self_marked() -> bool:
+    """Return whether this process is a session's command, or descends from one.
+
+    The kernel answers: /proc may be another process namespace's, or hidden by a mount.
+    """
+    return sys.platform == "linux" and resource.getrlimit(_LOCKS)[1] != resource.RLIM_INFINITY
+
+
 def is_marked(pid: int) -> bool | None:
     """Return whether a process is a session's command, or descends from one; None if that can't be read."""
     try:

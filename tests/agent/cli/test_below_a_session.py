@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -44,6 +45,8 @@ NESTINGS = {
     "in tmux": "tmux -S $PWD/t -f /dev/null new -d 'env -u TOOLCRIB_BELOW HOME=$PWD/third {typist} {chat} >seen'; "
     "until [ -s seen ]; do sleep 0.1; done; cat seen",
     "script": "script -qec '{typist} {chat}' /dev/null",
+    "in a process namespace": "env -i PATH=$PATH HOME=$HOME unshare -Urpf {typist} {chat}",
+    "under another proc": "env -i PATH=$PATH HOME=$HOME unshare -Urm sh -c 'mount -t tmpfs x /proc; exec {typist} {chat}'",
 }
 
 
@@ -73,5 +76,7 @@ async def _nest(lines: dict[str, str], folder: Path) -> None:
         assert "/mode is a person's to do" in said, (name, said)
         assert (place / "build").is_dir(), (name, said)
 
+    spaces = subprocess.run(["unshare", "-Urpf", "true"], check=False).returncode == 0
     able = {name: line for name, line in lines.items() if "tmux" not in line or shutil.which("tmux")}
+    able = {name: line for name, line in able.items() if "unshare" not in line or spaces}
     await asyncio.gather(*(one(name, line) for name, line in able.items()))

@@ -50,8 +50,11 @@ def _line(found: Driven, target: str, text: Value) -> None:
 _NAMED = Regex(r"=?(?:\d+\.)?[A-Za-z_][\w+-]*(?::[\w+.-]*|\.\d+)?")
 """A session with a name that somebody gave it, and a window or pane in it; ``0`` is one that a person began without."""
 
-_ANSWER = Regex(r"|.|\d+|y(?:es)?|no?|once|path|session|task|always|deny|(?:u|m|uses|until|minutes)\s+\d+", re.IGNORECASE)
-"""Lines that a prompt would take for an answer, and that no shell needs."""
+_ANSWER = Regex(
+    r"|.|\d+|y(?:es)?|no?|once|path|session|task|always|deny|(?:u|m|uses|until|minutes)\s+\d+|[:!].*|/[\w@-]+(?:\s.*)?",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Lines that a prompt or a chat would take for an answer or a command, and that no shell needs."""
 
 
 # -- tmux --------------------------------------------------------------------------------------------------------------

@@ -5,9 +5,17 @@ from __future__ import annotations
 from toolcrib._regex import Regex
 from tools.judge.globs import dangerous
 from tools.judge.looks import Looks
+from tools.judge.meaning import tables
+from tools.judge.meaning.interpreters import SHELLS
 from tools.judge.meaning.multiplexers import READERS, SERVERS, driven
 from tools.judge.meaning.panes import is_unsure, leaves_unsure, session_of
+from tools.judge.meaning.strangers import SPARE
+from tools.judge.meaning.tails import TALKS
+from tools.judge.meaning.value import HOLE, names
+from tools.judge.meaning.wrappers import ASSIGNMENT
+from tools.judge.options import path_of
 from tools.judge.paths import TERMINAL_WHY
+from tools.judge.readers import is_plain
 from tools.judge.table import ANY, ActView, Test, count, opt, rule, sub, text
 
 _TERMINAL = Regex(r"(?:[^/]*[=:,]|-[a-zA-Z])?(?:file:)?/dev/(?:pts/.+|tty\d*|console|vcsa?\d*)")
@@ -37,11 +45,33 @@ def _drives(view: ActView) -> bool:
     return not SERVERS.isdisjoint(view.act.environment) or driven(view.name, view.act.argv).asks
 
 
+_OTHERS = names(
+    "if for while until case select time function { [[ ! uvicorn gunicorn hypercorn daphne vite next nuxt ng astro hugo jekyll mkdocs"
+    " celery streamlit gradio webpack parcel nodemon ts-node tsx air foreman honcho overmind tilt skaffold caddy nginx httpd redis-server"
+    " postgres mongod mysqld ollama jupyter tensorboard mlflow dagster airflow prefect http-server serve live-server esbuild turbo nx lerna"
+)
+"""Words that begin a shell's line, and servers that developers start there."""
+
+
+def _is_message(line: str) -> bool:
+    """Return whether a line begins with no program that is known: a chat in that session would take it for a message."""
+    from tools.judge.rules import filed
+
+    words = [word for word in line.split() if ASSIGNMENT.match(word) is None]
+    name = words[0].lstrip("\\({") if words else ""
+    if not name or "/" in name or HOLE in name or name in filed() or is_plain(name):
+        return False
+    rows = (tables.BUILTINS, tables.WRAPPERS, tables.SPECIALS, tables.RECIPES, tables.CHANGES, tables.EFFECTS, tables.OUTPUTS)
+    known = any(name in table.rows for table in rows) or name in SPARE or name in TALKS or name in SHELLS or name in _OTHERS
+    return not known and tables.interpreter(name) is None and not path_of(name)
+
+
 def _types_unsure(view: ActView, looks: Looks) -> bool:
     """A row's ``seen``: True if it types into a session in which nobody knows what a line means."""
     found, drives = False, driven(view.name, view.act.argv)
     for target, line in drives.typed:
-        found = found or (target in drives.targets and is_unsure(target, looks.unsure_panes()))
+        if target in drives.targets:
+            found = found or is_unsure(target, looks.unsure_panes()) or _is_message(line)
         if leaves_unsure(line):
             looks.panes.append(session_of(target))
     return found
