@@ -76,6 +76,12 @@ def touched_own(act: Act, basis: Basis) -> Iterator[Finding]:
             why = "may reach toolcrib's own settings, keys or state"
             yield finding_of(act, "self.above", "ask-once", why, scope=one.for_people())
             return
+    if any(_is_found(act, one) for one in _opened(act)) and any(
+        is_protected(there, basis.protected) for cwd in act.cwds for there in basis.links.real(f"{cwd}/**")
+    ):
+        why = "may reach toolcrib's own settings, keys or state by another name (a hard link)"
+        yield finding_of(act, "self.above", "ask-once", why)
+        return
     for path in _gone_through(act, basis):
         if any(_leads_into(path, folder) for folder in basis.protected):
             why = "takes in toolcrib's own settings, keys or state"
@@ -83,6 +89,18 @@ def touched_own(act: Act, basis: Basis) -> Iterator[Finding]:
             return
     if any(_names_own(code.text.text, basis) for code in act.code):
         yield finding_of(act, "self.settings", "ask-once", "runs code that names toolcrib's own settings, keys or state")
+
+
+def _opened(act: Act) -> Iterator[Value]:
+    """Yield the words and files of which the command may open what they name."""
+    if act.name not in _NAMES_ONLY:
+        yield from act.argv[1:]
+    yield from (target.path for target in act.redirects)
+
+
+def _is_found(act: Act, path: Value) -> bool:
+    """Return whether a path is one of those that find or a list yields."""
+    return HOLE in path.text and (act.fed or bool(path.taint & Taint.FOUND))
 
 
 def _gone_through(act: Act, basis: Basis) -> Sequence[str]:

@@ -46,9 +46,11 @@ def _drives(view: ActView) -> bool:
 
 
 _OTHERS = names(
-    "if for while until case select time function { [[ ! uvicorn gunicorn hypercorn daphne vite next nuxt ng astro hugo jekyll mkdocs"
-    " celery streamlit gradio webpack parcel nodemon ts-node tsx air foreman honcho overmind tilt skaffold caddy nginx httpd redis-server"
-    " postgres mongod mysqld ollama jupyter tensorboard mlflow dagster airflow prefect http-server serve live-server esbuild turbo nx lerna"
+    "if for while until case select time function { [[ ! uvicorn gunicorn hypercorn daphne vite next nuxt ng astro hugo jekyll"
+    " mkdocs"
+    " celery streamlit gradio webpack parcel nodemon ts-node tsx air foreman honcho overmind tilt skaffold caddy nginx httpd"
+    " redis-server postgres mongod mysqld ollama jupyter tensorboard mlflow dagster airflow prefect http-server serve"
+    " live-server esbuild turbo nx lerna"
 )
 """Words that begin a shell's line, and servers that developers start there."""
 
