@@ -29,13 +29,17 @@ _PLACES = frozenset("in on at for when if unless until before without while beca
 _BEGINS = frozenset(", ( please you i we one us and but so then just also to always".split())
 _MODALS = frozenset("must should shall sha may might ought need".split())
 _AUXILIARIES = frozenset("do can ca will wo would could".split())
+_AVOIDS = frozenset("avoid skip omit beware".split())
+_REASONS = frozenset("reason need point use".split())
 _NOES = frozenset("no refuse refrain forbidden prohibited wrong illegal unsafe dangerous mistake error".split())
 _OTHERS = frozenset("you one user users people model models they would how way".split())
 _SHOWS = re.compile(
-    r"\b(?:for (?:example|instance)|to illustrate|such as|like (?:this|so)|looks?(?: \w+)? like(?: that)?|would (?:then )?be"
+    r"\b(?:for (?:example|instance)|to illustrate|such as|like (?:this|so)|looks?(?: \w+)? like(?: that)?"
+    r"|(?:calls?|tags?|form|format|reply|answer|message|it|that|this|which) would (?:then )?be"
     r"|(?:form|format|syntax|template|pattern|notation|markup) (?:is|was|should be)"
-    r"|says?|said|reads|wrote|writes|contain(?:s|ed)|shows|states|it printed):?\Z"
-    r"|(?:\A|\ban? |\banother |\bone )(?:\w+ )?examples?(?: (?:of|such|a|call|calls|tool|is|are|how|to|use))*:?\Z"
+    r"|says?|(?<!\bas i )(?<!\bas you )said|reads|wrote|writes|contain(?:s|ed)|shows|states|it printed):?\Z"
+    r"|(?:\A|\ban? |\banother |\bone |\bthis )(?:\w+ )?(?:examples?|samples?|illustrations?|demos?|counterexamples?|anti pattern"
+    r"|syntax|shape)(?: (?:of|such|a|call|calls|tool|is|are|how|to|use))*:?\Z|\bfake (?:tool )?calls?:?\Z"
     r"|\b(?:ignore|disregard)(?: (?:the|this|these|that|all|any|of|following|tool|calls?))*:?\Z"
     r"|\A(?:wrong|bad|incorrect|correct|invalid|forbidden|dangerous|usage|syntax|format|template|quote|output|result|log|consider):\Z"
 )
@@ -81,9 +85,9 @@ def covers(text: str) -> bool:
     if text.endswith((".", "!", "\u2026")):
         if means or _POINTERS.isdisjoint(clause):
             return False  # it may forbid anything
-    elif not means and _SHOWS.search(" ".join(filter(str.isalpha, clause)) + ":" * text.endswith(":")):
+    elif not means and "what" not in clause and _SHOWS.search(" ".join(filter(str.isalpha, clause)) + ":" * text.endswith(":")):
         return True
-    if "avoid" in clause and _OBJECTS.issuperset(clause[clause.index("avoid") + 1 :]):
+    if clause[:1] and clause[0] in _AVOIDS and _OBJECTS.issuperset(clause[1:]):
         return True
     parts = ((clause[:at], clause[at:]) for at in range(len(clause) + 1))
     return any(
@@ -112,7 +116,9 @@ def _is_negated(before: list[str], verb: list[str]) -> bool:
     if verb and not _VERB.fullmatch(verb[0]) and linked[-1:] not in (["be"], ["being"]):
         return False  # it tells what was done
     if last in ("avoid", "against", "stop", "nobody"):
-        return bool(verb) or last in ("avoid", "against")
+        return (bool(verb) and verb[1:] != ["it"]) or last in ("avoid", "against")
+    if last in _REASONS and second == "no":
+        return bool(verb)
     if last in _NOES:
         return bool(verb and linked)
     if last in ("of", "than"):
@@ -123,7 +129,7 @@ def _is_negated(before: list[str], verb: list[str]) -> bool:
         return False
     if second in _AUXILIARIES:
         return not third or third in _BEGINS
-    return second in _MODALS or second in ("", ",", "(", "and", "but") or "to" in linked
+    return second in _MODALS or second in ("", ",", "(", "and", "but", "us", "rather") or "to" in linked
 
 
 def _is_others(before: list[str], verb: list[str]) -> bool:
@@ -131,8 +137,8 @@ def _is_others(before: list[str], verb: list[str]) -> bool:
     near = before[-2:]
     if not verb or not _VERB.fullmatch(verb[0]):
         return False
-    if verb[0] in ("write", "type", "say", "emit") and near[-1:] in ([], [","], ["please"], ["just"], ["then"]):
-        return True
+    if verb[0] in ("write", "type", "say", "emit") and near[-1:] in ([], [","], ["please"], ["just"]):
+        return verb[1:] != ["it"]
     if near[-1:] in (["could"], ["might"]) and near[0] not in ("i", "we"):
         return True
     return "," not in near and not _OTHERS.isdisjoint(near)

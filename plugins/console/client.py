@@ -17,6 +17,7 @@ from agent.config import state_dir
 from agent.local_peer import LocalPeer
 from plugins.console.place import LINE_BYTES, next_line, packed, socket_path
 from toolcrib import ToolcribError
+from toolcrib._regex import Regex
 
 if TYPE_CHECKING:
     import socket
@@ -34,6 +35,10 @@ Lines are messages. `:1` presses the first button of the last message that has s
 The gateway must run (`toolcrib gateway run console`) and listen to your account: platforms.console.roles: {owner: [YOU]}, or
 `toolcrib gateway pair console --role owner`.
 """
+_COMMAND = Regex(r"\s*:[A-Za-z]")
+_COMMANDS = (
+    "Commands: :1 and so on for buttons, :reply TEXT, :unlock, :quit. To send such a line as a message, put it behind :reply"
+)
 _LOOK_SECONDS = 2.0
 """Seconds in which somebody sees that another question has come."""
 _TAKEN_SECONDS = 5.0
@@ -180,7 +185,7 @@ async def _show(reader: asyncio.StreamReader, screen: _Screen) -> None:
         elif said := told.get("notice") or told.get("problem"):
             screen.line(f"({_tame(str(said))})")
             screen.answered(str(told.get("refused")))
-    screen.line("(the gateway has ended)")
+    screen.line("(the connection to the gateway has ended)")
     for text in screen.sent.values():
         screen.line(f"(it did not take: {_tame(text)})")
 
@@ -198,14 +203,17 @@ async def _type(writer: asyncio.StreamWriter, screen: _Screen) -> None:
             screen.entered()
         if text in (":quit", ":q"):
             return
-        if text.startswith(":unlock"):
-            await _unlock(writer, lines, screen, text)
+        if text.lower().lstrip().startswith(":unlock"):
+            await _unlock(writer, lines, screen, text.strip().lower())
+            continue
+        if _COMMAND.match(text) and not text.startswith(":reply "):
+            screen.line(f"(not sent: the console has no command {text.split()[0]}. {_COMMANDS})")
             continue
         message, buttons = screen.asked
         if text[:1] == ":" and text[1:].isdecimal():
             number = int(text[1:])
             if not 0 < number <= len(buttons):
-                screen.line("(there is no such button)")
+                screen.line("(no such button is open here; /approvals lists the questions that wait)")
                 continue
             if screen.is_taken_over:
                 screen.line("(another question has just come: its buttons are the ones above; press once more if you mean it)")
@@ -219,7 +227,7 @@ async def _type(writer: asyncio.StreamWriter, screen: _Screen) -> None:
 
 
 async def _unlock(writer: asyncio.StreamWriter, lines: asyncio.StreamReader, screen: _Screen, text: str) -> None:
-    """Ask for the passphrase, unseen, and send it to a gateway that no session's command plays."""
+    """Ask for the passphrase, unseen, and send it to a gateway that is proven to run outside of all sessions."""
     if text != ":unlock":
         screen.line("(not sent: type :unlock alone; it asks for the passphrase and does not show it)")
     elif not sys.stdin.isatty():

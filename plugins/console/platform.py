@@ -29,8 +29,7 @@ _INSIDE = (
     "this terminal shows the chat and takes nothing: it is not proven to run outside of all sessions. Use a terminal that no"
     " session's command opened"
 )
-_LOCKED = "Deciding from this terminal takes your passphrase: type :unlock, then decide again. No and /stop need none."
-_UNSET = "Deciding from a terminal takes a passphrase, and none is set. Set one: toolcrib gateway passphrase"
+_LOCKED = "To decide here, type :unlock and your passphrase, then answer again. Saying no and /stop need no passphrase."
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
 
@@ -59,7 +58,7 @@ class ConsoleConnection:
     def locked(self) -> str:
         """Why nothing can be decided here, "" after the passphrase was typed and while the process is there."""
         if not self.is_unlocked:
-            return _LOCKED if passphrase.is_set() else _UNSET
+            return _LOCKED if passphrase.is_set() else _unset()
         return "" if self.is_persons else _INSIDE
 
 
@@ -189,13 +188,16 @@ class ConsolePlatform:
 
     async def _unlock(self, terminal: ConsoleConnection, given: str) -> None:
         if not passphrase.is_set():
-            terminal.tell(problem=_UNSET)
+            terminal.tell(problem=_unset())
         elif await self._guard.accepts(given) and terminal.is_persons:
             terminal.is_unlocked, terminal.wrong = True, 0
             terminal.tell(notice="unlocked: this terminal can decide until it leaves")
         else:
             terminal.wrong += 1
-            terminal.tell(problem="that is not the passphrase")
+            left = (
+                "the next one is checked later" if terminal.wrong < _MOST_TRIES else "run toolcrib console again to try once more"
+            )
+            terminal.tell(problem=f"that is not the passphrase; {left}")
 
     async def _said(self, terminal: ConsoleConnection, said: Any) -> None:
         chat, user = Chat(terminal.chat, title=terminal.chat), terminal.user
@@ -211,7 +213,8 @@ class ConsolePlatform:
         reply_to, number = str(said.get("reply_to", "")), given or self._next()
         message = Inbound(chat, user, number, str(said["text"]), user, reply_to=reply_to, locked=terminal.locked)
         if await self._until_taken(message, terminal) == "refused":
-            terminal.tell(notice=f"not taken: {user} may not chat here, or said nothing")
+            hint = "" if message.locked else ". Let yourself in: toolcrib gateway pair console --role owner"
+            terminal.tell(notice=f"not taken: {user} may not chat here, or said nothing{hint}")
         if given:
             terminal.tell(taken=given)
 
@@ -230,6 +233,14 @@ class ConsolePlatform:
     def _next(self) -> str:
         """Return an id that no message of this platform had, in any process."""
         return f"{self._process}-{next(self._ids)}"
+
+
+def _unset() -> str:
+    """Return what to do if no passphrase is set."""
+    return (
+        f"To decide here takes a passphrase, and none is set for this gateway (state folder {state_dir()}). "
+        "Set one with the same configuration and state folder: toolcrib gateway passphrase"
+    )
 
 
 def _account(uid: int) -> str:

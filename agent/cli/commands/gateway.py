@@ -25,7 +25,7 @@ examples:
   toolcrib gateway pair matrix --role owner  show a code; say it to the bot within ten minutes to be let in
   toolcrib gateway people                    who was let in by pairing
   toolcrib gateway unpair matrix @eve:host   let somebody in no longer
-  toolcrib gateway passphrase                set the passphrase that deciding in `toolcrib console` takes
+  toolcrib gateway passphrase                set the passphrase that `:unlock` in `toolcrib console` asks for
   toolcrib gateway status                    what it does now, from any terminal
   toolcrib gateway stop                      begin nothing new, finish what is under way, end; as Ctrl-C and SIGTERM do
   toolcrib gateway stop --now                end at once, as a second Ctrl-C does; what was under way goes on at the next start
@@ -234,18 +234,19 @@ def _one(names: list[str]) -> list[str]:
 async def _passphrase(crib: Crib, args: argparse.Namespace) -> int:
     from agent.below import folders_of
     from agent.cli.terminal import controlling_terminal
+    from agent.config import state_dir
     from agent.passphrase import SHORTEST, set_passphrase
 
     with controlling_terminal(folders_of(crib.config)) as terminal:
         try:
             text = await terminal.read_hidden(f"New passphrase ({SHORTEST} characters or more): ")
-            again = await terminal.read_hidden("The same again: ")
+            again = await terminal.read_hidden("Repeat it: ")
         except EOFError:
             raise ToolcribError("no passphrase was set: the input ended") from None
         if text != again:
             raise ToolcribError("no passphrase was set: the two are not the same")
         set_passphrase(text)
-        terminal.show("The passphrase is set. `:unlock` in `toolcrib console` asks for it.")
+        terminal.show(f"The passphrase is set for the state folder {state_dir()}. `:unlock` in `toolcrib console` asks for it.")
     return OK
 
 

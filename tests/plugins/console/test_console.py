@@ -165,5 +165,5 @@ async def test_what_was_not_taken_is_told(house: ConsoleHouse, monkeypatch: pyte
             assert await typed(process, "and\tthis") == "(the disk is full: it is tried again)\n"
         assert process.stdout is not None
         rest = (await process.stdout.read()).decode()
-    assert rest == "(the gateway has ended)\n(it did not take: and\tthis)\n"
+    assert rest == "(the connection to the gateway has ended)\n(it did not take: and\tthis)\n"
     assert house.asked == ["taken once", "hello there"]

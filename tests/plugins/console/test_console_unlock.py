@@ -84,7 +84,7 @@ async def test_a_person_at_a_terminal_unlocks_and_decides(
         window.types(f"rm -rf {folder}")
         await window.sees(":1 ")
         window.types(":1")
-        await window.sees("Deciding from this terminal takes your passphrase: type :unlock")
+        await window.sees("To decide here, type :unlock and your passphrase")
         window.types(f":unlock {WORDS}")
         await window.sees("not sent: type :unlock alone")
         window.types(":unlock")

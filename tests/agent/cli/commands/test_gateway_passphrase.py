@@ -21,7 +21,7 @@ def _typed(folder: Path, first: str, second: str) -> tuple[int, str]:
     person = pexpect.spawn(sys.executable, ["-c", _CODE, "gateway", "passphrase"], cwd=str(folder), timeout=PATIENCE)
     person.expect("New passphrase")
     person.sendline(first)
-    person.expect("The same again")
+    person.expect("Repeat it")
     shown = person.before
     person.sendline(second)
     person.expect(pexpect.EOF)
@@ -32,7 +32,7 @@ def _typed(folder: Path, first: str, second: str) -> tuple[int, str]:
 def test_a_person_sets_it_unseen(tmp_path: Path) -> None:
     code, shown = _typed(tmp_path, WORDS, WORDS)
     assert code == 0
-    assert "The passphrase is set." in shown
+    assert "The passphrase is set for" in shown
     assert "cranes" not in shown
     assert passphrase.is_right(WORDS)
 
