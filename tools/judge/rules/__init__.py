@@ -29,6 +29,7 @@ MODULES = (
     "exfiltration",
     "lookups",
     "uploads",
+    "sending",
     "shells",
     "terminals",
     "sockets",
