@@ -50,6 +50,7 @@ MODULES = (
     "kubernetes",
     "cloud",
     "storage",
+    "clients",
     "infrastructure",
     "packages",
     "exhaustion",
