@@ -51,7 +51,7 @@ def written(act: Act, families: Sequence[str]) -> Iterator[Value]:
     given_words = act.argv[1:]
     if not given_words:
         return
-    known = _is_known(act.name)
+    known = is_known(act.name)
     if known is None:
         given_words = _of_module(given_words)
     elif known or is_listed(families):
@@ -69,7 +69,7 @@ def written(act: Act, families: Sequence[str]) -> Iterator[Value]:
 
 
 @functools.lru_cache(maxsize=512)
-def _is_known(name: str) -> bool | None:
+def is_known(name: str) -> bool | None:
     """Return whether a program only reads what it is given, or is followed: what it runs is an act of its own. None: Python."""
     if _PYTHON.fullmatch(name):
         return None

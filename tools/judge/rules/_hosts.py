@@ -29,14 +29,19 @@ _SOCAT = Regex(r"[a-z][a-z0-9-]*:([^:,]+):.*", re.IGNORECASE)
 
 def to_others(view: ActView) -> bool:
     """Return whether what the command sends may leave this machine: all its addresses would have to be local ones."""
+    if is_rerouted(view):
+        return True
+    where = addresses(view)
+    return not where or not all(_is_local(view, one.text) for one in where)
+
+
+def is_rerouted(view: ActView) -> bool:
+    """Return whether an option or a variable may send the data to another host than its address names."""
     if view.values(_REROUTES) or any(name.lower().endswith("_proxy") for name in view.act.environment):
         return True
     if view.name in ("curl", "curlie", "wget") and view.values(_CONFIGURED):
         return True
-    if view.name == "wget" and any("proxy" in one.text for one in view.values(_EXECUTED)):
-        return True
-    where = addresses(view)
-    return not where or not all(_is_local(view, one.text) for one in where)
+    return view.name == "wget" and any("proxy" in one.text for one in view.values(_EXECUTED))
 
 
 def addresses(view: ActView) -> Sequence[Value]:
