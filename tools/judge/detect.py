@@ -58,7 +58,7 @@ def examine(command: str, cwd: str, shell: ShellState | None, files: Snapshot, s
     found += _by_added_patterns(command, cwd)
     meaning = interpret(command, now_of(cwd, shell, setting.home, files), files, _budget(setting.max_chars), filed())
     real = getattr(files, "real", None)
-    looks = Looks(files, () if shell is None else shell.variables, setting.home)
+    looks = Looks(files, None if shell is None else shell.variables, setting.home)
     path = "" if shell is None else shell.variables.get("PATH", "")
     ours = Ours(setting.installed, path, files.look) if setting.installed.closed or setting.installed.sessions else None
     found += assess(

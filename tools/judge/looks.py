@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import posixpath
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeGuard, runtime_checkable
 
 from toolcrib._namedtuple import NamedTuple
@@ -39,6 +39,8 @@ _SAFE_VARIABLES = (
 """Beginnings of git's variables that do not change which repository and files it works on."""
 
 
+GIT_FOLDERS = ("GIT_DIR", "GIT_COMMON_DIR")
+"""Variables that name the folder in which git keeps a repository."""
 _GLOB = frozenset("*?[{")
 _NO_LINKS = Links()
 
@@ -99,13 +101,16 @@ def _sees_places(snapshot: Snapshot) -> TypeGuard[SeesPlaces]:
 
 
 class Looks:
-    """``variables`` are the names of those that the session's shell has; ``links`` are given with the acts to be judged.
+    """``variables`` are those that the session's shell has; ``links`` are given with the acts to be judged.
 
     ``home`` is the home of the account that runs the command, "" if it is unknown.
     """
 
-    def __init__(self, files: Snapshot | None = None, variables: Iterable[str] = (), home: str = "") -> None:
+    def __init__(self, files: Snapshot | None = None, variables: Mapping[str, str] | None = None, home: str = "") -> None:
+        variables = variables or {}
         self.home = home
+        self.git_folders = {name: variables[name] for name in GIT_FOLDERS if variables.get(name)}
+        """Git's folders that variables of the session's shell name."""
         self._files = files or NoFiles()
         self._origins = self._files if knows_origins(self._files) else None
         self._elsewhere = any(map(moves_git, variables))

@@ -67,7 +67,7 @@ _LOADED = (
     r"|AGENTS\.md|.*hooks.*|prompts/.*|skills/.*)|gemini/(?:settings\.json|GEMINI\.md|extensions/.*)|aider\.conf\.ya?ml"
     r"|continue/config.*|hgrc|hgext/.*|subversion/config|bazaar/.*|cvsrc|lesskey|lessfilter|lesspipe|forward|mailcap|mailrc|muttrc"
     r"|mutt/.*|procmailrc|qmail.*|vacation\.msg|wezterm\.lua|hyper\.js|kitty/.*|fehbg|dmrc|xbindkeysrc|sxhkdrc|fluxbox/.*"
-    r"|openbox/.*|icewm/.*|awesome/.*|xmonad/.*|dwm/.*|i3/.*|conkyrc|ansible\.cfg|ansible/(?:plugins|collections)/.*|tigrc|ackrc"
+    r"|openbox/.*|icewm/.*|awesome/.*|xmonad/.*|dwm/.*|i3/.*|conkyrc|(?:terraform|tofu)rc|terraform\.d/plugins/.*|krew/.*|pulumi/(?:bin|plugins)/.*|ansible\.cfg|ansible/(?:plugins|collections)/.*|tigrc|ackrc"
 )
 _LOADED_CONFIG = "|".join(
     (
@@ -77,13 +77,13 @@ _LOADED_CONFIG = "|".join(
         r"konsolerc|xfce4/.*|mimeapps\.list|hg/.*|jupyter/.*|matplotlib/.*|ranger/.*|lf/.*|yazi/.*|vifm/.*|lazygit/.*|tig/.*|mpv/.*",
         r"sxhkd/.*|bspwm/.*|awesome/.*|qtile/.*|river/.*|niri/.*|waybar/.*|polybar/.*|rofi/.*|dunst/.*|openbox/.*|xmonad/.*|user-tmpfiles\.d/.*",
         r"starship\.toml|nushell/.*|elvish/.*|xonsh/.*|powershell/.*|zellij/.*|byobu/.*|mutt/.*|neomutt/.*|aerc/.*|gdb/.*|radare2/.*|sqlite3/.*",
-        r"litecli/.*|pgcli/.*|mycli/.*|opencode/.*|claude/.*|Claude/.*|goose/.*|procps/.*|bat/config|mimeo/.*|xdg-terminals\.list|dconf/user",
+        r"litecli/.*|pgcli/.*|mycli/.*|opencode/.*|claude/.*|Claude/.*|goose/.*|procps/.*|bat/config|mimeo/.*|helm/.*|gh/config\.yml|glab-cli/aliases\.yml|bundle/.*|composer/.*|k9s/.*|argocd/.*|xdg-terminals\.list|dconf/user",
     )
 )
 _LOADED_DATA = (
     r"(?:nvim|vim|emacs)/.*|bash-completion/.*|zsh/.*|fish/vendor_.*|nushell/.*|jupyter/.*|nautilus/scripts/.*|nautilus-python/.*"
     r"|kio/.*|kservices5/.*|gnome-shell/extensions/.*|plasma/.*|konsole/.*|cinnamon/.*|file-manager/actions/.*|thumbnailers/.*"
-    r"|code-server/.*|gdb/.*|mime/packages/.*|pnpm/[^/]+|cargo/.*|helix/.*|zed/extensions/.*|JetBrains/.*"
+    r"|code-server/.*|gdb/.*|mime/packages/.*|pnpm/[^/]+|cargo/.*|helix/.*|zed/extensions/.*|JetBrains/.*|helm/.*|gh/extensions/.*|k9s/.*"
 )
 """Files that programs of a home load as code, or take commands from, behind its dot. Caches, logs and data are not among it."""
 
@@ -295,7 +295,7 @@ PATH_RULES: tuple[PathRule, ...] = (
         r"|cargo/credentials(?:\.toml)?|gem/credentials)$",
         "deletes or replaces keys and credentials",
         "/home/dev/.config/gh/hosts.yml",
-        "/home/dev/.config/gh/config.yml",
+        "/home/dev/.config/gh/themes.yml",
         frozenset({"delete", "write"}),
     ),
     _rule(

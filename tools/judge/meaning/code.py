@@ -8,6 +8,7 @@ from typing import Literal
 from tools.judge.meaning import filestate, interpreters, owned, retold, sources, strangers, tables
 from tools.judge.meaning.act import Code, RedirectTarget
 from tools.judge.meaning.ending import finished
+from tools.judge.meaning.logins import split_words
 from tools.judge.meaning.shellstate import State, Var
 from tools.judge.meaning.state import Seen
 from tools.judge.meaning.value import HOLE, Taint, Value, settled, unknown
@@ -214,10 +215,10 @@ def script(it: Walker, state: State, text: Value, head: str, argv: Values, targe
     """A readable file that is started by its path; ``head``: what stands behind its ``#!``."""
     words = _started_by(head)
     program = words[0].rpartition("/")[2] if words else "sh"
-    if program in interpreters.SHELLS:
+    if program in interpreters.SHELLS and all(word[:2] == "--" or (word[:1] in "-+" and "c" not in word) for word in words[1:]):
         return shell_text(it, state, text, "file", argv, targets, list(argv), argv[0].text)
     spec = tables.interpreter(program)
-    if spec is None:
+    if spec is None or program in interpreters.SHELLS:
         it.act(state, argv, targets)
         return it.program(state, [*map(Value, words), argv[0], *argv[1:]], targets)
     piece = Code(spec.language, text, "file", argv[0].text)
@@ -228,7 +229,7 @@ def _started_by(head: str) -> list[str]:
     """Return the words behind a script's ``#!``, without ``env`` and its options."""
     words = head.split()
     if words and words[0].endswith("/env"):
-        words = words[1:]
+        words = split_words(head)[1:]
         while words and (words[0].startswith("-") or "=" in words[0]):
             words = [words[0][2:], *words[1:]] if words[0].startswith("-S") and len(words[0]) > 2 else words[1:]
     return words

@@ -42,6 +42,11 @@ _CONNECTS = names("clone fetch pull push ls-remote submodule archive remote fetc
 _MERGE_OPTIONS = names("-o -q -a")
 _HOLDS_SETTINGS = Regex(r"git|config|\.inc", re.IGNORECASE)
 _WORD = Regex(r"[^\s\"';|&()]+")
+_RUN = Regex(
+    r"pager\..*|.*(?:pager|editor|fsmonitor|command|askpass|proxy|external|textconv|driver|clean|smudge|process|cmd|program|helper)",
+    re.IGNORECASE,
+)
+"""Keys of settings whose value git runs."""
 _MOST = 20
 
 
@@ -60,11 +65,12 @@ def run_by(it: Walker, state: State, argv: Values, at: int, tops: Callable[[], S
     known: Sequence[str] = it.snapshot.own_below("/") if knows_origins(it.snapshot) else ()
     own = [*state.files, *known]
     settings = any(map(_holds_settings, own))
-    if it.context.place or not own or not (settings or sub in _HOOKS):
+    if it.context.place or not own:
         return found
     for folder in tops():
         if folder[:1] != "/" or HOLE in folder:
             continue
+        found += [Inner(text=Value(one), own=True, cwd=Value(folder)) for one in _set_programs(it, state, folder, own)]
         if sub in _HOOKS:
             found += [Inner(argv=[Value(file)], own=True, cwd=Value(folder)) for file in _hooks(it, state, folder, sub, own)]
         if settings:
@@ -76,16 +82,30 @@ def run_by(it: Walker, state: State, argv: Values, at: int, tops: Callable[[], S
 
 def _hooks(it: Walker, state: State, folder: str, sub: str, own: Sequence[str]) -> Iterator[str]:
     """Yield the hooks of the repository that name files of the session's own."""
-    below = f"{folder}/"
-    if not any(file.startswith(below) for file in own):
+    if not (inside := _inside(folder, own)):
         return
     for name in _HOOKS[sub].split():
         text = filestate.at(it, state, f"{folder}/.git/hooks/{name}")
-        if text is None:
-            continue
-        inside = tuple(file[len(folder) :] for file in own if file.startswith(below))
-        if any(f"/{word}".replace("/./", "/").endswith(inside) for word in _WORD.findall(text.text)):
+        if text is not None and _names_any(text.text, inside):
             yield f"{folder}/.git/hooks/{name}"
+
+
+def _set_programs(it: Walker, state: State, folder: str, own: Sequence[str]) -> Iterator[str]:
+    """Yield the commands in the repository's settings that name files of the session's own."""
+    inside = _inside(folder, own)
+    text = filestate.content(it, state, Value(f"{folder}/.git/config")) if inside else None
+    for key, value in pairs(text.text) if text is not None else ():
+        if _RUN.fullmatch(key) and _names_any(value, inside):
+            yield value.removeprefix("!")
+
+
+def _inside(folder: str, own: Sequence[str]) -> tuple[str, ...]:
+    """Return the session's own files below ``folder``, from there, each with a slash before it."""
+    return tuple(file[len(folder) :] for file in own if file.startswith(f"{folder}/"))
+
+
+def _names_any(text: str, inside: tuple[str, ...]) -> bool:
+    return any(f"/{word}".replace("/./", "/").endswith(inside) for word in _WORD.findall(text))
 
 
 @functools.lru_cache(maxsize=2_048)

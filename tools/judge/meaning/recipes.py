@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from toolcrib._regex import Regex
-from tools.judge.meaning import filestate, owned, preset, tables
+from tools.judge.meaning import external, filestate, owned, preset, tables
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, Taint, Value, joined, names
 from tools.judge.meaning.walk import Walker
@@ -213,11 +213,15 @@ def _scripts(it: Walker, state: State, file: str, script: str) -> list[Inner]:
         return _texts([HOLE], found.taint, folder)
     try:
         scripts = json.loads(found.text)["scripts"]
-        ran = (f"pre{script}", script, f"post{script}", "prepare" if script == "install" else "")
-        texts = [scripts[name] for name in ran if name in scripts]
+        wanted = (f"pre{script}", script, f"post{script}", "prepare" if script == "install" else "")
+        texts = [scripts[name] for name in wanted if name in scripts]
     except (ValueError, KeyError, TypeError):
         return []
-    return _texts([one for one in texts if isinstance(one, str)], found.taint, folder)
+    ran = _texts([one for one in texts if isinstance(one, str)], found.taint, folder)
+    if owned.below(it, state, f"{folder or '.'}/node_modules/.bin", "", deep=False):
+        path = {"PATH": Value(f"./node_modules/.bin:{external.path_of(it, state)}")}
+        return [Inner(text=one.text, own=True, cwd=one.cwd, environment=path) for one in ran]
+    return ran
 
 
 # -- tasks of YAML, cmake, runners of python ---------------------------------------------------------------------------

@@ -127,12 +127,11 @@ def _by_module(it: Walker, state: State, argv: Values) -> list[Code]:
         tests = [path for path in owned.below(it, state, ".", ".py") if posixpath.basename(path).startswith(("test", "conftest"))]
         return [piece for path in tests for piece in _source(it, state, "python", path)]
     if name == "doctest":
-        texts = ((value, filestate.content(it, state, value)) for value in operands)
-        return [
-            Code("python", text._replace(text="\n".join(_DOCTEST.findall(text.text))), "file", value.text)
-            for value, text in texts
-            if text is not None and text.known and not value.text.endswith(".py")
-        ]
+        texts = [(value.text, filestate.content(it, state, value)) for value in operands]
+        known = [(file, text) for file, text in texts if text is not None and text.known]
+        modules = [Code("python", text, "file", file) for file, text in known if file.endswith(".py")]
+        examples = [(file, text._replace(text="\n".join(_DOCTEST.findall(text.text)))) for file, text in known]
+        return [*modules, *(Code("python", text, "file", file) for file, text in examples)]
     if name in _RUN_A_FILE:
         commands = [rest[at + 1] for at, value in enumerate(rest[:-1]) if value.text == "-c"]
         pieces = [Code("python", one._replace(text=one.text.lstrip("!"))) for one in commands]

@@ -8,10 +8,11 @@ finds in it is ever asked about.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator, Sequence
 
 from toolcrib._regex import Regex
-from tools.judge.meaning import interpreters, tables
+from tools.judge.meaning import interpreters, owned, preset, tables
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, Value, names
 from tools.judge.meaning.walk import Walker
@@ -65,6 +66,16 @@ _NAMED = Regex(
     r"-{1,2}(?:[a-z]+-)*(?:pager|command|exec|execute|editor|shell|program|wrapper|launcher|hook|browser|opener|bin)(?:-[a-z]+)*"
 )
 """Options that name a program to run, whatever program they are given to."""
+_TAKES = Regex(
+    r"(?:-{1,2}|[\w.-]+\.)(?:[a-z]+-)*(?:renderer|toolexec|helper|driver|interpreter|runner|linker|rsh|process|pager|command|exec"
+    r"|editor|shell|program|wrapper|launcher|hook|browser|opener|rustc|rustdoc)(?:-[a-z]+)*"
+)
+"""Options and settings by which programs take a script to run, if a file of the session's own is their value."""
+_TAKES_ENV = (
+    *("CC", "CXX", "CPP", "LD", "AR", "FC"),
+    *("HELM_POST_RENDERER", "CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER"),
+)
+"""Variables by which programs take one."""
 _SETTINGS = names("pager editor browser shell")
 """Settings that name a program to run: ``gh config set pager COMMAND``."""
 _SETS = names("config set")
@@ -89,9 +100,11 @@ _QUOTED = Regex(r'"((?:[^"\\]|\\.){4,})"')
 
 def follow(it: Walker, state: State, name: str, argv: Values) -> None:
     """Note the acts of the commands among the arguments of ``name``, on a copy of ``state``; what can't be read is none."""
-    if len(argv) < 2:
+    taken = [*_taken(it, state, argv)]
+    if len(argv) < 2 and not taken:
         return
     texts, tails = _named(it, argv)
+    tails += taken
     if name not in TALKS and tables.interpreter(name) is None:
         unheard = name in _DIRECT or (name not in it.programs and not _runs_others(name))
         if not path_of(name) or name in _LAUNCHERS:
@@ -157,6 +170,21 @@ def _named(it: Walker, argv: Values) -> tuple[list[Value], list[list[Value]]]:
         elif not assigned and at < len(argv) - 1 and _known(it, value.text.rpartition("/")[2]):
             tails.append(list(argv[at:]))
     return texts, tails
+
+
+def _taken(it: Walker, state: State, argv: Values) -> Iterator[list[Value]]:
+    """Yield the session's own files that options, settings and variables name as programs: ``--post-renderer ./x.sh``."""
+    named = [value.text for value in preset.given(it, state, _TAKES_ENV)]
+    for before, value in itertools.pairwise(argv):
+        option, assigned, given = value.text.partition("=")
+        if assigned and (_TAKES.fullmatch(option) or option in _TAKES_ENV):
+            named.append(given)
+        elif _TAKES.fullmatch(before.text):
+            named.append(value.text)
+    for given in named:
+        words = given.strip("'\"").split()
+        if words and owned.content(it, state, words[0]) is not None:
+            yield [Value(words[0] if "/" in words[0] else f"./{words[0]}"), *map(Value, words[1:])]
 
 
 def _critical(it: Walker, state: State, name: str, argv: Values) -> list[list[Value]]:

@@ -26,6 +26,7 @@ MODULES = (
     "accounts",
     "network",
     "persistence",
+    "tool_settings",
     "exfiltration",
     "lookups",
     "uploads",

@@ -7,33 +7,59 @@ from collections.abc import Iterator, Sequence
 
 from tools.judge.gitfolders import HOOKS, GitFolders
 from tools.judge.gitsettings import pairs
-from tools.judge.looks import Looks
+from tools.judge.looks import GIT_FOLDERS, Looks
 from tools.judge.meaning.value import HOLE
 from tools.judge.table import ActView
+
+_MOST_ABOVE = 12
+"""Folders above the working folder in which a repository is looked for."""
 
 
 def bare_folders(view: ActView, looks: Looks) -> Sequence[str]:
     """Return the folders by whose settings git would work, as far as they are not called ``.git``; those too that an archive
-    brought.
+    brought. A folder that is only known when it runs is HOLE.
     """
     act = view.act
     if act.name != "git" or act.place:
         return ()
     folders = list(act.cwds)
-    named = [act.environment["GIT_DIR"].text] if "GIT_DIR" in act.environment else []
-    words = iter(view.words)
-    for word in words:
-        if word[:1] != "-":
-            break
-        given = next(words, "") if word in ("-C", "-c", "--git-dir", "--work-tree", "--namespace") else word.partition("=")[2]
-        if word == "-C" and HOLE not in given:
-            folders = [_joined(folder, given) for folder in folders]
-        elif word.startswith("--git-dir"):
-            named = [given]
-    found = [_joined(folder, name) for folder in folders for name in named or ["."] if HOLE not in name]
+    variables = {**looks.git_folders, **{name: act.environment[name].text for name in GIT_FOLDERS if name in act.environment}}
+    given = [one for one in view.read().options if one.value is not None]
+    for one in given:
+        if one.name == "-C" and HOLE not in (one.value or ""):
+            folders = [_joined(folder, one.value or "") for folder in folders]
+    named = [*variables.values(), *(one.value or "" for one in given if one.name == "--git-dir")]
+    unknown = [HOLE for name in named if HOLE in posixpath.basename(name.rstrip("/"))]
+    found = [_joined(folder, name) for folder in folders for name in named if HOLE not in name]
+    if not named:
+        found = [git for folder in folders for git in _around(folder, looks)]
     shapes = GitFolders(looks.look)
-    bare = [folder for folder in found if posixpath.basename(folder) != ".git" and shapes.is_git(folder)]
-    return [*bare, *(git for folder in folders for git in _unpacked(folder, looks))]
+    there = dict.fromkeys(
+        real for folder in found for one in (folder, *looks.links.real(folder)) for real in _pointed(one, looks)
+    )
+    bare = [folder for folder in there if posixpath.basename(folder) != ".git" and shapes.is_git(folder)]
+    return [*unknown, *bare, *(git for folder in folders for git in _unpacked(folder, looks))]
+
+
+def _around(folder: str, looks: Looks) -> Iterator[str]:
+    """Yield what git would take for its own folder in ``folder`` and in those above it, up to the first that has a ``.git``."""
+    for _ in range(_MOST_ABOVE):
+        yield folder
+        kind = looks.look(f"{folder}/.git").kind if folder[:1] == "/" else "dir"
+        if kind == "file":
+            yield f"{folder}/.git"
+        if kind != "missing" or folder == posixpath.dirname(folder):
+            return
+        folder = posixpath.dirname(folder)
+
+
+def _pointed(folder: str, looks: Looks) -> Iterator[str]:
+    """Yield ``folder``, or where it points to if it is a file; not if that belongs to a repository's own ``.git``."""
+    seen = looks.look(folder)
+    text = (seen.text or "") if seen.kind == "file" else ""
+    target = _joined(posixpath.dirname(folder), text[7:].strip()) if text.startswith("gitdir:") else folder
+    if target == folder or "/.git/" not in target:
+        yield target
 
 
 def _unpacked(folder: str, looks: Looks) -> Iterator[str]:
@@ -48,15 +74,23 @@ def _unpacked(folder: str, looks: Looks) -> Iterator[str]:
 
 
 def own_settings(folder: str, looks: Looks) -> Iterator[tuple[str, str]]:
-    """Yield the settings of a folder of git's, by key; a hook that a person's commands run counts as a setting of hooks."""
-    seen = [looks.look(f"{folder}/{name}") for name in ("config", "config.worktree")]
-    hooks = [looks.look(f"{folder}/hooks/{name}").kind for name in sorted(HOOKS)]
-    if not set(hooks) <= {"missing"}:
-        yield "core.hooksPath", f"{folder}/hooks"
-    for one in seen:
-        if one.kind == "unreadable":
-            yield "include.path", "unreadable"
-        yield from pairs(one.text or "")
+    """Yield the settings of a folder of git's, by key; a hook that a person's commands run counts as a setting of hooks.
+
+    Those of a folder that it shares its settings with (``commondir``) are among them, if that is not called ``.git``.
+    """
+    if folder == HOLE:
+        yield "core.hooksPath", HOLE
+        return
+    shared = _joined(folder, (looks.look(f"{folder}/commondir").text or "").strip())
+    for top in dict.fromkeys((folder, shared) if posixpath.basename(shared) != ".git" else (folder,)):
+        seen = [looks.look(f"{top}/{name}") for name in ("config", "config.worktree")]
+        hooks = [looks.look(f"{top}/hooks/{name}").kind for name in sorted(HOOKS)]
+        if not set(hooks) <= {"missing"}:
+            yield "core.hooksPath", f"{top}/hooks"
+        for one in seen:
+            if one.kind == "unreadable":
+                yield "include.path", "unreadable"
+            yield from pairs(one.text or "")
 
 
 def _joined(folder: str, name: str) -> str:

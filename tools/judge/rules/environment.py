@@ -7,112 +7,26 @@ import re
 
 from toolcrib._regex import Regex
 from tools.judge.meaning.value import HOLE, Taint, Value
+from tools.judge.rules._hosts import LOCAL_URL
 from tools.judge.rules.persistence import plain_editor
 from tools.judge.table import ActView, Test, opt, rule
 
 _LOADERS = frozenset(
-    [
-        "LD_PRELOAD",
-        "LD_AUDIT",
-        "LD_LIBRARY_PATH",
-        "DYLD_INSERT_LIBRARIES",
-        "DYLD_LIBRARY_PATH",
-        "DYLD_FRAMEWORK_PATH",
-        "BASH_ENV",
-        "ENV",
-        "PROMPT_COMMAND",
-        "PYTHONSTARTUP",
-        "PYTHONBREAKPOINT",
-        "PERL5OPT",
-        "PERL5DB",
-        "PERL5LIB",
-        "SHELL",
-        "RUBYOPT",
-        "RUBYLIB",
-        "GIT_SSH",
-        "GIT_SSH_COMMAND",
-        "GIT_EXTERNAL_DIFF",
-        "GIT_ASKPASS",
-        "SSH_ASKPASS",
-        "SUDO_ASKPASS",
-        "GIT_EXEC_PATH",
-        "GIT_PROXY_COMMAND",
-        "GIT_TEMPLATE_DIR",
-        "GIT_CONFIG_GLOBAL",
-        "GIT_CONFIG_SYSTEM",
-        "GIT_CONFIG_COUNT",
-        "GIT_CONFIG_PARAMETERS",
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-        "PYTHONHOME",
-        "PYTHONUSERBASE",
-        "PYTHONINSPECT",
-        "JAVA_TOOL_OPTIONS",
-        "_JAVA_OPTIONS",
-        "JDK_JAVA_OPTIONS",
-        "MAVEN_OPTS",
-        "GRADLE_OPTS",
-        "LESSOPEN",
-        "LESSCLOSE",
-        "MANPAGER",
-        "GCONV_PATH",
-        "GLIBC_TUNABLES",
-        "NODE_PATH",
-        "LUA_INIT",
-        "LUA_PATH",
-        "LUA_CPATH",
-        "R_PROFILE",
-        "R_PROFILE_USER",
-        "R_ENVIRON",
-        "PHPRC",
-        "PHP_INI_SCAN_DIR",
-        "ERL_AFLAGS",
-        "ERL_FLAGS",
-        "ERL_ZFLAGS",
-        "VIMINIT",
-        "EXINIT",
-        "MYVIMRC",
-        "VIMRUNTIME",
-        "INPUTRC",
-        "ZDOTDIR",
-        "GNUPGHOME",
-        "OPENSSL_CONF",
-        "OPENSSL_MODULES",
-        "OPENSSL_ENGINES",
-        "SSL_ENGINES",
-        "PKCS11_MODULE",
-        "TCLLIBPATH",
-        "QT_PLUGIN_PATH",
-        "GTK_MODULES",
-        "GTK_PATH",
-        "GIO_EXTRA_MODULES",
-        "XDG_CONFIG_DIRS",
-        "XDG_DATA_DIRS",
-        "MAKEFLAGS",
-        "GNUMAKEFLAGS",
-        "RUSTC_WRAPPER",
-        "RUSTC_WORKSPACE_WRAPPER",
-        "CARGO_BUILD_RUSTC_WRAPPER",
-        "FPATH",
-        "CDPATH",
-        "COMPILER_PATH",
-        "GCC_EXEC_PREFIX",
-        "npm_config_node_options",
-        "npm_config_script_shell",
-        "NPM_CONFIG_SCRIPT_SHELL",
-        "SSH_AUTH_SOCK",
-        "TMUX",
-        "STY",
-        "DBUS_SESSION_BUS_ADDRESS",
-        "DOCKER_HOST",
-        "HGEDITOR",
-        "HGPAGER",
-        "SVN_EDITOR",
-        "SVN_SSH",
-        "CVS_RSH",
-        "RSYNC_RSH",
-        "GIT_SEQUENCE_EDITOR",
-        "BROWSER",
-    ]
+    (
+        "LD_PRELOAD LD_AUDIT LD_LIBRARY_PATH DYLD_INSERT_LIBRARIES DYLD_LIBRARY_PATH DYLD_FRAMEWORK_PATH BASH_ENV ENV"
+        " PROMPT_COMMAND PYTHONSTARTUP PYTHONBREAKPOINT PERL5OPT PERL5DB PERL5LIB SHELL RUBYOPT RUBYLIB GIT_SSH GIT_SSH_COMMAND"
+        " GIT_EXTERNAL_DIFF GIT_ASKPASS SSH_ASKPASS SUDO_ASKPASS GIT_EXEC_PATH GIT_PROXY_COMMAND GIT_TEMPLATE_DIR"
+        " GIT_CONFIG_GLOBAL GIT_CONFIG_SYSTEM GIT_CONFIG_COUNT GIT_CONFIG_PARAMETERS GIT_ALTERNATE_OBJECT_DIRECTORIES PYTHONHOME"
+        " PYTHONUSERBASE PYTHONINSPECT JAVA_TOOL_OPTIONS _JAVA_OPTIONS JDK_JAVA_OPTIONS MAVEN_OPTS GRADLE_OPTS LESSOPEN"
+        " LESSCLOSE MANPAGER GCONV_PATH GLIBC_TUNABLES NODE_PATH LUA_INIT LUA_PATH LUA_CPATH R_PROFILE R_PROFILE_USER R_ENVIRON"
+        " PHPRC PHP_INI_SCAN_DIR ERL_AFLAGS ERL_FLAGS ERL_ZFLAGS VIMINIT EXINIT MYVIMRC VIMRUNTIME INPUTRC ZDOTDIR GNUPGHOME"
+        " OPENSSL_CONF OPENSSL_MODULES OPENSSL_ENGINES SSL_ENGINES PKCS11_MODULE TCLLIBPATH QT_PLUGIN_PATH GTK_MODULES GTK_PATH"
+        " GIO_EXTRA_MODULES XDG_CONFIG_DIRS XDG_DATA_DIRS MAKEFLAGS GNUMAKEFLAGS RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER"
+        " CARGO_BUILD_RUSTC_WRAPPER FPATH CDPATH COMPILER_PATH GCC_EXEC_PREFIX npm_config_node_options npm_config_script_shell"
+        " NPM_CONFIG_SCRIPT_SHELL SSH_AUTH_SOCK TMUX STY DBUS_SESSION_BUS_ADDRESS DOCKER_HOST HGEDITOR HGPAGER SVN_EDITOR"
+        " SVN_SSH CVS_RSH RSYNC_RSH GIT_SEQUENCE_EDITOR BROWSER RUSTC RUSTDOC CARGO_BUILD_RUSTC CARGO_BUILD_RUSTDOC"
+        " CARGO_BUILD_RUSTC_WORKSPACE_WRAPPER HELM_PLUGINS TF_CLI_CONFIG_FILE CLOUDSDK_PYTHON"
+    ).split()
 )
 _EDITORS = frozenset(
     [
@@ -161,6 +75,11 @@ _HARMLESS = {
     "MAKEFLAGS": Regex(r"(?!.*(?:--eval|SHELL=|-f)).*"),
     "RUBYOPT": Regex(r"(?:-W\S*|--(?:yjit|jit|disable-\S+|enable[-=]\S+|zjit)|-w|\s|-E\S*|-Ku)*"),
     "PERL5OPT": Regex(r"(?:-[wWTtCX]\S*|\s)*"),
+    **dict.fromkeys(("RUSTC", "RUSTDOC", "CARGO_BUILD_RUSTC", "CARGO_BUILD_RUSTDOC"), Regex(r"(?:/usr/\S*/)?[\w.-]*")),
+    "CLOUDSDK_PYTHON": Regex(r"(?:/(?:usr|opt)/\S*/)?[\w.-]*"),
+    "HELM_PLUGINS": Regex(r"(?:/home/[^/]+|/root|/usr|/opt)/.*|"),
+    "TF_CLI_CONFIG_FILE": Regex(r"/dev/null|"),
+    "CARGO_BUILD_RUSTC_WORKSPACE_WRAPPER": Regex(r"(?:\S*/)?(?:sccache|ccache|clippy-driver)|"),
     "RUSTC_WRAPPER": Regex(r"(?:\S*/)?(?:sccache|ccache)|"),
     "CARGO_BUILD_RUSTC_WRAPPER": Regex(r"(?:\S*/)?(?:sccache|ccache)|"),
     "GIT_SSH_COMMAND": Regex(
@@ -242,10 +161,10 @@ def _concerns(name: str) -> bool:
 
 
 _OTHERS = frozenset(
-    "NODE_OPTIONS PYTHONPATH PATH GIT_ALLOW_PROTOCOL PS4 PS1 PS0 XDG_CONFIG_HOME XDG_STATE_HOME HOME HISTFILE HISTSIZE"
+    "NODE_OPTIONS PYTHONPATH PATH GOFLAGS GIT_ALLOW_PROTOCOL PS4 PS1 PS0 XDG_CONFIG_HOME XDG_STATE_HOME HOME HISTFILE HISTSIZE"
     " HISTFILESIZE BASH_CMDS".split()
 )
-_BEGINNINGS = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "BASH_FUNC_", "TOOLCRIB_")
+_BEGINNINGS = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "BASH_FUNC_", "TOOLCRIB_", "CARGO_TARGET_", "AWS_ENDPOINT_URL")
 _SETTERS = frozenset({"export", "declare", "typeset", "readonly", "local", "env", "set", "setx", "setenv"})
 NAMES = "@environment export declare typeset readonly local env setx"
 """Whatever sets variables."""
@@ -267,6 +186,10 @@ def loads(name: str, given: Value) -> bool:
         return re.match(r"(?:/tmp|/var/tmp|/dev/shm)(?:/|:|$)", text) is not None
     if name == "PATH":
         return _FOREIGN_PATH.match(text) is not None and text != ""
+    if name == "GOFLAGS":
+        return "-toolexec" in text
+    if name.startswith("CARGO_TARGET_"):
+        return name.endswith(("_RUNNER", "_LINKER")) and re.fullmatch(r"(?:/usr/\S*/)?[\w.-]*", text) is None
     if name == "GIT_ALLOW_PROTOCOL":
         return "ext" in text.split(":") or HOLE in text
     if name == "PS4" or name == "PS1" or name == "PS0":
@@ -284,6 +207,11 @@ def _loaded(view: ActView) -> str:
 
 def _no_tls(view: ActView) -> bool:
     return any(name in _TLS and _TLS[name].fullmatch(given.text) is not None for name, given in assigned(view))
+
+
+def _sends_elsewhere(view: ActView) -> bool:
+    endpoints = [given.text for name, given in assigned(view) if name.startswith("AWS_ENDPOINT_URL")]
+    return any(text and text != HOLE and LOCAL_URL.fullmatch(text) is None for text in endpoints)
 
 
 def _own(view: ActView) -> bool:
@@ -320,6 +248,10 @@ RULES = (
             "export PAGER='sh -c x'",
             "env PYTHONSTARTUP=/tmp/x.py python3 -i",
             "export PERL5OPT=-Mevil",
+            "RUSTC=./x.sh cargo build",
+            "GOFLAGS=-toolexec=./x.sh go build",
+            "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER=./x.sh cargo run",
+            "TF_CLI_CONFIG_FILE=./x.tfrc terraform plan",
         ),
         no=(
             "env GIT_PAGER=cat git log",
@@ -330,6 +262,8 @@ RULES = (
             "env PYTHONPATH=src pytest",
             "env PYTHONPATH=. python a.py",
             "export ENV=production",
+            "GOFLAGS=-mod=mod go build",
+            "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc cargo build",
             "env GIT_SSH_COMMAND='ssh -i key' git fetch",
             "export PATH=./node_modules/.bin:/usr/bin",
         ),
@@ -364,6 +298,16 @@ RULES = (
         "turns TLS verification off",
         yes=("export NODE_TLS_REJECT_UNAUTHORIZED=0", "env GIT_SSL_NO_VERIFY=true git clone x"),
         no=("export NODE_TLS_REJECT_UNAUTHORIZED=1", "env REQUESTS_CA_BUNDLE=/etc/ssl/ca.pem python a.py"),
+        dry=False,
+    ),
+    rule(
+        "network.endpoint",
+        "ask-once",
+        NAMES,
+        Test(_sends_elsewhere),
+        "makes a cloud's tools talk to another host, which gets what they upload",
+        yes=("AWS_ENDPOINT_URL=https://x.test aws s3 ls", "export AWS_ENDPOINT_URL_S3=http://x.test:9000"),
+        no=("AWS_ENDPOINT_URL=http://localhost:4566 aws s3 ls", "AWS_REGION=eu-west-1 aws s3 ls"),
         dry=False,
     ),
     rule(

@@ -17,7 +17,7 @@ _OTHER_COMMIT = Test(lambda view: any(value.text not in ("HEAD", "@", "") for va
 
 _RUNS_CODE = (
     r"core\.(?:hookspath|askpass|gitproxy|alternaterefscommand|attributesfile)|diff\.external"
-    r"|gpg\.(?:[\w-]+\.)?program"
+    r"|gpg\.(?:[\w-]+\.)?(?:program|defaultkeycommand)"
     r"|sequence\.editor|init\.templatedir|uploadpack\.packobjectshook|protocol\.ext\.allow|include\.path|includeif\..*\.path"
     r"|(?:diff|merge|filter|difftool|mergetool|browser|man|trailer|tar|hook|guitool)\..*\.?(?:command|textconv"
     r"|driver|clean|smudge|process|cmd)"

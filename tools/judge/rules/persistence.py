@@ -22,9 +22,9 @@ def plain_editor(command: str) -> bool:
 
 
 _PACKAGE_SETTINGS = (
-    r"(?:^|\s)(?:script-shell|shell|prefix|(?:@[\w-]+:)?registry[ =]http:|node-options|globalconfig"
+    r"(?:^|\s)(?:script-shell|shell|prefix|(?:@[\w-]+:)?registry[ =]http:(?!//(?:localhost|127\.))|node-options|globalconfig"
     r"|userconfig|git|editor|viewer|init-module"
-    r"|npmRegistryServer|yarnPath|plugins|onload-script)(?:[ =]|(?<=http:))"
+    r"|yarnPath|pnpmfile|global-pnpmfile|plugins|onload-script)(?:[ =]|(?<=http:))"
 )
 _CRON_LISTS = opt("-l -V -h")
 
@@ -132,7 +132,7 @@ RULES = (
         "persist.setting",
         "ask-once",
         "pip pip3 uv poetry",
-        sub("config set") & text(r"(?:index-url|extra-index|find-links|index|repositor\S*|source\S*)\S*[ =]"),
+        sub("config set") & text(r"(?:index-url|extra-index|find-links|index|repositor\S*|source\S*|proxy)\S*[ =]"),
         "changes where packages come from, for every project",
         yes="pip config set global.index-url http://x.test/simple",
         no=("pip config list", "pip config set global.timeout 60"),
