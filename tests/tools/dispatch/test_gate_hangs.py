@@ -294,9 +294,7 @@ def test_one_that_hangs_for_some_tools_denies_those(bench: Any, hang: Hang, ran:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_three_that_hang_cut_the_plugin_off(
-    bench: Any, hang: Hang, ran: list[str], clock: Clock, path: str
-) -> None:
+def test_three_that_hang_cut_the_plugin_off(bench: Any, hang: Hang, ran: list[str], clock: Clock, path: str) -> None:
     bench.plugin("stuck", tool_gate=gate_of(hang, clock=clock))
     limit(bench, 60)
     for _ in range(3):
