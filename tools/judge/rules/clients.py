@@ -45,7 +45,7 @@ def _deletes(view: ActView) -> bool:
     for at in reading.operands[:3]:
         if words[at - 1] in _OTHER_VERBS:
             break
-        if at < len(words) and _VERB.fullmatch(words[at - 1]):
+        if at < min(len(words), reading.end) and _VERB.fullmatch(words[at - 1]):
             return True
     return any(_STATEMENT.fullmatch(one) for one in words)
 

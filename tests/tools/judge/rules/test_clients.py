@@ -59,6 +59,7 @@ def test_a_client_that_deletes_is_asked_about(command: str) -> None:
         "acme delete note-4",
         "acme --project p build",
         "acme --profile prod deploy web",
+        "acme run --env prod -- rm a.txt",
         "acmedb dump users",
         'acmesql --host db.test2.org -e "SELECT dropped FROM users"',
         "npm rm left-pad",
