@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from toolcrib._regex import Regex
-from tools.judge.meaning import external, filestate, owned, preset, tables
+from tools.judge.meaning import filestate, owned, preset, tables
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, Taint, Value, joined, names
 from tools.judge.meaning.walk import Walker
@@ -219,7 +219,8 @@ def _scripts(it: Walker, state: State, file: str, script: str) -> list[Inner]:
         return []
     ran = _texts([one for one in texts if isinstance(one, str)], found.taint, folder)
     if owned.below(it, state, f"{folder or '.'}/node_modules/.bin", "", deep=False):
-        path = {"PATH": Value(f"./node_modules/.bin:{external.path_of(it, state)}")}
+        before = next((one.text for one in preset.given(it, state, ["PATH"])), "")
+        path = {"PATH": Value(f"./node_modules/.bin:{before}")}
         return [Inner(text=one.text, own=True, cwd=one.cwd, environment=path) for one in ran]
     return ran
 

@@ -17,19 +17,22 @@ _MOST_ABOVE = 12
 
 def bare_folders(view: ActView, looks: Looks) -> Sequence[str]:
     """Return the folders by whose settings git would work, as far as they are not called ``.git``; those too that an archive
-    brought. A folder that is only known when it runs is HOLE.
+    brought. A folder that another command's output names is HOLE.
     """
     act = view.act
     if act.name != "git" or act.place:
         return ()
     folders = list(act.cwds)
-    variables = {**looks.git_folders, **{name: act.environment[name].text for name in GIT_FOLDERS if name in act.environment}}
+    values = {name: act.environment[name] for name in GIT_FOLDERS if name in act.environment}
     given = [one for one in view.read().options if one.value is not None]
     for one in given:
         if one.name == "-C" and HOLE not in (one.value or ""):
             folders = [_joined(folder, one.value or "") for folder in folders]
-    named = [*variables.values(), *(one.value or "" for one in given if one.name == "--git-dir")]
-    unknown = [HOLE for name in named if HOLE in posixpath.basename(name.rstrip("/"))]
+    inherited = [text for name, text in looks.git_folders.items() if name not in values]
+    options = [one for one in given if one.name == "--git-dir"]
+    named = [*inherited, *(one.text for one in values.values()), *(one.value or "" for one in options)]
+    written = [*values.values(), *(act.argv[one.value_at] for one in options)]
+    unknown = [HOLE for one in written if HOLE in one.text and "(" in one.shown and not one.text.endswith("/.git")]
     found = [_joined(folder, name) for folder in folders for name in named if HOLE not in name]
     if not named:
         found = [git for folder in folders for git in _around(folder, looks)]
