@@ -34,6 +34,7 @@ MODULES = (
     "shells",
     "terminals",
     "sockets",
+    "servers",
     "environment",
     "homes",
     "self",
