@@ -19,6 +19,8 @@ MOST_FILES = 200_000
 """Own files and folders that are compared. When there are more, each file with several names counts as one of them."""
 _SETTLED = 2_000_000_000
 """Nanoseconds after which a change of a folder certainly shows in its time of change."""
+_TICK = 20_000_000
+"""Nanoseconds by which the kernel's time of change may lag behind the clock."""
 _PAUSE, _LONGEST = 20, 5.0
 """The folders of installed code are not checked again for 20 times as long as the check took, at most these seconds, unless the
 file in question was changed or linked since."""
@@ -102,7 +104,7 @@ class _Tree:
         """Return the path of the file with this inode, or "". If there are too many files, return the first root."""
         inode = found.st_dev, found.st_ino
         with self._lock:
-            if time.monotonic() >= self._until or found.st_ctime_ns > self._checked - _SETTLED:
+            if time.monotonic() >= self._until or found.st_ctime_ns > self._checked - _TICK:
                 self._checked, begun = time.time_ns(), time.thread_time()
                 self._check()
                 self._until = time.monotonic() + min(self._pause * (time.thread_time() - begun), _LONGEST)
