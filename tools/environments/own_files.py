@@ -20,7 +20,7 @@ MOST_FILES = 200_000
 _SETTLED = 2_000_000_000
 """Nanoseconds after which a change of a folder certainly shows in its time of change."""
 _TICK = 20_000_000
-"""Nanoseconds by which the kernel's time of change may lag behind the clock."""
+"""Nanoseconds that the kernel's time of change may lag behind the clock."""
 _PAUSE, _LONGEST = 20, 5.0
 """The folders of installed code are not checked again for 20 times as long as the check took, at most these seconds, unless the
 file in question was changed or linked since."""

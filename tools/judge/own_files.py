@@ -92,7 +92,7 @@ def touched_own(act: Act, basis: Basis) -> Iterator[Finding]:
 
 
 def _opened(act: Act) -> Iterator[Value]:
-    """Yield the words and files of which the command may open what they name."""
+    """Yield the words and redirects that may name a file that the command opens."""
     if act.name not in _NAMES_ONLY:
         yield from act.argv[1:]
     yield from (target.path for target in act.redirects)
