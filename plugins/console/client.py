@@ -6,7 +6,9 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import secrets
+import stat
 import sys
 import time
 import unicodedata
@@ -190,10 +192,20 @@ async def _show(reader: asyncio.StreamReader, screen: _Screen) -> None:
         screen.line(f"(it did not take: {_tame(text)})")
 
 
-async def _type(writer: asyncio.StreamWriter, screen: _Screen) -> None:
+async def _standard_input() -> asyncio.StreamReader:
+    """Return a reader of what is typed. An event loop can't wait for a file or /dev/null, which are read whole."""
     lines = asyncio.StreamReader(limit=LINE_BYTES)
-    with contextlib.suppress(ValueError, OSError):
+    kind = os.fstat(sys.stdin.fileno()).st_mode
+    if sys.stdin.isatty() or stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind):
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    else:
+        lines.feed_data(await asyncio.to_thread(sys.stdin.buffer.read))
+        lines.feed_eof()
+    return lines
+
+
+async def _type(writer: asyncio.StreamWriter, screen: _Screen) -> None:
+    lines = await _standard_input()
     while (line := await next_line(lines)) != b"":
         text = "" if line is None else line.decode("utf-8", "replace").rstrip("\n")
         if line is None or len(_message(text, screen.asked[0])[1]) > LINE_BYTES:

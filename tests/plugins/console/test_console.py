@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import getpass
 import json
+import os
 import socket
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,21 +71,21 @@ async def test_what_is_no_socket_is_left_alone(house: ConsoleHouse) -> None:
 
 
 @asynccontextmanager
-async def client(house: ConsoleHouse) -> AsyncIterator[Process]:
+async def client(house: ConsoleHouse, stdin: int = PIPE) -> AsyncIterator[Process]:
     """Run the terminal's side, as a program whose keys are a pipe, and not as a child of the gateway, which hosts sessions."""
     code = (
         "import argparse, sys; from plugins.console import client; p = argparse.ArgumentParser(); client.configure(p);"
         "sys.exit(client.run(p.parse_args(sys.argv[1:])))"
     )
     argv = ["setsid", "--fork", sys.executable, "-c", code, "--socket", str(house.path)]
-    process = await asyncio.create_subprocess_exec(*argv, stdin=PIPE, stdout=PIPE)
+    process = await asyncio.create_subprocess_exec(*argv, stdin=stdin, stdout=PIPE)
     try:
         async with asyncio.timeout(60):
             yield process
     finally:
-        assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.close()  # it leaves
+        if process.stdin is not None:
+            process.stdin.close()  # it leaves
         while await process.stdout.readline():
             pass
         await process.wait()
@@ -104,6 +106,16 @@ async def test_an_answer_s_line_ends_before_the_next_one(house: ConsoleHouse) ->
         assert await typed(process, "and again") == "re and again\n"
         rest, _ = await process.communicate(b"")
         assert rest == b""
+
+
+async def test_a_file_as_standard_input_is_read_to_its_end(house: ConsoleHouse, tmp_path: Path) -> None:
+    (tmp_path / "said").write_bytes(b"hello there\n")
+    async with house.running(getpass.getuser()):
+        for file in (Path(os.devnull), tmp_path / "said"):
+            with file.open("rb") as opened:
+                async with client(house, opened.fileno()):
+                    pass  # it reads until the terminal's side has ended
+        await house.until(lambda: len(house.asked) == 1)
 
 
 async def test_a_button_that_was_meant_for_a_question_presses_none_of_the_next_one(house: ConsoleHouse) -> None:

@@ -36,13 +36,13 @@ def test_a_call_is_suspended_while_somebody_is_asked(bench: Any) -> None:
 
 def test_the_time_of_whoever_is_asked_is_not_the_calls(bench: Any) -> None:
     async def asker(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(1)
         return Answer(ticket.id, payload={"approved": True})
 
     bench.scope.asker = asker
     bench.tool("t", lambda args, ctx: "done")
     bench.plugin(tool_gate=lambda ctx: None if ctx.answers else Suspend(SuspendTicket("ask", "may it?", binds="once")))
-    assert bench.call("t").duration < 0.3
+    assert bench.call("t").duration < 1
 
 
 @pytest.mark.parametrize(
