@@ -8,7 +8,7 @@ import json
 import os
 import pwd
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +84,13 @@ class ConsolePlatform:
         self._process = secrets.token_hex(8)
         """Part of each id, as nothing is sure to be kept of the last process where that was killed."""
         self._ids = itertools.count(1)
+
+    @property
+    def shortcomings(self) -> Sequence[tuple[str, str]]:
+        """See toolcrib.chat.TellsShortcomings."""
+        if passphrase.is_set():
+            return ()
+        return (("no passphrase is set, so nobody can agree to anything in the console", "toolcrib gateway passphrase"),)
 
     async def connect(self) -> str:
         """Look whether the socket can be ours. Raises ToolcribError."""

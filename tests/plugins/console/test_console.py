@@ -17,11 +17,14 @@ from typing import Any
 
 import pytest
 
+from agent import passphrase
 from agent.store.memory import MemoryStore
 from plugins.console.place import LINE_BYTES, packed
+from plugins.console.platform import ConsolePlatform
 from tests.plugins.console.test_console_hostile import ConsoleHouse
 from tests.plugins.console.test_console_hostile import house as house
 from toolcrib import StoreFailed
+from toolcrib.testing import FakeHost
 
 
 async def test_messages_are_new_ones_in_each_process_and_after_presses(house: ConsoleHouse) -> None:
@@ -116,6 +119,13 @@ async def test_a_file_as_standard_input_is_read_to_its_end(house: ConsoleHouse, 
                 async with client(house, opened.fileno()):
                     pass  # it reads until the terminal's side has ended
         await house.until(lambda: len(house.asked) == 1)
+
+
+def test_a_missing_passphrase_is_a_shortcoming(tmp_path: Path) -> None:
+    made = ConsolePlatform("console", FakeHost(settings={"socket": str(tmp_path / "socket")}))
+    assert [fix for _, fix in made.shortcomings] == ["toolcrib gateway passphrase"]
+    passphrase.set_passphrase("four cranes lift paper")
+    assert not made.shortcomings
 
 
 async def test_a_button_that_was_meant_for_a_question_presses_none_of_the_next_one(house: ConsoleHouse) -> None:
