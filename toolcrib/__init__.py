@@ -6,8 +6,9 @@ And ``Agent`` for programs that want a model with tools. It is the one name here
 when it is first asked for, so that a tool's author pays nothing for it. ``__version__`` is the distribution's.
 
 Tools: ``_registry``, ``_entry``, ``_derive``, ``_declared``, ``_effects``. Calls: ``_types``, ``_context``, ``_decision``,
-``_after``, ``_state``, ``_errors``, ``_image``. Plugins: ``_hooks``. What others implement: ``_environment``, ``_session``
-(models), ``chat`` (platforms), ``_store`` with ``_records`` and ``_undo``. ``testing`` has doubles for the tests of all of these.
+``_after``, ``_state``, ``_errors``, ``_image``. Plugins: ``_hooks``. What others implement: ``_environment``,
+``_containment``, ``_session`` (models), ``chat`` (platforms), ``_store`` with ``_records`` and ``_undo``. ``testing`` has
+doubles for the tests of all of these.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolcrib._after import After
+from toolcrib._containment import Contained, Containment
 from toolcrib._context import (
     ActivityEvent,
     AgentSpec,
@@ -121,6 +123,8 @@ __all__ = [
     "Captured",
     "ConfigError",
     "ConnectionFailed",
+    "Contained",
+    "Containment",
     "ContextTooLong",
     "Decision",
     "DeletesFile",
