@@ -11,7 +11,8 @@ import toolcrib
 PUBLIC = {
     "ActivityEvent", "After", "Agent", "AgentSpec", "Answer", "AuthFailed", "BackgroundProcess", "BadRequest", "Block",
     "Cancelled", "Captured", "ConfigError",
-    "ConnectionFailed", "Contained", "Containment", "ContextTooLong", "Decision", "DeletesFile", "Denied", "Effect", "Environment", "EnvironmentFailed",
+    "ConnectionFailed", "Contained", "Containment",
+    "ContextTooLong", "Decision", "DeletesFile", "Denied", "Effect", "Environment", "EnvironmentFailed",
     "EventSink", "ExecOutcome", "ExecRequest", "ExecutedCall", "ExecutionFailed", "FileInfo", "Health", "Image", "Internal",
     "InvalidArguments", "InvalidTransition", "LeaseLost", "NotFound", "Overloaded",
     "PluginError", "Portable", "PortableState", "Principal", "ProgressStatus", "Restable", "ProviderError",
