@@ -294,7 +294,7 @@ def _open(task_id: str) -> Environment:
         name = "".join(char if char.isalnum() or char in "._-" else "-" for char in task_id)
         options = {"session": name, "protected": own_paths(), **options}
     elif options.get("sandbox", "none") != "none":
-        from tools.environments.local.bubblewrap import MASKED
+        from tools.environments.local.plan import MASKED
 
         options["masked"] = [*options.get("masked", MASKED), *own_paths()]
     own = {"own": OwnFiles([*own_paths(), *_protected], _setting(()).installed.closed)} if backend in ("docker", "local") else {}

@@ -234,7 +234,7 @@ class Backends:
 
     def sandbox_options(self, start: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """Add masks of our own files. Raises EnvironmentFailed where a writable folder would bring them into reach."""
-        from tools.environments.local.bubblewrap import MASKED
+        from tools.environments.local.plan import MASKED
 
         for folder in (start, *options["writable"]):
             real = os.path.realpath(Path(folder).expanduser())
@@ -271,9 +271,10 @@ def unavailable(backend: Backend) -> str:
     if backend.missing:
         return f"set {backend.missing}"
     if backend.kind == BUBBLEWRAP:
-        import shutil
+        from tools.environments.local.holding import sandbox_here
 
-        return "" if shutil.which("bwrap") else "bubblewrap is not found: apt install bubblewrap"
+        held = sandbox_here("workspace")
+        return "" if held.mode == "workspace" else f"{held.why_not_more}: {held.fix}"
     if backend.kind == DOCKER:
         from tools.environments.docker.admin import engine_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.backend_check import Tried
-from agent.backends import BUBBLEWRAP, DOCKER, LOCAL, SSH, Backend, Backends
+from agent.backends import BUBBLEWRAP, DOCKER, LOCAL, SSH, Backend, Backends, unavailable
 from agent.cli.stories import ID_CHARS, ago
 from toolcrib import EnvironmentFailed, ToolcribError
 from tools.dispatch.bridge import run_async
@@ -88,9 +88,7 @@ def state_of(backend: Backend, found: FoundContainers) -> str:
         case "local":
             return "ready"
         case "bubblewrap":
-            import shutil
-
-            return "ready" if shutil.which("bwrap") else "bubblewrap is not found: apt install bubblewrap"
+            return unavailable(backend) or "ready"
         case "docker":
             return found.faults.get(admin.engine_of(backend.options["host"]), "the engine answers")
         case _:

@@ -42,7 +42,6 @@ _PROGRAMS: tuple[_Program, ...] = (
     _Program("bash", "wrong", "the terminal tool has no bash to run commands with", "bash"),
     _Program("rg", "note", "search_files works without ripgrep, but slower", "ripgrep"),
     _Program("git", "note", "without git no branch is told to models, and repositories are not known as projects", "git"),
-    _Program("bwrap", "note", "without bubblewrap the backend bubblewrap, a sandbox of this machine, is missing", "bubblewrap"),
     _Program(
         "docker",
         "note",
@@ -66,7 +65,6 @@ _MANAGERS = (
     _Manager("apk", frozenset(["alpine"]), ("apk", "add")),
 )
 _BREW = _Manager("brew", frozenset(), ("brew", "install"))
-_ONLY_LINUX = ("bwrap",)
 
 
 def check_programs() -> Iterator[CheckFinding]:
@@ -77,7 +75,7 @@ def check_programs() -> Iterator[CheckFinding]:
             yield CheckFinding("program.found", "ok", f"{program.name} at {where}")
         elif program.name == "docker" and (os.environ.get("DOCKER_HOST") or Path("/var/run/docker.sock").exists()):
             yield CheckFinding("program.found", "ok", "a docker engine, without its command, which toolcrib does not need")
-        elif sys.platform == "linux" or program.name not in _ONLY_LINUX:
+        else:
             yield _missing(program)
 
 

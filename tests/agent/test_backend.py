@@ -110,8 +110,8 @@ def test_an_unknown_place_is_told_with_all_that_there_are(tmp_path: Path) -> Non
 
 @pytest.fixture
 def outside() -> Iterator[Path]:
-    """A folder that is not in /tmp, of which a sandbox has one of its own."""
-    with tempfile.TemporaryDirectory(prefix="tc-places-", dir="/var/tmp") as folder:
+    """A folder that is in no temporary folder, of which a sandbox has its own."""
+    with tempfile.TemporaryDirectory(prefix=".tc-places-", dir=Path(__file__).parents[2]) as folder:
         yield Path(folder).resolve()
 
 

@@ -1,8 +1,11 @@
-"""Backends on this machine: without a sandbox (local) and in one (bubblewrap).
+"""Backends on this machine: without a sandbox, and in one.
 
 ``environment`` is the local environment over its persistent shell, ``files`` its files with their ``contents`` and
-``attributes``, ``child_env`` the variables that its commands get; ``bubblewrap`` is the same in a sandbox, which ``sandbox``
-starts; ``oneshot``, ``spawn`` and ``running`` start one process a command, where bash is missing.
+``attributes``, ``child_env`` the variables that its commands get; ``oneshot``, ``spawn`` and ``running`` start one process a
+command, if bash is missing.
+
+``contained`` is the same in a sandbox: ``plan`` says what it mounts, ``_launch`` is the program that makes it, ``sandbox`` starts
+it and its shells (``sandboxed``). ``holding`` says which mode this machine can hold; ``landlock`` is for one without namespaces.
 """
 
 from tools.environments.local.environment import LocalEnvironment, open_local

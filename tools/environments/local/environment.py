@@ -53,15 +53,20 @@ def open_local(
     sandbox: str = "none",
     **options: Any,
 ) -> Environment:
-    """Open the local backend. ``sandbox`` is ``none``, or ``bubblewrap``, whose ``options`` are BubblewrapEnvironment's. Raises
-    EnvironmentFailed.
+    """Open the local backend. ``sandbox`` is ``none``, or a mode of SandboxedEnvironment, whose ``options`` it takes.
+    ``bubblewrap`` is an old name of ``workspace``. Raises EnvironmentFailed.
     """
-    if sandbox == "bubblewrap":
-        from tools.environments.local.bubblewrap import BubblewrapEnvironment
-
-        return BubblewrapEnvironment(cwd, pass_env=pass_env, **options)
     if sandbox != "none":
-        raise EnvironmentFailed(f"unknown sandbox {sandbox!r}; known: bubblewrap, none")
+        from tools.environments.local.contained import LandlockedEnvironment, SandboxedEnvironment
+        from tools.environments.local.holding import sandbox_here
+
+        if sandbox == "bubblewrap":
+            return SandboxedEnvironment(cwd, pass_env=pass_env, env=env, kind=sandbox, **options)
+        if sandbox != "workspace" and sandbox != "own":
+            raise EnvironmentFailed(f"unknown sandbox {sandbox!r}; known: bubblewrap, none, own, workspace")
+        if sandbox == "own" and sandbox_here("own").by == "landlock":
+            return LandlockedEnvironment(cwd, pass_env=pass_env, env=env, **options)
+        return SandboxedEnvironment(cwd, pass_env=pass_env, env=env, mode=sandbox, **options)
     return LocalEnvironment(cwd, pass_env=pass_env, env=env, **options)
 
 

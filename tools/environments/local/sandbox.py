@@ -1,68 +1,63 @@
-"""Sandbox on this machine: all files readable, few writable, no network, no other processes, a /tmp of its own."""
+"""Sandbox on this machine: a process that keeps its namespaces, and starts the shells in it."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
 import subprocess
-import tempfile
+import sys
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 
 from toolcrib import EnvironmentFailed
 from tools.environments._started import started
 from tools.environments._workers import Workers
+from tools.environments.local.holding import how_to_get_more
+from tools.environments.local.plan import INNER, SandboxPlan
 from tools.environments.local.sandboxed import SandboxedShell, is_in, is_readable
 from tools.environments.shell.launcher import ShellProcess
 from tools.environments.shell.watchdog import watchdog
 
-_INNER = "/dev/.toolcrib"
-"""Path in the sandbox of the folder through which we speak to its shells: nowhere that commands list or clean."""
-_EPHEMERAL = ("/tmp", "/run", "/dev/shm")  # noqa: S108 - in the sandbox
-"""Folders where its commands can leave files that are deleted with the sandbox."""
 _LOOKS = 100
 _enders = Workers("toolcrib-sandbox-end", 4)
 _START_LIMIT = 20.0
-_STARTS = 5
-"""Attempts where a mount ended while the sandbox was built over it: containers come and go."""
-_NEEDED = "install it (apt install bubblewrap), or choose sandbox: none"
-_KEEPER = r"""
+_SHELLS = "env -i TERM=dumb setsid bash --noprofile --norc bash"
+_FIRST = rf"""
 set -m
-trap : INT TERM HUP
-printf 'ready\n' >&3
-while IFS= read -r folder; do
-  {
-    cd "$folder" && { env -i TERM=dumb setsid bash --noprofile --norc bash; printf '%s\n' $? >status; }
-  } </dev/null >/dev/null 2>&1 3>&- &
-done
+keeper() {{
+  trap : INT TERM HUP
+  printf 'ready\n'
+  while IFS= read -r folder; do
+    {{
+      cd "$folder" && {{ {_SHELLS}; printf '%s\n' $? >status; }}
+    }} </dev/null >/dev/null 2>&1 &
+  done
+}}
+keeper <&0 &
+exec </dev/null >/dev/null 2>&1
+wait $!
 """
-"""Script that starts a shell for each line that it reads; at the end of its input it ends, and with it all that is in the
-sandbox.
+"""Script of the first process in the sandbox, which waits for the keeper. The keeper starts a shell for each line that it reads;
+at the end of its input it ends, and with it all that is in the sandbox.
 """
-
-
-class _MountEndedError(EnvironmentFailed):
-    """A mount ended between the moments when bubblewrap saw it and when it made it read-only."""
 
 
 class Sandbox:
-    """A bubblewrap process and the shells in it: a Launcher of shells. Started when first needed, and again after it died.
+    """A sandbox and the shells in it: a Launcher of shells. Started when first needed, and again after it died.
 
-    Where commands kill its keeper, everything that still runs in it is ended before another sandbox is started.
+    If commands kill its keeper, everything that still runs in it is ended before another sandbox is started.
     """
 
-    where = "local:bubblewrap"
     descriptors = 12
     """The number of our descriptors for a shell, with those of the sandbox itself."""
 
-    def __init__(self, root: str, writable: Sequence[str], masked: Sequence[str], network: bool, processes: int) -> None:
-        self.root, self.inner = root, _INNER
-        self._writable, self._masked, self._network, self._processes = writable, masked, network, processes
+    def __init__(self, root: str, plan: SandboxPlan, where: str) -> None:
+        self.root, self.where, self._plan = root, where, plan
+        self.inner = INNER if plan.mode == "workspace" else root
         self._process: subprocess.Popen[bytes] | None = None
         self._keeper = 0
         self._pidfds: tuple[int, ...] = ()
@@ -132,8 +127,8 @@ class Sandbox:
         return False
 
     def _end_empty(self) -> bool:
-        ephemeral = {*_EPHEMERAL, os.path.realpath(tempfile.gettempdir())} - {*self._writable}
-        mounted = {*self._writable, *self._masked, *ephemeral}
+        ephemeral = self._plan.temporary()
+        mounted = {*self._plan.writable, *self._plan.masked, *self._plan.caches, *ephemeral}
         if any(_has_files(f"/proc/{self._keeper}/root", folder, mounted) for folder in ephemeral):
             return False
         self._forget()
@@ -145,109 +140,56 @@ class Sandbox:
         if self._process is not None and self._lives():
             return self._process
         self._forget()
-        path = shutil.which("bwrap")
-        if path is None:
-            raise EnvironmentFailed(f"bubblewrap is not found on PATH, and nothing runs outside of the sandbox: {_NEEDED}")
-        for name in ("setsid", "unshare"):
-            if shutil.which(name) is None:
-                raise EnvironmentFailed(f"{name} is not found on PATH: install it (apt install util-linux)")
-        for _ in range(_STARTS - 1):
-            with contextlib.suppress(_MountEndedError):
-                return self._begun(path)
-        return self._begun(path)
-
-    def _begun(self, path: str) -> subprocess.Popen[bytes]:
-        info, ready = os.pipe(), os.pipe()
+        if shutil.which("setsid") is None:
+            raise EnvironmentFailed("setsid is not found on PATH: install it (apt install util-linux)")
         try:
             os.makedirs(self.root, mode=0o700, exist_ok=True)  # noqa: PTH103 - it is a string everywhere else
             process = started(
-                [
-                    *private_mounts(),
-                    path,
-                    "--info-fd",
-                    str(info[1]),
-                    *self.options(),
-                    *("--bind", self.root, _INNER, "--chdir", "/"),
-                    "--",
-                    "bash",
-                    "--noprofile",
-                    "--norc",
-                    "-c",
-                    f"ulimit -u {self._processes} 2>/dev/null; exec 3>&{ready[1]} {ready[1]}>&-\n{_KEEPER}",
-                ],
-                shutil.which("unshare") or "unshare",
+                self._plan.argv(["bash", "--noprofile", "--norc", "-c", _FIRST], self.root),
+                sys.executable,
                 env={"PATH": os.environ.get("PATH", os.defpath)},
                 stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                pass_fds=[info[1], ready[1]],
+                cwd="/",
                 start_new_session=True,
                 bufsize=0,
             )
         except OSError as error:
-            raise EnvironmentFailed(f"bubblewrap cannot be started: {error.strerror}: {_NEEDED}") from error
-        finally:
-            os.close(info[1])
-            os.close(ready[1])
+            raise EnvironmentFailed(f"the sandbox cannot be started: {error.strerror}") from error
         watchdog.add(process.pid)
         self._process = process
-        try:
-            self._await(process, info[0], ready[0])
-        finally:
-            os.close(info[0])
-            os.close(ready[0])
+        self._await(process)
         return process
 
-    def _await(self, process: subprocess.Popen[bytes], info: int, ready: int) -> None:
-        said = _read_all(ready, b"\n")
+    def _await(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait for the keeper. The launcher is killed then: until that, it keeps the first process's number from others."""
+        assert process.stdout is not None  # noqa: S101 - it was given a pipe
+        said = _read_all(process.stdout.fileno(), b"ready\n")
         if not said:
-            assert process.stderr is not None  # noqa: S101 - it was given a pipe
+            assert process.stderr is not None  # noqa: S101 - as above
             process.kill()
             why = process.stderr.read(4000).decode(errors="replace").strip() or "it did not answer"
             self._forget()
-            failed = _MountEndedError if "apply mount flags" in why else EnvironmentFailed
-            raise failed(
-                f"bubblewrap cannot work here, and nothing runs outside of the sandbox: {why}. User namespaces may be turned off "
-                "(sysctl kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns); or choose sandbox: none"
-            )
+            raise EnvironmentFailed(f"the sandbox cannot be made, and nothing runs outside of it: {why}. {how_to_get_more(why)}")
         pidfds: list[int] = []
         try:
-            first = int(json.loads(_read_all(info, b"}"))["child-pid"])
+            first = int(said.split()[0])
             pidfds.append(os.pidfd_open(first))
             self._keeper = _children(first)[0]
             pidfds.append(os.pidfd_open(self._keeper))
         except (OSError, ValueError, LookupError) as error:
-            process.kill()
             self._forget()
             raise EnvironmentFailed("the sandbox ended while it was started: call again to start another") from error
         finally:
             self._pidfds = tuple(pidfds)
+            process.kill()
 
     def _lives(self) -> bool:
         """Return True if the sandbox and its keeper live. Without its keeper it could start no shell, and nothing would end
         it.
         """
-        # A process that dies loses its root folder first.
-        return len(self._pidfds) == 2 and not any(map(is_readable, self._pidfds)) and os.path.isdir(f"/proc/{self._keeper}/root")  # noqa: PTH112 - before each command
-
-    def options(self) -> list[str]:
-        """Return bubblewrap's options, except for the folder through which we speak to shells."""
-        options = ["--unshare-all", *(["--share-net"] if self._network else []), "--cap-drop", "ALL", "--ro-bind", "/", "/"]
-        options += ["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/run"]  # noqa: S108 - one of its own
-        temporary = os.path.realpath(tempfile.gettempdir())  # where other sessions keep their output and their shells' folders
-        if temporary not in ("/", "/tmp", *self._writable):  # noqa: S108 - as above
-            options += ["--tmpfs", temporary]
-        names = os.path.realpath("/etc/resolv.conf")
-        if self._network and names.startswith("/run/") and Path(names).exists():
-            options += ["--ro-bind", names, names]
-        for path in sorted(self._writable):
-            options += ["--bind", path, path]
-        for path in self._masked:
-            if Path(path).is_dir():
-                options += ["--tmpfs", path, "--remount-ro", path]
-            elif Path(path).exists():
-                options += ["--ro-bind", "/dev/null", path]
-        return options
+        return len(self._pidfds) == 2 and not any(map(is_readable, self._pidfds)) and not _is_dying(self._keeper)
 
     def _forget(self) -> None:
         process, self._process, self._keeper = self._process, None, 0
@@ -260,7 +202,7 @@ class Sandbox:
             is_readable(pidfd, 5)  # its shells must not be taken for living ones
             os.close(pidfd)
         self._pidfds = ()
-        for pipe in (process.stdin, process.stderr):
+        for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
         try:
@@ -274,15 +216,6 @@ class Sandbox:
         """End everything in the sandbox."""
         with self._lock:
             self._forget()
-
-
-def private_mounts() -> list[str]:
-    """Return the program that starts bubblewrap in a mount namespace of its own, which no later mount of this machine enters.
-
-    bubblewrap makes the mounts that it finds read-only. On a system whose / is shared, one that appears later would be writable.
-    """
-    namespaces = ["--mount"] if os.geteuid() == 0 else ["--user", "--map-current-user", "--mount"]
-    return ["unshare", *namespaces, "--propagation", "private", "--"]
 
 
 def _has_files(root: str, folder: str, mounted: Collection[str]) -> bool:
@@ -302,6 +235,15 @@ def _has_files(root: str, folder: str, mounted: Collection[str]) -> bool:
     return False
 
 
+def _is_dying(pid: int) -> bool:
+    """Return whether the process is gone or about to be: it may have got SIGKILL, and not yet have had a processor to die on."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return True
+    return fields[0] in b"ZX" or bool(int(fields[28]) >> 8 & 1)
+
+
 def _children(pid: int) -> list[int]:
     try:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_bytes().split()]
@@ -313,7 +255,7 @@ def _read_all(fd: int, end: bytes) -> bytes:
     """Read up to ``end``; b"" where it does not come."""
     said = b""
     give_up = time.monotonic() + _START_LIMIT
-    while not said.rstrip(b" \n" if end != b"\n" else b"").endswith(end):
+    while not said.endswith(end):
         if not is_readable(fd, max(0.0, give_up - time.monotonic())):
             return b""
         chunk = os.read(fd, 4096)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -172,13 +173,13 @@ class LocalProcess:
 
 
 class LocalLauncher:
-    """Launcher of shells on this machine, without a sandbox."""
+    """Launcher of shells on this machine, without a sandbox. ``before``: words before bash, of a program that becomes it."""
 
-    where = "local"
     descriptors = 7
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, where: str = "local", before: Sequence[str] = ()) -> None:
         self.root = self.inner = root
+        self.where, self._before = where, list(before)
         path = shutil.which("bash")
         if path is None:
             raise EnvironmentFailed("bash is not found on PATH: install bash")
@@ -187,8 +188,8 @@ class LocalLauncher:
     def start(self, inner_folder: str, folder: str) -> LocalProcess:
         try:
             process = started(
-                _ARGV,
-                self._bash,
+                [*self._before, *_ARGV],
+                self._before[0] if self._before else self._bash,
                 cwd=folder,
                 env={"TERM": "dumb"},
                 stdin=subprocess.DEVNULL,

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import signal
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Coroutine
@@ -16,7 +17,7 @@ import pytest
 
 from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest, KnowsHome
 from tools.environments import open_environment
-from tools.environments.local.bubblewrap import MASKED
+from tools.environments.local.plan import MASKED
 
 Says = Callable[..., str]
 Run = Callable[..., ExecOutcome]
@@ -188,43 +189,15 @@ def test_faults_in_its_options_are_named(boxed: Callable[..., Environment], opti
         boxed(**options)
 
 
-def test_mounts_end_while_it_is_built(boxed: Callable[..., Environment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Containers come and go. Bubblewrap meets about one in a hundred such moments: a program stands in for it."""
-    import shutil
-
-    which, real, moments = shutil.which, shutil.which("bwrap"), tmp_path / "moments"
-    unlucky = tmp_path / "bwrap"
-    said = 'bwrap: cannot bind mount /oldroot/: Unable to apply mount flags: remount "/newroot/x": Invalid argument'
-    unlucky.write_text(f"""#!/bin/sh
-read -r left <{moments}
-if [ "$left" -gt 0 ]; then echo $((left - 1)) >{moments}; echo '{said}' >&2; exit 1; fi
-exec {real} "$@"
-""")
-    unlucky.chmod(0o755)
-    monkeypatch.setattr(shutil, "which", lambda name: str(unlucky) if name == "bwrap" else which(name))
-    moments.write_text("2\n")
-    assert command(boxed(), "echo here") == "here\n"
-    assert moments.read_text() == "0\n"
-    moments.write_text("1000\n")
-    with pytest.raises(EnvironmentFailed, match=r"nothing runs outside.*Unable to apply mount flags"):
-        command(boxed(), "echo here")
-
-
 def test_never_without_a_sandbox(boxed: Callable[..., Environment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import shutil
-
     env = boxed()
-    which = shutil.which
-    monkeypatch.setattr(shutil, "which", lambda name: None if name == "bwrap" else which(name))
-    with pytest.raises(EnvironmentFailed, match=r"bubblewrap is not found .*nothing runs outside.*apt install bubblewrap"):
-        command(env, "touch ran")
-    assert "apt install bubblewrap" in do(env.health()).problem
-    broken = tmp_path / "bwrap"
-    broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho 'unshare: Operation not permitted' >&2; exit 125\n")
     broken.chmod(0o755)
-    monkeypatch.setattr(shutil, "which", lambda name: str(broken) if name == "bwrap" else which(name))
-    with pytest.raises(EnvironmentFailed, match=r"cannot work here.*nothing runs outside.*No permissions.*User namespaces"):
+    monkeypatch.setattr(sys, "executable", str(broken))
+    with pytest.raises(EnvironmentFailed, match=r"cannot be made.*nothing runs outside.*unshare: Operation not permitted"):
         command(env, "touch ran")
+    assert "nothing runs outside" in do(env.health()).problem
     assert not (tmp_path / "home" / "work" / "ran").exists()
     with pytest.raises(EnvironmentFailed, match="unknown sandbox 'jail'; known: bubblewrap, none"):
         open_environment("local", sandbox="jail")

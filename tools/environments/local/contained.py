@@ -1,40 +1,46 @@
-"""Environments in the sandbox of bubblewrap."""
+"""Environments on this machine whose commands run in a sandbox."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-from toolcrib import BackgroundProcess, EnvironmentFailed, ExecOutcome, ExecRequest, FileInfo, Health, PortableState
+from toolcrib import (
+    BackgroundProcess,
+    Contained,
+    Containment,
+    EnvironmentFailed,
+    ExecOutcome,
+    ExecRequest,
+    FileInfo,
+    Health,
+    PortableState,
+)
+from toolcrib._dataclass import replace
 from tools.environments._request import never_run
 from tools.environments._workers import Workers
-from tools.environments.local import LocalEnvironment, files
-from tools.environments.local.sandbox import Sandbox, private_mounts
+from tools.environments.local import LocalEnvironment, files, landlock
+from tools.environments.local.plan import MASKED, PROCESSES, SandboxPlan, existing_folder, masks
+from tools.environments.local.plan import caches as caches_of
+from tools.environments.local.sandbox import Sandbox
 from tools.environments.own_files import NONE, OwnFiles
-from tools.environments.shell.launcher import is_supported
+from tools.environments.shell.launcher import LocalLauncher, is_supported
 
 _T = TypeVar("_T")
-MASKED = (
-    *("~/.ssh", "~/.gnupg", "~/.aws", "~/.azure", "~/.config/gcloud", "~/.docker", "~/.kube"),
-    *("~/.netrc", "~/.pgpass", "~/.git-credentials"),
-    *("~/.config/toolcrib", "~/.local/state/toolcrib"),
-)
-"""Paths that are empty in the sandbox by default: commands that read and send files must not find keys."""
-PROCESSES = 4096
 _starters = Workers("toolcrib-sandbox", 4)
 _TRIES = 5
 
 
-class BubblewrapEnvironment(LocalEnvironment):
-    """An environment on this machine, in a sandbox.
+class SandboxedEnvironment(LocalEnvironment):
+    """An environment on this machine, in a sandbox. See SandboxPlan for the options.
 
-    Only ``writable`` folders and the one it starts in can be written, ``masked`` paths are empty, ``network`` says whether there
-    is any, and ``processes`` limits how many there may be at once (the kernel does not hold root to it). Raises
-    EnvironmentFailed where a sandbox is unavailable; it never runs without one.
+    In the mode ``workspace`` only ``writable`` folders and the one it starts in can be written, and ``masked`` paths are empty.
+    In the mode ``own`` the disk is as it is but for ``masked`` and ``closed`` paths. ``network`` says whether there is any;
+    ``processes`` and ``memory_mb`` limit what may run at once. Raises EnvironmentFailed if no sandbox can be made; commands never
+    run without one. ``kind`` is its name in results.
 
     Files are seen as commands see them: masked paths are empty, and read-only files refuse to be written (OSError, EROFS). /tmp
     is the sandbox's own and is deleted with it.
@@ -45,30 +51,53 @@ class BubblewrapEnvironment(LocalEnvironment):
         cwd: str | None = None,
         *,
         pass_env: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        own: OwnFiles = NONE,
+        mode: Literal["workspace", "own"] = "workspace",
+        kind: str = "",
         writable: Sequence[str] = (),
         masked: Sequence[str] = MASKED,
+        closed: Sequence[str] = (),
+        caches: Literal["private", "shared"] = "private",
         network: bool = False,
         processes: int = PROCESSES,
-        own: OwnFiles = NONE,
+        memory_mb: int = 0,
     ) -> None:
         for name, given in (("writable", writable), ("masked", masked)):
             if isinstance(given, str):
                 raise EnvironmentFailed(f"{name} takes a list of paths: [{given!r}]")
         if not is_supported():
-            raise EnvironmentFailed("the bubblewrap sandbox needs Linux and bash: install bash, or choose sandbox: none")
-        super().__init__(cwd, pass_env=pass_env, own=own)
-        self._writable = [_folder(self._cwd, "the working folder"), *(_folder(path, "the writable folder") for path in writable)]
-        self._masked = _outermost({os.path.realpath(Path(path).expanduser()) for path in masked})
-        self._network, self._processes = network, processes
+            raise EnvironmentFailed("the sandbox needs Linux and bash: install bash, or choose sandbox: none")
+        super().__init__(cwd, pass_env=pass_env, env=env, own=own)
+        folders = [existing_folder(path, "the writable folder") for path in writable]
+        if mode == "workspace":
+            folders.insert(0, existing_folder(self._cwd, "the working folder"))
+        cached = caches_of(caches, folders) if mode == "workspace" else ()
+        self._plan = SandboxPlan(
+            mode,
+            tuple(dict.fromkeys([*folders, *(cached if caches == "shared" else ())])),
+            masks(masked),
+            masks(closed),
+            cached if caches == "private" else (),
+            network=network,
+            processes=processes,
+            memory=memory_mb << 20,
+        )
+        self._kind = f"local:{kind or mode}"
         self._sandbox: Sandbox | None = None
         self._interrupts = 0
 
     @property
     def identity(self) -> str:
-        return Sandbox.where
+        return self._kind
+
+    def containment(self) -> Containment:
+        """See Contained."""
+        return self._plan.containment()
 
     def _launcher(self, root: str) -> Sandbox:
-        self._sandbox = Sandbox(root, self._writable, self._masked, self._network, self._processes)
+        self._plan = self._plan.prepare()
+        self._sandbox = Sandbox(root, self._plan, self._kind)
         return self._sandbox
 
     def _view(self) -> str:
@@ -134,13 +163,15 @@ class BubblewrapEnvironment(LocalEnvironment):
 
     def person_argv(self) -> list[str]:
         """Return the command line that starts a shell for a person, in a sandbox like this one."""
-        options = Sandbox("", self._writable, self._masked, self._network, self._processes).options()
-        return [*private_mounts(), "bwrap", *options, "--die-with-parent", "--chdir", self._cwd, "--", "bash"]
+        self._plan = self._plan.prepare()
+        return self._plan.argv(["bash"], person=True)
 
     async def close(self) -> None:
         await super().close()
         if self._sandbox is not None:
             await _starters.run(self._sandbox.close)
+        plan, self._plan = self._plan, replace(self._plan, private="")
+        await _starters.run(plan.clean)
 
     # -- files ---------------------------------------------------------------------------------------------------
 
@@ -178,7 +209,7 @@ class BubblewrapEnvironment(LocalEnvironment):
 
     def holder(self, path: str) -> str:
         """Return the holder of this file: this machine, or the sandbox, whose /tmp is deleted with it."""
-        inside = any(path.startswith(f"{folder}/") for folder in self._writable)
+        inside = any(path.startswith(f"{folder}/") for folder in self._plan.containment().writable)
         return super().holder(path) if inside else f"{self.identity} {self._root}"
 
     async def give_file(self, path: str, uid: int, gid: int) -> None:
@@ -210,27 +241,50 @@ class BubblewrapEnvironment(LocalEnvironment):
             yield
         except OSError as error:
             if error.errno == errno.EROFS:
-                where = ", ".join(self._writable)
+                where = ", ".join(self._plan.writable)
                 raise OSError(
                     errno.EROFS, f"read-only in the sandbox, where /tmp and these are writable: {where}", path
                 ) from error
             raise
 
 
-def _outermost(paths: Iterable[str]) -> list[str]:
-    """Drop paths that lie in another of them: an empty folder has nothing to cover."""
-    kept: list[str] = []
-    for path in sorted(paths):
-        if not any(path.startswith(f"{folder}/") for folder in kept):
-            kept.append(path)
-    return kept
+class LandlockedEnvironment(LocalEnvironment):
+    """An environment on this machine whose commands can't reach ``masked`` paths or change ``closed`` ones, by Landlock.
+
+    It is for machines without user namespaces. File tools are not held back, and connecting to sockets is not stopped.
+    """
+
+    def __init__(
+        self,
+        cwd: str | None = None,
+        *,
+        pass_env: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        own: OwnFiles = NONE,
+        masked: Sequence[str] = (),
+        closed: Sequence[str] = (),
+        **_: object,
+    ) -> None:
+        super().__init__(cwd, pass_env=pass_env, env=env, own=own)
+        self._plan = SandboxPlan("own", masked=masks(masked), closed=masks(closed), network=True)
+
+    @property
+    def identity(self) -> str:
+        return "local:own"
+
+    def containment(self) -> Containment:
+        """See Contained."""
+        return self._plan.containment()
+
+    def _launcher(self, root: str) -> LocalLauncher:
+        return LocalLauncher(root, self.identity, self.person_argv()[:-1])
+
+    def person_argv(self) -> list[str]:
+        """Return the command line that starts a shell for a person, as closed as this one."""
+        return landlock.argv([*self._plan.masked], [*self._plan.closed], ["bash"])
 
 
-def _folder(path: str, what: str) -> str:
-    found = os.path.realpath(Path(path).expanduser())
-    if not Path(found).is_dir():
-        wrong = "is not a folder: choose one" if Path(found).exists() else "does not exist: create it or choose another"
-        raise EnvironmentFailed(f"{what} {found} {wrong}")
-    if found == "/":
-        raise EnvironmentFailed(f"{what} is /, which would make the whole machine writable: choose a folder below it")
-    return found
+if TYPE_CHECKING:
+
+    def _conforms(sandboxed: SandboxedEnvironment, landlocked: LandlockedEnvironment) -> tuple[Contained, Contained]:
+        return sandboxed, landlocked

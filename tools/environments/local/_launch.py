@@ -1,0 +1,238 @@
+"""Program that makes a sandbox and runs a command as its first process.
+
+It is started as ``python -I -S _launch.py SETTINGS [KIND PATH SOURCE]... -- COMMAND...``, so that it needs no package.
+``SETTINGS`` are the fields of ``Plan``, as NAME=VALUE with commas between. It prints the first process's number on its standard
+output and stays that process's parent. When the sandbox cannot be made, it prints the reason on its standard error.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import sys
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
+_NEWUSER, _NEWPID, _NEWNET = 0x10000000, 0x20000000, 0x40000000
+_RDONLY, _NOSUID, _NODEV, _NOEXEC, _REC, _PRIVATE = 1, 2, 4, 8, 0x4000, 0x40000
+_ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 1, 2, 4
+_CLONE_TREE, _RECURSIVE, _EMPTY_PATH = 0x80001, 0x8000, 0x1000
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+"""Numbers of system calls; those above 423 are the same on every processor."""
+_SET_PDEATHSIG, _CAPBSET_DROP, _SET_NO_NEW_PRIVS, _CAP_AMBIENT = 1, 24, 38, 47
+_HERE = -100
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_COVERED = ("sys", "sysrq-trigger", "irq", "bus")
+"""Parts of /proc that root could change the machine by; they are read-only in the sandbox."""
+_LEAST_PROCESSES = 301
+"""The least limit that the kernel takes for a process namespace."""
+
+
+def check(result: int, what: str) -> int:
+    """Return ``result``; raise OSError if it is negative."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def mount(source: str, path: str, kind: str, flags: int, data: str = "") -> None:
+    """Mount a new file system. Raises OSError."""
+    words = [os.fsencode(word) if word else None for word in (source, path, kind)]
+    check(_libc.mount(*words, ctypes.c_ulong(flags), os.fsencode(data) or None), f"mount {kind or 'propagation'} at {path}")
+
+
+def clone(path: str, *, tree: bool = True) -> int:
+    """Return a descriptor of a copy of the mounts at ``path``, which is not attached yet. Raises OSError."""
+    flags = _CLONE_TREE | (_RECURSIVE if tree else 0)
+    return check(_libc.syscall(_OPEN_TREE, _HERE, os.fsencode(path), flags), f"open_tree {path}")
+
+
+def set_attributes(fd: int, path: str, add: int, *, clear: int = 0, tree: bool = True) -> None:
+    """Change the attributes of the mount at ``path``, or of ``fd`` if that is "", with all below it. Raises OSError."""
+    wanted = (ctypes.c_uint64 * 4)(add, clear, 0, 0)
+    flags = (_RECURSIVE if tree else 0) | (0 if path else _EMPTY_PATH)
+    check(_libc.syscall(_MOUNT_SETATTR, fd, os.fsencode(path), flags, wanted, 32), f"mount_setattr {path}")
+
+
+def attach(fd: int, path: str) -> None:
+    """Mount the copy ``fd`` at ``path``. Raises OSError."""
+    check(_libc.syscall(_MOVE_MOUNT, fd, b"", _HERE, os.fsencode(path), 4), f"move_mount to {path}")
+    os.close(fd)
+
+
+class Plan:
+    """The sandbox that is wanted.
+
+    ``ids``: the user and group to map in a user namespace, "" for none. ``disk``: ``ro``, or ``rw`` to leave the disk as it is.
+    ``network``: 1 for this machine's network. ``processes`` and ``memory`` (bytes) are limits, 0 for none. ``person``: 1 if the
+    command is a person's shell, which ends with the program that started it.
+    """
+
+    def __init__(self, settings: str, mounts: list[str]) -> None:
+        values = dict(word.split("=", 1) for word in settings.split(","))
+        self.ids = values["ids"]
+        self.is_read_only = values["disk"] == "ro"
+        self.has_network, self.is_persons = values["network"] == "1", values["person"] == "1"
+        self.processes, self.memory = int(values["processes"]), int(values["memory"])
+        self.mounts = list(zip(mounts[::3], mounts[1::3], mounts[2::3], strict=True))
+
+
+def main(argv: list[str]) -> int:
+    """Make the sandbox, and wait for the end of its first process. Return its exit code."""
+    end = argv.index("--")
+    plan, command = Plan(argv[1], argv[2:end]), argv[end + 1 :]
+    try:
+        _unshare(plan)
+        child = os.fork()
+        if child == 0:
+            _become_first(plan, command)
+    except OSError as error:
+        sys.stderr.write(f"{error.strerror}\n")
+        return 125
+    if not plan.is_persons:
+        os.write(1, b"%d\n" % child)
+        for fd in range(3):  # their end tells that the first process has ended
+            os.close(fd)
+    else:
+        _libc.signal(2, ctypes.c_void_p(1))  # SIGINT is for the person's shell
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) & 0xFF
+
+
+def _become_first(plan: Plan, command: list[str]) -> None:
+    try:
+        if plan.is_persons:
+            check(_libc.prctl(_SET_PDEATHSIG, 9, 0, 0, 0), "prctl")
+        _build(plan)
+        _limit(plan)
+        for number in (13, 25):  # SIGPIPE and SIGXFSZ, which Python ignores
+            _libc.signal(number, ctypes.c_void_p(0))
+        _drop_privileges()
+        os.execvp(command[0], command)  # noqa: S606 - it is the command itself that is wanted
+    except OSError as error:
+        sys.stderr.write(f"{error.strerror or error}\n")
+        sys.stderr.flush()
+    finally:
+        os._exit(125)
+
+
+def _unshare(plan: Plan) -> None:
+    flags = _NEWNS | _NEWCGROUP | _NEWUTS | _NEWIPC | _NEWPID | (_NEWUSER if plan.ids else 0)
+    check(_libc.unshare(flags | (0 if plan.has_network else _NEWNET)), "unshare")
+    if plan.ids:
+        user, group = plan.ids.split(":")
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123 - pathlib takes as long to import as all else here
+                file.write(text)
+
+
+def _build(plan: Plan) -> None:
+    mount("", "/", "", _REC | _PRIVATE)  # what is mounted on this machine later does not appear in the sandbox
+    sources = {source: clone(source) for kind, _, source in plan.mounts if kind in ("bind", "ro") and source}
+    devices = {name: clone(f"/dev/{name}") for name in _DEVICES} if plan.is_read_only else {}
+    null = clone("/dev/null")
+    caches = {path: _cache(path, source) for kind, path, source in plan.mounts if kind == "cache"}
+    if plan.is_read_only:
+        set_attributes(_HERE, "/", _ATTR_RDONLY | _ATTR_NODEV)
+    _mount_proc(plan)
+    size = f"size={plan.memory}," if plan.memory else ""
+    if plan.is_read_only:
+        _mount_dev(devices, size)
+    for kind, path, source in plan.mounts:
+        if kind == "tmpfs":
+            _point(path, is_folder=True)
+            mount("tmpfs", path, "tmpfs", _NOSUID | _NODEV, f"{size}mode=1777")
+        elif kind == "hide" and source == "folder":
+            _point(path, is_folder=True)
+            mount("tmpfs", path, "tmpfs", _NOSUID | _NODEV | _RDONLY, "mode=0755")
+        else:
+            tree = caches[path] if kind == "cache" else null if kind == "hide" else sources[source] if source else -1
+            _put(kind, path, tree)
+    if not plan.has_network:
+        _raise_loopback()
+
+
+def _put(kind: str, path: str, tree: int) -> None:
+    """Attach a copy of ``tree`` at ``path``; -1 stands for what is at ``path`` in the sandbox already."""
+    tree = clone(path) if tree < 0 else check(_libc.syscall(_OPEN_TREE, tree, b"", _CLONE_TREE | _RECURSIVE | _EMPTY_PATH), path)
+    if kind != "hide":
+        set_attributes(tree, "", _ATTR_NOSUID | _ATTR_NODEV | (_ATTR_RDONLY if kind == "ro" else 0))
+    _point(path, is_folder=os.path.isdir(f"/proc/self/fd/{tree}"))  # noqa: PTH112 - pathlib takes long to import
+    attach(tree, path)
+
+
+def _point(path: str, *, is_folder: bool) -> None:
+    """Make a mount point in the sandbox's own temporary folders. Elsewhere it is there, and the disk can't be written."""
+    if os.path.lexists(path):
+        return
+    os.makedirs(path if is_folder else os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - as above
+    if not is_folder:
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+
+
+def _cache(path: str, private: str) -> int:
+    """Return a copy of the folder ``path`` that keeps changes in ``private``: an overlay, or empty if the kernel offers none."""
+    upper, work = f"{private}/upper", f"{private}/work"
+    if not any(sign in path + private for sign in ",:\\"):
+        try:
+            mount("overlay", upper, "overlay", _NOSUID | _NODEV, f"lowerdir={path},upperdir={upper},workdir={work},userxattr")
+        except OSError:  # such as a file system that can't be part of one
+            return clone(upper)
+    return clone(upper)
+
+
+def _mount_proc(plan: Plan) -> None:
+    mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
+    release = tuple(int("".join(filter(str.isdigit, part)) or "0") for part in os.uname().release.split(".")[:2])
+    if plan.processes and release >= (6, 14):  # before, the limit would be the whole machine's
+        with open("/proc/sys/kernel/pid_max", "w") as file:  # noqa: PTH123 - as above
+            file.write(str(max(plan.processes, _LEAST_PROCESSES)))
+    for name in _COVERED:
+        if os.path.lexists(f"/proc/{name}"):
+            _put("ro", f"/proc/{name}", -1)
+
+
+def _mount_dev(devices: dict[str, int], size: str) -> None:
+    mount("tmpfs", "/dev", "tmpfs", _NOSUID, "mode=0755")
+    for name, tree in devices.items():
+        _point(f"/dev/{name}", is_folder=False)
+        attach(tree, f"/dev/{name}")
+    for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
+        os.symlink(f"/proc/self/{target}", f"/dev/{name}")  # noqa: PTH211 - as above
+    os.symlink("pts/ptmx", "/dev/ptmx")  # noqa: PTH211 - as above
+    for name in ("pts", "shm"):
+        os.mkdir(f"/dev/{name}")  # noqa: PTH102 - as above
+    mount("devpts", "/dev/pts", "devpts", _NOSUID | _NOEXEC, "newinstance,ptmxmode=0666,mode=620")
+    mount("tmpfs", "/dev/shm", "tmpfs", _NOSUID | _NODEV, f"{size}mode=1777")  # noqa: S108 - the sandbox's own
+
+
+def _raise_loopback() -> None:
+    fd = check(_libc.socket(2, 2, 0), "socket")
+    request = ctypes.create_string_buffer(b"lo".ljust(16, b"\0") + (0x41).to_bytes(2, sys.byteorder), 40)  # up and running
+    check(_libc.ioctl(fd, ctypes.c_ulong(0x8914), request), "raise lo")
+    os.close(fd)
+
+
+def _limit(plan: Plan) -> None:
+    for kind, value in ((resource.RLIMIT_NPROC, plan.processes), (resource.RLIMIT_DATA, plan.memory)):
+        hard = resource.getrlimit(kind)[1]
+        if value and (hard == resource.RLIM_INFINITY or hard > value):
+            resource.setrlimit(kind, (value, value))
+
+
+def _drop_privileges() -> None:
+    """Drop all capabilities, so that no program gets any again: also root's, whose bounding set would give them back."""
+    check(_libc.prctl(_CAP_AMBIENT, 4, 0, 0, 0), "prctl")
+    capability = 0
+    while _libc.prctl(_CAPBSET_DROP, capability, 0, 0, 0) == 0:
+        capability += 1
+    check(-1 if capability == 0 else 0, "drop capabilities")
+    header, none = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    check(_libc.capset(header, none), "capset")
+    check(_libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,87 @@
+"""Which mode of the sandbox this machine can hold, why it can't hold more, and how to get more."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Literal
+
+from toolcrib._dataclass import dataclass
+from tools.environments.local import landlock
+from tools.environments.local.plan import SandboxPlan
+from tools.environments.shell.launcher import is_supported
+
+Mode = Literal["workspace", "own", "none"]
+_LIMIT = 30.0
+"""Seconds that the trial may take, most of it for a machine under load."""
+_USER_NAMESPACES = (
+    ("kernel.unprivileged_userns_clone", "1"),
+    ("kernel.apparmor_restrict_unprivileged_userns", "0"),
+    ("user.max_user_namespaces", ""),
+)
+"""Settings of the kernel that forbid user namespaces, and the value of each that does not; "" stands for any above 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """The mode that holds here. ``why_not_more`` and ``fix`` are "" if it is the mode that was wanted.
+
+    ``by``: ``namespaces``, or ``landlock``, which does not close sockets; "" for the mode ``none``.
+    """
+
+    mode: Mode
+    why_not_more: str = ""
+    fix: str = ""
+    by: Literal["namespaces", "landlock", ""] = ""
+
+
+def sandbox_here(wanted: Mode) -> Holding:
+    """Return the strongest mode up to ``wanted`` that this machine can hold. It is tried once a process."""
+    if wanted == "none":
+        return Holding("none")
+    if not is_supported():
+        lack = "bash is not found on PATH" if sys.platform == "linux" else "sandboxes need Linux"
+        fix = "install bash" if sys.platform == "linux" else "use the backend docker or ssh"
+        return Holding("none", lack, fix)
+    why = _fault()
+    if not why:
+        return Holding(wanted, by="namespaces")
+    fix = how_to_get_more(why)
+    if landlock.version() > 0:
+        return Holding(
+            "own", f"no namespaces can be made ({why}), so toolcrib's own files are closed by Landlock alone", fix, "landlock"
+        )
+    return Holding("none", f"no namespaces can be made ({why}), and this kernel has no Landlock", fix)
+
+
+@functools.cache
+def _fault() -> str:
+    """Return why no sandbox can be made here, "" if one can."""
+    try:
+        argv = SandboxPlan().argv(["true"], person=True)
+        done = subprocess.run(argv, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    said = done.stderr.decode(errors="replace").strip()
+    return (said or f"exit code {done.returncode}") if done.returncode else ""
+
+
+def how_to_get_more(why: str) -> str:
+    """Return what lets this machine make a sandbox, by the settings of its kernel. ``why`` is what failed."""
+    for name, good in _USER_NAMESPACES:
+        with contextlib.suppress(OSError):  # this kernel has no such setting
+            found = Path("/proc/sys", name.replace(".", "/")).read_text().strip()
+            if os.geteuid() != 0 and ((good and found != good) or (not good and found == "0")):
+                return f"allow user namespaces: sudo sysctl {name}={good or 10000}"
+    if "not implemented" in why:
+        return "use Linux 5.12 or newer, or choose sandbox: none"
+    if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
+        return (
+            "start this container with --security-opt seccomp=unconfined --security-opt systempaths=unconfined, or choose "
+            "sandbox: none, as the container is a sandbox itself"
+        )
+    return "choose sandbox: none to run commands without one"

@@ -1,0 +1,216 @@
+"""Plan of a sandbox on this machine: what it mounts where, as the launcher takes it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from toolcrib import Containment, EnvironmentFailed
+from toolcrib._dataclass import dataclass, replace
+from tools.environments import leftovers
+from tools.environments.shell.watchdog import watchdog
+
+LAUNCHER = str(Path(__file__).with_name("_launch.py"))
+INNER = "/dev/.toolcrib"
+"""Path in the sandbox of the folder through which we speak to its shells: commands neither list nor clean it."""
+_TEMPORARY = ("/tmp", "/run", "/dev/shm", "/var/tmp")  # noqa: S108 - in the sandbox
+"""Folders where commands can leave files that are deleted with the sandbox."""
+MASKED = (
+    *("~/.ssh", "~/.gnupg", "~/.aws", "~/.azure", "~/.config/gcloud", "~/.docker", "~/.kube", "~/.config/containers"),
+    *("~/.config/gh", "~/.config/glab-cli", "~/.config/hub", "~/.config/doctl", "~/.config/rclone", "~/.terraform.d"),
+    *("~/.netrc", "~/.pgpass", "~/.my.cnf", "~/.git-credentials", "~/.config/git/credentials", "~/.vault-token", "~/.pypirc"),
+    *("~/.cargo/credentials", "~/.cargo/credentials.toml", "~/.gem/credentials"),
+    *("~/.password-store", "~/.local/share/keyrings", "~/.mozilla", "~/.thunderbird", "~/.config/google-chrome"),
+    *("~/.config/chromium", "~/.config/BraveSoftware", "~/.config/microsoft-edge"),
+    *("~/.config/toolcrib", "~/.local/state/toolcrib"),
+)
+"""Paths that are empty in the sandbox by default: commands that read and send files must not find keys."""
+_CACHES = (
+    ("~/.cache", ""),
+    ("~/.npm", "npm"),
+    ("~/.cargo/registry", "cargo"),
+    ("~/.cargo/git", "cargo"),
+    ("~/go/pkg", "go"),
+    ("~/.gradle/caches", "gradle"),
+    ("~/.m2/repository", "mvn"),
+    ("~/.local/share/pnpm", "pnpm"),
+    ("~/.bun/install/cache", "bun"),
+)
+"""Folders of caches, and the program that writes each. One that is absent is made if its program is installed."""
+PROCESSES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxPlan:
+    """The sandbox that is wanted. Paths are absolute, links resolved.
+
+    ``writable``: folders. ``masked``: files and folders that are empty. ``closed``: files and folders that are read-only wherever
+    they lie. ``caches``: folders of which the sandbox changes a copy of its own; ``private`` is the folder of those copies.
+    ``memory`` is in bytes; 0 limits nothing.
+    """
+
+    mode: Literal["workspace", "own"] = "workspace"
+    writable: tuple[str, ...] = ()
+    masked: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
+    caches: tuple[str, ...] = ()
+    private: str = ""
+    network: bool = False
+    processes: int = PROCESSES
+    memory: int = 0
+
+    def containment(self) -> Containment:
+        """Return what the sandbox holds back."""
+        whole = self.mode == "own"
+        return Containment(
+            mode=self.mode,
+            writable=("/",) if whole else self.writable,
+            ephemeral=() if whole else (*self.temporary(), *self.caches),
+            masked=self.masked,
+            read_only=tuple(path for path in self._read_only() if any(is_within(path, one) for one in self.writable or ("/",))),
+            network="on" if self.network else "none",
+        )
+
+    def temporary(self) -> tuple[str, ...]:
+        """Return the folders that are the sandbox's own, and empty when it starts."""
+        if self.mode == "own":
+            return ()
+        # Other sessions keep their output and their shells' folders in TMPDIR.
+        folders = {*_TEMPORARY, os.path.realpath(tempfile.gettempdir())} - {"/", *self.writable}
+        return tuple(sorted(folders))
+
+    def argv(self, command: Sequence[str], root: str = "", *, person: bool = False) -> list[str]:
+        """Return the command line that runs ``command`` in the sandbox. ``root``: the folder to mount at INNER."""
+        ids = "" if _may_mount() else f"{os.geteuid()}:{os.getegid()}"
+        disk = "rw" if self.mode == "own" else "ro"
+        limits = f"processes={self.processes},memory={self.memory}"
+        settings = f"ids={ids},disk={disk},network={int(self.network)},person={int(person)},{limits}"
+        mounts = [word for mount in self._mounts(root) for word in mount]
+        return [sys.executable, "-I", "-S", LAUNCHER, settings, *mounts, "--", *command]
+
+    def _mounts(self, root: str) -> list[tuple[str, str, str]]:
+        """Return (kind, path, source) for each mount, outer folders first."""
+        hidden = outermost(path for path in self.masked if os.path.lexists(path))
+        closed = [path for path in self._read_only() if not any(is_within(path, each) for each in hidden)]
+        found = {path: ("tmpfs", "") for path in self.temporary() if path != "/dev/shm" and Path(path).is_dir()}  # noqa: S108 - see INNER
+        within = [path for path in (*hidden, *closed) if self.mode == "own" or any(is_within(path, one) for one in self.writable)]
+        found |= {str(folder): ("bind", "") for path in within for folder in Path(path).parents if self._is_pinned(folder)}
+        found |= {f"{folder}/.git": ("bind", "") for folder in self.writable if self.mode == "workspace" and has_git(folder)}
+        names = os.path.realpath("/etc/resolv.conf")
+        if self.network and self.mode == "workspace" and is_within(names, "/run") and Path(names).exists():
+            found[names] = ("ro", names)
+        found |= {path: ("cache", f"{self.private}/{number}") for number, path in enumerate(self.caches)}
+        found |= {path: ("bind", path) for path in self.writable if self.mode == "workspace"}
+        found |= {path: ("ro", "") for path in closed if Path(path).exists() and (self.mode == "own" or path in within)}
+        found |= {path: ("hide", "folder" if Path(path).is_dir() else "file") for path in hidden}
+        if root and self.mode == "workspace":
+            found[INNER] = ("bind", root)
+        return [(kind, path, source) for path, (kind, source) in sorted(found.items())]
+
+    def _is_pinned(self, folder: Path) -> bool:
+        """Return whether commands could rename this folder above a mount, and with it move the mount away."""
+        path = str(folder)
+        return path != "/" and (self.mode == "own" or any(is_within(path, one) for one in self.writable if path != one))
+
+    def _read_only(self) -> list[str]:
+        """Return what is read-only in the sandbox even if it lies in a writable folder: code, and what makes git run programs."""
+        return [*self.closed, *(path for folder in self.writable if self.mode == "workspace" for path in hooks_of(folder))]
+
+    def prepare(self) -> SandboxPlan:
+        """Make the folders that must be there before the sandbox can be made. Return the plan with them."""
+        for folder in self.writable if self.mode == "workspace" else ():
+            if has_git(folder):
+                with contextlib.suppress(OSError):  # another account's repository, where commands can't make it either
+                    Path(folder, ".git", "hooks").mkdir(exist_ok=True)
+        if not self.caches or self.private:
+            return self
+        base = tempfile.gettempdir()
+        leftovers.sweep(base)
+        private = os.path.realpath(tempfile.mkdtemp(prefix=f"toolcrib-{os.getpid()}-", dir=base))
+        watchdog.enter(private)
+        for number in range(len(self.caches)):
+            for name in ("upper", "work"):
+                Path(private, str(number), name).mkdir(parents=True)
+        return replace(self, private=private)
+
+    def clean(self) -> None:
+        """Delete the private copies of caches."""
+        if self.private:
+            for number in range(len(self.caches)):
+                with contextlib.suppress(OSError):  # the kernel made none
+                    Path(self.private, str(number), "work", "work").chmod(0o700)
+            shutil.rmtree(self.private, ignore_errors=True)
+            watchdog.leave(self.private)
+
+
+def has_git(folder: str) -> bool:
+    """Return whether the folder is the top of a repository whose files lie in it."""
+    return Path(folder, ".git").is_dir() and not Path(folder, ".git").is_symlink()
+
+
+def hooks_of(folder: str) -> list[str]:
+    """Return what is read-only of a folder's repository: its hooks, or the file that says where the repository is."""
+    git = f"{folder}/.git"
+    if os.path.islink(git) or not os.path.lexists(git):  # noqa: PTH114 - strings everywhere
+        return []
+    if os.path.isfile(git):  # noqa: PTH113 - as above
+        return [git]
+    hooks = f"{git}/hooks"
+    return [hooks] if os.path.isdir(hooks) and not os.path.islink(hooks) else []  # noqa: PTH112, PTH114 - as above
+
+
+def caches(kind: Literal["private", "shared"], writable: Iterable[str]) -> tuple[str, ...]:
+    """Return the folders of this account's caches that are there; absent ones of installed programs are made."""
+    found = []
+    for name, program in _CACHES:
+        path = os.path.realpath(Path(name).expanduser())
+        with contextlib.suppress(OSError):  # the home can't be written
+            if not Path(path).exists() and (not program or shutil.which(program)) and Path(path).parts[1:]:
+                Path(path).mkdir(parents=True)
+        if Path(path).is_dir() and (kind == "shared" or not any(is_within(path, one) for one in writable)):
+            found.append(path)
+    return tuple(found)
+
+
+def masks(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return these paths with links resolved, without those that lie in another of them."""
+    return tuple(outermost(os.path.realpath(Path(path).expanduser()) for path in paths))
+
+
+def outermost(paths: Iterable[str]) -> list[str]:
+    """Drop paths that lie in another of them: an empty folder has nothing to cover."""
+    kept: list[str] = []
+    for path in sorted(set(paths)):
+        if not any(is_within(path, folder) for folder in kept):
+            kept.append(path)
+    return kept
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Return whether ``path`` is ``folder`` or lies in it."""
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _may_mount() -> bool:
+    """Return whether this process may mount without a user namespace, as root may outside of containers."""
+    with contextlib.suppress(OSError, LookupError, ValueError):
+        line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("CapEff:"))
+        return bool(int(line.split()[1], 16) >> 21 & 1)  # CAP_SYS_ADMIN
+    return False
+
+
+def existing_folder(path: str, what: str) -> str:
+    """Return the folder with links resolved. Raises EnvironmentFailed if it is missing or is /."""
+    found = os.path.realpath(Path(path).expanduser())
+    if not Path(found).is_dir():
+        wrong = "is not a folder: choose one" if Path(found).exists() else "does not exist: create it or choose another"
+        raise EnvironmentFailed(f"{what} {found} {wrong}")
+    if found == "/":
+        raise EnvironmentFailed(f"{what} is /, which would make the whole machine writable: choose a folder below it")
+    return found
