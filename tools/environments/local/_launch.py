@@ -3,6 +3,9 @@
 It is started as ``python -I -S _launch.py SETTINGS [KIND PATH SOURCE]... -- COMMAND...``, so that it needs no package.
 ``SETTINGS`` are the fields of ``Plan``, as NAME=VALUE with commas between. It prints the first process's number on its standard
 output and stays that process's parent. When the sandbox cannot be made, it prints the reason on its standard error.
+
+``python -I -S _launch.py grant PID [KIND PATH SOURCE]...`` adds mounts to the sandbox of the process PID. The first is the folder
+that becomes writable.
 """
 
 from __future__ import annotations
@@ -25,8 +28,8 @@ _HERE = -100
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _COVERED = ("sys", "sysrq-trigger", "irq", "bus")
 """Parts of /proc that root could change the machine by; they are read-only in the sandbox."""
-_LEAST_PROCESSES = 301
-"""The least limit that the kernel takes for a process namespace."""
+_RESERVED = 300
+"""Process numbers that the kernel gives out only once."""
 
 
 def check(result: int, what: str) -> int:
@@ -118,6 +121,40 @@ def _become_first(plan: Plan, command: list[str]) -> None:
         os._exit(125)
 
 
+def grant(argv: list[str]) -> int:
+    """Make a folder writable in a sandbox that runs. Return 0, or 125 if it can't be done."""
+    pid, mounts = argv[0], list(zip(argv[1::3], argv[2::3], argv[3::3], strict=True))
+    path = mounts[0][1]
+    try:
+        outside = os.stat(path)  # noqa: PTH116 - as below
+        try:
+            tree = clone(path)
+        except OSError:  # only root may; an ordinary user takes the sandbox's own mount of the folder, which is read-only
+            tree = -1
+        if os.stat(f"/proc/{pid}/ns/user").st_ino != os.stat("/proc/self/ns/user").st_ino:  # noqa: PTH116 - as below
+            _enter(f"/proc/{pid}/ns/user")
+        _enter(f"/proc/{pid}/ns/mnt")
+        if tree < 0:
+            inside = os.stat(path)  # noqa: PTH116 - as below
+            if (inside.st_dev, inside.st_ino) != (outside.st_dev, outside.st_ino):
+                raise FileNotFoundError(2, "another folder has its name in the sandbox")
+            tree = clone(path)
+            set_attributes(tree, "", 0, clear=_ATTR_RDONLY, tree=False)
+        _put("bind", path, tree)
+        for kind, below, _ in mounts[1:]:
+            _put(kind, below, -1)
+    except OSError as error:
+        sys.stderr.write(f"{error.strerror}\n")
+        return 125
+    return 0
+
+
+def _enter(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    check(_libc.setns(fd, 0), f"setns {path}")
+    os.close(fd)
+
+
 def _unshare(plan: Plan) -> None:
     flags = _NEWNS | _NEWCGROUP | _NEWUTS | _NEWIPC | _NEWPID | (_NEWUSER if plan.ids else 0)
     check(_libc.unshare(flags | (0 if plan.has_network else _NEWNET)), "unshare")
@@ -130,10 +167,10 @@ def _unshare(plan: Plan) -> None:
 
 def _build(plan: Plan) -> None:
     mount("", "/", "", _REC | _PRIVATE)  # what is mounted on this machine later does not appear in the sandbox
-    sources = {source: clone(source) for kind, _, source in plan.mounts if kind in ("bind", "ro") and source}
+    trees = {path: clone(source) for kind, path, source in plan.mounts if kind in ("bind", "ro") and source}
+    trees |= {path: clone("/dev/null") for kind, path, source in plan.mounts if kind == "hide" and source == "file"}
+    trees |= {path: _cache(path, source) for kind, path, source in plan.mounts if kind == "cache"}
     devices = {name: clone(f"/dev/{name}") for name in _DEVICES} if plan.is_read_only else {}
-    null = clone("/dev/null")
-    caches = {path: _cache(path, source) for kind, path, source in plan.mounts if kind == "cache"}
     if plan.is_read_only:
         set_attributes(_HERE, "/", _ATTR_RDONLY | _ATTR_NODEV)
     _mount_proc(plan)
@@ -148,23 +185,22 @@ def _build(plan: Plan) -> None:
             _point(path, is_folder=True)
             mount("tmpfs", path, "tmpfs", _NOSUID | _NODEV | _RDONLY, "mode=0755")
         else:
-            tree = caches[path] if kind == "cache" else null if kind == "hide" else sources[source] if source else -1
-            _put(kind, path, tree)
+            _put(kind, path, trees.get(path, -1))
     if not plan.has_network:
         _raise_loopback()
 
 
 def _put(kind: str, path: str, tree: int) -> None:
-    """Attach a copy of ``tree`` at ``path``; -1 stands for what is at ``path`` in the sandbox already."""
-    tree = clone(path) if tree < 0 else check(_libc.syscall(_OPEN_TREE, tree, b"", _CLONE_TREE | _RECURSIVE | _EMPTY_PATH), path)
+    """Mount ``tree`` at ``path``; -1 stands for what is at ``path`` in the sandbox already."""
+    tree = clone(path) if tree < 0 else tree
     if kind != "hide":
         set_attributes(tree, "", _ATTR_NOSUID | _ATTR_NODEV | (_ATTR_RDONLY if kind == "ro" else 0))
-    _point(path, is_folder=os.path.isdir(f"/proc/self/fd/{tree}"))  # noqa: PTH112 - pathlib takes long to import
+    _point(path, is_folder=os.fstat(tree).st_mode & 0o170000 == 0o040000)
     attach(tree, path)
 
 
 def _point(path: str, *, is_folder: bool) -> None:
-    """Make a mount point in the sandbox's own temporary folders. Elsewhere it is there, and the disk can't be written."""
+    """Make a mount point in the sandbox's own temporary folders. Elsewhere it exists, and the disk can't be written."""
     if os.path.lexists(path):
         return
     os.makedirs(path if is_folder else os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - as above
@@ -188,7 +224,7 @@ def _mount_proc(plan: Plan) -> None:
     release = tuple(int("".join(filter(str.isdigit, part)) or "0") for part in os.uname().release.split(".")[:2])
     if plan.processes and release >= (6, 14):  # before, the limit would be the whole machine's
         with open("/proc/sys/kernel/pid_max", "w") as file:  # noqa: PTH123 - as above
-            file.write(str(max(plan.processes, _LEAST_PROCESSES)))
+            file.write(str(plan.processes + _RESERVED))
     for name in _COVERED:
         if os.path.lexists(f"/proc/{name}"):
             _put("ro", f"/proc/{name}", -1)
@@ -235,4 +271,4 @@ def _drop_privileges() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv))
+    sys.exit(grant(sys.argv[2:]) if sys.argv[1] == "grant" else main(sys.argv))

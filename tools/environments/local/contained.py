@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from toolcrib import (
@@ -23,7 +24,7 @@ from toolcrib._dataclass import replace
 from tools.environments._request import never_run
 from tools.environments._workers import Workers
 from tools.environments.local import LocalEnvironment, files, landlock
-from tools.environments.local.plan import MASKED, PROCESSES, SandboxPlan, existing_folder, masks
+from tools.environments.local.plan import MASKED, PROCESSES, SandboxPlan, existing_folder, is_within, masks
 from tools.environments.local.plan import caches as caches_of
 from tools.environments.local.sandbox import Sandbox
 from tools.environments.own_files import NONE, OwnFiles
@@ -95,6 +96,16 @@ class SandboxedEnvironment(LocalEnvironment):
         """See Contained."""
         return self._plan.containment()
 
+    async def allow_writing(self, folder: str) -> None:
+        """Make a folder writable from now on, also in the shell that runs, whose state is kept. Raises EnvironmentFailed."""
+        path = existing_folder(folder, "the writable folder")
+        if any(is_within(path, one) for one in self.containment().writable):
+            return
+        plan = self._plan.with_folder(path).prepare()
+        if self._sandbox is not None:
+            await _starters.run(partial(self._sandbox.allow, plan, path))
+        self._plan = plan
+
     def _launcher(self, root: str) -> Sandbox:
         self._plan = self._plan.prepare()
         self._sandbox = Sandbox(root, self._plan, self._kind)
@@ -140,7 +151,9 @@ class SandboxedEnvironment(LocalEnvironment):
         await self._up()
         if self._interrupts != before:
             return never_run(self.cwd, self.identity)
-        return await super().execute(request)
+        outcome = await super().execute(request)
+        why = self._sandbox.why_ended() if self._sandbox is not None else ""
+        return replace(outcome, notice=f"{why} {outcome.notice}".strip()) if why else outcome
 
     def interrupt(self) -> None:
         self._interrupts += 1

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from toolcrib import (
     BackgroundProcess,
@@ -62,11 +62,12 @@ def open_local(
 
         if sandbox == "bubblewrap":
             return SandboxedEnvironment(cwd, pass_env=pass_env, env=env, kind=sandbox, **options)
-        if sandbox != "workspace" and sandbox != "own":
+        if sandbox not in ("workspace", "own"):
             raise EnvironmentFailed(f"unknown sandbox {sandbox!r}; known: bubblewrap, none, own, workspace")
         if sandbox == "own" and sandbox_here("own").by == "landlock":
             return LandlockedEnvironment(cwd, pass_env=pass_env, env=env, **options)
-        return SandboxedEnvironment(cwd, pass_env=pass_env, env=env, mode=sandbox, **options)
+        mode: Literal["workspace", "own"] = "own" if sandbox == "own" else "workspace"
+        return SandboxedEnvironment(cwd, pass_env=pass_env, env=env, mode=mode, **options)
     return LocalEnvironment(cwd, pass_env=pass_env, env=env, **options)
 
 

@@ -94,6 +94,20 @@ class SandboxPlan:
         mounts = [word for mount in self._mounts(root) for word in mount]
         return [sys.executable, "-I", "-S", LAUNCHER, settings, *mounts, "--", *command]
 
+    def grant_argv(self, pid: int, folder: str) -> list[str]:
+        """Return the command line that makes a folder of the plan writable in the sandbox of the process ``pid``."""
+        mounts = [mount for mount in self._mounts("") if is_within(mount[1], folder)]
+        return [sys.executable, "-I", "-S", LAUNCHER, "grant", str(pid), *(word for mount in mounts for word in mount)]
+
+    def with_folder(self, folder: str) -> SandboxPlan:
+        """Return the plan with one more writable folder. Raises EnvironmentFailed for one that would open what is closed."""
+        for path in (*self.masked, *self.closed):
+            if os.path.lexists(path) and (is_within(path, folder) or is_within(folder, path)):
+                raise EnvironmentFailed(
+                    f"{folder} can't be made writable in the sandbox: {path} is closed in it. Choose another folder"
+                )
+        return replace(self, writable=(*self.writable, folder))
+
     def _mounts(self, root: str) -> list[tuple[str, str, str]]:
         """Return (kind, path, source) for each mount, outer folders first."""
         hidden = outermost(path for path in self.masked if os.path.lexists(path))

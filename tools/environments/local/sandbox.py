@@ -16,7 +16,9 @@ from pathlib import Path
 from toolcrib import EnvironmentFailed
 from tools.environments._started import started
 from tools.environments._workers import Workers
+from tools.environments.local import limits
 from tools.environments.local.holding import how_to_get_more
+from tools.environments.local.limits import usage
 from tools.environments.local.plan import INNER, SandboxPlan
 from tools.environments.local.sandboxed import SandboxedShell, is_in, is_readable
 from tools.environments.shell.launcher import ShellProcess
@@ -63,6 +65,7 @@ class Sandbox:
         self._pidfds: tuple[int, ...] = ()
         """Descriptors of its first process, which takes all others with it when it ends, and of the keeper."""
         self._lock = threading.Lock()
+        self._is_at_limit, self._why_ended = False, ""
 
     # -- shells --------------------------------------------------------------------------------------------------
 
@@ -134,6 +137,47 @@ class Sandbox:
         self._forget()
         return True
 
+    def allow(self, plan: SandboxPlan, folder: str) -> None:
+        """Go by another plan, which has one more writable folder, also where the sandbox runs. Raises EnvironmentFailed."""
+        with self._lock:
+            if self._process is not None and self._lives():
+                argv = plan.grant_argv(self._keeper, folder)
+                done = subprocess.run(argv, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, check=False)
+                if done.returncode:
+                    why = done.stderr.decode(errors="replace").strip()
+                    raise EnvironmentFailed(
+                        f"{folder} can't be made writable in the sandbox that runs ({why}): add it to sandbox.write, and open "
+                        "another session"
+                    )
+            self._plan = plan
+
+    # -- limits ---------------------------------------------------------------------------------------------------
+
+    def look_at_limits(self) -> None:
+        """End the sandbox if its processes are at a limit, and stay there."""
+        if not self._lock.acquire(blocking=False):  # it is started or ended at this moment
+            return
+        try:
+            if self._process is None or not self._lives():
+                return
+            threads, memory = usage(f"/proc/{self._keeper}/root/proc")
+            most, why = self._plan.processes, ""
+            if most and threads >= most - most // 50:
+                why = f"limit of {most} processes (sandbox.processes)"
+            elif self._plan.memory and memory > self._plan.memory:
+                why = f"limit of {self._plan.memory >> 20} MB of memory (sandbox.memory_mb)"
+            if why and self._is_at_limit:
+                self._why_ended = f"The sandbox and all that ran in it was ended, as it had reached its {why}."
+                signal.pidfd_send_signal(self._pidfds[0], signal.SIGKILL)
+            self._is_at_limit = bool(why)
+        finally:
+            self._lock.release()
+
+    def why_ended(self) -> str:
+        """Return which limit the sandbox was ended for since the last call of this, or ""."""
+        why, self._why_ended = self._why_ended, ""
+        return why
+
     # -- the sandbox itself --------------------------------------------------------------------------------------
 
     def _running(self) -> subprocess.Popen[bytes]:
@@ -184,6 +228,7 @@ class Sandbox:
         finally:
             self._pidfds = tuple(pidfds)
             process.kill()
+        limits.watch(self)
 
     def _lives(self) -> bool:
         """Return True if the sandbox and its keeper live. Without its keeper it could start no shell, and nothing would end
@@ -193,6 +238,7 @@ class Sandbox:
 
     def _forget(self) -> None:
         process, self._process, self._keeper = self._process, None, 0
+        limits.forget(self)
         if process is None:
             return
         for pidfd in self._pidfds:

@@ -1,0 +1,74 @@
+"""Looks at what runs in sandboxes, so that one that reaches a limit is ended and its user learns why.
+
+The kernel holds processes to their number, and each to its memory. It has no limit for the memory of all together that an
+ordinary user may set, and a fork bomb that it stops goes on trying.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from typing import Protocol
+from weakref import WeakSet
+
+_PAUSE = 1.0
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Limited(Protocol):
+    """Something that runs processes within limits."""
+
+    def look_at_limits(self) -> None:
+        """End what runs if it is at a limit."""
+        ...
+
+
+class _Watch:
+    """A thread that looks at all sandboxes of this process once a second, while there are any."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._limited: WeakSet[Limited] = WeakSet()
+        self._thread: threading.Thread | None = None
+
+    def add(self, limited: Limited) -> None:
+        with self._lock:
+            self._limited.add(limited)
+            if self._thread is None or not self._thread.is_alive():  # none yet, or this process is a fork
+                self._thread = threading.Thread(target=self._run, name="toolcrib-sandbox-limits", daemon=True)
+                self._thread.start()
+
+    def remove(self, limited: Limited) -> None:
+        with self._lock:
+            self._limited.discard(limited)
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(_PAUSE)
+            with self._lock:
+                found = list(self._limited)
+                if not found:
+                    self._thread = None
+                    return
+            for one in found:
+                one.look_at_limits()
+            found.clear()
+
+
+_watch = _Watch()
+watch, forget = _watch.add, _watch.remove
+
+
+def usage(proc: str) -> tuple[int, int]:
+    """Return the number of threads and the bytes of memory of all processes that a /proc shows."""
+    threads = pages = 0
+    with contextlib.suppress(OSError):  # the sandbox has ended
+        for name in os.listdir(proc):  # noqa: PTH208 - names are wanted, once a second
+            if name.isdigit():
+                with contextlib.suppress(OSError), open(f"{proc}/{name}/stat", "rb") as file:  # noqa: PTH123 - as above
+                    fields = file.read().rpartition(b")")[2].split()
+                    threads += int(fields[17])
+                    pages += int(fields[21])
+    return threads, pages * _PAGE
