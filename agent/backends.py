@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from agent.below import BELOW, folders_of, marks_of
-from agent.config import Config
+from agent.config import Config, SandboxSettings
+from agent.instructions import project_root
 from toolcrib import ConfigError, Environment, EnvironmentFailed, ToolcribError
 from toolcrib._dataclass import dataclass, replace
 from toolcrib._near import near
@@ -40,6 +41,16 @@ class Backend:
         return self.kind not in (LOCAL, BUBBLEWRAP, DOCKER)
 
     @property
+    def held(self) -> str:
+        """Return the mode of the sandbox in which this machine holds commands: workspace, own or none."""
+        settings = self.options.get("sandbox")
+        if settings is None or self.kind != LOCAL:
+            return "none"
+        from tools.environments.local.holding import sandbox_here
+
+        return sandbox_here(settings.mode).mode
+
+    @property
     def target(self) -> str:
         """Name the host or the engine: a resumed session must find the same one, whatever else was changed."""
         match self.kind:
@@ -56,7 +67,7 @@ class Backend:
         """Describe the backend in a few words, for people."""
         match self.kind:
             case "local":
-                return "this machine"
+                return f"this machine{', in a sandbox' if self.held == 'workspace' else ''}"
             case "bubblewrap":
                 return f"a sandbox on this machine, {'with' if self.options['network'] else 'no'} network"
             case "docker":
@@ -83,7 +94,12 @@ class Backend:
         options = self.options
         match self.kind:
             case "local":
-                return ""
+                if self.held != "workspace":
+                    return ""
+                settings = options["sandbox"]
+                folders = ", ".join(["the project", *settings.write, "private caches", "a private /tmp"])
+                net = "There is network." if settings.network == "on" else "There is no network."
+                return f"this machine, in a sandbox: only {folders} can be written. {net}"
             case "bubblewrap":
                 folders = ", ".join(["the working folder", *options["writable"], "/tmp"])  # noqa: S108 - named, not used
                 net = "There is network." if options["network"] else "There is no network."
@@ -125,13 +141,13 @@ class Location:
 
 class Backends:
     """All backends. ``protected`` are our own files: masked in sandboxes, never mounted into containers. ``own`` knows their
-    hard links.
+    hard links. ``closed`` is our code, which is read-only in sandboxes.
 
     Raises ConfigError for a name that stands for two backends.
     """
 
-    def __init__(self, config: Config, protected: Sequence[str], own: OwnFiles = NONE) -> None:
-        self._config, self.own = config, own
+    def __init__(self, config: Config, protected: Sequence[str], own: OwnFiles = NONE, closed: Sequence[str] = ()) -> None:
+        self._config, self.own, self._closed = config, own, list(closed)
         self._protected = list(protected)
         self._table: dict[str, Backend] = {}
         backends = config.environments
@@ -139,7 +155,8 @@ class Backends:
         passed = {"pass_env": config.terminal.pass_env}
         boxed = {**sandbox, **passed}
         tight = backends.local.sandbox == BUBBLEWRAP
-        self._add(Backend(LOCAL, BUBBLEWRAP if tight else LOCAL, "environments.local", boxed if tight else passed))
+        plain = passed if config.sandbox.mode == "none" else {**passed, "sandbox": config.sandbox}
+        self._add(Backend(LOCAL, BUBBLEWRAP if tight else LOCAL, "environments.local", boxed if tight else plain))
         self._add(Backend(BUBBLEWRAP, BUBBLEWRAP, "environments.local", boxed))
         self._add(Backend(DOCKER, DOCKER, "environments.docker", _options(backends.docker)))
         self._add(Backend(SSH, SSH, "environments.ssh", _options(backends.ssh)))
@@ -216,9 +233,9 @@ class Backends:
         options = dict(backend.options)
         match backend.kind:
             case "local":
-                return open_environment(
-                    LOCAL, cwd=start, own=self.own, env={BELOW: marks_of(folders_of(self._config))}, **options
-                )
+                env = {BELOW: marks_of(folders_of(self._config))}
+                options.pop("sandbox", None)
+                return open_environment(LOCAL, cwd=start, own=self.own, env=env, **options, **self._held(backend, start))
             case "bubblewrap":
                 return self._sandbox(start, options)
             case "docker":
@@ -228,6 +245,30 @@ class Backends:
                 return open_environment(SSH, **(options if cwd is None else {**options, "cwd": cwd}))
             case _:
                 return open_environment(backend.kind, cwd=cwd or start)
+
+    def _held(self, backend: Backend, start: str) -> dict[str, Any]:
+        """Return the options of the sandbox of ``local``, as strong as this machine can hold it. Raises EnvironmentFailed."""
+        mode = backend.held
+        if mode == "none":
+            return {}
+        settings: SandboxSettings = backend.options["sandbox"]
+        closed = {"sandbox": mode, "masked": [*settings.mask, *self._protected], "closed": self._closed}
+        limits = {"processes": settings.processes, "memory_mb": settings.memory_mb, "network": settings.network == "on"}
+        if mode == "own":
+            return closed | limits
+        from tools.environments.local.plan import MASKED
+
+        for folder in folders_of(self._config):  # what is absent can't be closed
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        home, begin = Path.home().resolve(), Path(start).expanduser().resolve()
+        project = project_root(begin, begin)
+        writable = [*([] if project == home or project in home.parents else [str(project)]), *settings.write]
+        for folder in [os.path.realpath(Path(path).expanduser()) for path in (start, *writable)]:
+            for own in map(os.path.realpath, self._protected):
+                if _within(folder, own) or (_within(own, folder) and not Path(own).parent.exists()):
+                    raise EnvironmentFailed(f"{folder} can't be written in a sandbox: toolcrib's own {own} would be in reach")
+        masked = [*MASKED, *closed["masked"]]
+        return {**closed, **limits, "masked": masked, "writable": writable, "caches": settings.caches}
 
     def _sandbox(self, start: str, options: Mapping[str, Any]) -> Environment:
         return open_environment(LOCAL, cwd=start, sandbox=BUBBLEWRAP, own=self.own, **self.sandbox_options(start, options))

@@ -40,6 +40,7 @@ WATCHED = (
     "users",
     "terminal.backend",
     "terminal.pass_env",
+    "sandbox",
     "environments",
     "model.provider",
     "model.base_url",

@@ -65,7 +65,7 @@ class Setup:
         develop = self.config.approval.develop_toolcrib
         self.setting = Setting(protected=paths, home=person_home(), rules=self._rules, installed=installed(develop=develop))
         self._own.know(paths, self.setting.installed.closed)
-        self.backends = Backends(self.config, paths, self._own)
+        self.backends = Backends(self.config, paths, self._own, self.setting.installed.closed)
 
     def add_toolset(self, name: str, definition: Mapping[str, Any]) -> None:
         """Take over a plugin's toolset, unless the configuration has given the name to one of its own."""

@@ -47,12 +47,14 @@ def _examined(config_file: Path | None, project_dir: Path, *, offline: bool) -> 
     from agent.cli.machine_checks import check_disk, check_python, check_zone
     from agent.cli.permission_checks import check_permissions
     from agent.cli.program_checks import check_programs
+    from agent.cli.sandbox_checks import check_sandbox
 
     yield from guarded("Python", check_python)
     config, faults = read_config(config_file)
     yield from faults
     yield from guarded("permissions", lambda: check_permissions(config_path(config_file)))
     yield from guarded("the programs", check_programs)
+    yield from guarded("the sandbox", lambda: check_sandbox(config))
     yield from guarded("the state folder", check_state)
     yield from guarded("the disk", check_disk)
     yield from guarded("the time zone", check_zone)

@@ -21,9 +21,9 @@ def open_shell(backends: Backends, backend: Backend, start: str, *, cwd: str = "
     Raises EnvironmentFailed.
     """
     match backend.kind:
-        case "local":
+        case "local" if backend.held == "none":
             return _run([os.environ.get("SHELL") or "bash"], start)
-        case "bubblewrap":
+        case "local" | "bubblewrap":
             return _in_sandbox(backends, backend, start)
         case "ssh":
             from tools.environments.ssh import person_argv

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any, Literal
 
-from agent.config._setting import above_zero, absolute, at_least_one, env_names, setting
+from agent.config._model import COUNT
+from agent.config._setting import above_zero, absolute, at_least_one, at_least_zero, env_names, setting
 from toolcrib._dataclass import dataclass
 from toolcrib._regex import Regex
 
@@ -72,6 +73,37 @@ class SandboxConfig:
     writable: tuple[str, ...] = _writable()
     masked: tuple[str, ...] = _masked()
     network: bool = _network()
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxSettings:
+    """The sandbox of commands on this machine, with terminal.backend: local"""
+
+    mode: Literal["workspace", "own", "none"] = setting(
+        "none",
+        "workspace: commands change only the project, private caches and a private /tmp, and read no keys. own: only toolcrib's\n"
+        "own files are closed to them. none: commands may do what you may. `toolcrib doctor` says which mode this machine can\n"
+        "hold; if it can't hold this one, a weaker one is used.",
+    )
+    write: tuple[str, ...] = setting(
+        (), "Folders that commands may change besides the project, such as sibling projects.", expect=_PATHS, check=_all_absolute
+    )
+    mask: tuple[str, ...] = setting(
+        (),
+        "Files and folders that are empty for commands, besides the usual keys (~/.ssh, ~/.aws, ...).",
+        expect=_PATHS,
+        check=_all_absolute,
+    )
+    caches: Literal["private", "shared"] = setting(
+        "private",
+        "private: what commands write to caches (~/.cache, ~/.npm, ...) is deleted with the session. shared: they write to\n"
+        "yours, and what they leave there may run outside of the sandbox later.",
+    )
+    network: Literal["none", "on"] = setting("on", "Whether commands have network: none, or on.")
+    processes: int = setting(1024, "Processes and threads that may run in a session's sandbox.", expect=COUNT, check=at_least_one)
+    memory_mb: int = setting(
+        0, "Memory that a session's sandbox may use, in MB. 0 sets no limit.", expect="a whole number, or 0", check=at_least_zero
+    )
 
 
 @dataclass(frozen=True, slots=True)

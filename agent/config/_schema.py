@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent.config._cron import CronConfig
-from agent.config._environments import EnvironmentsConfig
+from agent.config._environments import EnvironmentsConfig, SandboxSettings
 from agent.config._model import (
     COUNT,
     CompressionConfig,
@@ -304,6 +304,7 @@ class Config:
     plugins: PluginsConfig = field(default_factory=PluginsConfig)
     instructions: InstructionsConfig = field(default_factory=InstructionsConfig)
     terminal: TerminalConfig = field(default_factory=TerminalConfig)
+    sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     environments: EnvironmentsConfig = field(default_factory=EnvironmentsConfig)
     approval: ApprovalConfig = field(default_factory=ApprovalConfig)
     store: StoreConfig = field(default_factory=StoreConfig)

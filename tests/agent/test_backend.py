@@ -278,3 +278,33 @@ def test_secrets_file_is_not_read_into_any_place(tmp_path: Path, monkeypatch: py
                 assert "sesame" not in seen
                 assert "API_KEY" not in seen
                 assert os.environ["OPENAI_API_KEY"] not in seen
+
+
+@HERE
+def test_the_sandbox_of_this_machine_by_configuration(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """sandbox.mode: workspace holds the backend local; the default leaves it as it was."""
+    home = outside / "home"
+    for folder in ("project/.git", "project/sub", "sibling", "home/.ssh"):
+        (outside / folder).mkdir(parents=True, exist_ok=True)
+    monkeypatch.setenv("HOME", str(home))
+    (home / ".ssh" / "id").write_text("key")
+    text = f"sandbox: {{mode: workspace, write: [{outside}/sibling], network: none}}\nstore: {{path: {outside}/own.db}}"
+    with crib_of(outside, text) as crib, session_of(crib, cwd=str(outside / "project" / "sub")) as session:
+        assert session.backend.kind == "local"
+        assert says(session, f"touch ../in {outside}/sibling/in; touch {outside}/out 2>/dev/null || echo refused") == "refused\n"
+        environment = session.scope.environment
+        seen = asyncio.run(environment.execute(ExecRequest(f"cat ~/.ssh/id {outside}/config.yaml {outside}/own.db")))
+        assert seen.stdout.total == 0
+        held = environment.containment()
+        assert held is not None
+        assert (held.mode, held.network) == ("workspace", "none")
+        assert {f"{outside}/project", f"{outside}/sibling"} <= set(held.writable)
+        assert "only the project" in session.prompt.text()
+    assert (outside / "project" / "in").exists()
+    with crib_of(outside, "sandbox: {mode: own}") as crib, session_of(crib) as session:
+        assert says(session, f"touch {outside}/out && echo done") == "done\n"
+        closed = asyncio.run(session.scope.environment.execute(ExecRequest(f"cat {outside}/config.yaml")))
+        assert closed.stdout.total == 0
+    with crib_of(outside, "{}") as crib, session_of(crib) as session:
+        assert says(session, "true") == ""
+        assert session.scope.environment.identity == "local"

@@ -1,0 +1,26 @@
+"""Check of `toolcrib doctor` about the sandbox of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agent.cli.finding import CheckFinding
+from agent.config import Config
+
+
+def check_sandbox(config: Config | None) -> Iterator[CheckFinding]:
+    """Try which mode of the sandbox this machine can hold, and compare it with the configured one."""
+    from tools.environments.local.holding import sandbox_here
+
+    wanted = config.sandbox.mode if config is not None else "none"
+    held = sandbox_here("workspace" if wanted == "none" else wanted)
+    if wanted == "none":
+        can = f"this machine can hold the mode {held.mode}" if held.mode != "none" else f"none can be made: {held.why_not_more}"
+        yield CheckFinding("sandbox.off", "ok", f"commands on this machine are not sandboxed (sandbox.mode: none); {can}")
+    elif held.mode == wanted and held.by == "namespaces":
+        yield CheckFinding("sandbox.holds", "ok", f"commands on this machine run in a sandbox of the mode {wanted}")
+    elif held.mode == "none":
+        yield CheckFinding("sandbox.none", "wrong", f"commands on this machine are not sandboxed: {held.why_not_more}", held.fix)
+    else:
+        text = f"the sandbox of this machine holds less than sandbox.mode: {wanted} asks for: {held.why_not_more}"
+        yield CheckFinding("sandbox.weak", "note", text, held.fix)

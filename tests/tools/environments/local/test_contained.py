@@ -1,0 +1,219 @@
+"""The sandbox of this machine in its modes: what is closed, what is granted, and what limits hold.
+
+The tests run as this account and, if that is root, as an ordinary user too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[4]
+PROGRAM = """
+import asyncio, dataclasses, json, os, sys
+from toolcrib import EnvironmentFailed, ExecRequest
+from tools.environments import open_environment
+
+async def main(options, steps):
+    environment = open_environment("local", **options)
+    said = []
+    for kind, value in steps:
+        try:
+            if kind == "allow":
+                said.append(await environment.allow_writing(value))
+            elif kind == "contains":
+                said.append(dataclasses.asdict(environment.containment()))
+            elif kind == "write":
+                await environment.write_file(value, b"x")
+                said.append("written")
+            elif kind == "until":
+                command, text = value
+                outcome = await environment.execute(ExecRequest(command, timeout=100))
+                while text not in outcome.notice:
+                    outcome = await environment.execute(ExecRequest("sleep 0.2", timeout=100))
+                said.append(outcome.notice)
+            else:
+                outcome = await environment.execute(ExecRequest(value, timeout=100))
+                said.append((outcome.stdout.head + outcome.stderr.head).decode() + outcome.notice)
+        except (EnvironmentFailed, OSError) as error:
+            said.append(str(error))
+    await environment.close()
+    print(json.dumps(said))
+
+asyncio.run(main(*json.loads(sys.argv[1])))
+"""
+Inside = Callable[..., list[Any]]
+
+
+def _python_for_all() -> str:
+    """Return a Python that an ordinary user can start, "" if there is none."""
+    for path in (os.path.realpath(sys.executable), "/usr/bin/python3"):
+        argv = [
+            "setpriv",
+            "--reuid",
+            "1000",
+            "--regid",
+            "1000",
+            "--clear-groups",
+            path,
+            "-c",
+            "import sys; print(sys.version_info >= (3, 11))",
+        ]
+        if subprocess.run(argv, capture_output=True, check=False, cwd="/").stdout == b"True\n":
+            return path
+    return ""
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """A folder in none of the folders that a sandbox has for itself."""
+    with tempfile.TemporaryDirectory(prefix=".tc-contained-", dir=ROOT) as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+@pytest.fixture(params=["this account", "ordinary user"])
+def inside(request: pytest.FixtureRequest, folder: Path) -> Iterator[Inside]:
+    """Runs steps in an environment, in a process with a home of its own."""
+    before, python, uid = [], sys.executable, os.geteuid()
+    if request.param == "ordinary user":
+        if uid != 0 or shutil.which("setpriv") is None:
+            pytest.skip("this account is an ordinary user, or can't become one")
+        python, uid = _python_for_all(), 1000
+        if not python or not os.access(ROOT, os.X_OK):
+            pytest.skip("no Python of this machine can be started by an ordinary user")
+        before = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups"]
+    home = Path(tempfile.mkdtemp(dir=folder))
+    for name in ("project/.git/hooks", "sibling/.git/hooks", ".ssh", ".config/toolcrib", "code"):
+        (home / name).mkdir(parents=True)
+    for name in (".ssh/id", ".config/toolcrib/secrets.env", "code/a.py", "notes"):
+        (home / name).write_text("secret")
+    for path in (home, *home.rglob("*")):
+        os.chown(path, uid, uid)
+
+    def inside(*steps: tuple[str, Any], **options: Any) -> list[Any]:
+        packages = next(path for path in sys.path if path.endswith("site-packages"))
+        env = {"HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT}:{packages}", "PYTHONDONTWRITEBYTECODE": "1"}
+        given = {"cwd": str(home / "project"), "sandbox": "workspace", **options}
+        argv = [*before, python, "-c", PROGRAM, json.dumps([given, steps]).replace("HOME", str(home))]
+        done = subprocess.run(argv, cwd="/", env=env, capture_output=True, text=True, timeout=200, check=False)
+        if "unshare" in done.stdout + done.stderr and before:
+            pytest.skip(f"no user namespaces: {done.stdout}")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)  # type: ignore[no-any-return]  # a list, by the program
+
+    inside.home = home  # type: ignore[attr-defined]  # for the tests that look at it from outside
+    yield inside
+    shutil.rmtree(home)
+
+
+def test_only_the_project_and_private_folders_change(inside: Inside, folder: Path) -> None:
+    home: Path = inside.home  # type: ignore[attr-defined]  # see the fixture
+    said = inside(
+        ("run", "touch HOME/x HOME/sibling/x; touch in /tmp/a /var/tmp/a ~/.cache/a && ls ~/.cache; ls -A ~/.ssh"),
+        ("run", "grep -h ^Cap /proc/self/status | sort -u | cut -f2 | uniq; grep NoNew /proc/self/status | cut -f2"),
+        ("run", "umount ~/.ssh || mount -o remount,bind,rw HOME || echo x >/proc/sys/kernel/panic || echo closed"),
+        ("write", "HOME/x"),
+        ("contains", None),
+    )
+    assert said[0].count("Read-only file system") == 2
+    assert said[0].startswith("a\n")
+    assert said[1] == "0000000000000000\n1\n"
+    assert said[2].startswith("closed\n")
+    assert "read-only in the sandbox" in said[3]
+    held = said[4]
+    assert held["writable"] == [f"{home}/project"]
+    assert held["read_only"] == [f"{home}/project/.git/hooks"]
+    assert f"{home}/.ssh" in held["masked"]
+    assert {"/tmp", f"{home}/.cache"} <= set(held["ephemeral"])
+    assert (home / "project" / "in").exists()
+    assert list((home / ".cache").iterdir()) == []
+
+
+def test_git_is_pinned_and_its_hooks_are_closed(inside: Inside) -> None:
+    said = inside(
+        (
+            "run",
+            "mv .git .g; mv .git/hooks .git/h; touch .git/hooks/post-commit; echo x >.git/config && cat .git/config",
+        ),
+    )
+    assert said[0].count("Device or resource busy") >= 2
+    assert "Read-only file system" in said[0]
+    assert said[0].startswith("x\n")
+    assert (inside.home / "project" / ".git" / "hooks").is_dir()  # type: ignore[attr-defined]  # see the fixture
+
+
+def test_a_folder_is_granted_to_the_shell_that_runs(inside: Inside) -> None:
+    said = inside(
+        ("run", "kept=1; touch HOME/sibling/x"),
+        ("allow", "HOME/sibling"),
+        ("run", "echo $kept; touch HOME/sibling/x HOME/y; mv HOME/sibling/.git HOME/sibling/g; touch HOME/sibling/.git/hooks/x"),
+        ("allow", "HOME/.ssh"),
+        ("allow", "HOME"),
+        ("allow", "HOME/none"),
+        ("contains", None),
+    )
+    assert "Read-only" in said[0]
+    assert said[2].startswith("1\n")
+    assert said[2].count("Read-only file system") == 2  # HOME/y, and the hook
+    assert "busy" in said[2]
+    assert ".ssh" in said[3]
+    assert "is closed in it" in said[4]
+    assert "does not exist" in said[5]
+    assert said[6]["writable"][1:] == [f"{inside.home}/sibling"]  # type: ignore[attr-defined]  # see the fixture
+    assert (inside.home / "sibling" / "x").exists()  # type: ignore[attr-defined]  # as above
+
+
+def test_in_the_mode_own_only_our_own_files_are_closed(inside: Inside) -> None:
+    said = inside(
+        ("run", "ls -A ~/.config/toolcrib; cat ~/.config/toolcrib/secrets.env; touch ~/x ~/.ssh/x && cat ~/notes"),
+        (
+            "run",
+            "mv ~/.config ~/c; mv ~/code ~/d; touch ~/code/a.py; cat ~/code/a.py; cat /proc/[0-9]*/cmdline | grep -c asynci[o]",
+        ),
+        ("contains", None),
+        sandbox="own",
+        masked=["~/.config/toolcrib"],
+        closed=[f"{inside.home}/code"],  # type: ignore[attr-defined]  # see the fixture
+        network=True,
+    )
+    assert said[0].startswith("secret")
+    assert "No such file" in said[0]
+    assert said[1].count("busy") == 2
+    assert "Read-only file system" in said[1]
+    assert said[1].startswith("secret0\n")
+    assert (said[2]["writable"], said[2]["network"]) == (["/"], "on")
+    assert (inside.home / "x").exists()  # type: ignore[attr-defined]  # see the fixture
+
+
+def test_a_fork_bomb_stays_inside_and_is_reported(inside: Inside) -> None:
+    """003-29"""
+    said = inside(
+        ("run", "kept=1"),
+        ("until", ["while :; do (sleep 1000 &); done", "limit of 320 processes (sandbox.processes)"]),
+        ("run", "echo $kept"),
+        ("until", [":(){ :|:& };:", "limit of 320 processes"]),
+        ("run", "echo $kept"),
+        processes=320,
+    )
+    assert said[2].startswith("1\n")
+    assert said[4].startswith("1\n")
+
+
+def test_memory_of_all_together_is_limited(inside: Inside) -> None:
+    hold = "(python3 -c 'x = b\"1\" * (150 << 20); import time; time.sleep(1000)' &); "
+    said = inside(
+        ("until", [f"{hold * 4} sleep 1000", "limit of 400 MB of memory (sandbox.memory_mb)"]),
+        ("run", "python3 -c 'bytearray(600 << 20)' 2>&1 | tail -n 1"),
+        memory_mb=400,
+    )
+    assert said[1] == "MemoryError\n"
