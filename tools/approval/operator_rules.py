@@ -71,7 +71,8 @@ def _row(entry: Mapping[str, object], where: str) -> Rule:
     parts = _covers(words, options, pattern) if level == "allow" else touches
     examples = _list(entry, "example", where, "one command at least that the rule is about", least=1)
     counters = _list(entry, "counter", where, "a list of commands that the rule is not about")
-    row = Rule(key, cast(Level, level), tuple(names.split()), parts, why, examples, counters)
+    files_under = tuple(names.split())
+    row = Rule(key, cast(Level, level), files_under, parts, why, examples, counters, effect="outside")  # no layer holds it
     for text in examples:
         if not _matches(row, text):
             raise ConfigError(f"{where}: example: expected a command that the rule matches, and it does not match {text!r}")

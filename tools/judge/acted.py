@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
+from tools.judge.effects import Effect, effect_of
 from tools.judge.findings import UNKNOWN_PATH, Finding, Level, visible
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.value import HOLE
@@ -13,8 +14,13 @@ _ELSEWHERE = frozenset({"GIT_DIR", "GIT_WORK_TREE"})
 """Variables by which a program works in another folder than its own."""
 
 
-def finding_of(act: Act, key: str, level: Level, why: str, scope: str = "", paths: tuple[str, ...] = ()) -> Finding:
-    """Make a finding, with the machine it applies to if not this one: grants by path or key don't cover it then."""
+def finding_of(
+    act: Act, key: str, level: Level, why: str, scope: str = "", paths: tuple[str, ...] = (), effect: Effect | None = None
+) -> Finding:
+    """Make a finding, with the machine it applies to if not this one: grants by path or key don't cover it then.
+
+    ``effect`` is that of the rule, if it differs from that of the key.
+    """
     if not paths and key.startswith("fs."):
         written = [target.path for target in act.redirects if ">" in target.op]
         paths = tuple(dict.fromkeys(path for one in written for path in resolve_value(one, act.cwds))) or (UNKNOWN_PATH,)
@@ -30,7 +36,13 @@ def finding_of(act: Act, key: str, level: Level, why: str, scope: str = "", path
         cwd[0] == "/" and HOLE not in cwd for cwd in act.cwds
     )  # else one is from a home that nobody knows
     cwd = posixpath.commonpath(act.cwds) if known and _ELSEWHERE.isdisjoint(act.environment) else ""
-    return Finding(key, level, why, visible(resolved(act)), scope=visible(scope), paths=paths, argv=argv, plain=plain, cwd=cwd)
+    reaches = effect_of(key, act.place, act.wrappers)
+    if effect is not None and reaches == effect_of(key):
+        reaches = effect
+    return Finding(
+        *(key, level, why, visible(resolved(act)), visible(scope), paths, argv, plain, cwd),
+        effect=reaches,
+    )
 
 
 def resolved(act: Act) -> str:

@@ -10,6 +10,7 @@ from tools.judge import unlisted
 from tools.judge.acted import finding_of
 from tools.judge.basis import Basis
 from tools.judge.databases import at_database
+from tools.judge.effects import farther
 from tools.judge.excuses import only_says
 from tools.judge.findings import UNKNOWN_PATH, Finding, Level, visible, without_allowed
 from tools.judge.folders import is_home, under
@@ -89,22 +90,24 @@ def assess(
     for folder in meaning.unsure if is_home(home, home) else ():
         if home and under(home, folder):
             why = "unpacks, patches or copies into a home: it may change what runs when a shell starts"
-            _add(found, Finding("persist.unsure", "ask-once", why, visible(folder), visible(folder), (UNKNOWN_PATH,)))
+            shown = visible(folder)
+            _add(found, Finding("persist.unsure", "ask-once", why, shown, shown, (UNKNOWN_PATH,), effect="local"))
     for one in across(meaning.acts, home):
         _add(found, finding_of(one.act, one.key, one.level, one.why))
     for fault in meaning.faults:
-        _add(
-            found,
-            Finding(f"opaque.{fault.kind}", "ask-once", f"it cannot be looked into: {visible(fault.why)}", visible(fault.why)),
-        )
+        seen = visible(fault.why)
+        _add(found, Finding(f"opaque.{fault.kind}", "ask-once", f"it cannot be looked into: {seen}", seen, effect="local"))
     return list(found.values())
 
 
 def _add(found: Found, finding: Finding) -> None:
     place = (finding.key, finding.paths, finding.argv, finding.plain)
     before = found.get(place)
-    if before is None or (_RANK[finding.level] > _RANK[before.level]):
+    if before is None:
         found[place] = finding
+        return
+    stricter = finding if _RANK[finding.level] > _RANK[before.level] else before
+    found[place] = replace(stricter, effect=farther(finding.effect, before.effect))
 
 
 _HIDDEN = Taint.DECODED | Taint.REMOTE
@@ -205,7 +208,7 @@ def _of_rule(row: Rule, act: Act, view: ActView, names: Sequence[str], basis: Ba
         settings = row.bound(view, basis.looks, basis.home)
     if settings is None or (basis.looks.is_elsewhere and names[:1] == ("git",)):
         settings, paths = (), (UNKNOWN_PATH,)
-    found = finding_of(act, key, level, why, scope=at, paths=paths)
+    found = finding_of(act, key, level, why, scope=at, paths=paths, effect=row.effect)
     if settings and not act.place:
         found = replace(found, settings=settings)
     return replace(found, patterns=patterns) if patterns and not act.place else found

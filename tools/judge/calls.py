@@ -106,7 +106,8 @@ def _message(effect: SendsMessage) -> list[Finding]:
         return []
     whom = effect.whom or effect.to
     level: Level = "ask-once" if effect.aside else "ask"  # a name that may come to mean another chat
-    return [Finding(f"message.send@{effect.to}", level, f"it would be read by others: {whom}", f"a message to {whom}")]
+    why = f"it would be read by others: {whom}"
+    return [Finding(f"message.send@{effect.to}", level, why, f"a message to {whom}", effect="remote")]
 
 
 def _job(effect: SchedulesJob) -> Finding:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from toolcrib._dataclass import replace
+from tools.judge.effects import effect_of
 from tools.judge.findings import UNKNOWN_PATH, Finding, visible
 from tools.judge.meaning.act import Act
 from tools.judge.paths import resolve_value
@@ -51,6 +52,7 @@ def at_database(finding: Finding, act: Act, acts: Sequence[Act], home: str) -> F
     client = clients[0]
     if client.name in _FILES:
         given = next((one for one in client.args if one.text[:1] != "-"), None)
+        finding = replace(finding, effect=effect_of("fs.", client.place, client.wrappers))
         if given is None or given.text == ":memory:":
             return finding
         paths = tuple(dict.fromkeys(resolve_value(given, client.cwds, home)))

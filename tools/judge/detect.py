@@ -129,4 +129,4 @@ def _by_added_patterns(command: str, cwd: str) -> list[Finding]:
 
 
 def _opaque(key: str, why: str, command: str) -> Finding:
-    return Finding(f"opaque.{key}", "ask-once", why, visible(command))
+    return Finding(f"opaque.{key}", "ask-once", why, visible(command), effect="local")

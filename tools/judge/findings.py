@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from toolcrib._dataclass import dataclass
 from toolcrib._types import Json
 from tools.judge.characters import spelled
+from tools.judge.effects import Effect
 
 Level: TypeAlias = Literal["allow", "ask", "ask-once", "block"]
 """``ask-once`` is asked every time and never remembered; ``block`` is refused whatever anyone granted."""
@@ -42,7 +43,8 @@ class Finding:
     where it is unknown. ``patterns`` are absolute shell patterns with more behind the part that is matched (``/p/*/x``): what
     they match may lead elsewhere. ``leads`` are pairs of a path and where it leads by links, UNKNOWN_PATH where that can't be
     known; a path that is not among them leads to itself, as far as links were looked at. ``settings`` are files that say what the
-    command works on, and digests of what they say: a grant holds only while that is the same.
+    command works on, and digests of what they say: a grant holds only while that is the same. ``effect`` says whether a sandbox
+    or a snapshot can hold it.
     """
 
     key: str
@@ -57,9 +59,10 @@ class Finding:
     patterns: tuple[str, ...] = ()
     leads: tuple[tuple[str, str], ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
+    effect: Effect = "outside"
 
     def to_json(self) -> dict[str, Json]:
-        shown: dict[str, Json] = {"key": self.key, "level": self.level, "why": self.why, "text": self.text}
+        shown: dict[str, Json] = {"key": self.key, "level": self.level, "why": self.why, "text": self.text, "effect": self.effect}
         if self.argv:
             shown["argv"] = list(self.argv)
         if self.scope:
@@ -113,4 +116,5 @@ def from_json(data: Mapping[str, Json]) -> Finding:
         cwd=data["cwd"],
         leads=tuple((path, there) for path, there in data.get("leads", ())),
         settings=tuple((path, says) for path, says in data.get("settings", ())),
+        effect=data.get("effect", "outside"),
     )

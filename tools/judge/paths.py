@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from toolcrib._regex import Regex
+from tools.judge.effects import effect_of
 from tools.judge.findings import UNKNOWN_PATH, Finding, visible
 from tools.judge.folders import is_home, under
 from tools.judge.gitfolders import GitFolders
@@ -188,7 +189,10 @@ def judge_change(
     rules = [(rule.key, rule.level, rule.why) for rule in path_rules(path, mode, home)]
     known = {rule[0] for rule in rules}
     rules += [rule for rule in GitFolders(look or NoFiles().look, home or "").rules(path, mode) if rule.key not in known]
-    return [Finding(key, level, why, visible(text), scope=visible(path), paths=(path,)) for key, level, why in rules]
+    return [
+        Finding(key, level, why, visible(text), scope=visible(path), paths=(path,), effect=effect_of(key))
+        for key, level, why in rules
+    ]
 
 
 def path_rules(path: str, mode: Mode = "write", home: str | None = None) -> list[PathRule]:

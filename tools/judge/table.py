@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 from toolcrib._dataclass import dataclass
 from toolcrib._regex import Regex
+from tools.judge.effects import Effect
 from tools.judge.findings import Level
 from tools.judge.looks import Looks
 from tools.judge.meaning.act import Act
@@ -270,7 +271,7 @@ class Rule:
     ``paths``: which arguments are the paths that a grant must cover. ``roots``: where one of these is a system root or a home,
     the finding is a block and its key gets ``-root``. ``dry``: whether DRY makes it harmless. ``seen`` is asked last, and may
     look at files: False where what is there makes it harmless. ``bound`` gives the finding's settings, by the home; None
-    where they are not known, and no grant covers it.
+    where they are not known, and no grant covers it. ``effect`` is the row's own, if it differs from that of its key.
     """
 
     key: str
@@ -286,6 +287,7 @@ class Rule:
     dry: bool = True
     seen: Callable[[ActView, Looks], bool] | None = None
     bound: Callable[[ActView, Looks, str], tuple[tuple[str, str], ...] | None] | None = None
+    effect: Effect | None = None
 
 
 def rule(
@@ -303,9 +305,11 @@ def rule(
     dry: bool = True,
     seen: Callable[[ActView, Looks], bool] | None = None,
     bound: Callable[[ActView, Looks, str], tuple[tuple[str, str], ...] | None] | None = None,
+    effect: Effect | None = None,
 ) -> Rule:
     """A row of the table; ``names`` are separated by blanks. See Rule."""
-    return Rule(key, level, tuple(names.split()), test, why, _several(yes), _several(no), at, paths, roots, dry, seen, bound)
+    filed_under = tuple(names.split())
+    return Rule(key, level, filed_under, test, why, _several(yes), _several(no), at, paths, roots, dry, seen, bound, effect)
 
 
 def operands(view: ActView) -> list[Value]:

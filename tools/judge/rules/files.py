@@ -60,6 +60,12 @@ _ONE = Regex(
 _MANY = Test(_many)
 
 
+_RSYNC_DELETES = word(r"--del(ete)?(-.*)?|--remove-source-files|--remove-sent-files|--ignore-errors") & ~(
+    word("--dry-run") | word(r"-[a-zA-Z]*n[a-zA-Z]*")
+)
+_RSYNC_ELSEWHERE = operand(rf"[^/]*[:{HOLE}].*")
+"""A side that is, or may be, on another host."""
+
 RULES = (
     rule(
         "fs.recursive-delete",
@@ -141,12 +147,22 @@ RULES = (
         "fs.sync-delete",
         "ask",
         "rsync openrsync",
-        word(r"--del(ete)?(-.*)?|--remove-source-files|--remove-sent-files|--ignore-errors")
-        & ~(word("--dry-run") | word(r"-[a-zA-Z]*n[a-zA-Z]*")),
+        _RSYNC_DELETES & ~_RSYNC_ELSEWHERE,
         "deletes what the source does not have",
         yes=("rsync -av --delete a/ b/", "rsync -a --delete-after a b", "rsync --remove-source-files a b"),
         no=("rsync -av a/ b/", "rsync -avn --delete a/ b/"),
         paths=last,
+    ),
+    rule(
+        "fs.sync-delete",
+        "ask",
+        "rsync openrsync",
+        _RSYNC_DELETES & _RSYNC_ELSEWHERE,
+        "deletes what the source does not have",
+        yes=("rsync -av --delete a/ h:b/", "rsync --remove-source-files h:a .", 'rsync -a --delete a/ "$(cat dest)"'),
+        no=("rsync -avn --delete a/ h:b/", "rsync -a h:a/ b/"),
+        paths=last,
+        effect="remote",
     ),
     rule(
         "fs.sync-delete",
@@ -157,6 +173,7 @@ RULES = (
         "deletes what the other side does not have, or all of it",
         yes=("rclone sync a r:b", "rclone purge r:b"),
         no=("rclone copy a r:b", "rclone ls r:", "rclone sync -n a r:b", "rclone sync --dry-run a r:b"),
+        effect="remote",
     ),
     rule(
         "fs.sync-delete",
@@ -166,6 +183,7 @@ RULES = (
         "lets one side win over the other",
         yes="unison a b -force a",
         no="unison a b -testserver",
+        effect="remote",
     ),
     rule(
         "fs.sync-delete",
@@ -175,6 +193,7 @@ RULES = (
         "deletes what the other side does not have",
         yes="lftp -c 'open h; mirror -R --delete a b'",
         no="lftp -c 'open h; mirror a b'",
+        effect="remote",
     ),
     rule(
         "fs.sync-delete",

@@ -150,6 +150,7 @@ RULES = (
         "throws work away, or deletes in the shared repository",
         yes=("svn revert -R .", "svn rm https://x.test/svn/trunk -m x", "svn cleanup --remove-unversioned"),
         no=("svn status", "svn revert a.c", "svn rm old.c", "svn cleanup", "svn update"),
+        effect="remote",
     ),
     rule(
         "svn.discard",
@@ -168,6 +169,7 @@ RULES = (
         "throws work away",
         yes=("p4 obliterate -y //depot/old/...", "p4 revert //..."),
         no=("p4 obliterate -n //depot/old/...", "p4 opened", "p4 sync"),
+        effect="remote",
     ),
     rule(
         "vcs.discard",
@@ -179,6 +181,7 @@ RULES = (
         "throws work away",
         yes=("darcs obliterate -a", "fossil purge files x", "bzr revert", "fossil clean --force"),
         no=("darcs log", "fossil status", "bzr revert a.c"),
+        effect="remote",
     ),
     rule(
         "vcs.discard",
@@ -201,6 +204,7 @@ RULES = (
         "deletes tracked data",
         yes=("dvc destroy -f", "dvc gc -w --cloud"),
         no=("dvc push", "dvc status"),
+        effect="remote",
     ),
     rule(
         "vcs.discard",

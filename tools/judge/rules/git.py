@@ -291,6 +291,7 @@ RULES = (
         "deletes branches, history or files",
         yes=("git obliterate secrets.env", "git delete-branch topic", "git clear"),
         no="git ignore clear",
+        effect="remote",
     ),
     rule(
         "git.runs-code",
@@ -322,6 +323,7 @@ RULES = (
             "git config core.fsmonitor true",
             "git config user.email a@b.test",
         ),
+        effect="outside",
     ),
     rule(
         "git.elsewhere",
@@ -359,6 +361,7 @@ RULES = (
             "git push --receive-pack=/usr/lib/git-core/git-receive-pack origin dev",
             "git send-email --smtp-server=mail.test a.patch",
         ),
+        effect="remote",
     ),
     rule(
         "security.tls-off",

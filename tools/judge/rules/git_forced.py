@@ -130,6 +130,7 @@ RULES = (
         "makes settings of those that name programs",
         yes=("git config --rename-section foo core", "git config rename-section a filter.a"),
         no=("git config --rename-section branch.a branch.b", "git config --rename-section remote.a remote.b"),
+        effect="outside",
     ),
     rule(
         "secret.keys",
@@ -141,6 +142,7 @@ RULES = (
         "shows a password that git keeps",
         yes=("git credential fill", "git credential-store --file=x get", "git-credential-osxkeychain get"),
         no=("git credential approve", "git credential-cache exit", "git credential reject"),
+        effect="remote",
     ),
     rule(
         "git.push-force",

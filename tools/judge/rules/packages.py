@@ -58,6 +58,7 @@ RULES = (
         at=dnf.at("remove|erase|rm", first_operand),
         yes=("dnf remove -y httpd", "yum erase glibc", "zypper rm nginx", "dnf history undo 4", "rpm-ostree uninstall nginx"),
         no=("dnf install -y httpd", "dnf list", "zypper se rm", "dnf clean all", "dnf remove --assumeno httpd"),
+        effect="outside",
     ),
     rule(
         "package.remove",
@@ -129,6 +130,7 @@ RULES = (
             "pkg delete -a",
         ),
         no=("apk add openssh", "snap list", "emerge -p --unmerge x", "flatpak list", "opkg list", "xbps-remove -O"),
+        effect="outside",
     ),
     rule(
         "package.remove",

@@ -154,6 +154,7 @@ RULES = (
         "changes settings of the desktop, of which some are commands",
         yes=("gsettings set org.gnome.x command ./x", "dconf write /org/x \"'./x'\"", "dconf load / < x"),
         no=("gsettings get org.gnome.x y", "dconf dump /"),
+        effect="outside",
     ),
     rule(
         "persist.launchd",
@@ -184,6 +185,7 @@ RULES = (
         "lets a key log in",
         yes=("ssh-copy-id x@web", "ssh-import-id gh:mallory"),
         no="ssh-copy-id --help",
+        effect="remote",
     ),
     rule(
         "persist.git-hooks",

@@ -232,6 +232,7 @@ RULES = (
         "erases or moves logs",
         yes=("journalctl --vacuum-time=1s", "journalctl --rotate", "journalctl --vacuum-size=1M"),
         no=("journalctl -u docker", "journalctl -f"),
+        effect="outside",
     ),
     rule(
         "log.erase",
@@ -241,6 +242,7 @@ RULES = (
         "erases the kernel's messages",
         yes=("dmesg -C", "dmesg --clear"),
         no=("dmesg", "dmesg -T", "dmesg --follow"),
+        effect="outside",
     ),
     rule(
         "log.erase",

@@ -79,6 +79,7 @@ RULES = (
             "gh config get pager",
             "gcloud config set project x",
         ),
+        effect="remote",
     ),
     rule(
         "persist.setting",
@@ -88,6 +89,7 @@ RULES = (
         "sends through another host what git fetches and pushes",
         yes=("git config --global http.proxy http://x.test:8080", "git config set --global http.https://a.test.proxy x.test:80"),
         no=("git config --global http.proxy http://localhost:3128", "git config --global --unset http.proxy"),
+        effect="remote",
     ),
     rule(
         "persist.setting",
@@ -158,6 +160,7 @@ RULES = (
             "docker context use default",
             "docker buildx create --name x --use",
         ),
+        effect="outside",
     ),
     rule(
         "persist.extension",

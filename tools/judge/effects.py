@@ -1,0 +1,48 @@
+"""Effects of findings: whether a sandbox or a snapshot can hold what a finding is about. They follow from the finding's key.
+
+A key names a kind of harm, and nearly every kind reaches as far with one program as with another. A row of the rules that
+differs from its key names its own effect. A key that is not listed here reaches outside, so that it is asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
+
+Effect: TypeAlias = Literal["local", "remote", "outside"]
+"""``local``: it changes or reads files of this machine. A sandbox stops that, or a snapshot undoes it. ``remote``: it changes or
+sends something elsewhere. ``outside``: it reaches out of a sandbox on this machine: sockets, services, devices, other processes.
+"""
+
+_KEYS: Mapping[Effect, str] = {
+    "local": "code. fs. git. hg. log. opaque. package. persist. resource. secret.keys shell.escape svn. system. vcs.",
+    "remote": "cloud. forge. git.push-delete git.push-force git.redirects git.serve hg.push-force http. iac. k8s. message."
+    " net. network. nosql. package.unauthenticated queue. release. remote. resource.flood secrets. security.tls-off sql.",
+    "outside": "account. backup. container. cron. device. jobs. kernel. machine. mode. net.firewall net.link pattern persist.at"
+    " persist.cron persist.launchd persist.systemd persist.trigger power. process. resource.limits sandbox. schedule. secret."
+    " security. self. service. shell. socket. system.setting terminal. tool. windows.",
+}
+"""Keys, and beginnings of keys that end in a dot. The longest one that fits a key counts."""
+
+EFFECTS: Mapping[str, Effect] = {key: effect for effect, keys in _KEYS.items() for key in keys.split()}
+
+_LEAVES_SANDBOX = frozenset(
+    "sudo doas pkexec run0 su runuser sg newgrp login systemd-run machinectl flatpak-spawn flatpak snap at batch crontab tsp tmux"
+    " screen zellij byobu dtach abduco emacsclient dbus-send gdbus busctl osascript".split()
+)
+"""Wrappers that have a service or a running program execute the command, or that change the user."""
+
+
+def effect_of(key: str, place: str = "", wrappers: Sequence[str] = ()) -> Effect:
+    """Return the effect of a finding with this key. ``place`` and ``wrappers`` are those of its act (see Act)."""
+    if place:
+        return "remote" if place.startswith("ssh:") else "outside"
+    if not _LEAVES_SANDBOX.isdisjoint(wrappers):
+        return "outside"
+    name = key.partition("@")[0]
+    return EFFECTS.get(name.removesuffix("-root")) or EFFECTS.get(f"{name.partition('.')[0]}.", "outside")
+
+
+def farther(one: Effect, other: Effect) -> Effect:
+    """Return the effect that less can hold."""
+    return max(one, other, key=("local", "remote", "outside").index)
