@@ -1,0 +1,123 @@
+"""Findings under a sandbox and snapshots: which of them these layers hold, so that a person need not be asked.
+
+A sandbox stops what it does not let a command write. A snapshot undoes what a command changed. A person is still asked about what
+leaves the machine, what reaches out of the sandbox, and what neither layer is known to hold. Pure: no file is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, TypeAlias
+
+from toolcrib._dataclass import dataclass
+from toolcrib._namedtuple import NamedTuple
+from tools.judge.findings import UNKNOWN_PATH, Finding, visible
+from tools.judge.folders import under
+from tools.judge.meaning.value import HOLE
+
+By: TypeAlias = Literal["sandbox", "undo", "person", "rule"]
+"""``sandbox`` stops it, ``undo`` takes it back, a ``person`` is asked, a ``rule`` refuses it."""
+
+_KERNEL = ("/proc", "/sys", "/dev")
+"""Folders whose entries are no files: writing one changes the machine, and no snapshot holds that."""
+_RUNS_LATER = ("persist.",)
+"""Beginnings of keys of what may run outside of the sandbox before anyone undoes it: only the sandbox holds it."""
+_PAST_NETWORK = ("message.", "nosql.", "queue.", "sql.")
+"""Beginnings of keys of what may leave without a network: by toolcrib itself, or by a server's socket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """A sandbox and the snapshots around a call. Folders are absolute, their links resolved; see toolcrib.Containment.
+
+    ``covers`` returns whether snapshots undo every change of a path and of all that is below it; None: there are no snapshots.
+    ``reaches_all_covered``: this is so for each of ``writable``.
+    """
+
+    writable: Sequence[str]
+    ephemeral: Sequence[str] = ()
+    masked: Sequence[str] = ()
+    read_only: Sequence[str] = ()
+    network: Literal["none", "hosts", "on"] = "on"
+    covers: Callable[[str], bool] | None = None
+    reaches_all_covered: bool = False
+
+
+class Handling(NamedTuple):
+    """What becomes of a finding. ``why`` is for people: "stopped by the sandbox: /etc/hosts is read-only there"."""
+
+    by: By
+    why: str
+
+
+def remaining(findings: Sequence[Finding], layers: Layers) -> list[Finding]:
+    """Return the findings that no layer holds: a person is asked about them, or a rule refuses them."""
+    return [finding for finding in findings if handling(finding, layers).by in ("person", "rule")]
+
+
+def handling(finding: Finding, layers: Layers, home: str = "") -> Handling:
+    """Return what holds a finding of a call that runs in these layers. ``home`` is written ``~`` in the words for people."""
+    if finding.level == "block":
+        return Handling("rule", "refused, whatever holds")
+    if finding.effect == "outside":
+        return Handling("person", "asked: it reaches out of the sandbox")
+    if finding.effect == "remote":
+        if layers.network == "none" and not finding.key.startswith(_PAST_NETWORK):
+            return Handling("sandbox", "stopped by the sandbox: it has no network")
+        return Handling("person", "asked: it leaves this machine")
+    found = dict.fromkeys(_of_path(path, finding, layers, home) for path in _places(finding))
+    asked = next((one for one in found if one.by == "person"), None)
+    if asked is not None:
+        return asked
+    by: By = "undo" if any(one.by == "undo" for one in found) else "sandbox"
+    return Handling(by, "; ".join(one.why for one in found))
+
+
+def _places(finding: Finding) -> Iterator[str]:
+    """Yield the paths that a finding touches, and where they lead; UNKNOWN_PATH for what is not known."""
+    leads = dict(finding.leads)
+    for path in finding.paths or (UNKNOWN_PATH,):
+        yield path if path == UNKNOWN_PATH else leads.get(path, path)
+
+
+def _of_path(path: str, finding: Finding, layers: Layers, home: str) -> Handling:
+    """Return what holds a change of one path, and of all that is below it."""
+    later = finding.key.startswith(_RUNS_LATER)
+    if path == UNKNOWN_PATH or path[:1] != "/" or HOLE in path:
+        if layers.reaches_all_covered and not later:
+            return Handling("undo", "undone by /undo, as far as the sandbox does not stop it")
+        return Handling("person", "asked: only running it shows which files it changes, and snapshots don't cover all")
+    shown = visible(f"~{path[len(home) :]}" if home not in ("", "/") and under(path, home) else path)
+    kind = _kind(path, layers)
+    if kind == "kernel":
+        return Handling("person", f"asked: {shown} is no file, and changing it changes the machine")
+    reached = [folder for folder in layers.writable if under(folder, path)]
+    if kind == "writable":
+        reached.append(path)
+    if not reached:
+        return Handling("sandbox", _STOPPED[kind].format(shown))
+    if later:
+        return Handling("person", f"asked: what {shown} says may run outside of the sandbox, before it is undone")
+    if layers.covers is not None and all(map(layers.covers, reached)):
+        return Handling("undo", "undone by /undo")
+    return Handling("person", f"asked: snapshots don't cover all of {shown}")
+
+
+_STOPPED = {
+    "ephemeral": "kept in the sandbox: {} is deleted with it",
+    "masked": "stopped by the sandbox: {} is masked there",
+    "read-only": "stopped by the sandbox: {} is read-only there",
+}
+
+
+def _kind(path: str, layers: Layers) -> str:
+    """Return what the sandbox makes of a path, by the nearest folder that it says something about."""
+    kinds = {
+        "writable": layers.writable,
+        "ephemeral": layers.ephemeral,
+        "masked": layers.masked,
+        "read-only": ("/", *layers.read_only),
+        "kernel": _KERNEL,
+    }
+    found = [(len(folder), kind) for kind, folders in kinds.items() for folder in folders if under(path, folder)]
+    return max(found, key=lambda one: one[0])[1]
