@@ -63,7 +63,7 @@ _LISTS = frozenset(["disabled", "disabled_tools", "disabled_toolsets"])
 _QUOTAS = frozenset(["messages_per_hour", "runs_at_once", "tokens_per_day", "cost_per_day"])
 """Numbers of which 0, the default, bounds nothing."""
 _PEOPLE = frozenset(["allowed_users", "allowed_chats"])
-_MODES = ("default", "confirm-edits", "plan")
+_MODES = ("default", "cautious", "confirm-edits", "plan")
 
 Watched: TypeAlias = Mapping[str, Any]
 """Dotted key -> plain value, of what is watched and not at its default."""

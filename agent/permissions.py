@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MODES = {
     "default": "what the rules find is asked or refused, all else runs",
+    "cautious": "what the rules find is asked or refused, in a sandbox too, all else runs",
     "confirm-edits": "every edit, and every command that may write, is asked about",
     "plan": "edits, and commands that may write, are refused",
 }

@@ -113,11 +113,13 @@ class Conversation:
                 return await work()
 
     async def next_mode(self) -> str:
-        """Switch to the next mode, and from the strictest to the first. Raises as ``set_mode``."""
-        from tools.approval.modes import MODES
+        """Switch to the next mode, and from plan to default, or to cautious if that is configured. Raises as ``set_mode``."""
+        from tools.approval.modes import ADDING, CAUTIOUS, DEFAULT
 
-        names = list(MODES)
-        return await self.set_mode(names[(names.index(self.session.mode.now) + 1) % len(names)])
+        now = self.session.mode.now
+        loosest = CAUTIOUS if self.session.config.approval.mode == CAUTIOUS else DEFAULT
+        names = (loosest if now in ADDING else now, *ADDING)
+        return await self.set_mode(names[(names.index(now) + 1) % len(names)])
 
     async def _connect(self, session: Session, choice: ModelChoice) -> None:
         choice = await own_choice(session, choice)

@@ -78,9 +78,10 @@ def add_place_option(group: argparse._ActionsContainer) -> None:
 def add_mode_option(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--mode",
-        choices=("default", "confirm-edits", "plan"),
+        choices=("default", "cautious", "confirm-edits", "plan"),
         default="",
-        help="instead of approval.mode: confirm-edits asks about every edit and every command that may write; plan refuses them",
+        help="instead of approval.mode: cautious also asks about what the sandbox stops or an undo takes back; confirm-edits asks"
+        " about every edit and every command that may write; plan refuses them",
     )
 
 

@@ -181,10 +181,11 @@ class ApprovalConfig:
         (), RULES_DOC, expect="a list of rules, each with key, level, command, why and example"
     )
     tools: tuple[OperatorToolRule, ...] = setting((), TOOLS_DOC, expect="a list of rules, each with tool, decision and why")
-    mode: Literal["default", "confirm-edits", "plan"] = setting(
+    mode: Literal["default", "cautious", "confirm-edits", "plan"] = setting(
         "default",
-        "Mode that sessions begin in. default: what the rules find is asked or refused. confirm-edits: every edit, and every\n"
-        "command that may write, is asked about. plan: these are refused. --mode says it for one session, /mode switches it.",
+        "Mode that sessions begin in. default: what the rules find is asked or refused, but not what a sandbox stops or an undo\n"
+        "takes back. cautious: that is asked about as well. confirm-edits: every edit, and every command that may write, is\n"
+        "asked about. plan: these are refused. --mode says it for one session, /mode switches it.",
     )
     develop_toolcrib: bool = setting(
         False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from toolcrib import (
@@ -26,11 +26,12 @@ from toolcrib._namedtuple import NamedTuple
 from toolcrib._store import AuditEntry, AuditLog, Grant, GrantStore, OriginStore
 from toolcrib._types import Json
 from tools.approval.binding import command_of, cwd_of, digest, paths_of
+from tools.approval.contained import layers_of
 from tools.approval.deadlines import Deadlines
-from tools.approval.modes import DEFAULT, PLAN, Mode, acts, confirmed, refusal
+from tools.approval.modes import ADDING, DEFAULT, PLAN, Mode, acts, confirmed, refusal
 from tools.approval.origins import Origins, SessionFiles
 from tools.approval.policy import Policy, RuleSays, ToolRules, Weighed
-from tools.judge.findings import TOOL_RULE, Finding, from_json, visible
+from tools.judge.findings import TOOL_RULE, Finding, Level, from_json, visible
 from tools.judge.harmless import Harmless
 from tools.judge.setting import Setting
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:  # the judge, and what only questions need, loads before the f
     from tools.approval.offers import Asked
     from tools.approval.snapshot import GatheredFiles
     from tools.judge.calls import Judgement
+    from tools.judge.layers import Layers
 
 APPROVAL = "approval"
 """The name that this gate is registered under."""
@@ -94,7 +96,7 @@ class ApprovalGate:
         Awaitable only where something must be looked up (files that the command would run, grants) or recorded.
         """
         policy = self._policy(ctx)
-        passive = entry.kind == "read" or (entry.kind in _PASSIVE and policy.mode == DEFAULT)
+        passive = entry.kind == "read" or (entry.kind in _PASSIVE and policy.mode not in ADDING)
         if not ctx.effects and passive and policy.tool_rules is None:
             return None
         case = _Case(call, entry, ctx, policy)
@@ -124,13 +126,14 @@ class ApprovalGate:
         entry, effects, policy = case.entry, case.ctx.effects, case.policy
         workspace = policy.project_root or cwd_of(effects)
         files = GatheredFiles(origins.taints, origins.copies, others=origins.others, workspace=workspace, made=origins.made)
-        if policy.mode == DEFAULT and not files.has_taints and policy.harmless.knows(effects):
+        if policy.mode not in ADDING and not files.has_taints and policy.harmless.knows(effects):
             return self._decide(case, Judgement(), files)
         judged = judge(entry, effects, setting=policy.setting, files=files)
         if not (files.is_open or judged.findings or judged.files or judged.copies or judged.made):
             policy.harmless.add(effects)
         origins.only_new(judged)
-        if files.is_open or any(finding.level == "ask" for finding in judged.findings):
+        followed = _followed(layers_of(policy, entry, case.ctx.environment) if judged.findings else None)
+        if files.is_open or any(finding.level in followed for finding in judged.findings):
             return self._read_on(case, files, origins)
         return self._decide(case, judged, files)
 
@@ -148,7 +151,8 @@ class ApprovalGate:
         else:
             files.give_up()
             judged = judge(case.entry, case.ctx.effects, setting=setting, files=files)
-        follower = Follower(environment, case.policy.project_root or cwd_of(case.ctx.effects))
+        followed = _followed(layers_of(case.policy, case.entry, environment))
+        follower = Follower(environment, case.policy.project_root or cwd_of(case.ctx.effects), followed)
         judged.findings = [await follower.follow(finding) for finding in judged.findings]
         origins.only_new(judged)
         decision = self._decide(case, judged, files)
@@ -209,8 +213,9 @@ class ApprovalGate:
     ) -> Decision | None:
         call, ctx, policy = case.call, case.ctx, case.policy
         grants: dict[Finding, Grant] = {}
+        layers = layers_of(policy, case.entry, ctx.environment)
         if policy.told is not None:
-            policy.told(Weighed(judged, cwd_of(ctx.effects), rule, grants, policy.mode, why))
+            policy.told(Weighed(judged, cwd_of(ctx.effects), rule, grants, policy.mode, why, layers))
         if rule is not None:
             findings = _with_rule(findings, rule)
             if rule.decision == "deny":
@@ -224,7 +229,8 @@ class ApprovalGate:
             return Block(refusal(why))
         if why:
             findings = [*findings, confirmed(why, call.name)]
-        open_findings = await _ungranted(policy, findings, ctx, self._deadlines, grants)
+        asked_about = _unheld(findings, layers)
+        open_findings = await _ungranted(policy, asked_about, ctx, self._deadlines, grants)
         if open_findings:
             from tools.approval.differences import differences
 
@@ -237,7 +243,8 @@ class ApprovalGate:
                 from tools.approval.ticket import ticket_of
 
                 asked = _asked(policy, ctx, open_findings, cwd_of(ctx.effects), command_of(ctx.effects))
-                return Suspend(ticket_of(ACTION, asked, policy.delegate, call, ctx, binds, changed))
+                unheld = _reasons(open_findings, layers)
+                return Suspend(ticket_of(ACTION, asked, policy.delegate, call, ctx, binds, changed, unheld))
             if not _approves(answer):
                 return Block(
                     f"Denied by the person: {_reason(answer)} Do not try it another way;"
@@ -245,7 +252,7 @@ class ApprovalGate:
                 )
         await policy.files.remember(ctx.run_identity.session_id, judged.files, judged.copies, judged.made)
         if not open_findings and (findings or _is_noted(ctx.effects)):
-            said = ("granted", "grant") if findings else ("allowed", _allowed_by(judged, rule))
+            said = ("granted", "grant") if asked_about else ("allowed", "layers" if findings else _allowed_by(judged, rule))
             await self._note(policy, call, ctx, *said, findings)
         return None
 
@@ -277,6 +284,29 @@ class ApprovalGate:
         elif paths := paths_of(ctx.effects):
             detail["paths"] = paths
         await policy.audit.record(AuditEntry(time.time(), ctx.run_identity.session_id, call.id, call.name, decision, by, detail))
+
+
+def _followed(layers: Layers | None) -> Collection[Level]:
+    """Return the levels of findings whose links are followed: those that a grant or a layer may cover."""
+    return ("ask",) if layers is None else ("ask", "ask-once")
+
+
+def _unheld(findings: list[Finding], layers: Layers | None) -> list[Finding]:
+    """Return the findings that neither the sandbox nor a snapshot holds."""
+    if layers is None or not findings:
+        return findings
+    from tools.judge.layers import remaining
+
+    return remaining(findings, layers)
+
+
+def _reasons(findings: Sequence[Finding], layers: Layers | None) -> Sequence[str]:
+    """Return why the layers don't hold these findings; nothing if there are no layers."""
+    if layers is None:
+        return ()
+    from tools.judge.layers import handling
+
+    return list(dict.fromkeys(handling(finding, layers).why.removeprefix("asked: ") for finding in findings))
 
 
 def _allowed_by(judged: Judgement, rule: RuleSays | None) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import fnmatch
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from toolcrib import FileInfo, ToolcribError
 from toolcrib._dataclass import replace
-from tools.judge.findings import UNKNOWN_PATH, Finding
+from tools.judge.findings import UNKNOWN_PATH, Finding, Level
 from tools.judge.folders import under
 
 MOST_PLACES = 64
@@ -79,16 +79,19 @@ def is_known(finding: Finding) -> bool:
 
 
 class Follower:
-    """Follows links for the findings of one call: each path once. ``root`` is the folder that a session's grants are bound to."""
+    """Follows links for the findings of one call: each path once. ``root`` is the folder that a session's grants are bound to,
+    ``levels`` are those of the findings that it follows.
+    """
 
-    def __init__(self, files: ResolvesPaths, root: str = "") -> None:
+    def __init__(self, files: ResolvesPaths, root: str = "", levels: Collection[Level] = ("ask",)) -> None:
         self._files = files
         self._root = root
+        self._levels = levels
         self._known: dict[str, str] = {}
 
     async def follow(self, finding: Finding) -> Finding:
         """Return the finding with its ``leads``, and with the links among its ``paths`` that its patterns match."""
-        if finding.level != "ask":
+        if finding.level not in self._levels:
             return finding
         paths = dict.fromkeys(finding.paths)
         for pattern in finding.patterns:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
@@ -13,20 +13,25 @@ if TYPE_CHECKING:  # the judge loads before the first call
     from tools.judge.meaning.state import Snapshot
     from tools.judge.setting import Setting
 
-Mode: TypeAlias = Literal["default", "confirm-edits", "plan"]
+Mode: TypeAlias = Literal["default", "cautious", "confirm-edits", "plan"]
 
 DEFAULT: Mode = "default"
+CAUTIOUS: Mode = "cautious"
 CONFIRM: Mode = "confirm-edits"
 PLAN: Mode = "plan"
 
 MODES: Mapping[Mode, str] = MappingProxyType(
     {
         DEFAULT: "what the rules find is asked or refused, all else runs",
+        CAUTIOUS: "as the default, and also what the sandbox stops or an undo takes back is asked about",
         CONFIRM: "every edit, and every command that may write, is asked about each time",
         PLAN: "only reading runs: edits, and commands that may write, are refused",
     }
 )
 """Modes from the loosest to the strictest, each with what it means for people."""
+
+ADDING: Collection[Mode] = (CONFIRM, PLAN)
+"""Modes in which calls are asked about or refused that have no finding."""
 
 CONFIRM_KEY = "mode.confirm-edits"
 """Key of the finding that a mode adds to a call which may change something."""
@@ -50,7 +55,7 @@ def acts(
     mode: Mode, entry: ToolEntry, effects: Sequence[Effect], findings: Sequence[Finding], setting: Setting, files: Snapshot
 ) -> str:
     """Return why a call may change something, "" where it is judged to write nothing, or the mode does not ask."""
-    if mode == DEFAULT:
+    if mode not in ADDING:
         return ""
     from tools.judge.passive import may_act
 

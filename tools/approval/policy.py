@@ -17,6 +17,7 @@ from tools.judge.setting import Setting
 
 if TYPE_CHECKING:  # the judge loads before the first call
     from tools.judge.calls import Judgement
+    from tools.judge.layers import Layers
 
 
 class RuleSays(NamedTuple):
@@ -44,6 +45,8 @@ class Weighed:
     mode: Mode = DEFAULT
     acts: str = ""
     """The reason that it may change something, where the mode asks for that."""
+    layers: Layers | None = None
+    """The sandbox and the snapshots around the call, if it runs in a sandbox that closes the disk."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +56,8 @@ class Policy:
     ``project_root`` (absolute) bounds what a session grant covers, the call's own folder where it is None. ``audit`` receives
     every decision about a call that acts, without the secrets that ``redact`` takes out. ``files`` remembers the origins of
     files of its sessions. Policies of one ``setting`` may share ``harmless``; ``dataclasses.replace`` keeps it. ``told`` hears
-    how each call was weighed. ``mode`` is the session's, which a person sets.
+    how each call was weighed. ``mode`` is the session's, which a person sets. ``covers`` returns whether snapshots undo every
+    change of an absolute path and of all that is below it; None: the session has no snapshots.
     """
 
     grants: GrantStore
@@ -68,6 +72,7 @@ class Policy:
     mode: Mode = DEFAULT
     delegate: Mapping[str, str] | None = None
     """Name and task of the delegate whose session it is; None for a session of a person's."""
+    covers: Callable[[str], bool] | None = None
 
     def only_asking(self, told: Callable[[Weighed], None]) -> Policy:
         """Return the same policy for whoever asks what the gate would say: nothing is recorded, remembered or spent by it."""

@@ -79,6 +79,8 @@ def worded(name: str, args: Any, given: Mapping[str, Json], message: str = "", m
     about += [PromptLine(line) for line in dict.fromkeys(line for one in found for line in _reason(one, command))]
     if not found:
         about += [PromptLine("  asked, in these words:"), *quoted(message), *notes(message)]
+    if unheld := given.get("unheld"):
+        about.append(PromptLine(f"  The sandbox can't hold this: {spelled('; '.join(map(str, unheld)))}"))
     if any(one.get("level") == "ask-once" for one in found):
         about.append(PromptLine("  This is asked every time."))
     return Prompt([line for head, text in parts for line in (*([PromptLine(head)] if head else []), *quoted(text))], about)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from toolcrib import SchedulesJob, SendsMessage, SuspendTicket, ToolCall, ToolCallContext
 from toolcrib._types import Json
@@ -33,8 +33,10 @@ def ticket_of(
     ctx: ToolCallContext,
     binds: str,
     changed: Differences | None,
+    unheld: Sequence[str] = (),
 ) -> SuspendTicket:
-    """Return the question about a call. ``delegate`` is who calls, where it is not the session's own model.
+    """Return the question about a call. ``delegate`` is who calls, where it is not the session's own model. ``unheld`` says why
+    the sandbox and the snapshots don't hold it, if the call runs with them.
 
     What only those may read who can agree is in the parameters ``sends``, and ``prompt_aside`` in the place of ``prompt``.
     """
@@ -47,6 +49,8 @@ def ticket_of(
         "covers": covered,
         "where": ctx.environment.identity,
     }
+    if unheld:
+        parameters["unheld"] = list(unheld)
     if delegate is not None:
         parameters["delegate"] = dict(delegate)
     if cwd:

@@ -449,7 +449,7 @@ def test_the_mode_is_shown_and_switched(run: Any, tmp_path: Path) -> None:
     assert "→  default" in done.out
     assert "→  plan" in done.out
     assert "in plan mode" in done.out + done.err
-    assert "there is no mode 'yolo'; the modes are default, confirm-edits, plan" in done.out + done.err
+    assert "there is no mode 'yolo'; the modes are default, cautious, confirm-edits, plan" in done.out + done.err
     assert ((tmp_path / "a").exists(), (tmp_path / "b").exists()) == (True, False)
     assert done.out.count("→  plan") == 2, "a new session keeps the mode that the person chose"
     assert "a new session, in mode plan; the last one is kept" in done.err

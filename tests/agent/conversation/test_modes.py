@@ -45,7 +45,7 @@ def test_the_next_call_is_judged_by_the_mode_that_a_person_chose(crib: Crib, tmp
     assert not (tmp_path / "c").exists()
     asyncio.run(session.mode.switch("default"))
     assert wrote(session, tmp_path, "b")
-    with pytest.raises(InvalidArguments, match="default, confirm-edits, plan"):
+    with pytest.raises(InvalidArguments, match="default, cautious, confirm-edits, plan"):
         asyncio.run(session.mode.switch("yolo"))
     session.close_sync()
 

@@ -1,0 +1,42 @@
+"""Layers around a call: the sandbox that its environment runs commands in, and the snapshots of the session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolcrib import Contained, EnvironmentFailed, ToolEntry
+from tools.approval.modes import DEFAULT
+
+if TYPE_CHECKING:
+    from tools.approval.policy import Policy
+    from tools.judge.layers import Layers
+
+_IN_SANDBOX = "tools."
+"""Beginning of the modules whose tools act through the environment alone. A plugin's tool may act beside it."""
+
+
+def layers_of(policy: Policy, entry: ToolEntry, environment: object) -> Layers | None:
+    """Return the layers that hold this call back, or None if it is judged as if there were none.
+
+    There are none in a mode that asks more than the default one, and if the environment can't describe its sandbox.
+    """
+    if policy.mode != DEFAULT or not entry.module.startswith(_IN_SANDBOX) or not isinstance(environment, Contained):
+        return None
+    try:
+        held = environment.containment()
+    except (OSError, ValueError, EnvironmentFailed):
+        return None
+    if held is None or held.mode != "workspace":
+        return None
+    from tools.judge.layers import Layers
+
+    covers = policy.covers
+    return Layers(
+        held.writable,
+        held.ephemeral,
+        held.masked,
+        held.read_only,
+        held.network,
+        covers,
+        reaches_all_covered=covers is not None and all(map(covers, held.writable)),
+    )
