@@ -17,6 +17,7 @@ from tools.approval.modes import CONFIRM, CONFIRM_KEY, PLAN, Mode, confirmed
 from tools.approval.policy import Policy, Weighed
 from tools.dispatch.scope import CallScope
 from tools.judge.findings import TOOL_RULE, Finding, Level
+from tools.judge.layers import Handling, handling
 
 if TYPE_CHECKING:
     from agent.config import Config
@@ -68,10 +69,19 @@ class Explanation:
         """Scripts that were read to judge it."""
         return () if self.weighed is None else self.weighed.judged.looked_at
 
+    def handling(self, finding: Finding, home: str = "") -> Handling | None:
+        """Return what the sandbox and the snapshots make of a finding, or None if the command would run without them."""
+        if self.weighed is None or self.weighed.layers is None or finding.level == "allow":
+            return None
+        return handling(finding, self.weighed.layers, home)
+
     def decider(self, finding: Finding, person: str) -> str:
         """Name the rule or grant that decides about a finding; ``person`` stands for whoever is asked."""
         if finding.level in ("allow", "block"):
             return f"the rule {finding.key}"
+        held = self.handling(finding)
+        if held is not None and held.by in ("sandbox", "undo"):
+            return "no person is asked"
         if self.weighed is not None and self.weighed.acts and self.mode == PLAN:
             return "plan mode, which refuses the call"
         if finding.key == CONFIRM_KEY:

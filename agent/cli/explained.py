@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from agent.cli.escape import exact
+from tools.judge.setting import person_home
 
 if TYPE_CHECKING:
     from agent.config import Config
@@ -46,6 +47,10 @@ def told(explained: Explanation, person: str, config: Config) -> Iterator[str]:
     for finding in explained.findings:
         yield f"  ! {exact(finding.why)} ({exact(finding.key)}, {finding.level})"
         yield f"      {exact(finding.text)}"
+        if (held := explained.handling(finding, person_home())) is not None:
+            yield f"      {exact(held.why)}"
+            if held.by in ("sandbox", "undo"):
+                continue
         decider, roles = deciding(explained, finding, person, config)
         yield f"      decided by: {exact(decider)}"
         if config.platforms and roles:

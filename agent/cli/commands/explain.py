@@ -130,7 +130,7 @@ async def _line(raw: bytes, explainer: Explainer) -> dict[str, Any]:
         "command": given["command"],
         "level": explained.level,
         **_refusal(explained),
-        "findings": [_finding(one) for one in explained.findings],
+        "findings": [{**_finding(one), **_held(explained, one)} for one in explained.findings],
     }
 
 
@@ -148,6 +148,12 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
+def _held(explained: Explanation, finding: Finding) -> dict[str, str]:
+    """Return which layer holds a finding, and why; nothing if the command would run without layers."""
+    held = explained.handling(finding)
+    return {} if held is None else {"effect": finding.effect, "held_by": held.by, "held_why": held.why}
+
+
 # -- one command -------------------------------------------------------------------------------------------------------
 
 
@@ -163,7 +169,9 @@ def _as_json(explained: Explanation, explainer: Explainer) -> dict[str, Any]:
         "level": explained.level,
         **_refusal(explained),
         "resolved": [" ".join(words) for words in explained.commands],
-        "findings": [{**_finding(one), "decided_by": decider, "approvers": roles} for one, decider, roles in found],
+        "findings": [
+            {**_finding(one), "decided_by": decider, "approvers": roles, **_held(explained, one)} for one, decider, roles in found
+        ],
         "looked_at": list(explained.looked_at),
     }
 

@@ -1,0 +1,80 @@
+"""``toolcrib explain`` in a sandbox: for each finding, whether it is stopped, undone or asked about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.cli.explained import told
+from agent.config import Config
+from agent.explaining import Explanation
+from toolcrib import Containment
+from tools.approval.policy import Weighed
+from tools.environments.local import LocalEnvironment
+from tools.judge.calls import Judgement
+from tools.judge.findings import Finding
+from tools.judge.layers import Layers
+
+
+@pytest.fixture
+def boxed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
+    """Let the local backend describe a sandbox around the project."""
+
+    def one(network: Any = "on") -> None:
+        held = Containment("workspace", (str(tmp_path),), (), (), (), network)
+        monkeypatch.setattr(LocalEnvironment, "containment", lambda self: held, raising=False)
+
+    return one
+
+
+def test_what_the_sandbox_stops_is_explained(run: Any, boxed: Callable[..., None]) -> None:
+    """003-24"""
+    assert run("explain", "rm -rf /opt/x").code == 1
+    boxed()
+    done = run("explain", "rm -rf /opt/x")
+    assert done.code == 0
+    assert done.out.startswith("allow: it runs unasked")
+    assert "stopped by the sandbox: /opt/x is read-only there" in done.out
+    assert "decided by" not in done.out
+
+
+def test_what_is_asked_is_explained_with_its_reason(run: Any, boxed: Callable[..., None]) -> None:
+    boxed()
+    done = run("explain", "rm -rf /opt/x; git push --force origin main; rm -rf build")
+    assert done.code == 1
+    assert "asked: it leaves this machine" in done.out
+    assert "asked: snapshots don't cover all of " in done.out
+    assert done.out.count("decided by: a person") == 2
+
+
+def test_the_layer_of_each_finding_as_json(run: Any, boxed: Callable[..., None]) -> None:
+    boxed("none")
+    explained = json.loads(run("explain", "--json", "git push --force origin main; docker system prune -af").out)
+    assert explained["level"] == "ask"
+    assert [(one["effect"], one["held_by"], one["held_why"]) for one in explained["findings"]] == [
+        ("remote", "sandbox", "stopped by the sandbox: it has no network"),
+        ("outside", "person", "asked: it reaches out of the sandbox"),
+    ]
+    assert [one["decided_by"].startswith("a person") for one in explained["findings"]] == [False, True]
+    (line,) = run("explain", "--jsonl", stdin=b'{"id": 1, "command": "rm -rf /opt/x"}\n').out.splitlines()
+    assert {one["held_by"] for one in json.loads(line)["findings"]} == {"sandbox"}
+
+
+def test_a_cautious_session_is_explained_as_without_a_sandbox(run: Any, boxed: Callable[..., None]) -> None:
+    before = run("explain", "rm -rf /opt/x").out
+    boxed()
+    assert run("explain", "--mode", "cautious", "rm -rf /opt/x").out == before.replace(
+        "it comes to:", "by the session's mode: cautious\nit comes to:"
+    )
+
+
+def test_what_undo_takes_back_is_explained() -> None:
+    finding = Finding("fs.recursive-delete", "ask", "deletes", "rm -rf src", paths=("/p/src",), effect="local")
+    layers = Layers(("/p",), covers=lambda path: True, reaches_all_covered=True)
+    weighed = Weighed(Judgement([finding]), "/p", layers=layers)
+    lines = list(told(Explanation("rm -rf src", "allow", weighed=weighed), "a person", Config()))
+    assert lines[-1] == "      undone by /undo"
