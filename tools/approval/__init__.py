@@ -4,8 +4,8 @@ A call's way: ``gate`` (asks or refuses, by a ``policy``), ``snapshot`` (the fil
 answer covers), ``prompt`` (what a person reads before they answer), ``offers`` and ``grants`` (what an answer may cover beyond
 that, and does; ``leads`` follows links, ``deadlines`` counts time), ``origins`` (where files came from), ``uncommitted`` (what a
 git working tree holds), ``contained`` (the sandbox and the snapshots around a call). Operators: ``operator_rules``; ``described``
-reads the plain text of command_allowlist. ``explain`` judges by the rules alone; what the gate would say, agent.explaining asks the
-gate.
+reads the plain text of command_allowlist. ``explain`` judges by the rules alone; what the gate would say, agent.explaining asks
+the gate.
 """
 
 from __future__ import annotations

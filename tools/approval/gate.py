@@ -288,7 +288,8 @@ class ApprovalGate:
 
 def _followed(layers: Layers | None) -> Collection[Level]:
     """Return the levels of findings whose links are followed: those that a grant or a layer may cover."""
-    return ("ask",) if layers is None else ("ask", "ask-once")
+    lasting: Collection[Level] = ("ask",)
+    return lasting if layers is None else (*lasting, "ask-once")
 
 
 def _unheld(findings: list[Finding], layers: Layers | None) -> list[Finding]:

@@ -12,6 +12,8 @@ from toolcrib._dataclass import replace
 from tools.judge.findings import UNKNOWN_PATH, Finding, Level
 from tools.judge.folders import under
 
+LASTING: Collection[Level] = ("ask",)
+"""Levels of findings that a grant may cover."""
 MOST_PLACES = 64
 """Places of one finding that are looked at; where it names more, none of them is known."""
 MOST_LISTED = 2_000
@@ -83,7 +85,7 @@ class Follower:
     ``levels`` are those of the findings that it follows.
     """
 
-    def __init__(self, files: ResolvesPaths, root: str = "", levels: Collection[Level] = ("ask",)) -> None:
+    def __init__(self, files: ResolvesPaths, root: str = "", levels: Collection[Level] = LASTING) -> None:
         self._files = files
         self._root = root
         self._levels = levels
