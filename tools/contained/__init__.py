@@ -1,0 +1,5 @@
+"""What follows from a sandbox: what it stopped, and what a command inside it leaves for later.
+
+``stopped`` finds in the output of a command what the sandbox denied. ``outside`` offers to run one outside the sandbox, and knows
+the programs that can't work inside. ``later`` names files that run after the session without a command of its own.
+"""
