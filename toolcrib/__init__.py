@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolcrib._after import After
-from toolcrib._containment import Contained, Containment
+from toolcrib._containment import Contained, Containment, HasOutside
 from toolcrib._context import (
     ActivityEvent,
     AgentSpec,
@@ -141,6 +141,7 @@ __all__ = [
     "FileInfo",
     "GivesAttributes",
     "GivesFiles",
+    "HasOutside",
     "Health",
     "HoldsFiles",
     "Image",

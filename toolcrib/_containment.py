@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, Protocol, runtime_checkable
 
 from toolcrib._dataclass import dataclass
+from toolcrib._environment import Environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,4 +32,15 @@ class Contained(Protocol):
 
     def containment(self) -> Containment | None:
         """Return what the sandbox holds back, or None if commands run without one."""
+        ...
+
+
+@runtime_checkable
+class HasOutside(Protocol):
+    """A contained environment that can run a command outside its sandbox."""
+
+    def outside(self) -> Environment:
+        """Return an environment on the same machine without a sandbox: the same object each time, closed with this one. It has a
+        shell of its own, and the caller names the folder of each command. Raises EnvironmentFailed.
+        """
         ...

@@ -35,11 +35,15 @@ class ShellState:
 
 @dataclass(frozen=True, slots=True)
 class RunsCommand:
-    """Shell text, run in ``cwd`` (absolute, in the environment). ``shell`` is the one that reads it, None: a new one."""
+    """Shell text, run in ``cwd`` (absolute, in the environment). ``shell`` is the one that reads it, None: a new one.
+
+    ``outside``: it runs outside the environment's sandbox, and ``cwd`` and ``shell`` are those outside.
+    """
 
     command: str
     cwd: str
     shell: ShellState | None = None
+    outside: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from toolcrib._containment import Containment
 from toolcrib._context import EventSink, RunIdentity, ToolCallContext
 from toolcrib._derive import entry_of
 from toolcrib._effects import ShellState
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ChatServer",
+    "FakeContained",
     "FakeEnvironment",
     "FakeHost",
     "FakePlatform",
@@ -141,6 +143,38 @@ class FakeEnvironment:
     async def close(self) -> None:
         """Note the close in ``closed``."""
         self.closed = True
+
+
+class FakeContained(FakeEnvironment):
+    """A FakeEnvironment with a sandbox that holds back what ``holds`` says, None for no sandbox. ``beyond`` is the environment
+    outside of it.
+    """
+
+    identity = "fake-sandbox"
+
+    def __init__(
+        self,
+        holds: Containment | None,
+        commands: Mapping[str, tuple[int, bytes]] | Callable[[ExecRequest], tuple[int, bytes]] | None = None,
+        cwd: str = "/project",
+        beyond: FakeEnvironment | None = None,
+    ) -> None:
+        super().__init__(commands=commands, cwd=cwd)
+        self.holds = holds
+        self.beyond = beyond or FakeEnvironment(commands=lambda request: (0, b"outside"), cwd=cwd)
+
+    def containment(self) -> Containment | None:
+        """Return what the test set."""
+        return self.holds
+
+    def outside(self) -> Environment:
+        """Return ``beyond``."""
+        return self.beyond
+
+    async def close(self) -> None:
+        """Close both environments."""
+        await super().close()
+        await self.beyond.close()
 
 
 class _FakeProcess:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib import (
     Captured,
     Effect,
+    Environment,
     EnvironmentFailed,
     ExecOutcome,
     ExecRequest,
@@ -25,6 +26,7 @@ from toolcrib import (
     ToolStatus,
 )
 from tools.availability import needs_binary
+from tools.contained.outside import NOTICE, judged_in, offer_after, outside_effect, without_outside
 from tools.judge.folders import under
 from tools.registry import registry
 
@@ -60,6 +62,10 @@ SCHEMA: Mapping[str, Any] = {
                 "description": f"Seconds until it is ended, usually {DEFAULT_TIMEOUT}.",
             },
             "cwd": {"type": "string", "minLength": 1, "description": "Folder for this call only."},
+            "outside": {
+                "type": "boolean",
+                "description": "Run it outside the sandbox, in another shell; the user is asked. For what can't work inside.",
+            },
         },
         "required": ["command"],
         "additionalProperties": False,
@@ -80,6 +86,8 @@ def validate(args: Mapping[str, Any]) -> None:
 
 
 async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect]:
+    if (outside := await outside_effect(args, ctx)) is not None:
+        return [outside]
     environment = ctx.environment
     cwd = await environment.resolve(args["cwd"]) if args.get("cwd") else environment.cwd
     return [RunsCommand(args["command"], cwd, await environment.shell_state() or _shell(ctx, cwd))]
@@ -94,15 +102,8 @@ def _shell(ctx: ToolCallContext, cwd: str) -> ShellState | None:
     return ShellState(variables={"PATH": path}) if path else None
 
 
-async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
-    """Runs exactly what the gates judged. Raises ExecutionFailed where it could not be run at all."""
-    import asyncio
-
-    judged = ctx.effects[0] if ctx.effects else None
-    if not isinstance(judged, RunsCommand) or judged.command != args["command"]:
-        raise ExecutionFailed("the command was not run: it is not the one that was judged")
-    environment = ctx.environment
-    own_folder = not args.get("cwd")
+async def _require_unchanged(judged: RunsCommand, environment: Environment, own_folder: bool, ctx: ToolCallContext) -> None:
+    """Raise ExecutionFailed if the folder or the shell is another than when the command was judged."""
     if own_folder and environment.cwd != judged.cwd:
         raise ExecutionFailed(
             f"the command was not run: it was judged in {judged.cwd}, and the working folder is now {environment.cwd}; call again"
@@ -111,6 +112,18 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         raise ExecutionFailed(f"the command was not run: {judged.cwd}, where it was judged, leads elsewhere now; call again")
     if judged.shell is not None and judged.shell != (await environment.shell_state() or _shell(ctx, judged.cwd)):
         raise ExecutionFailed("the command was not run: another one changed the shell since it was judged; call again")
+
+
+async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
+    """Runs exactly what the gates judged. Raises ExecutionFailed where it could not be run at all."""
+    import asyncio
+
+    judged = ctx.effects[0] if ctx.effects else None
+    if not isinstance(judged, RunsCommand) or judged.command != args["command"]:
+        raise ExecutionFailed("the command was not run: it is not the one that was judged")
+    environment = judged_in(ctx)
+    own_folder = not args.get("cwd") and not judged.outside
+    await _require_unchanged(judged, environment, own_folder, ctx)
     timeout = args.get("timeout") or ctx.settings.get("terminal.timeout", DEFAULT_TIMEOUT)
     report = None if ctx.activity_sink is None else lambda text: ctx.report_activity("terminal-output", {"text": text})
     printed = LastOutput(report)
@@ -130,8 +143,10 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     for name, captured in (("output", outcome.stdout), ("stderr", outcome.stderr)):
         if captured.omitted and captured.spilled_to is not None:
             data["truncated"][name]["full_output"] = await ctx.keep_file(captured.spilled_to)
-    if outcome.notice:
-        data["notice"] = outcome.notice
+    if notice := "; ".join(filter(None, [outcome.notice, NOTICE if judged.outside else ""])):
+        data["notice"] = notice
+    if not judged.outside and (stopped := offer_after(outcome, environment, ctx.settings)):
+        data["stopped"] = stopped
     if own_folder and outcome.cwd != judged.cwd:
         data["cwd"] = outcome.cwd
     return ToolResult(ctx.tool_name, ToolStatus.SUCCESS, data, views={"person": for_person(data)})
@@ -230,7 +245,8 @@ def for_person(data: Mapping[str, Any]) -> str:
     if "notice" in data:
         status += f" · {data['notice']}"
     parts = [text.rstrip("\n") for text in (data["output"], data.get("stderr", "")) if text.strip()]
-    shown = re.sub("\r+\n?", "\n", "\n".join([*parts, f"[{status}]"]))
+    parts += [f"[{status}]", *([data["stopped"]] if "stopped" in data else [])]
+    shown = re.sub("\r+\n?", "\n", "\n".join(parts))
     return re.sub(_CONTROL, _escaped, shown)
 
 
@@ -361,6 +377,7 @@ registry.register(
     emoji="💻",
     kind="execute",
     effects=effects,
+    dynamic_schema=without_outside,
     validate=validate,
     # Beyond the command's own limit, so that a command is ended by its environment, with what it printed.
     timeout=MAX_TIMEOUT + 30,

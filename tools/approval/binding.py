@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from toolcrib import DeletesFile, Effect, ReadsFile, RunsCommand, ShellState, ToolCall, ToolCallContext, WritesFile
 from toolcrib._types import Json
+from tools.contained.outside import judged_in
 from tools.judge.findings import Finding, digestible
 
 _OF_ONE_PROCESS = frozenset(
@@ -48,7 +49,7 @@ def digest(call: ToolCall, ctx: ToolCallContext, findings: Sequence[Finding], fi
         "args": call.args,
         "effects": [_effect(effect) for effect in ctx.effects],
         "cwd": cwd_of(ctx.effects),
-        "environment": ctx.environment.identity,
+        "environment": judged_in(ctx).identity,
         "files": files,
         "session": ctx.run_identity.session_id,
         "principal": ctx.run_identity.principal.key,

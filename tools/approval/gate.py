@@ -31,6 +31,7 @@ from tools.approval.deadlines import Deadlines
 from tools.approval.modes import ADDING, DEFAULT, PLAN, Mode, acts, confirmed, refusal
 from tools.approval.origins import Origins, SessionFiles
 from tools.approval.policy import Policy, RuleSays, ToolRules, Weighed
+from tools.contained.outside import judged_in
 from tools.judge.findings import TOOL_RULE, Finding, Level, from_json, visible
 from tools.judge.harmless import Harmless
 from tools.judge.setting import Setting
@@ -142,7 +143,7 @@ class ApprovalGate:
         from tools.approval.snapshot import ROUNDS
         from tools.judge.calls import judge
 
-        environment, setting = case.ctx.environment, case.policy.setting
+        environment, setting = judged_in(case.ctx), case.policy.setting
         for _ in range(ROUNDS):
             await files.gather(environment)
             judged = judge(case.entry, case.ctx.effects, setting=setting, files=files)

@@ -10,6 +10,7 @@ from tools.approval.binding import paths_of
 from tools.approval.differences import Differences
 from tools.approval.offers import Asked, offers
 from tools.approval.prompt import MOST_PLAIN, worded
+from tools.contained.outside import judged_in
 from tools.judge.findings import digestible, visible
 
 ANSWER_SCHEMA: Mapping[str, Json] = {
@@ -47,7 +48,7 @@ def ticket_of(
         "findings": [digestible(finding) for finding in findings],
         "scopes": list(covered),
         "covers": covered,
-        "where": ctx.environment.identity,
+        "where": judged_in(ctx).identity,
     }
     if unheld:
         parameters["unheld"] = list(unheld)

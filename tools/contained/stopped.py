@@ -118,6 +118,13 @@ def may_write(path: str) -> bool:
     return os.access(path, os.W_OK)
 
 
+def innermost(holds: Containment, path: str) -> str:
+    """Return the name of the list in a containment that has the innermost folder around a path, "" if none has one."""
+    lists = {"writable": holds.writable, "ephemeral": holds.ephemeral, "masked": holds.masked, "read_only": holds.read_only}
+    fitting = [(len(folder), name) for name, folders in lists.items() for folder in folders if under(path, folder)]
+    return max(fitting)[1] if fitting else ""
+
+
 def denials(
     outcome: ExecOutcome,
     containment: Containment,
@@ -192,7 +199,7 @@ class _Reader:
         elif _BUSY.search(line) is not None:
             yield from (("path", path) for path in self._named(line) if self._is_pinned(path))
         elif _ABSENT.search(line) is not None:
-            yield from (("path", path) for path in self._named(line) if self._place(path) == "masked")
+            yield from (("path", path) for path in self._named(line) if innermost(self._holds, path) == "masked")
 
     def _named(self, line: str, *, words: bool = False) -> Iterator[str]:
         for name in _names(line, words=words):
@@ -200,15 +207,8 @@ class _Reader:
             folder, last = posixpath.split(posixpath.normpath(path))
             yield posixpath.join(self._real(folder), last)
 
-    def _place(self, path: str) -> str:
-        """Return the list of the containment with the innermost folder that the path is in; "" if it is in none."""
-        holds = self._holds
-        lists = {"writable": holds.writable, "ephemeral": holds.ephemeral, "masked": holds.masked, "read_only": holds.read_only}
-        fitting = [(len(folder), name) for name, folders in lists.items() for folder in folders if under(path, folder)]
-        return max(fitting)[1] if fitting else ""
-
     def _is_closed(self, path: str) -> bool:
-        place = self._place(path)
+        place = innermost(self._holds, path)
         if place in ("masked", "read_only"):
             return True
         return not place and self._holds.mode == "workspace" and self._writes(path)

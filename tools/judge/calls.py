@@ -55,7 +55,9 @@ def judge(
             judged.copies.update(examined.copies)
             judged.commands += examined.commands
             judged.looked_at += examined.looked_at
-            if examined.made is not None:
+            if effect.outside:
+                judged.findings.append(_outside(effect))
+            elif examined.made is not None:
                 held = effect.shell.variables if effect.shell is not None else {}
                 judged.made = {name: (text, _fitting(held.get(name, ""), text)) for name, text in examined.made.items()}
         elif isinstance(effect, SendsMessage):
@@ -117,6 +119,11 @@ def _job(effect: SchedulesJob) -> Finding:
     if effect.replaces:
         return Finding("cron.change", "ask-once", f"changes what is done later, by itself, {whose}", shown)
     return Finding("cron.create", "ask-once", f"has this done later, by itself, {whose}", shown)
+
+
+def _outside(effect: RunsCommand) -> Finding:
+    why = "runs outside the sandbox, with all your rights"
+    return Finding("sandbox.outside", "ask-once", why, visible(effect.command))
 
 
 def _opaque(name: str) -> Finding:

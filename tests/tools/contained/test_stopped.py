@@ -59,8 +59,8 @@ PATHS = [
     ("  errno: -30,\n  code: 'EROFS',\n  syscall: 'open',\n  path: '/o/f'\n}", ""),
     ("Error: EROFS: read-only file system, open '/o/f'\n    at Object.openSync (node:fs:573:18)", "/o/f"),
     (
-        "npm error path ../../../p/pkg\nnpm error rofs EROFS: read-only file system, symlink '../p/pkg' -> '/usr/lib/node_modules/a'",
-        "/usr/lib/node_modules/a",
+        "npm error path ../../../p/pkg\nnpm error rofs EROFS: read-only file system, symlink '../p/pkg' -> '/usr/lib/node/a'",
+        "/usr/lib/node/a",
     ),
     (
         "error: Failed\n\nCaused by:\n  failed to create directory `/o/c`\n\nCaused by:\n  Read-only file system (os error 30)",
@@ -144,7 +144,7 @@ def test_an_ordinary_failure_is_no_denial(text: str) -> None:
 
 
 def test_what_a_successful_command_prints_is_no_message() -> None:
-    assert found("docs/faq.md: my disk says Read-only file system", stdout=True, code=0) == []
+    assert found("notes: my disk says Read-only file system", stdout=True, code=0) == []
     assert found("curl: (6) Could not resolve host: files.test", stdout=True, code=0) == []
 
 

@@ -1,0 +1,166 @@
+"""Commands that run outside the sandbox: when a call is one, which programs need it, and the sentence that offers it."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from toolcrib import Contained, Containment, Environment, ExecOutcome, HasOutside, InvalidArguments, RunsCommand, ToolCallContext
+from toolcrib._dataclass import dataclass
+from toolcrib._regex import Regex
+from toolcrib._types import Json
+from tools.contained.stopped import Denial, denials, innermost
+
+SETTING = "sandbox.outside"
+"""The operator's setting: ``ask``, or ``never``."""
+NOTICE = "ran outside the sandbox, in a shell of its own: changes of variables and of the folder are not carried over"
+_REFUSED = "outside: no command runs outside the sandbox here (sandbox.outside is never); leave it out"
+
+
+def containment_of(environment: Environment) -> Containment | None:
+    """Return what the sandbox of an environment holds back, or None if there is no sandbox."""
+    return environment.containment() if isinstance(environment, Contained) else None
+
+
+def can_ask(environment: Environment, settings: Mapping[str, Json]) -> bool:
+    """Return whether a command may be run outside the environment's sandbox once the user agrees."""
+    asked = settings.get(SETTING, "never") == "ask"
+    return asked and isinstance(environment, HasOutside) and containment_of(environment) is not None
+
+
+def judged_in(ctx: ToolCallContext) -> Environment:
+    """Return the environment in which the effects of a call happen: the session's own, or the one outside its sandbox."""
+    environment = ctx.environment
+    is_outside = any(isinstance(effect, RunsCommand) and effect.outside for effect in ctx.effects)
+    return environment.outside() if is_outside and isinstance(environment, HasOutside) else environment
+
+
+async def outside_effect(args: Mapping[str, Any], ctx: ToolCallContext) -> RunsCommand | None:
+    """Return the effect of a call that runs outside the sandbox, None for one that stays inside.
+
+    A call runs outside if its arguments say so, or say nothing and it starts a program that can't work inside. Raises
+    InvalidArguments.
+    """
+    environment, wanted = ctx.environment, args.get("outside")
+    holds = containment_of(environment)
+    if holds is None or not isinstance(environment, HasOutside):
+        return None
+    if not can_ask(environment, ctx.settings):
+        if wanted:
+            raise InvalidArguments(_REFUSED)
+        return None
+    command, given = args["command"], args.get("cwd") or ""
+    if wanted is False or (wanted is None and not needs_outside(command, holds)):
+        return None
+    outside = environment.outside()
+    cwd = await outside.resolve(given if given.startswith("~") else posixpath.join(environment.cwd, given))
+    if innermost(holds, cwd) == "ephemeral":
+        raise InvalidArguments(f"cwd: {cwd} exists only in the sandbox; name a folder of the project to run outside of it")
+    return RunsCommand(command, cwd, await outside.shell_state(), outside=True)
+
+
+# -- programs that can't work inside ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Programs that need to run outside: always, or if one of their arguments is among ``args``. ``lacks`` says what the sandbox
+    holds back: rights, services of this machine, or the folder of keys with that name.
+    """
+
+    names: frozenset[str]
+    lacks: str
+    args: frozenset[str] = frozenset()
+
+
+def _row(names: str, lacks: str, args: str = "") -> _Row:
+    return _Row(frozenset(names.split()), lacks, frozenset(args.split()))
+
+
+_INSTALL = "install remove purge upgrade update full-upgrade dist-upgrade autoremove erase reinstall add del -i -r -S -U -R -Syu"
+_ROWS = (
+    _row("sudo su doas pkexec run0 mount umount modprobe insmod reboot shutdown poweroff crontab", "rights"),
+    _row("apt apt-get aptitude dnf yum zypper pacman apk dpkg rpm snap flatpak", "rights", _INSTALL),
+    _row("docker docker-compose podman podman-compose nerdctl", "services"),
+    _row("systemctl loginctl machinectl busctl systemd-run service", "services"),
+    _row("ssh scp sftp ssh-add ssh-copy-id", ".ssh"),
+    _row("gpg gpg2", ".gnupg", "-s --sign --clearsign --clear-sign -b --detach-sign -d --decrypt"),
+    _row("git", ".gnupg", "-S --gpg-sign"),
+)
+_BY_NAME = {name: row for row in _ROWS for name in row.names}
+_RUNNERS = frozenset("env nohup timeout nice ionice time xargs find bash sh command exec stdbuf setsid strace".split())
+"""Programs that run the one after them."""
+_ONLY_TELLS = frozenset({"--version", "--help", "-V", "version"})
+_MAY_NAME = Regex(rf"(?<![\w-])(?:{'|'.join(sorted(_BY_NAME))})(?![\w-])")
+
+
+def needs_outside(command: str, holds: Containment) -> bool:
+    """Return whether a command starts a program that can't work in the sandbox."""
+    if _MAY_NAME.search(command) is None:
+        return False
+    from tools.judge.detect import examine
+    from tools.judge.meaning.state import NoFiles
+    from tools.judge.setting import Setting
+
+    return any(_needs(words, holds) for words in examine(command, "", None, NoFiles(), Setting()).commands)
+
+
+def _needs(words: Sequence[str], holds: Containment) -> bool:
+    for number, word in enumerate(words):
+        name = posixpath.basename(word)
+        if (row := _BY_NAME.get(name)) is not None:
+            args = words[number + 1 :]
+            fits = not row.args or not row.args.isdisjoint(args)
+            return fits and _ONLY_TELLS.isdisjoint(args[:1]) and _lacks(row.lacks, holds)
+        if name not in _RUNNERS:
+            return False
+    return False
+
+
+def _lacks(what: str, holds: Containment) -> bool:
+    if what == "rights":
+        return True
+    if what == "services":
+        return holds.mode == "workspace"
+    return any(posixpath.basename(path) == what for path in holds.masked)
+
+
+# -- what is shown -----------------------------------------------------------------------------------------------------
+
+_STOPPED: Mapping[str, Callable[[str], str]] = {
+    "path": lambda what: f"{what or 'a path outside the project'} can't be used in it",
+    "host": lambda what: f"{what or 'a host'} can't be reached from it",
+    "socket": lambda what: f"{what} can't be reached from it",
+    "privilege": lambda what: "a program needs more rights than it gives",
+    "process": lambda what: "it limits processes",
+}
+_GRANTS = {"path": "allow the folder (sandbox.write)", "host": "allow the host (sandbox.network)"}
+
+
+def offer(found: Sequence[Denial], *, ask: bool) -> str:
+    """Return the sentence that says what the sandbox stopped and what can be done, "" if nothing was stopped.
+
+    ``ask``: the command may be run outside.
+    """
+    if not found:
+        return ""
+    said = "; ".join(dict.fromkeys(_STOPPED[denial.kind](denial.what) for denial in found))
+    ways = [grant for kind, grant in _GRANTS.items() if any(denial.kind == kind for denial in found)]
+    fix = f" The user can {' or '.join(ways)}." if ways else ""
+    if ask:
+        fix += " To run this one command outside, call again with outside: true; the user is asked."
+    return f"The sandbox stopped this: {said}.{fix or ' Find another way, or tell the user what to run.'}"
+
+
+def offer_after(outcome: ExecOutcome, environment: Environment, settings: Mapping[str, Json]) -> str:
+    """Return the sentence about what the environment's sandbox stopped in a command, "" if nothing was stopped."""
+    holds = containment_of(environment)
+    return "" if holds is None else offer(denials(outcome, holds), ask=can_ask(environment, settings))
+
+
+def without_outside(schema: dict[str, Json], _: frozenset[str]) -> dict[str, Json]:
+    """Return the schema of a tool without the parameter ``outside``: what a session without a sandbox is shown."""
+    parameters = schema["parameters"]
+    kept = {name: shown for name, shown in parameters["properties"].items() if name != "outside"}
+    return {**schema, "parameters": {**parameters, "properties": kept}}
