@@ -1,0 +1,119 @@
+"""Configuration files of git: what runs nothing of a change is merged, read by git itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from tools.judge.folders import under
+
+MOST_BYTES = 1_000_000
+_MOST_KEYS = 40
+"""Settings that are merged one by one; with more of them beside a refused one, none is."""
+_LIMIT = 20
+"""Seconds that git has for one answer."""
+
+_HARMLESS: Sequence[str] = (
+    *("branch.*.remote", "branch.*.merge", "branch.*.rebase", "branch.*.pushremote", "branch.*.description"),
+    *("branch.autosetupmerge", "branch.autosetuprebase", "branch.sort", "user.name", "user.email"),
+    *("remote.*.url", "remote.*.pushurl", "remote.*.fetch", "remote.*.push", "remote.*.tagopt", "remote.*.prune"),
+    *("remote.*.mirror", "remote.*.promisor", "remote.*.partialclonefilter", "remote.*.gh-resolved", "remote.pushdefault"),
+    *("submodule.*.url", "submodule.*.active", "submodule.*.branch", "submodule.*.path", "submodule.*.update"),
+    *("submodule.*.ignore", "submodule.*.fetchrecursesubmodules", "submodule.active", "submodule.recurse"),
+    *("core.repositoryformatversion", "core.filemode", "core.bare", "core.logallrefupdates", "core.ignorecase"),
+    *("core.symlinks", "core.precomposeunicode", "core.autocrlf", "core.eol", "core.safecrlf", "core.quotepath"),
+    *("core.sparsecheckout", "core.sparsecheckoutcone", "core.abbrev", "core.commentchar", "core.worktree"),
+    *("extensions.objectformat", "extensions.partialclone", "init.defaultbranch", "pull.rebase", "pull.ff", "push.default"),
+    *("push.autosetupremote", "push.followtags", "fetch.prune", "fetch.prunetags", "merge.ff", "merge.conflictstyle"),
+    *("merge.renames", "merge.renamelimit", "rebase.autostash", "rebase.autosquash", "rerere.enabled", "rerere.autoupdate"),
+    *("diff.renames", "diff.renamelimit", "diff.algorithm", "diff.colormoved", "diff.submodule", "diff.mnemonicprefix"),
+    *("commit.verbose", "commit.cleanup", "status.*", "color.*", "advice.*", "log.date", "tag.sort", "gc.auto", "i18n.*"),
+)
+"""Settings that run nothing and send git nowhere else. All others are refused: git gets new ones with each version."""
+
+_ADDRESSES = (
+    "remote.*.url",
+    "remote.*.pushurl",
+    "remote.pushdefault",
+    "submodule.*.url",
+    "branch.*.remote",
+    "branch.*.pushremote",
+)
+
+
+def merge(ours: bytes, base: bytes, now: bytes, place: tuple[str, str]) -> tuple[bytes, list[str]]:
+    """Merge the changes from ``base`` to ``now`` that run nothing into ``ours``; return the text and the keys of the others.
+
+    ``place`` is the git folder, and the writable folder that it is in. If git can't read ``now``, nothing is merged.
+    """
+    old, new = read(base), read(now)
+    if new is None or old is None:
+        return ours, ["all of it, as git can't read it"]
+    changed = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
+    refused = [key for key in changed if not _is_harmless(key, new.get(key, []), place)]
+    if not refused and ours == base:
+        return now, []
+    kept = [key for key in changed if key not in refused]
+    if len(kept) > _MOST_KEYS:
+        return ours, [*refused, f"{len(kept)} others, as they are too many to be told apart"]
+    text = _with(ours, {key: new.get(key, []) for key in kept}) if kept else ours
+    return (ours, [*refused, *kept]) if text is None else (text, refused)
+
+
+def _is_harmless(key: str, values: Sequence[str | None], place: tuple[str, str]) -> bool:
+    if not any(fnmatchcase(key, pattern) for pattern in _HARMLESS):
+        return False
+    if any(fnmatchcase(key, pattern) for pattern in _ADDRESSES):  # helper::address runs a program
+        return not any("::" in (value or "") or (value or "").startswith("-") for value in values)
+    if fnmatchcase(key, "submodule.*.update"):
+        return not any((value or "").startswith("!") for value in values)
+    if key == "core.worktree":
+        return all(under(os.path.realpath(os.path.join(place[0], value or "")), place[1]) for value in values)  # noqa: PTH118 - a string
+    return True
+
+
+def read(text: bytes) -> dict[str, list[str | None]] | None:
+    """Return the values of a configuration by key, as git reads it; a key without ``=`` has None. None if git can't read it."""
+    if not text:
+        return {}
+    listed = _git(["--file", "-", "--no-includes", "--list", "-z"], text)
+    if listed is None:
+        return None
+    found: dict[str, list[str | None]] = {}
+    for entry in listed.decode("utf-8", "surrogateescape").split("\0")[:-1]:
+        key, has_value, value = entry.partition("\n")
+        found.setdefault(key, []).append(value if has_value else None)
+    return found
+
+
+def _with(text: bytes, wanted: Mapping[str, Sequence[str | None]]) -> bytes | None:
+    """Return the text with these values; None if git can't write them, or changed anything else."""
+    before = read(text)
+    with tempfile.TemporaryDirectory(prefix="toolcrib-git-") as folder:
+        file = Path(folder, "config")
+        file.write_bytes(text)
+        for key, values in wanted.items():
+            if before is not None and key in before and _git(["--file", str(file), "--unset-all", key]) is None:
+                return None
+            if any(_git(["--file", str(file), "--add", key, "true" if value is None else value]) is None for value in values):
+                return None
+        made = file.read_bytes()
+    after = read(made)
+    if before is None or after is None:
+        return None
+    return made if {**before, **wanted} == {**after, **{key: [] for key in wanted if key not in after}} else None
+
+
+def _git(args: Sequence[str], text: bytes = b"") -> bytes | None:
+    """Return what ``git config`` prints, None if it fails. It reads no other configuration."""
+    env = {"PATH": os.environ.get("PATH", os.defpath), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "HOME": "/"}
+    argv = ["git", "config", *args]
+    try:
+        ran = subprocess.run(argv, input=text, cwd="/", env=env, capture_output=True, check=False, timeout=_LIMIT)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return ran.stdout if ran.returncode == 0 else None

@@ -1,0 +1,317 @@
+"""Settings of git that run programs: what a sandboxed command changes in them does not reach the user's git.
+
+A git folder is known by its shape, not by its name: a folder with HEAD and objects, or HEAD and commondir. These of its files
+make git run something or look elsewhere: ``config``, ``config.worktree``, ``commondir``, and what is in ``hooks``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from toolcrib._dataclass import dataclass
+from tools.environments.local.gitconfig import MOST_BYTES, merge
+
+_CONFIGS = ("config", "config.worktree")
+_SETTLED_NS = 100_000_000
+"""Age in nanoseconds from which a folder's time tells every change: clocks of file systems are coarse."""
+_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+class GitGuard:
+    """Watches the git folders below the writable ``folders`` (absolute, links resolved).
+
+    ``note`` before a command, unless something of an earlier one still runs: its changes are not the user's. ``put_back`` after
+    each command. With a folder ``copies`` each configuration gets a private copy there, and ``links`` names those that are not
+    mounted yet: a sandbox mounts a link to the copy over the configuration and reports it to ``mounted``. From then on commands
+    write to the copy, and the user's git never reads what is not merged. Not safe for use from several threads at once.
+    """
+
+    def __init__(self, folders: Sequence[str], copies: str = "") -> None:
+        self._folders = tuple(folders)
+        self._copies = copies
+        self._made = 0
+        self._links: dict[str, _Copy] = {}
+        self._seen: dict[str, tuple[tuple[int, int], list[str], bool]] = {}
+        self._noted: dict[str, _Noted] = {}
+
+    def links(self) -> list[tuple[str, str]]:
+        """Return pairs of a configuration and its private copy, of those whose link is not mounted."""
+        return [(config, copy.path) for config, copy in self._links.items() if not copy.is_mounted]
+
+    def mounted(self, config: str) -> None:
+        """Record that the sandbox has the link of this configuration."""
+        self._links[config].is_mounted = True
+
+    def note(self) -> None:
+        """Take the git folders as they are for what the user wants."""
+        self._noted = {}
+        for path in self._git_folders():
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._opened(path) as folder:
+                noted = self._noted[path] = _Noted(folder)
+                for name in _CONFIGS:
+                    text = noted.texts[name]
+                    if self._copies and text is not None and text != _OTHER:
+                        self._link(f"{path}/{name}", text, _inode(folder, name))
+
+    def _link(self, config: str, text: bytes, inode: int) -> None:
+        """Make the copy of a configuration; anew if the user's git replaced the file, which unmounts the link."""
+        if config in self._links and self._links[config].inode == inode:
+            return
+        self._made += 1
+        copy = Path(self._copies, str(self._made), "config")
+        copy.parent.mkdir(parents=True)
+        copy.write_bytes(text)
+        self._links[config] = _Copy(str(copy), text, inode)
+
+    def put_back(self) -> list[str]:
+        """Keep the changes since ``note`` that run nothing, revert the others, and return what was reverted: ``PATH: what``."""
+        found = self._git_folders()
+        reverted: list[str] = []
+        for path in found:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._opened(path) as folder:
+                noted = self._noted.get(path) or _Noted()
+                reverted += [f"{path}/{what}" for what in self._revert(folder, path, noted, found)]
+                self._noted[path] = _Noted(folder)
+        for path in set(self._noted) - set(found):
+            del self._noted[path]
+        return reverted
+
+    def _revert(self, folder: int, path: str, noted: _Noted, found: Sequence[str]) -> Iterator[str]:
+        root = next(root for root in self._folders if path == root or path.startswith(f"{root}/"))
+        for name in _CONFIGS:
+            copy = self._links.get(f"{path}/{name}")
+            if copy is not None and copy.is_mounted and copy.inode == _inode(folder, name):
+                refused = _merge_copy(folder, name, copy, (path, root))
+            else:
+                refused = _merge_file(folder, name, noted.texts[name], (path, root))
+            yield from (f"{name}: {key}" for key in refused)
+        text, wanted = _read(folder, "commondir"), noted.texts["commondir"]
+        is_worktree = text is not None and text.strip() == b"../.." and path.rsplit("/", 2)[0] in found
+        if text is not None and (text != wanted or text == _OTHER) and not is_worktree:
+            _replace(folder, "commondir", wanted)
+            yield "commondir"
+        for name in _disabled(folder, noted):
+            yield f"hooks/{name}" if name else "hooks"
+
+    # -- where they are ------------------------------------------------------------------------------------------------
+
+    def _git_folders(self) -> list[str]:
+        """Walk the folders; one whose entries did not change since the last walk is not listed again."""
+        found: list[str] = []
+        seen: dict[str, tuple[tuple[int, int], list[str], bool]] = {}
+        stack, now = list(self._folders), time.time_ns()
+        while stack:
+            path = stack.pop()
+            try:
+                facts = os.lstat(path)
+                mark = (facts.st_ino, facts.st_ctime_ns)  # which no program can set
+                known = self._seen.get(path)
+                if known is None or known[0] != mark:
+                    known = (mark, *_entries_of(path))
+            except OSError:  # gone, or not for this user: then it is not for their git either
+                continue
+            if now - facts.st_ctime_ns > _SETTLED_NS:
+                seen[path] = known
+            stack += known[1]
+            if known[2]:
+                found.append(path)
+        self._seen = seen
+        return found
+
+    @contextlib.contextmanager
+    def _opened(self, path: str) -> Iterator[int]:
+        """Open a folder without following a link below the writable folder: commands may replace any part of the path."""
+        root = next(root for root in self._folders if path == root or path.startswith(f"{root}/"))
+        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for name in path[len(root) :].split("/"):
+                if name:
+                    inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+                    os.close(folder)
+                    folder = inner
+            yield folder
+        finally:
+            os.close(folder)
+
+
+@dataclass(slots=True)
+class _Copy:
+    """The private copy of a configuration. ``text`` is what the guard last wrote to it, ``inode`` the configuration's number."""
+
+    path: str
+    text: bytes
+    inode: int
+    is_mounted: bool = False
+
+
+class _Noted:
+    """A git folder as it was noted; without ``folder`` a new one, in which nothing was wanted."""
+
+    def __init__(self, folder: int | None = None) -> None:
+        self.texts: dict[str, bytes | None] = dict.fromkeys((*_CONFIGS, "commondir"))
+        self.hooks: dict[str, tuple[int, int]] = {}
+        if folder is not None:
+            self.texts = {name: _read(folder, name) for name in self.texts}
+            self.hooks = dict(_hooks(folder))
+
+
+def _entries_of(path: str) -> tuple[list[str], bool]:
+    folders, names = [], set()
+    with os.scandir(path) as entries:
+        for entry in entries:
+            names.add(entry.name)
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(f"{path.rstrip('/')}/{entry.name}")
+    return folders, "HEAD" in names and ("objects" in names or "commondir" in names)
+
+
+# -- files in a git folder, by its descriptor --------------------------------------------------------------------------
+
+_OTHER = b"\0"
+"""Stands for what is no text: a link, a folder, a file that is too large or can't be read. Nothing equals it."""
+
+
+def _read(folder: int, name: str) -> bytes | None:
+    try:
+        file = os.open(name, os.O_RDONLY | _FLAGS, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return _OTHER
+    try:
+        facts = os.fstat(file)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > MOST_BYTES:
+            return _OTHER
+        return os.read(file, MOST_BYTES + 1)
+    finally:
+        os.close(file)
+
+
+def _replace(folder: int, name: str, text: bytes | None) -> None:
+    """Give a file this content, whatever stands there; None removes it."""
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            os.rename(name, f"{name}.{time.time_ns()}", src_dir_fd=folder, dst_dir_fd=folder)
+        elif text is None or text == _OTHER:
+            os.unlink(name, dir_fd=folder)
+    if text is None or text == _OTHER:
+        return
+    made = f".{name}.{time.time_ns()}"
+    file = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o644, dir_fd=folder)
+    try:
+        with contextlib.suppress(OSError):  # it may be new; else it keeps its mode
+            os.fchmod(file, stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode) & 0o666)
+        while text:
+            text = text[os.write(file, text) :]
+    finally:
+        os.close(file)
+    os.rename(made, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _merge_file(folder: int, name: str, base: bytes | None, place: tuple[str, str]) -> list[str]:
+    """Revert what runs programs in a configuration itself. Return the keys."""
+    now = _read(folder, name)
+    if now == base and now != _OTHER:
+        return []
+    if now == _OTHER or base == _OTHER:
+        _replace(folder, name, base)
+        return ["all of it, as it is no plain file"]
+    if now is None:  # fewer settings than the user wanted
+        _replace(folder, name, base)
+        return ["its removal"]
+    text, refused = merge(base or b"", base or b"", now, place)
+    if text != now:
+        _replace(folder, name, text if text or base is not None else None)
+    return refused
+
+
+def _merge_copy(folder: int, name: str, copy: _Copy, place: tuple[str, str]) -> list[str]:
+    """Merge what runs nothing from a private copy into the configuration, and give the copy its text. Return the other keys."""
+    ours = _read(folder, name)
+    if ours is None or ours == _OTHER:
+        return []
+    where = os.open(Path(copy.path).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        now = _read(where, "config")
+        if now == copy.text == ours:
+            return []
+        is_plain = now is not None and now != _OTHER
+        text, refused = merge(ours, copy.text, now or b"", place) if is_plain else (ours, ["all of it, as it is no plain file"])
+        if text != ours:
+            _overwrite(folder, name, text)
+        if text != now:
+            _replace(where, "config", text)
+        copy.text = text
+        return refused
+    finally:
+        os.close(where)
+
+
+def _overwrite(folder: int, name: str, text: bytes) -> None:
+    """Write a file in place: a rename over it would unmount the link that the sandbox has there."""
+    file = os.open(name, os.O_WRONLY | _FLAGS, dir_fd=folder)
+    try:
+        os.pwrite(file, text, 0)
+        os.ftruncate(file, len(text))
+    finally:
+        os.close(file)
+
+
+def _inode(folder: int, name: str) -> int:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_ino
+    except OSError:
+        return 0
+
+
+def _hooks(folder: int) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield the hooks that git would run, with a mark that changes with each of them. "" stands for ``hooks`` that is a link."""
+    try:
+        hooks = os.open("hooks", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return
+    except OSError:
+        facts = os.stat("hooks", dir_fd=folder, follow_symlinks=False)
+        yield "", (facts.st_ino, facts.st_ctime_ns)
+        return
+    try:
+        for name in os.listdir(hooks):  # noqa: PTH208 - a Path takes no descriptor
+            if name.endswith(".sample"):
+                continue
+            facts = os.stat(name, dir_fd=hooks, follow_symlinks=False)
+            if stat.S_ISLNK(facts.st_mode) or facts.st_mode & 0o111:
+                yield name, (facts.st_ino, facts.st_ctime_ns)
+    finally:
+        os.close(hooks)
+
+
+def _disabled(folder: int, noted: _Noted) -> Iterator[str]:
+    """Take from new and changed hooks what makes git run them: the execute permission, or the link. Yield their names."""
+    for name, mark in list(_hooks(folder)):
+        if noted.hooks.get(name) == mark:
+            continue
+        if not name:
+            os.unlink("hooks", dir_fd=folder)
+            yield name
+            continue
+        hooks = os.open("hooks", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            facts = os.stat(name, dir_fd=hooks, follow_symlinks=False)
+            if stat.S_ISLNK(facts.st_mode):
+                os.unlink(name, dir_fd=hooks)
+            elif stat.S_ISREG(facts.st_mode):
+                file = os.open(name, os.O_RDONLY | _FLAGS, dir_fd=hooks)
+                try:
+                    os.fchmod(file, stat.S_IMODE(facts.st_mode) & ~0o111)
+                finally:
+                    os.close(file)
+            else:
+                continue  # a folder: git runs none
+        finally:
+            os.close(hooks)
+        yield name
