@@ -133,7 +133,7 @@ class ApprovalGate:
         if not (files.is_open or judged.findings or judged.files or judged.copies or judged.made):
             policy.harmless.add(effects)
         origins.only_new(judged)
-        followed = _followed(layers_of(policy, entry, case.ctx.environment) if judged.findings else None)
+        followed = _followed(layers_of(policy, entry, judged_in(case.ctx)) if judged.findings else None)
         if files.is_open or any(finding.level in followed for finding in judged.findings):
             return self._read_on(case, files, origins)
         return self._decide(case, judged, files)
@@ -214,7 +214,7 @@ class ApprovalGate:
     ) -> Decision | None:
         call, ctx, policy = case.call, case.ctx, case.policy
         grants: dict[Finding, Grant] = {}
-        layers = layers_of(policy, case.entry, ctx.environment)
+        layers = layers_of(policy, case.entry, judged_in(ctx))
         if policy.told is not None:
             policy.told(Weighed(judged, cwd_of(ctx.effects), rule, grants, policy.mode, why, layers))
         if rule is not None:

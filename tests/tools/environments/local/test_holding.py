@@ -25,7 +25,8 @@ async def main(folder):
     said = [held.mode, held.by, held.why_not_more, held.fix]
     options = {"masked": [folder + "/own"], "closed": [folder + "/code"]} if held.mode == "own" else {}
     environment = open_environment("local", cwd=folder + "/work", sandbox=held.mode, **options)
-    command = "kept=1; cat ../own/a; echo x >../code/a; touch ../code/b; mv ../own ../o; touch in && cat ../code/a; sh -c 'cat ../own/a'"
+    command = "kept=1; cat ../own/a; echo x >../code/a; touch ../code/b; mv ../own ../o; touch in && cat ../code/a"
+    command += "; sh -c 'cat ../own/a'"
     outcome = await environment.execute(ExecRequest(command, timeout=100))
     said.append((outcome.stdout.head + outcome.stderr.head).decode())
     said.append((await environment.execute(ExecRequest("echo $kept", timeout=100))).stdout.head.decode())
