@@ -263,10 +263,10 @@ class Backends:
         home, begin = Path.home().resolve(), Path(start).expanduser().resolve()
         project = project_root(begin, begin)
         writable = [*([] if project == home or project in home.parents else [str(project)]), *settings.write]
-        for folder in [os.path.realpath(Path(path).expanduser()) for path in (start, *writable)]:
+        for reach in [os.path.realpath(Path(path).expanduser()) for path in (start, *writable)]:
             for own in map(os.path.realpath, self._protected):
-                if _within(folder, own) or (_within(own, folder) and not Path(own).parent.exists()):
-                    raise EnvironmentFailed(f"{folder} can't be written in a sandbox: toolcrib's own {own} would be in reach")
+                if _within(reach, own) or (_within(own, reach) and not Path(own).parent.exists()):
+                    raise EnvironmentFailed(f"{reach} can't be written in a sandbox: toolcrib's own {own} would be in reach")
         masked = [*MASKED, *closed["masked"]]
         return {**closed, **limits, "masked": masked, "writable": writable, "caches": settings.caches}
 

@@ -22,7 +22,7 @@ from benchmarks._needs import left_out
 from benchmarks.core import CannotMeasureError, Figure, as_lines, as_table
 
 GROUPS = (
-    *("start", "dispatch", "definitions", "terminal", "loop", "wire", "text", "preview"),
+    *("start", "dispatch", "definitions", "terminal", "safe", "loop", "wire", "text", "preview"),
     *("delegate", "judge", "places", "park", "many", "store", "context", "face", "size", "gateway", "platforms", "cron"),
 )
 """A group is a module here, and the part of its figures' names before the dot."""

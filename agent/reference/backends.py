@@ -14,11 +14,11 @@ test NAME` tries one. A session stays in its backend: it never runs elsewhere un
 _EACH: Mapping[str, str] = {
     "local": """\
 Commands run on this machine, in a bash that stays: its folder, variables and functions are there for the next call. They have
-your rights. What is dangerous is asked about. `environments.local.sandbox: bubblewrap` puts them in a sandbox.""",
+your rights. What is dangerous is asked about. `sandbox.mode: workspace` puts them in a sandbox.""",
     "bubblewrap": """\
-Commands run on this machine in a sandbox made by bubblewrap (Linux): only the working folder, `environments.local.writable`
-and `/tmp` can be written, what is in `masked` can't be seen, and there is network only with `network: true`. It needs the
-program `bwrap`.""",
+Commands run on this machine in a sandbox (Linux): only the working folder, `environments.local.writable`, private caches and a
+private `/tmp` can be written, what is in `masked` can't be seen, and there is network only with `network: true`. It needs no
+program besides toolcrib; `toolcrib doctor` says whether the kernel allows it. The name is that of the program that made it once.""",
     "docker": """\
 Commands run in a container of `environments.docker.image`, through the Docker API. It sees the folder that the session starts
 in, and may write it, unless `environments.docker.project` says `ro` or `none`; other folders only where `mounts` names them;

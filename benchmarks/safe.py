@@ -1,0 +1,77 @@
+"""The sandbox of this machine against a shell without one."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.core import CannotMeasureError, Figure, median_of_each
+from toolcrib import Environment, EnvironmentFailed, ExecRequest
+from tools.environments import open_environment
+
+_START, _COMMAND = 8.0, 1.1
+
+
+def measure(*, quick: bool) -> list[Figure]:
+    """Times in ms."""
+    with tempfile.TemporaryDirectory(prefix="toolcrib-safe-") as folder:
+        cwd = str(Path(folder).resolve())
+        try:
+            asyncio.run(_first("workspace", cwd))
+        except EnvironmentFailed as error:
+            raise CannotMeasureError(str(error)) from error
+        starts: dict[str, Callable[[], float]] = {
+            mode: lambda mode=mode: asyncio.run(_first(mode, cwd))  # type: ignore[misc]  # mypy sees no type of a default
+            for mode in ("none", "workspace")
+        }
+        start = median_of_each(starts, 3 if quick else 40)
+        command = asyncio.run(_commands(cwd, 20 if quick else 1000))
+    return [
+        Figure(
+            "safe.start", start["workspace"] * 1e3, "ms", start["none"] * 1e3, _START, "ratio", "a plain session's first command"
+        ),
+        Figure(
+            "safe.command",
+            command["workspace"] * 1e3,
+            "ms",
+            command["none"] * 1e3,
+            _COMMAND,
+            "ratio",
+            "/bin/true in a plain session",
+        ),
+    ]
+
+
+def _opened(mode: str, cwd: str) -> Environment:
+    options: dict[str, Any] = {} if mode == "none" else {"network": True}
+    return open_environment("local", cwd=cwd, sandbox=mode, **options)
+
+
+async def _first(mode: str, cwd: str) -> float:
+    """Return the seconds that a session's first command takes, its shell's start included."""
+    environment = _opened(mode, cwd)
+    try:
+        begun = time.perf_counter()
+        await environment.execute(ExecRequest("true", timeout=60))
+        return time.perf_counter() - begun
+    finally:
+        await environment.close()
+
+
+async def _commands(cwd: str, rounds: int) -> dict[str, float]:
+    opened = {mode: _opened(mode, cwd) for mode in ("none", "workspace")}
+    took: dict[str, list[float]] = {mode: [] for mode in opened}
+    try:
+        for _ in range(rounds):
+            for mode, environment in opened.items():
+                begun = time.perf_counter()
+                await environment.execute(ExecRequest("/bin/true", timeout=60))
+                took[mode].append(time.perf_counter() - begun)
+    finally:
+        for environment in opened.values():
+            await environment.close()
+    return {mode: sorted(times)[len(times) // 2] for mode, times in took.items()}
