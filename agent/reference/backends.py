@@ -18,7 +18,7 @@ your rights. What is dangerous is asked about. `sandbox.mode: workspace` puts th
     "bubblewrap": """\
 Commands run on this machine in a sandbox (Linux): only the working folder, `environments.local.writable`, private caches and a
 private `/tmp` can be written, what is in `masked` can't be seen, and there is network only with `network: true`. It needs no
-program besides toolcrib; `toolcrib doctor` says whether the kernel allows it. The name is that of the program that made it once.""",
+program besides toolcrib. `toolcrib doctor` says whether the kernel allows it. The program bubblewrap made it once.""",
     "docker": """\
 Commands run in a container of `environments.docker.image`, through the Docker API. It sees the folder that the session starts
 in, and may write it, unless `environments.docker.project` says `ro` or `none`; other folders only where `mounts` names them;

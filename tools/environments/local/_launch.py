@@ -56,7 +56,7 @@ def set_attributes(fd: int, path: str, add: int, *, clear: int = 0, tree: bool =
     """Change the attributes of the mount at ``path``, or of ``fd`` if that is "", with all below it. Raises OSError."""
     wanted = (ctypes.c_uint64 * 4)(add, clear, 0, 0)
     flags = (_RECURSIVE if tree else 0) | (0 if path else _EMPTY_PATH)
-    check(_libc.syscall(_MOUNT_SETATTR, fd, os.fsencode(path), flags, wanted, 32), f"mount_setattr {path}")
+    check(_libc.syscall(_MOUNT_SETATTR, fd, os.fsencode(path), flags, wanted, ctypes.c_size_t(32)), f"mount_setattr {path}")
 
 
 def attach(fd: int, path: str) -> None:
@@ -223,8 +223,11 @@ def _mount_proc(plan: Plan) -> None:
     mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
     release = tuple(int("".join(filter(str.isdigit, part)) or "0") for part in os.uname().release.split(".")[:2])
     if plan.processes and release >= (6, 14):  # before, the limit would be the whole machine's
-        with open("/proc/sys/kernel/pid_max", "w") as file:  # noqa: PTH123 - as above
-            file.write(str(plan.processes + _RESERVED))
+        try:
+            with open("/proc/sys/kernel/pid_max", "w") as file:  # noqa: PTH123 - as above
+                file.write(str(plan.processes + _RESERVED))
+        except OSError:  # noqa: SIM105 - as above; RLIMIT_NPROC holds all but root, and toolcrib counts too
+            pass
     for name in _COVERED:
         if os.path.lexists(f"/proc/{name}"):
             _put("ro", f"/proc/{name}", -1)
