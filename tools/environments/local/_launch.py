@@ -5,7 +5,7 @@ It is started as ``python -I -S _launch.py SETTINGS [KIND PATH SOURCE]... -- COM
 output and stays that process's parent. When the sandbox cannot be made, it prints the reason on its standard error.
 
 ``python -I -S _launch.py grant PID [KIND PATH SOURCE]...`` adds mounts to the sandbox of the process PID. The first is the folder
-that becomes writable.
+that becomes writable. ``python -I -S _launch.py link PID [PATH LINK]...`` mounts symbolic links over files there.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ _NEWUSER, _NEWPID, _NEWNET = 0x10000000, 0x20000000, 0x40000000
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REC, _PRIVATE = 1, 2, 4, 8, 0x4000, 0x40000
 _ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 1, 2, 4
 _CLONE_TREE, _RECURSIVE, _EMPTY_PATH = 0x80001, 0x8000, 0x1000
+_NO_FOLLOW = 0x100
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 """Numbers of system calls; those above 423 are the same on every processor."""
 _SET_PDEATHSIG, _CAPBSET_DROP, _SET_NO_NEW_PRIVS, _CAP_AMBIENT = 1, 24, 38, 47
@@ -143,6 +144,22 @@ def grant(argv: list[str]) -> int:
         _put("bind", path, tree)
         for kind, below, _ in mounts[1:]:
             _put(kind, below, -1)
+    except OSError as error:
+        sys.stderr.write(f"{error.strerror}\n")
+        return 125
+    return 0
+
+
+def link(argv: list[str]) -> int:
+    """Mount symbolic links over files in a sandbox that runs. Return 0, or 125 if it can't be done."""
+    pid = argv[0]
+    try:
+        if os.stat(f"/proc/{pid}/ns/user").st_ino != os.stat("/proc/self/ns/user").st_ino:  # noqa: PTH116 - as above
+            _enter(f"/proc/{pid}/ns/user")
+        _enter(f"/proc/{pid}/ns/mnt")
+        for path, source in zip(argv[1::2], argv[2::2], strict=True):
+            tree = _libc.syscall(_OPEN_TREE, _HERE, os.fsencode(source), _CLONE_TREE | _NO_FOLLOW)
+            attach(check(tree, f"open_tree {source}"), path)
     except OSError as error:
         sys.stderr.write(f"{error.strerror}\n")
         return 125
@@ -274,4 +291,5 @@ def _drop_privileges() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(grant(sys.argv[2:]) if sys.argv[1] == "grant" else main(sys.argv))
+    others = {"grant": grant, "link": link}
+    sys.exit(others[sys.argv[1]](sys.argv[2:]) if sys.argv[1] in others else main(sys.argv))

@@ -13,10 +13,12 @@ from toolcrib import (
     BackgroundProcess,
     Contained,
     Containment,
+    Environment,
     EnvironmentFailed,
     ExecOutcome,
     ExecRequest,
     FileInfo,
+    HasOutside,
     Health,
     PortableState,
 )
@@ -24,6 +26,7 @@ from toolcrib._dataclass import replace
 from tools.environments._request import never_run
 from tools.environments._workers import Workers
 from tools.environments.local import LocalEnvironment, files, landlock
+from tools.environments.local.guarded import GuardedSandbox
 from tools.environments.local.plan import MASKED, PROCESSES, SandboxPlan, existing_folder, is_within, masks
 from tools.environments.local.plan import caches as caches_of
 from tools.environments.local.sandbox import Sandbox
@@ -35,7 +38,27 @@ _starters = Workers("toolcrib-sandbox", 4)
 _TRIES = 5
 
 
-class SandboxedEnvironment(LocalEnvironment):
+class _WithOutside(LocalEnvironment):
+    """An environment that can run commands outside its sandbox."""
+
+    _beyond: LocalEnvironment | None = None
+
+    def outside(self) -> Environment:
+        """See HasOutside."""
+        with self._lock:
+            if self._closed:
+                raise EnvironmentFailed("this environment is closed: open another")
+            if self._beyond is None:
+                self._beyond = LocalEnvironment(self._cwd, pass_env=self._pass_env, env=self._given, own=self._own)
+            return self._beyond
+
+    async def close(self) -> None:
+        await super().close()
+        if self._beyond is not None:
+            await self._beyond.close()
+
+
+class SandboxedEnvironment(_WithOutside):
     """An environment on this machine, in a sandbox. See SandboxPlan for the options.
 
     In the mode ``workspace`` only ``writable`` folders and the one it starts in can be written, and ``masked`` paths are empty.
@@ -84,8 +107,10 @@ class SandboxedEnvironment(LocalEnvironment):
             processes=processes,
             memory=memory_mb << 20,
         )
+        self._projects = folders  # without caches
         self._kind = f"local:{kind or mode}"
         self._sandbox: Sandbox | None = None
+        self._guard: GuardedSandbox | None = None
         self._interrupts = 0
 
     @property
@@ -102,6 +127,7 @@ class SandboxedEnvironment(LocalEnvironment):
         if any(is_within(path, one) for one in self.containment().writable):
             return
         plan = self._plan.with_folder(path).prepare()
+        self._projects.append(path)
         if self._sandbox is not None:
             await _starters.run(partial(self._sandbox.allow, plan, path))
         self._plan = plan
@@ -109,6 +135,8 @@ class SandboxedEnvironment(LocalEnvironment):
     def _launcher(self, root: str) -> Sandbox:
         self._plan = self._plan.prepare()
         self._sandbox = Sandbox(root, self._plan, self._kind)
+        if self._plan.mode == "workspace" and self._kind == "local:workspace":  # older settings keep what they meant
+            self._guard = GuardedSandbox(self._sandbox, self._projects)
         return self._sandbox
 
     def _view(self) -> str:
@@ -151,9 +179,16 @@ class SandboxedEnvironment(LocalEnvironment):
         await self._up()
         if self._interrupts != before:
             return never_run(self.cwd, self.identity)
+        await self._guard_before()
         outcome = await super().execute(request)
         why = self._sandbox.why_ended() if self._sandbox is not None else ""
-        return replace(outcome, notice=f"{why} {outcome.notice}".strip()) if why else outcome
+        reverted = "" if self._guard is None or self._guard.is_as_noted() else await _starters.run(self._guard.after)
+        notice = " ".join(filter(None, [why, reverted, outcome.notice]))
+        return replace(outcome, notice=notice) if notice else outcome
+
+    async def _guard_before(self) -> None:
+        if self._guard is not None and not self._guard.is_as_noted():
+            await _starters.run(self._guard.before)
 
     def interrupt(self) -> None:
         self._interrupts += 1
@@ -161,6 +196,7 @@ class SandboxedEnvironment(LocalEnvironment):
 
     async def spawn(self, request: ExecRequest) -> BackgroundProcess:
         await self._up()
+        await self._guard_before()
         return await super().spawn(request)
 
     async def restore_state(self, state: PortableState) -> None:
@@ -180,6 +216,9 @@ class SandboxedEnvironment(LocalEnvironment):
         return self._plan.argv(["bash"], person=True)
 
     async def close(self) -> None:
+        if self._guard is not None and self._sandbox is not None:  # copies of configurations go with the shells
+            await _starters.run(self._sandbox.close)
+            await _starters.run(partial(self._guard.after, last=True))
         await super().close()
         if self._sandbox is not None:
             await _starters.run(self._sandbox.close)
@@ -261,7 +300,7 @@ class SandboxedEnvironment(LocalEnvironment):
             raise
 
 
-class LandlockedEnvironment(LocalEnvironment):
+class LandlockedEnvironment(_WithOutside):
     """An environment on this machine whose commands can't reach ``masked`` paths or change ``closed`` ones, by Landlock.
 
     It is for machines without user namespaces. File tools are not held back, and connecting to sockets is not stopped.
@@ -299,5 +338,5 @@ class LandlockedEnvironment(LocalEnvironment):
 
 if TYPE_CHECKING:
 
-    def _conforms(sandboxed: SandboxedEnvironment, landlocked: LandlockedEnvironment) -> tuple[Contained, Contained]:
-        return sandboxed, landlocked
+    def _conforms(sandboxed: SandboxedEnvironment, landlocked: LandlockedEnvironment) -> tuple[Contained, HasOutside, Contained]:
+        return sandboxed, sandboxed, landlocked

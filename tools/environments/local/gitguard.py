@@ -10,7 +10,7 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from toolcrib._dataclass import dataclass
@@ -19,25 +19,33 @@ from tools.environments.local.gitconfig import MOST_BYTES, merge
 _CONFIGS = ("config", "config.worktree")
 _SETTLED_NS = 100_000_000
 """Age in nanoseconds from which a folder's time tells every change: clocks of file systems are coarse."""
+_MANY = 1_000
+"""Folders up to which each look walks them all."""
+_SHARE = 30
+"""How many times a walk's own time passes before the next one, over more folders than that."""
 _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class GitGuard:
-    """Watches the git folders below the writable ``folders`` (absolute, links resolved).
+    """Watches the git folders below the writable ``folders`` (absolute, links resolved), to which the caller may add some.
 
     ``note`` before a command, unless something of an earlier one still runs: its changes are not the user's. ``put_back`` after
-    each command. With a folder ``copies`` each configuration gets a private copy there, and ``links`` names those that are not
-    mounted yet: a sandbox mounts a link to the copy over the configuration and reports it to ``mounted``. From then on commands
-    write to the copy, and the user's git never reads what is not merged. Not safe for use from several threads at once.
+    each command. With a folder ``copies`` the configurations of ``.git`` in the folders themselves, which the sandbox pins, get
+    private copies there. ``links`` names those that are not mounted yet: the sandbox mounts a link to the copy over the
+    configuration and reports it to ``mounted``. From then on commands write to the copy, and the user's git never reads what is
+    not merged. Not safe for use from several threads at once.
     """
 
     def __init__(self, folders: Sequence[str], copies: str = "") -> None:
-        self._folders = tuple(folders)
+        self._folders = folders
         self._copies = copies
         self._made = 0
         self._links: dict[str, _Copy] = {}
         self._seen: dict[str, tuple[tuple[int, int], list[str], bool]] = {}
         self._noted: dict[str, _Noted] = {}
+        self._marks: dict[str, object] = {}
+        self._found: list[str] = []
+        self._walk_again = 0.0
 
     def links(self) -> list[tuple[str, str]]:
         """Return pairs of a configuration and its private copy, of those whose link is not mounted."""
@@ -47,15 +55,27 @@ class GitGuard:
         """Record that the sandbox has the link of this configuration."""
         self._links[config].is_mounted = True
 
+    def unmounted(self) -> None:
+        """Record that the sandbox with the links has ended."""
+        for copy in self._links.values():
+            copy.is_mounted = False
+
+    def is_as_noted(self) -> bool:
+        """Return whether nothing changed since the last ``note`` or ``put_back``, as far as a quick look tells."""
+        found = self._git_folders()
+        return found == list(self._noted) and all(_mark(path, self._links) == self._marks[path] is not None for path in found)
+
     def note(self) -> None:
         """Take the git folders as they are for what the user wants."""
         self._noted = {}
+        pinned = {f"{folder}/.git" for folder in self._folders}
         for path in self._git_folders():
+            self._marks[path] = _mark(path, self._links)
             with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._opened(path) as folder:
                 noted = self._noted[path] = _Noted(folder)
                 for name in _CONFIGS:
                     text = noted.texts[name]
-                    if self._copies and text is not None and text != _OTHER:
+                    if self._copies and path in pinned and text is not None and text != _OTHER:
                         self._link(f"{path}/{name}", text, _inode(folder, name))
 
     def _link(self, config: str, text: bytes, inode: int) -> None:
@@ -68,17 +88,21 @@ class GitGuard:
         copy.write_bytes(text)
         self._links[config] = _Copy(str(copy), text, inode)
 
-    def put_back(self) -> list[str]:
-        """Keep the changes since ``note`` that run nothing, revert the others, and return what was reverted: ``PATH: what``."""
+    def put_back(self, *, last: bool = False) -> list[str]:
+        """Keep the changes since ``note`` that run nothing, revert the others, and return what was reverted: ``PATH: what``.
+
+        ``last``: no command follows, so all folders are looked at, however many there are.
+        """
+        self._walk_again = 0 if last else self._walk_again
         found = self._git_folders()
         reverted: list[str] = []
+        noted, self._noted = self._noted, {}
         for path in found:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._opened(path) as folder:
-                noted = self._noted.get(path) or _Noted()
-                reverted += [f"{path}/{what}" for what in self._revert(folder, path, noted, found)]
+                before = noted.get(path) or _Noted()
+                reverted += [f"{path}/{what}" for what in self._revert(folder, path, before, found)]
+                self._marks[path] = _mark(path, self._links)
                 self._noted[path] = _Noted(folder)
-        for path in set(self._noted) - set(found):
-            del self._noted[path]
         return reverted
 
     def _revert(self, folder: int, path: str, noted: _Noted, found: Sequence[str]) -> Iterator[str]:
@@ -101,7 +125,14 @@ class GitGuard:
     # -- where they are ------------------------------------------------------------------------------------------------
 
     def _git_folders(self) -> list[str]:
-        """Walk the folders; one whose entries did not change since the last walk is not listed again."""
+        """Return the git folders in an order that stays.
+
+        A walk lists a folder again only if its entries changed. Over many folders it takes long all the same: then the result of
+        the last walk is used for a while.
+        """
+        begun = time.thread_time()
+        if len(self._seen) > _MANY and time.monotonic() < self._walk_again:
+            return self._found
         found: list[str] = []
         seen: dict[str, tuple[tuple[int, int], list[str], bool]] = {}
         stack, now = list(self._folders), time.time_ns()
@@ -120,8 +151,9 @@ class GitGuard:
             stack += known[1]
             if known[2]:
                 found.append(path)
-        self._seen = seen
-        return found
+        self._seen, self._found = seen, sorted(found)
+        self._walk_again = time.monotonic() + _SHARE * (time.thread_time() - begun)
+        return self._found
 
     @contextlib.contextmanager
     def _opened(self, path: str) -> Iterator[int]:
@@ -158,6 +190,25 @@ class _Noted:
         if folder is not None:
             self.texts = {name: _read(folder, name) for name in self.texts}
             self.hooks = dict(_hooks(folder))
+
+
+def _mark(path: str, links: Mapping[str, _Copy]) -> object:
+    """Return what differs after any change of the files that are guarded, None if they are too new for that."""
+    copies = [links[config].path for name in _CONFIGS if (config := f"{path}/{name}") in links]
+    paths = [f"{path}/{name}" for name in (*_CONFIGS, "commondir", "hooks")] + copies
+    with contextlib.suppress(OSError), os.scandir(f"{path}/hooks") as hooks:  # a link, or none
+        paths += sorted(hook.path for hook in hooks if not hook.name.endswith(".sample"))
+    marks = [_facts(each) for each in paths]
+    newest = max(changed for _, changed in marks)
+    return (paths, marks) if newest < time.time_ns() - _SETTLED_NS else None
+
+
+def _facts(path: str) -> tuple[int, int]:
+    try:
+        facts = os.lstat(path)
+    except OSError:
+        return 0, 0
+    return facts.st_ino, facts.st_ctime_ns
 
 
 def _entries_of(path: str) -> tuple[list[str], bool]:

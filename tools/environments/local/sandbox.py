@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from toolcrib import EnvironmentFailed
@@ -19,7 +19,7 @@ from tools.environments._workers import Workers
 from tools.environments.local import limits
 from tools.environments.local.holding import how_to_get_more
 from tools.environments.local.limits import usage
-from tools.environments.local.plan import INNER, SandboxPlan
+from tools.environments.local.plan import INNER, LAUNCHER, SandboxPlan
 from tools.environments.local.sandboxed import SandboxedShell, is_in, is_readable
 from tools.environments.shell.launcher import ShellProcess
 from tools.environments.shell.watchdog import watchdog
@@ -150,6 +150,32 @@ class Sandbox:
                         "another session"
                     )
             self._plan = plan
+
+    def link(self, links: Sequence[tuple[str, str]]) -> bool:
+        """Mount symbolic links over files in the sandbox: pairs of a file and a link, as commands see both.
+
+        Return whether it could be done.
+        """
+        with self._lock:
+            if self._process is None or not self._lives():
+                return False
+            argv = [sys.executable, "-I", "-S", LAUNCHER, "link", str(self._keeper), *(word for pair in links for word in pair)]
+            done = subprocess.run(argv, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, check=False)
+            return done.returncode == 0
+
+    @property
+    def keeper(self) -> int:
+        """The number of the process that stands for the sandbox as it runs now; 0 if none runs."""
+        return self._keeper
+
+    def is_idle(self) -> bool:
+        """Return whether nothing runs in the sandbox but its shells, each with the process that started it."""
+        with self._lock:
+            try:
+                running = sum(name.isdigit() for name in os.listdir(f"/proc/{self._keeper}/root/proc"))  # noqa: PTH208 - strings
+            except OSError:
+                return False
+            return running <= 2 + 2 * len(_children(self._keeper))
 
     # -- limits ---------------------------------------------------------------------------------------------------
 

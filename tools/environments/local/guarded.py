@@ -1,0 +1,66 @@
+"""The guard of git's configuration, in step with a sandbox that runs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.environments.local.gitguard import GitGuard
+from tools.environments.local.sandbox import Sandbox
+
+_log = logging.getLogger(__name__)
+
+
+class GuardedSandbox:
+    """Keeps a GitGuard over the writable ``folders`` of a sandbox. Safe for use from several threads; its methods may block."""
+
+    def __init__(self, sandbox: Sandbox, folders: Sequence[str]) -> None:
+        self._sandbox = sandbox
+        self._lock = threading.Lock()
+        self._guard = GitGuard(folders, f"{sandbox.root}/git")
+        self._is_noted = False
+        self._keeper = 0
+
+    def is_as_noted(self) -> bool:
+        """Return whether there is nothing to do before or after a command. Takes little time."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            return self._is_noted and self._keeper == self._sandbox.keeper and self._guard.is_as_noted()
+        finally:
+            self._lock.release()
+
+    def before(self) -> None:
+        """Prepare for a command: note what the user's git has, and mount links to private copies where they are missing."""
+        with self._lock:
+            if self._keeper != self._sandbox.keeper:
+                self._guard.unmounted()
+                self._keeper = self._sandbox.keeper
+            if self._is_noted and not self._sandbox.is_idle():
+                return
+            self._guard.note()
+            self._is_noted = True
+            links = [(config, copy, self._link_to(copy)) for config, copy in self._guard.links()]
+            if links and self._sandbox.link([(config, link) for config, _, link in links]):
+                for config, _, _ in links:
+                    self._guard.mounted(config)
+
+    def _link_to(self, copy: str) -> str:
+        """Make a link to a copy, as commands see both, and return its path there."""
+        inner = copy.replace(self._sandbox.root, self._sandbox.inner, 1)
+        Path(f"{copy}.link").symlink_to(inner)
+        return f"{inner}.link"
+
+    def after(self, *, last: bool = False) -> str:
+        """Put back what would run programs. Return the sentence about it, "" if nothing was. ``last``: the sandbox has ended."""
+        with self._lock:
+            reverted = self._guard.put_back(last=last) if self._is_noted else []
+        if not reverted:
+            return ""
+        _log.warning("git settings were put back: %s", "; ".join(reverted))
+        shown = "; ".join(reverted[:5]) + ("; ..." if len(reverted) > 5 else "")
+        return (
+            f"put back, as git outside the sandbox would run programs by it: {shown}. To keep it, change it outside the sandbox"
+        )
