@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.allowlist import PermanentGrants
-from agent.backends import Backends, Location
+from agent.backends import Backend, Backends, Location
 from agent.below import folders_of
 from agent.config import read_secrets
 from agent.deciding import ToldAudit
@@ -18,6 +18,7 @@ from agent.granting import ToolLine
 from agent.grants import SessionGrants
 from toolcrib import Environment, EventSink, Principal, RunIdentity
 from toolcrib._dataclass import replace
+from toolcrib._frozen import freeze
 from toolcrib._store import SessionInfo, Store
 from toolcrib._types import Handler
 from tools.approval.modes import mode_of
@@ -105,6 +106,14 @@ class Workspace:
     def redactor(self) -> Redactor:
         """Return what takes out the secrets of the environment and of the person's file, as they are now."""
         return Redactor.of(os.environ, {**read_secrets(self.config.path.parent), **self.config.store_secrets})
+
+    def definitions(self, names: Sequence[str], backend: Backend) -> list[Any]:
+        """Return the schemas of these tools that a model is shown in a session of this backend."""
+        shown = self.registry.get_definitions(names)
+        terminal = self.registry.get("terminal")
+        if terminal is None or self.config.sandbox.outside == "never" or backend.held == "none":
+            return shown
+        return [freeze(terminal.definition) if one["function"]["name"] == "terminal" else one for one in shown]
 
     # -- what is granted -----------------------------------------------------------------------------------------
 
@@ -234,6 +243,7 @@ class Workspace:
         cron = self.config.cron
         return {
             "terminal.timeout": self.config.terminal.timeout,
+            "sandbox.outside": self.config.sandbox.outside,
             "cron.zone": cron.zone,
             "cron.unattended": cron.unattended,
             "cron.missed": cron.missed,

@@ -15,6 +15,7 @@ from agent.conversation.state import RunResult
 from agent.conversation.transcript import source_of
 from agent.events import SessionBusy, TextDelta, ToolFinished, ToolStarted
 from agent.instructions import told
+from agent.later import MOST_NOTE, later_note
 from agent.models import ModelChoice, find_endpoint, own_choice
 from agent.protocols.command import parse_command
 from toolcrib import ContextTooLong, Image, LeaseLost, ToolCall, ToolcribError
@@ -91,7 +92,7 @@ class Conversation:
             raise
         old, self._session = self._session, session
         if old is not None:
-            await old.close()
+            await self._end(old)
 
     async def switch(self, choice: ModelChoice) -> None:
         """Let another model go on with the conversation, of any provider. Raises ToolcribError kinds, and stays with the old."""
@@ -149,7 +150,15 @@ class Conversation:
     async def close(self) -> None:
         """Close the open session."""
         if self._session is not None:
-            await self._session.close()
+            await self._end(self._session)
+
+    async def _end(self, session: Session) -> None:
+        try:
+            note = await later_note(session)
+        finally:
+            await session.close()
+        if note:
+            self.screen.note(one_line(note, MOST_NOTE))
 
     # -- lines ---------------------------------------------------------------------------------------------------
 

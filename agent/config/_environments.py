@@ -100,6 +100,11 @@ class SandboxSettings:
         "yours, and what they leave there may run outside of the sandbox later.",
     )
     network: Literal["none", "on"] = setting("on", "Whether commands have network: none, or on.")
+    outside: Literal["ask", "never"] = setting(
+        "never",
+        "ask: a model may ask you to run one command outside of the sandbox, and commands that can't work in it, such as sudo\n"
+        "and docker, are asked about at once. never: all commands run in the sandbox.",
+    )
     processes: int = setting(1024, "Processes and threads that may run in a session's sandbox.", expect=COUNT, check=at_least_one)
     memory_mb: int = setting(
         0, "Memory that a session's sandbox may use, in MB. 0 sets no limit.", expect="a whole number, or 0", check=at_least_zero

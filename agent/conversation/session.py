@@ -354,7 +354,7 @@ class Session:
     @property
     def definitions(self) -> list[Any]:
         """The schemas that a model is shown; shared and read-only."""
-        return self._here.registry.get_definitions(self.names)
+        return self._here.definitions(self.names, self.backend)
 
     def emoji(self, name: str) -> str:
         """Return the tool's emoji, "" where it has none."""

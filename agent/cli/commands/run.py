@@ -230,11 +230,18 @@ def _no_model() -> ToolcribError:
 @contextmanager
 def closing(session: Session, runner: asyncio.Runner) -> Iterator[None]:
     """End what the session still runs together with it, whatever comes meanwhile."""
+    from agent.cli.escape import one_line
+    from agent.later import MOST_NOTE, later_note
+
+    note = ""
     try:
         yield
+        note = runner.run(later_note(session))
     finally:
         with interrupting(lambda: None):
             runner.run(session.close())
+        if note:
+            print(f"toolcrib: {one_line(note, MOST_NOTE)}", file=sys.stderr, flush=True)
 
 
 def _task(args: argparse.Namespace) -> str:

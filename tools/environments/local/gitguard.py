@@ -15,6 +15,7 @@ from pathlib import Path
 
 from toolcrib._dataclass import dataclass
 from tools.environments.local.gitconfig import MOST_BYTES, merge
+from tools.environments.local.plan import is_within, outermost
 
 _CONFIGS = ("config", "config.worktree")
 _SETTLED_NS = 100_000_000
@@ -106,7 +107,7 @@ class GitGuard:
         return reverted
 
     def _revert(self, folder: int, path: str, noted: _Noted, found: Sequence[str]) -> Iterator[str]:
-        root = next(root for root in self._folders if path == root or path.startswith(f"{root}/"))
+        root = self._root_of(path)
         for name in _CONFIGS:
             copy = self._links.get(f"{path}/{name}")
             if copy is not None and copy.is_mounted and copy.inode == _inode(folder, name):
@@ -135,7 +136,7 @@ class GitGuard:
             return self._found
         found: list[str] = []
         seen: dict[str, tuple[tuple[int, int], list[str], bool]] = {}
-        stack, now = list(self._folders), time.time_ns()
+        stack, now = outermost(self._folders), time.time_ns()
         while stack:
             path = stack.pop()
             try:
@@ -155,10 +156,13 @@ class GitGuard:
         self._walk_again = time.monotonic() + _SHARE * (time.thread_time() - begun)
         return self._found
 
+    def _root_of(self, path: str) -> str:
+        return next(root for root in outermost(self._folders) if is_within(path, root))
+
     @contextlib.contextmanager
     def _opened(self, path: str) -> Iterator[int]:
         """Open a folder without following a link below the writable folder: commands may replace any part of the path."""
-        root = next(root for root in self._folders if path == root or path.startswith(f"{root}/"))
+        root = self._root_of(path)
         folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for name in path[len(root) :].split("/"):

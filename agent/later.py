@@ -1,0 +1,33 @@
+"""The note at a session's end about files that it wrote and that run outside its sandbox later."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolcrib import StoreFailed
+
+if TYPE_CHECKING:
+    from agent.conversation.session import Session
+
+_SHOWN = 10
+MOST_NOTE = 4_000
+"""Characters of a note that are shown."""
+
+
+async def later_note(session: Session) -> str:
+    """Return the note about files that the session's tools wrote, "" if there are none or no sandbox holds the session."""
+    if session.backend.held == "none":
+        return ""
+    from tools.contained.later import later_run
+
+    try:
+        steps = await session.store.changes.steps(session.id)
+    except StoreFailed:  # the session ends all the same, and the store has reported it
+        return ""
+    last = {change.path: change.after for step in steps for change in step.changes}
+    found = later_run((path, state.mode) for path, state in last.items() if state is not None)
+    if not found:
+        return ""
+    shown = ", ".join(f"{path} ({by})" for path, by in found[:_SHOWN])
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return f"this session wrote files that run outside the sandbox later; read them first: {shown}{more}"
