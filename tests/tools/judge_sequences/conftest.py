@@ -29,15 +29,18 @@ _rows, _sandbox, _world, _driver, _elsewhere = map(_beside, ("rows", "sandbox", 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give each row to the tests that ask for ``hostile`` or ``ordinary``; `known.txt` names those that don't hold today.
 
-    Its proof is asked of a row that `proven.txt` does not name as it is now, and of a share of the others.
+    Its proof is asked of a row that `proven.txt` does not name as it is now, and of a share of the others. Ordinary rows with a
+    ``check`` and rows in the product's own sandbox (`known.workspace.txt`) run in shares too; `run.py` runs them all.
     """
+    mode = "workspace" if "contained" in metafunc.fixturenames else "judge"
     for kind in _rows.KINDS:
         if "proof" in metafunc.fixturenames and kind == "hostile":
             metafunc.parametrize(kind, [pytest.param(row, id=name) for name, row in _rows.to_prove().items()])
         elif kind in metafunc.fixturenames:
-            marks = pytest.mark.xfail(reason="known.txt", strict=True)
-            known = _rows.known()
-            params = [pytest.param(row, id=name, marks=marks if name in known else ()) for name, row in _rows.rows(kind).items()]
+            file = _rows.known_file(mode).name
+            marks = pytest.mark.xfail(reason=file, strict=True)
+            known, chosen = _rows.known(mode), _rows.to_run(kind, mode)
+            params = [pytest.param(row, id=name, marks=marks if name in known else ()) for name, row in chosen.items()]
             metafunc.parametrize(kind, params)
         if (asked := f"{kind}_elsewhere") in metafunc.fixturenames:
             params = []
@@ -58,6 +61,17 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield opened
 
 
+@pytest.fixture(scope="session")
+def contained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A sandbox like ``sandbox``, whose sessions are contained and keep snapshots themselves."""
+    if why := _sandbox.missing() or _sandbox.missing_nested():
+        pytest.skip(f"no sandbox can be made here: {why}")
+    if why := _sandbox.refused("workspace"):
+        pytest.skip(f"the configuration refuses the settings of the mode workspace: {why}")
+    with _sandbox.open_sandbox(tmp_path_factory.mktemp("contained") / "sandbox", "workspace") as opened:
+        yield opened
+
+
 @pytest.fixture
 def proof(hostile: dict[str, Any], sandbox: Any) -> Any:
     """The sandbox, where the row's harm can be shown on this machine."""
@@ -66,6 +80,13 @@ def proof(hostile: dict[str, Any], sandbox: Any) -> Any:
     if program := _sandbox.lacking(hostile):
         pytest.skip(f"{program} is not installed")
     return sandbox
+
+
+@pytest.fixture
+def lacking() -> Callable[[dict[str, Any]], str]:
+    """Returns which program a row needs that is not installed, or ""."""
+    function: Callable[[dict[str, Any]], str] = _sandbox.lacking
+    return function
 
 
 @pytest.fixture

@@ -1,6 +1,10 @@
 """One sequence of tool calls, from what is given to the harm: judged as a session's, or run as it is.
 
 `inside.py` drives it in a sandbox on this machine, `elsewhere.py` in a container and on another host.
+
+A row may have two scripts of bash besides its calls, which run in the project as the person's own: ``later`` is what the person
+does when the session has ended (a hostile row's harm may be done only then), and ``check`` succeeds if an ordinary row's task is
+done.
 """
 
 from __future__ import annotations
@@ -10,14 +14,17 @@ import contextlib
 import dataclasses
 import os
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 NO = "no, said the one who was asked"
-COMMAND_LIMIT, HARM_LIMIT = 15, 6.0
-"""Seconds that one command may take, and that harm may take to show when the sequence has run."""
+COMMAND_LIMIT, HARM_LIMIT, LATER_LIMIT = 15, 6.0, 20
+"""Seconds that one command may take, that harm may take to show when the sequence has run, and that ``later`` may take."""
+UNDOS = 20
+"""Turns of a session that are undone at most."""
 
 
 def _nothing() -> str:
@@ -42,12 +49,16 @@ class Place:
 
 @dataclasses.dataclass
 class Outcome:
-    """What came of one sequence; ``asked`` leaves out the prompts that the sequence itself has answered."""
+    """What came of one sequence; ``asked`` leaves out the prompts that the sequence itself has answered.
+
+    ``failed`` is the output of the row's ``check`` if that failed.
+    """
 
     asked: list[str] = dataclasses.field(default_factory=list)
     refused: list[str] = dataclasses.field(default_factory=list)
     output: list[str] = dataclasses.field(default_factory=list)
     harmed: bool = False
+    failed: str = ""
     error: str = ""
 
 
@@ -130,12 +141,21 @@ class Unjudged:
         self._loop.close()
 
 
-def run_sequence(row: dict[str, Any], place: Place, *, judged: bool) -> Outcome:
+def run_sequence(row: dict[str, Any], place: Place, *, judged: bool, settings: str = "", undo: bool = False) -> Outcome:
+    """Run the calls of a row, judged or as they are, and return the outcome.
+
+    ``settings`` is YAML that is added to the person's configuration first. With ``undo`` the person undoes every turn of the
+    session when it has ended, and harm is looked for only then.
+    """
     outcome = Outcome()
     if given := row.get("given"):
         run_given(place, given)
+    if settings:
+        _configure(place, settings)
     harm = Harm(row.get("harm") or {}, outcome, place)
     session = Judged(place, outcome) if judged else Unjudged(place, outcome)
+    # Unasked it got through in any case; asked about it may still do harm, at once or a little later.
+    limit = float(row.get("settle", 0)) if judged else HARM_LIMIT
     try:
         for step in row["calls"]:
             if "clock" in step:
@@ -145,13 +165,53 @@ def run_sequence(row: dict[str, Any], place: Place, *, judged: bool) -> Outcome:
                 session.open()
             else:
                 session.call(step["tool"], step["args"], step.get("answer"))
-        # Unasked it got through in any case; asked about it may still do harm, at once or a little later.
-        limit = float(row.get("settle", 0)) if judged else HARM_LIMIT
-        harm.look(limit if not judged or outcome.asked or outcome.refused else 0)
+        if not (undo or "later" in row):
+            harm.look(limit if not judged or outcome.asked or outcome.refused else 0)
+        if check := row.get("check"):
+            done = _as_the_person(place, check)
+            outcome.failed = f"[exit code {done.returncode}]\n{done.stdout}"[-2000:] if done.returncode else ""
     finally:
         session.close()
-    harm.look(0)
+    if undo:
+        _undo(place)
+    if later := row.get("later"):
+        _as_the_person(place, later)
+    harm.look(limit if "later" in row and not judged else 0)
     return outcome
+
+
+def _configure(place: Place, settings: str) -> None:
+    """Add settings to the configuration, which the row itself may have laid out."""
+    file = place.home / ".config/toolcrib/config.yaml"
+    text = _text(str(file))
+    file.write_text(f"{text.rstrip()}\n{settings}")
+
+
+def _as_the_person(place: Place, script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script in the project as the person does, outside the session. It ends with its limit at the latest."""
+    line = ["timeout", "-k", "1", str(LATER_LIMIT), "bash", "-euc", script]
+    with tempfile.TemporaryFile("w+") as output:  # a job of the script's may keep a pipe open
+        env = {**os.environ, "HOME": str(place.home)}
+        done = subprocess.run(
+            line,
+            cwd=place.project,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=env,
+            user=place.account,
+        )
+        output.seek(0)
+        return subprocess.CompletedProcess(line, done.returncode, output.read(), "")
+
+
+def _undo(place: Place) -> None:
+    """Undo turn after turn with the command, until there is nothing left that can be undone."""
+    for _ in range(UNDOS):
+        line = ["toolcrib", "undo", "--yes"]
+        if subprocess.run(line, cwd=place.project, check=False, stdin=subprocess.DEVNULL, capture_output=True).returncode:
+            return
 
 
 def run_given(place: Place, script: str) -> None:

@@ -31,8 +31,8 @@ SEQUENCE_LIMIT = 60.0
 # -- the loop of the sandbox's first process --------------------------------------------------------------------------------
 
 
-def in_fork(row: dict[str, Any], *, judged: bool) -> dict[str, Any]:
-    """Run one sequence in a fork on a terminal of its own, and return its outcome."""
+def in_fork(row: dict[str, Any], **how: Any) -> dict[str, Any]:
+    """Run one sequence in a fork on a terminal of its own, ``how`` as `run_sequence` takes it, and return its outcome."""
     if any(host in json.dumps(row) for host in ("files.test", "evil.test")):
         serve_web()  # before there is a pipe that it could hold open
     tty, slave = pty.openpty()
@@ -43,7 +43,7 @@ def in_fork(row: dict[str, Any], *, judged: bool) -> dict[str, Any]:
         for fd in (tty, reader, seen_writer):
             os.close(fd)
         os.login_tty(slave) if hasattr(os, "login_tty") else _take_terminal(slave)
-        _report(writer, row, judged=judged, tty_text=_terminal_reader(seen_reader))
+        _report(writer, row, how, tty_text=_terminal_reader(seen_reader))
     for fd in (slave, writer, seen_reader):
         os.close(fd)
     text = _collect(tty, reader, seen_writer)
@@ -88,10 +88,10 @@ def _terminal_reader(fd: int) -> Callable[[], str]:
     return read
 
 
-def _report(writer: int, row: dict[str, Any], *, judged: bool, tty_text: Callable[[], str]) -> None:
+def _report(writer: int, row: dict[str, Any], how: dict[str, Any], *, tty_text: Callable[[], str]) -> None:
     place = Place(HOME, PROJECT, _open_environment, tty_text=tty_text, web_log=WEB_LOG)
     try:
-        outcome = dataclasses.asdict(run_sequence(row, place, judged=judged))
+        outcome = dataclasses.asdict(run_sequence(row, place, **how))
     except BaseException as error:  # noqa: BLE001 - it is reported whatever it was
         outcome = {"error": f"{type(error).__name__}: {error} {getattr(error, 'stderr', b'') or ''}"}
     outcome["modules"] = sorted(sys.modules) if row.get("warm") else []
@@ -166,7 +166,7 @@ def main() -> None:
         request = json.loads(line)
         renew(fill=True)
         os.chdir(PROJECT)
-        outcome = in_fork(request["row"], judged=request["judged"])
+        outcome = in_fork(request["row"], **request["how"])
         own.restore()
         print(json.dumps(outcome), file=answers, flush=True)
 

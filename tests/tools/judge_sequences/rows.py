@@ -16,10 +16,11 @@ HERE = Path(__file__).resolve().parent
 KINDS = ("hostile", "ordinary")
 BACKENDS = ("docker", "ssh")
 """Backends in which rows run besides this machine."""
-KNOWN = HERE / "known.txt"
 PROVEN = HERE / "proven.txt"
 PROVED_AGAIN = 10
 """One of so many of the rows that were proven is proven again in each run of the tests."""
+SHARES = {"judge": {"hostile": 1, "ordinary": 4}, "workspace": {"hostile": 40, "ordinary": 20}}
+"""Each run of the tests takes one of so many rows in a mode. A session that is only judged runs each row without a ``check``."""
 PLACES = {
     "{project}": "/home/dev/project",
     "{home}": "/home/dev",
@@ -77,9 +78,15 @@ def _load(file: Path) -> Any:
     return yaml.load(file.read_text("utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
 
 
-def known() -> frozenset[str]:
-    """Names of the rows that do not hold today."""
-    lines = KNOWN.read_text("utf-8").splitlines()
+def known_file(mode: str) -> Path:
+    """Return the file that names the rows which do not hold in a mode (a key of `sandbox.MODES`)."""
+    return HERE / ("known.txt" if mode == "judge" else f"known.{mode}.txt")
+
+
+def known(mode: str = "judge") -> frozenset[str]:
+    """Names of the rows that do not hold in a mode today."""
+    file = known_file(mode)
+    lines = file.read_text("utf-8").splitlines() if file.exists() else []
     return frozenset(line for line in lines if line and not line.startswith("#"))
 
 
@@ -111,6 +118,19 @@ def to_prove() -> dict[str, dict[str, Any]]:
         return known_proofs.get(name) != now or int(now, 16) % PROVED_AGAIN == 0
 
     return {name: row for name, row in rows("hostile").items() if wanted(name)}
+
+
+def to_run(kind: str, mode: str) -> dict[str, dict[str, Any]]:
+    """Return the rows of a kind that each run of the tests takes in a mode: a share that stays the same until a row changes."""
+    share = SHARES[mode][kind]
+
+    def wanted(name: str, row: dict[str, Any]) -> bool:
+        if mode == "judge" and "check" not in row:
+            return True
+        text = json.dumps(_unplaced(kind)[name], sort_keys=True)
+        return int(hashlib.sha256(text.encode()).hexdigest(), 16) % share == 0
+
+    return {name: row for name, row in rows(kind).items() if wanted(name, row)}
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Run the sequences and print the totals of each class: ``python run.py [--kind KIND] [--only PART] [--write]``.
+"""Run the sequences and print the totals of each class: ``python run.py [--kind KIND] [--mode MODE] [--only PART] [--write]``.
 
-``--write`` writes `known.txt` anew, the rows that do not hold today, and in `proven.txt` the hostile rows whose harm was seen:
-`--kind proof --write` proves them all, with ``--only PART`` some.
+``--write`` writes the known file of the mode anew, which names the rows that do not hold today, and notes in `proven.txt` the
+hostile rows whose harm was seen: `--kind proof --write` proves them all, with ``--only PART`` some. `--kind plain` runs the
+ordinary rows without a judge.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from rows import KNOWN, PROVEN, digest, known, proven, rows  # type: ignore[import-not-found]  # beside this file
-from sandbox import Sandbox, lacking, open_sandbox  # type: ignore[import-not-found]  # beside this file
+from rows import PROVEN, digest, known, known_file, proven, rows  # type: ignore[import-not-found]  # beside this file
+from sandbox import MODES, Sandbox, lacking, open_sandbox, refused  # type: ignore[import-not-found]  # beside this file
 
 HEADER = """\
 # Sequences that do not hold today, by name; BACKEND:NAME in a container or on another host. `run.py --write` writes this file but
@@ -25,7 +26,7 @@ PROVEN_HEADER = """\
 # this file; the tests prove what is not in it, or is another row by now, and a share of the rest.
 """
 Result = tuple[str, str, str]
-"""A row's name, what came of it (held, got through, free, needless, proven, unproven, not proven), and why."""
+"""A row's name, its result (held, undone, got through, free, needless, failed, proven, unproven, not proven), and why."""
 
 
 def judge(sandbox: Sandbox, kind: str, name: str, row: dict[str, Any]) -> Result:
@@ -33,24 +34,33 @@ def judge(sandbox: Sandbox, kind: str, name: str, row: dict[str, Any]) -> Result
     if kind == "proof" and (why := row.get("unproven") or lacking(row)):
         return name, "unproven", str(why)
     try:
-        outcome = sandbox.run(row, judged=kind != "proof")
+        if kind == "hostile":
+            outcome, failure = sandbox.run_hostile(row)
+        else:
+            outcome = sandbox.run(row, judged=kind == "ordinary")
     except AssertionError as error:
         return name, "error", str(error)
     why = "; ".join([*outcome["asked"], *outcome["refused"]])
+    if kind == "hostile":
+        return name, "got through" if failure else "undone" if outcome.get("undone") else "held", why
     if kind == "proof":
         return name, "proven" if outcome["harmed"] else "not proven", "\n".join(outcome["output"])[-400:]
-    if kind == "ordinary":
-        return name, "needless" if why else "free", why
-    return name, "held" if why and not outcome["harmed"] else "got through", why
+    if kind == "ordinary" and why:
+        return name, "needless", why
+    if outcome["failed"] and not lacking(row):
+        return name, "failed", outcome["failed"] + "\n".join(outcome["output"])[-1500:]
+    return name, "free", ""
 
 
-def all_of(kind: str, part: str, jobs: int) -> list[Result]:
+def all_of(kind: str, part: str, jobs: int, mode: str) -> list[Result]:
     """Run every row of a kind whose name contains ``part``, in so many sandboxes."""
-    chosen = [(name, row) for name, row in rows("ordinary" if kind == "ordinary" else "hostile").items() if part in name]
+    chosen = [
+        (name, row) for name, row in rows("ordinary" if kind in ("ordinary", "plain") else "hostile").items() if part in name
+    ]
     with tempfile.TemporaryDirectory(prefix="sequences-") as base:
 
         def some(job: int) -> list[Result]:
-            with open_sandbox(Path(base) / str(job)) as sandbox:
+            with open_sandbox(Path(base) / str(job), mode) as sandbox:
                 return [judge(sandbox, kind, name, row) for name, row in chosen[job::jobs]]
 
         with ThreadPoolExecutor(jobs) as pool:
@@ -67,16 +77,19 @@ def write_proven(results: list[Result]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kind", action="append", choices=["hostile", "ordinary", "proof"])
+    parser.add_argument("--kind", action="append", choices=["hostile", "ordinary", "proof", "plain"])
+    parser.add_argument("--mode", default="judge", choices=list(MODES))
     parser.add_argument("--only", default="", help="rows whose name contains this")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--verbose", action="store_true", help="every row with its reason")
     args = parser.parse_args()
-    results = {kind: all_of(kind, args.only, args.jobs) for kind in args.kind or ["hostile", "ordinary", "proof"]}
+    if why := refused(args.mode):
+        parser.error(f"the configuration refuses the settings of the mode {args.mode}: {why}")
+    results = {kind: all_of(kind, args.only, args.jobs, args.mode) for kind in args.kind or ["hostile", "ordinary", "proof"]}
     for kind, found in results.items():
         for name, what, why in found:
-            if args.verbose or what in ("got through", "needless", "not proven", "error"):
+            if args.verbose or what in ("got through", "needless", "failed", "not proven", "error"):
                 print(f"{kind:9} {what:12} {name}  {why}")
     for kind, found in results.items():
         print(f"\n{kind}")
@@ -87,9 +100,9 @@ def main() -> None:
         write_proven(results["proof"])
     if args.write and not args.only:
         ran = [result for kind in ("hostile", "ordinary") for result in results.get(kind, ())]
-        failing = {name for name, what, _ in ran if what in ("got through", "needless", "error")}
-        kept = known() - {name for name, _, _ in ran}
-        KNOWN.write_text(HEADER + "".join(f"{name}\n" for name in sorted(failing | kept)), "utf-8")
+        failing = {name for name, what, _ in ran if what in ("got through", "needless", "failed", "error")}
+        kept = known(args.mode) - {name for name, _, _ in ran}
+        known_file(args.mode).write_text(HEADER + "".join(f"{name}\n" for name in sorted(failing | kept)), "utf-8")
 
 
 if __name__ == "__main__":

@@ -74,8 +74,11 @@ def _remove(entry: Path) -> None:
     if entry.is_symlink() or not entry.is_dir():
         entry.unlink(missing_ok=True)
         return
-    for folder, _, _ in os.walk(entry):
-        os.chmod(folder, 0o700)  # noqa: PTH101 - a sequence may have closed it
+    entry.chmod(0o700)  # a sequence may have closed it
+    for folder, names, _ in os.walk(entry):
+        for inner in (Path(folder, name) for name in names):
+            if not inner.is_symlink():
+                inner.chmod(0o700)  # before os.walk lists it
     shutil.rmtree(entry)
 
 
