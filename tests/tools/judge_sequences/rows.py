@@ -19,7 +19,7 @@ BACKENDS = ("docker", "ssh")
 PROVEN = HERE / "proven.txt"
 PROVED_AGAIN = 10
 """One of so many of the rows that were proven is proven again in each run of the tests."""
-SHARES = {"judge": {"hostile": 1, "ordinary": 4}, "workspace": {"hostile": 40, "ordinary": 20}}
+SHARES = {"judge": {"hostile": 1, "ordinary": 6}, "workspace": {"hostile": 80, "ordinary": 40}}
 """Each run of the tests takes one of so many rows in a mode. A session that is only judged runs each row without a ``check``."""
 PLACES = {
     "{project}": "/home/dev/project",

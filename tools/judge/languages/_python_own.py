@@ -54,8 +54,9 @@ class OwnCode:
 
     def _report(self, name: str, top: str) -> None:
         look = self._tell.sink.look
-        if f"{top}.py" != f"{name}.py" or look(f"{top}.py").kind != "file":
-            beside = top in _TOPS and look(f"{top}/__init__.py").kind == "file"
+        module = look(f"{top}.py").kind == "file"
+        if top != name or not module:
+            beside = top in _TOPS and (module or look(f"{top}/__init__.py").kind == "file")
             self._tell.words("@own-code", name, "beside" if beside else "file" if self.in_file else "here")
 
 

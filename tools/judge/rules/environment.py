@@ -137,7 +137,8 @@ _NO_HISTORY = Regex(r"|0|/dev/null")
 _NODE_LOADS = Regex(r"(?:^|\s)(?:-r|--require|--import|--loader|--experimental-loader|--inspect=0\.0\.0\.0)\b")
 _ASSIGNS = Regex(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL)
 _FOREIGN_PATH = Regex(
-    r"(?:/tmp|/var/tmp|/dev/shm)(?:/|:|$)|\.{1,2}(?:/(?!node_modules/\.bin|bin(?::|$)|\.?venv/bin|vendor/bin|scripts)|:|$)|:|$"
+    r"(?:/tmp|/var/tmp|/dev/shm)(?:/(?![^:]*(?:env[\w.-]*|/\.local)/bin(?::|$))|:|$)"
+    r"|\.{1,2}(?:/(?!node_modules/\.bin|bin(?::|$)|\.?venv/bin|vendor/bin|scripts)|:|$)|:|$"
 )
 
 
@@ -198,11 +199,19 @@ def loads(name: str, given: Value) -> bool:
 
 
 def _any_loads(view: ActView) -> bool:
-    return any(loads(name, given) for name, given in assigned(view))
+    return _loaded(view) != ""
 
 
 def _loaded(view: ActView) -> str:
-    return next((name for name, given in assigned(view) if loads(name, given)), "")
+    """Return the name of the first variable that makes programs load something, or ""."""
+    return next((name for name, given in assigned(view) if loads(name, given) and not _names_own_modules(view, name, given)), "")
+
+
+def _names_own_modules(view: ActView, name: str, given: Value) -> bool:
+    """Return whether PYTHONPATH begins at the working folder or below, as it does in a project that lies in /tmp."""
+    first = given.text.partition(":")[0] + "/"
+    cwds = view.act.cwds
+    return name == "PYTHONPATH" and bool(cwds) and all(cwd.count("/") > 1 and first.startswith(f"{cwd}/") for cwd in cwds)
 
 
 def _no_tls(view: ActView) -> bool:
@@ -243,6 +252,7 @@ RULES = (
             "export BASH_ENV=/tmp/x",
             "export PATH=.:/usr/bin",
             "export PATH=/tmp/x:/usr/bin",
+            "export PATH=/tmp/x/bin:/tmp/.venv/bin:/usr/bin",
             "env GIT_SSH_COMMAND='sh -c x' git fetch",
             "export NODE_OPTIONS='--require ./x.js'",
             "export PAGER='sh -c x'",
@@ -266,6 +276,8 @@ RULES = (
             "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc cargo build",
             "env GIT_SSH_COMMAND='ssh -i key' git fetch",
             "export PATH=./node_modules/.bin:/usr/bin",
+            "export PATH=/tmp/p/.venv/bin:/usr/bin",
+            "export PATH=/tmp/home/.local/bin:/usr/bin",
         ),
         at=_loaded,
         dry=False,

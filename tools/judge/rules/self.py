@@ -309,7 +309,7 @@ RULES = (
         Test(_maybe_own),
         "runs code that may be toolcrib's own, which can change settings and approvals",
         yes=("python -c 'import agent'", "python - <<< 'import model_tools'", "python -c 'from toolcrib import *'"),
-        no=("python -c 'import agents'", "@own-code agent.models beside"),
+        no=("python -c 'import agents'", "@own-code agent.models beside", "@own-code agent.Agent beside"),
         dry=False,
     ),
     rule(

@@ -248,6 +248,15 @@ def test_modules_beside_the_source_are_read(told):
     assert told("python", "import bad", files=files).said == [("code", "python", "x")]
 
 
+def test_a_module_of_the_project_that_is_called_agent_is_its_own(told):
+    """Names that toolcrib's own package has are reported all the same: the installed package may be what is imported."""
+    own = {"agent.py": Seen("file", "class Agent: pass\n")}
+    assert told("python", "from agent import Agent", files=own).said == [("run", "@own-code", "agent.Agent", "beside")]
+    assert told("python", "import agent", files=own).said == []
+    assert ("run", "@own-code", "agent.config", "beside") in told("python", "from agent import config", files=own).said
+    assert told("python", "import agent", files={}).said == [("run", "@own-code", "agent", "here")]
+
+
 def test_a_file_that_is_executed_is_read(told):
     files = {"a.py": Seen("file", "import os; os.remove('a')")}
     assert ("run", "rm", "a") in told("python", "exec(open('a.py').read())", files=files).said
