@@ -1,0 +1,127 @@
+"""Types of snapshots: an entry of a folder, a change between two snapshots, and what a restore did."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Sequence
+from dataclasses import field
+
+from toolcrib import ToolcribError
+from toolcrib._dataclass import dataclass
+from toolcrib._namedtuple import NamedTuple
+
+FOLDER, FILE, LINK, FIFO, SKIPPED = "folder", "file", "link", "fifo", "skipped"
+
+
+class SnapshotRefused(ToolcribError):
+    """No snapshots are taken of this project; the text says why."""
+
+
+class SnapshotFailed(ToolcribError):
+    """A snapshot, or reading one, failed. Snapshots that were taken before are as they were."""
+
+
+class FileEntry(NamedTuple):
+    """State of a path in a snapshot, and the facts by which a later scan sees that it did not change."""
+
+    kind: str
+    """folder, file, link, fifo, socket, device, or skipped: it exists, and nothing below it is kept."""
+    mode: int
+    """``st_mode``, with the type."""
+    mtime_ns: int
+    size: int
+    content: bytes
+    """Of a file: the digests of its chunks. Of a link: its target. Of a skipped path: the reason."""
+    uid: int
+    gid: int
+    attributes: bytes
+    """Extended attributes as JSON, b"" for none."""
+    dev: int
+    ino: int
+    ctime_ns: int
+    """0 if the content must be read again at the next scan."""
+    links: int
+
+    @property
+    def why_skipped(self) -> str:
+        """The reason why a skipped path is not kept; "" for others."""
+        return self.content.decode("utf-8", "replace") if self.kind == SKIPPED else ""
+
+
+def kind_of(mode: int) -> str:
+    """Return the kind that a ``st_mode`` names."""
+    kinds = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFLNK: LINK, stat.S_IFIFO: FIFO, stat.S_IFSOCK: "socket"}
+    return kinds.get(stat.S_IFMT(mode), "device")
+
+
+def same_state(one: FileEntry | None, other: FileEntry | None) -> bool:
+    """Return whether two entries are equal in all that a restore brings back."""
+    if one is None or other is None:
+        return one is other
+    if one.kind == other.kind == SKIPPED:
+        return True
+    fields = (one.kind, one.mode, one.mtime_ns, one.content, one.uid, one.gid, one.attributes)
+    return fields == (other.kind, other.mode, other.mtime_ns, other.content, other.uid, other.gid, other.attributes)
+
+
+def same_content(one: FileEntry | None, other: FileEntry | None) -> bool:
+    """Return whether two entries are equal in kind, content and mode. Times and attributes may differ."""
+    if one is None or other is None:
+        return one is other
+    return (one.kind, one.mode, one.content) == (other.kind, other.mode, other.content)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectSnapshot:
+    """A snapshot that was taken. ``id`` grows with time. ``at``: Unix seconds. ``changes``: number of paths that differ."""
+
+    id: int
+    at: float
+    label: str = ""
+    turn: int = 0
+    call_id: str = ""
+    session_id: str = ""
+    changes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectChange:
+    """Difference of one path, relative to the root, between two snapshots. An entry is None if the path does not exist."""
+
+    path: str
+    before: FileEntry | None
+    after: FileEntry | None
+
+    @property
+    def kind(self) -> str:
+        """added, deleted, modified, or attributes: only its mode, times, owner or extended attributes differ."""
+        if self.before is None:
+            return "added"
+        if self.after is None:
+            return "deleted"
+        one, other = self.before, self.after
+        return "attributes" if (one.kind, one.content) == (other.kind, other.content) else "modified"
+
+    @property
+    def is_minor(self) -> bool:
+        """True for a folder of which only the time differs, because something in it changed."""
+        return (
+            self.kind == "attributes"
+            and self.before is not None
+            and self.before.kind == FOLDER
+            and same_content(self.before, self.after)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReport:
+    """Outcome of a restore: paths that are as before, and with their reasons those that are not.
+
+    ``before`` and ``after`` are the snapshots around it: restoring ``changed(before, after)`` reverts the restore.
+    """
+
+    before: ProjectSnapshot
+    after: ProjectSnapshot
+    restored: Sequence[str] = ()
+    conflicts: Sequence[tuple[str, str]] = ()
+    failed: Sequence[tuple[str, str]] = field(default=())

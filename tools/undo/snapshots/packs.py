@@ -1,0 +1,143 @@
+"""Contents in append-only pack files, found by their digests. One file for each content would take seven times as long.
+
+The index is a table of the store: a chunk counts once the transaction that indexes it is committed. Bytes behind the last
+indexed chunk of a pack are what a killed process left, and are cut off before the next chunk is appended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from tools.undo.snapshots.entries import SnapshotFailed
+
+CHUNK = 1 << 20
+"""Bytes of a chunk: a large file of which a part changes is not stored again as a whole."""
+DIGEST = 32
+_PACK = 64 << 20
+_BUFFER = 1 << 20
+
+
+def digests_of(content: bytes) -> Iterator[bytes]:
+    """Yield the digests of a file's chunks."""
+    return (content[at : at + DIGEST] for at in range(0, len(content), DIGEST))
+
+
+class Packs:
+    """Contents of one store. The caller holds the store's lock, and a transaction around ``put`` and ``rewrite``."""
+
+    def __init__(self, folder: Path, connection: sqlite3.Connection) -> None:
+        self._folder = folder
+        self._connection = connection
+        self._pending: dict[bytes, tuple[int, int, int]] = {}
+        self._buffer = bytearray()
+        self._fd, self._pack, self._end = -1, 0, 0
+
+    def put(self, data: bytes) -> bytes:
+        """Store a chunk, if it is new, and return its digest. Raises OSError."""
+        digest = hashlib.sha256(data).digest()
+        if digest not in self._pending and not self._place(digest):
+            self._append(digest, data)
+        return digest
+
+    def get(self, digest: bytes) -> bytes:
+        """Return a chunk. Raises SnapshotFailed if it is not kept any more or was damaged."""
+        place = self._place(digest)
+        if place is not None:
+            try:
+                with self._path(place[0]).open("rb", buffering=0) as file:
+                    data = os.pread(file.fileno(), place[2], place[1])
+            except OSError as error:
+                raise SnapshotFailed(f"the content can't be read: {error}") from error
+            if hashlib.sha256(data).digest() == digest:
+                return data
+        raise SnapshotFailed("the content is not kept any more, or the store was damaged")
+
+    def flush(self) -> None:
+        """Write what is buffered, and index it in the caller's transaction. Raises OSError and sqlite3.Error."""
+        self._write()
+        rows = [(digest, *place) for digest, place in self._pending.items()]
+        self._connection.executemany("INSERT INTO chunks (digest, pack, start, length) VALUES (?, ?, ?, ?)", rows)
+        self._pending.clear()
+
+    def drop(self) -> None:
+        """Forget what was put since the last commit, and close the pack. The next ``put`` cuts off its bytes."""
+        self._pending.clear()
+        self._buffer.clear()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def stored(self) -> int:
+        """Return the bytes that all packs take."""
+        return sum(path.stat().st_size for path in self._folder.glob("*.pack"))
+
+    def rewrite(self, wanted: Collection[bytes]) -> list[Path]:
+        """Remove all chunks from the index but the wanted ones. Return the packs that can be deleted after the commit.
+
+        A pack of which less than half is wanted is copied. Raises OSError, sqlite3.Error and SnapshotFailed.
+        """
+        live: dict[int, list[bytes]] = {}
+        size: dict[int, int] = {}
+        rows = self._connection.execute("SELECT digest, pack, length FROM chunks").fetchall()
+        for digest, pack, length in rows:
+            if digest in wanted:
+                live.setdefault(pack, []).append(digest)
+                size[pack] = size.get(pack, 0) + length
+        self._connection.executemany("DELETE FROM chunks WHERE digest = ?", [(row[0],) for row in rows if row[0] not in wanted])
+        self._open(fresh=True)
+        empty = []
+        for path in self._folder.glob("*.pack"):
+            pack = int(path.stem)
+            if pack != self._pack and size.get(pack, 0) * 2 < path.stat().st_size:
+                for digest in live.get(pack, ()):
+                    data = self.get(digest)
+                    self._connection.execute("DELETE FROM chunks WHERE digest = ?", (digest,))
+                    self._append(digest, data)
+                empty.append(path)
+        self.flush()
+        return empty
+
+    def _place(self, digest: bytes) -> tuple[int, int, int] | None:
+        row: tuple[int, int, int] | None = self._connection.execute(
+            "SELECT pack, start, length FROM chunks WHERE digest = ?", (digest,)
+        ).fetchone()
+        return row
+
+    def _append(self, digest: bytes, data: bytes) -> None:
+        if self._fd < 0 or self._end > _PACK:
+            self._open(fresh=self._fd >= 0)
+        self._pending[digest] = (self._pack, self._end, len(data))
+        self._buffer += data
+        self._end += len(data)
+        if len(self._buffer) >= _BUFFER:
+            self._write()
+
+    def _write(self) -> None:
+        view = memoryview(bytes(self._buffer))
+        self._buffer.clear()
+        while view:
+            view = view[os.write(self._fd, view) :]
+
+    def _open(self, *, fresh: bool) -> None:
+        """Open the last pack behind its last indexed chunk, or a new pack."""
+        if self._fd >= 0:
+            self._write()
+            os.close(self._fd)
+            self._fd = -1
+        last = max((int(path.stem) for path in self._folder.glob("*.pack")), default=0)
+        end = self._connection.execute("SELECT coalesce(max(start + length), 0) FROM chunks WHERE pack = ?", (last,)).fetchone()[
+            0
+        ]
+        fresh = fresh or not last or end > _PACK or end > self._path(last).stat().st_size
+        self._pack, self._end = (last + 1, 0) if fresh else (last, end)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._fd = os.open(self._path(self._pack), flags, 0o600)
+        os.ftruncate(self._fd, self._end)
+        os.lseek(self._fd, self._end, os.SEEK_SET)
+
+    def _path(self, pack: int) -> Path:
+        return self._folder / f"{pack:08}.pack"

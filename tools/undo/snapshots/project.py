@@ -1,0 +1,288 @@
+"""Snapshots of one project: the way in to the package."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar, TypeVar
+
+from tools.dispatch.threads import in_daemon_thread
+from tools.undo.snapshots.entries import (
+    FILE,
+    FOLDER,
+    LINK,
+    FileEntry,
+    ProjectChange,
+    ProjectSnapshot,
+    RestoreReport,
+    SnapshotFailed,
+    SnapshotRefused,
+    kind_of,
+)
+from tools.undo.snapshots.packs import digests_of
+from tools.undo.snapshots.restore import TEMPORARY, ProjectRestorer
+from tools.undo.snapshots.scan import ProjectTree, TreeScanner, open_folder
+from tools.undo.snapshots.skips import REBUILDABLE, SkippedFolders
+from tools.undo.snapshots.store import SnapshotStore
+from tools.undo.snapshots.watch import FolderWatcher
+
+T = TypeVar("T")
+MAX_MB = 2_000
+KEEP_DAYS = 14.0
+_PRUNED_EVERY = 50
+
+
+class Project:
+    """Snapshots of one project folder. Open it with ``open``; it is safe for several sessions and threads.
+
+    Contents, modes, times, owners, links, extended attributes and hard links among the project's own files are kept, of
+    ``.git`` and of ignored files too. Not kept: folders that ``SkippedFolders`` names, other file systems inside the root,
+    files that can't be read, sockets and devices. The store may take twice ``max_mb``.
+    """
+
+    _projects: ClassVar[dict[tuple[str, str], tuple[Project, int]]] = {}
+    _opening: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, root: str, folder: Path, skip: Sequence[str], max_mb: int, keep_days: float) -> None:
+        """Use ``open`` instead."""
+        self.root = root
+        self._max_bytes = max_mb << 20
+        self._keep_days = keep_days
+        self._store = SnapshotStore(folder)
+        self._skips = SkippedFolders(skip, [str(folder.parent)], lambda path: open_folder(root, path))
+        self._lock = threading.RLock()
+        self._watch = FolderWatcher()
+        self._tree = ProjectTree({})
+        self._last = 0
+        self._walked = False
+        """True if every folder is watched since the last walk."""
+        self._measured = False
+        self._problem = ""
+        self._taken = 0
+        self._closed = threading.Event()
+
+    @classmethod
+    def open(
+        cls, root: str, store: str, *, skip: Sequence[str] = (), max_mb: int = MAX_MB, keep_days: float = KEEP_DAYS
+    ) -> Project:
+        """Return the process's project of this root; ``close`` gives it back. ``store``: the folder of all projects' snapshots.
+
+        Raises SnapshotRefused for a root that is no project, and SnapshotFailed if the store can't be opened.
+        """
+        real, home = os.path.realpath(root), os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - as the other paths here
+        if not os.path.isdir(real):  # noqa: PTH112 - as the other paths here
+            raise SnapshotRefused(f"{root} is no folder")
+        if real == home or f"{home}/".startswith(f"{real.rstrip('/')}/"):
+            raise SnapshotRefused(f"{root} is or holds your home folder; work in a project folder below it")
+        folder = Path(os.path.realpath(store), hashlib.sha256(os.fsencode(real)).hexdigest()[:32])
+        with cls._opening:
+            project, users = cls._projects.get((real, str(folder)), (None, 0))
+            if project is None:
+                try:
+                    project = cls(real, folder, skip, max_mb, keep_days)
+                except Exception as error:
+                    raise SnapshotFailed(f"snapshots can't be kept in {folder}: {error}. Move that folder away.") from error
+            cls._projects[real, str(folder)] = (project, users + 1)
+        return project
+
+    def close(self) -> None:
+        """Give the project back. The last user stops its watch and closes its store."""
+        key = next(key for key, (project, _) in self._projects.items() if project is self)
+        with self._opening:
+            users = self._projects[key][1] - 1
+            if users:
+                self._projects[key] = (self, users)
+                return
+            del self._projects[key]
+        self._closed.set()
+        with self._lock:
+            self._watch.close()
+            self._store.close()
+
+    def begin(self) -> None:
+        """Take the first snapshot in the background, and watch the project from then on. A failure shows at ``take``."""
+        threading.Thread(target=self._begin, name="toolcrib-first-snapshot", daemon=True).start()
+
+    async def take(
+        self, label: str, *, turn: int = 0, call_id: str = "", session_id: str = "", thorough: bool = False
+    ) -> ProjectSnapshot:
+        """Take a snapshot, after the first one. ``thorough``: walk the tree, so that writes by memory maps are noticed too.
+
+        Raises SnapshotRefused if the project is too large, and SnapshotFailed.
+        """
+        wanted = ProjectSnapshot(0, time.time(), label, turn, call_id, session_id)
+        return await in_daemon_thread(self._take, wanted, thorough)
+
+    async def snapshots(self, session_id: str) -> list[ProjectSnapshot]:
+        """Return the snapshots of a session that are kept, oldest first. Raises SnapshotFailed."""
+        return await in_daemon_thread(self._alone, lambda: self._store.snapshots(session_id))
+
+    async def changed(self, before: ProjectSnapshot, after: ProjectSnapshot | None = None) -> list[ProjectChange]:
+        """Return the paths that differ between two snapshots; without ``after`` between one and now. Raises as ``take``."""
+        other = after or await self.take("now")
+        found: list[ProjectChange] = await in_daemon_thread(self._alone, lambda: self._store.changed(before.id, other.id))
+        skipped = {one.path for one in found if one.before is not None and one.before.why_skipped}
+        return [one for one in found if not _is_below(one.path, skipped) and not (one.path in skipped and one.after)]
+
+    async def content(self, entry: FileEntry) -> bytes:
+        """Return the content of a file, or the target of a link. Raises SnapshotFailed if it is not kept any more."""
+        if entry.kind != FILE:
+            return entry.content if entry.kind == LINK else b""
+        return await in_daemon_thread(self._alone, lambda: b"".join(map(self._store.packs.get, digests_of(entry.content))))
+
+    async def restore(self, changes: Sequence[ProjectChange]) -> RestoreReport:
+        """Bring paths back to their state ``before``. A path that is not as it was ``after`` is left alone, as a conflict.
+
+        A restore that was interrupted can be repeated with the same changes. Raises as ``take``.
+        """
+        return await in_daemon_thread(self._restore, changes)
+
+    def covers(self, path: str) -> bool:
+        """Return whether a change at this absolute path would be undone by a restore.
+
+        False until the project was measured, after a snapshot that failed, for what lies outside or is left out, for folders
+        that hold such paths (but those that a tool makes again), for special files, and for files with a hard link elsewhere.
+        """
+        if self._problem or not self._measured or "\0" in path or ".." in path.split("/"):
+            return False
+        real = os.path.realpath(path)
+        if real != self.root and not real.startswith(f"{self.root}/"):
+            return False
+        try:
+            return self._covers(real[len(self.root) + 1 :])
+        except OSError:
+            return False
+
+    def _covers(self, path: str) -> bool:
+        names = path.split("/") if path else []
+        fd = open_folder(self.root, "")
+        try:
+            device = os.fstat(fd).st_dev
+            for at, name in enumerate(names):
+                here = "/".join(names[: at + 1])
+                try:
+                    found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                except FileNotFoundError:
+                    return not any(self._skips.may_skip("/".join(names[: end + 1])) for end in range(at, len(names)))
+                kind = kind_of(found.st_mode)
+                if kind != FOLDER or found.st_dev != device:
+                    return at == len(names) - 1 and self._keeps(here, kind, found)
+                inner = open_folder(self.root, here)
+                os.close(fd)
+                fd = inner
+                if here in self._tree.skipped or self._skips.reason(self.root, here, fd):
+                    return False
+        finally:
+            os.close(fd)
+        inside = [one for one in self._tree.skipped if not path or one.startswith(f"{path}/")]
+        return all(entry.why_skipped in REBUILDABLE for one in inside if (entry := self._tree.entries.get(one)) is not None)
+
+    def _keeps(self, path: str, kind: str, found: os.stat_result) -> bool:
+        if kind == FILE and found.st_nlink > 1:
+            return len(self._tree.inodes.get((found.st_dev, found.st_ino), ())) >= found.st_nlink
+        return kind in (FILE, LINK) and path not in self._tree.skipped and not path.endswith(f"/{TEMPORARY}")
+
+    # -- in a thread ---------------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        with contextlib.suppress(SnapshotRefused, SnapshotFailed):  # ``covers`` says no, and ``take`` raises it
+            if not self._walked:
+                self._take(ProjectSnapshot(0, time.time(), "first"), False)
+
+    def _alone(self, work: Callable[[], T]) -> T:
+        with self._lock, self._store.locked():
+            return work()
+
+    def _take(self, wanted: ProjectSnapshot, thorough: bool) -> ProjectSnapshot:
+        with self._lock:
+            if self._closed.is_set():
+                raise SnapshotFailed("the project was closed")
+            try:
+                with self._store.locked():
+                    taken = self._add(wanted, thorough=thorough)
+                    if self._taken % _PRUNED_EVERY == 0:
+                        self._store.prune(self._keep_days, 2 * self._max_bytes)
+            except BaseException as error:
+                self._walked, self._last, self._problem = False, -1, str(error) or type(error).__name__
+                raise
+            self._taken += 1
+            self._problem = ""
+            return taken
+
+    def _add(self, wanted: ProjectSnapshot, *, thorough: bool, known: Mapping[str, FileEntry] | None = None) -> ProjectSnapshot:
+        """Scan and commit. ``known``: entries of files that a restore has just written."""
+        self._load()
+        self._remove_temporary()
+        named = self._watch.changed()
+        with self._store.transaction():
+            scan = self._scanner()
+            scan.delta.update(known or {})
+            if thorough or named is None or not self._walked:
+                scan.everything()
+            else:
+                scan.named(named)
+            delta = {path: entry for path, entry in scan.delta.items() if entry is not None or path in self._tree.entries}
+            if known:
+                delta.update({path: entry._replace(ctime_ns=0) for path, entry in known.items() if delta.get(path) == entry})
+            taken = self._store.add(wanted, self._tree.entries, delta)
+        self._tree.update(delta)
+        self._last, self._walked = taken.id, self._watch.works and "" in self._tree.entries
+        return taken
+
+    def _load(self) -> None:
+        """Read the entries of the newest snapshot, if another process took it, and measure a project that has none."""
+        last = self._store.last()
+        if last != self._last:
+            self._tree, self._last = ProjectTree(self._store.current()), last
+        if not self._tree.entries:
+            measuring = TreeScanner(
+                self.root, self._tree, self._skips, None, max_bytes=self._max_bytes, stopped=self._closed.is_set
+            )
+            measuring.everything()
+        self._measured = True
+
+    def _scanner(self) -> TreeScanner:
+        return TreeScanner(
+            self.root,
+            self._tree,
+            self._skips,
+            self._store.packs,
+            watch=self._watch if self._watch.works else None,
+            max_bytes=self._max_bytes,
+            stopped=self._closed.is_set,
+        )
+
+    def _remove_temporary(self) -> None:
+        """Remove the files that a restore left behind when its process was killed."""
+        folders = self._store.restoring()
+        for folder in folders:
+            with contextlib.suppress(OSError):
+                fd = open_folder(self.root, folder)
+                try:
+                    os.unlink(TEMPORARY, dir_fd=fd)
+                finally:
+                    os.close(fd)
+        if folders:
+            self._store.note_restoring(frozenset())
+
+    def _restore(self, changes: Sequence[ProjectChange]) -> RestoreReport:
+        with self._lock:
+            before = self._take(ProjectSnapshot(0, time.time(), "before undo"), False)
+            with self._store.locked():
+                restorer = ProjectRestorer(self.root, self._tree, self._store.packs)
+                chosen = restorer.choose(changes)
+                self._store.note_restoring(frozenset(change.path.rpartition("/")[0] for change in chosen))
+                restorer.run(chosen)
+                after = self._add(ProjectSnapshot(0, time.time(), "after undo"), thorough=False, known=restorer.written)
+            return RestoreReport(before, after, sorted(restorer.restored), restorer.conflicts, restorer.failed)
+
+
+def _is_below(path: str, folders: Collection[str]) -> bool:
+    """Return whether a path lies below one of some folders."""
+    names = path.split("/")
+    return any("/".join(names[:end]) in folders for end in range(1, len(names))) if folders else False

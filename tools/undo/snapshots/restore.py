@@ -1,0 +1,304 @@
+"""Write entries of a snapshot back into a project folder.
+
+A file is written under a temporary name in its folder and renamed, so a restore that is killed leaves each file whole: as it
+was, or as it should be. Everything happens below descriptors of folders that are opened without following links.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from tools.undo.snapshots.entries import (
+    FIFO,
+    FILE,
+    FOLDER,
+    LINK,
+    SKIPPED,
+    FileEntry,
+    ProjectChange,
+    SnapshotFailed,
+    same_content,
+    same_state,
+)
+from tools.undo.snapshots.packs import Packs, digests_of
+from tools.undo.snapshots.scan import ProjectTree, attributes_of_open, entry_of, open_folder
+
+TEMPORARY = ".toolcrib-restore.tmp"
+"""Name of the file that a restore writes before it renames it. The store records in which folders it may be left behind."""
+
+
+class ProjectRestorer:
+    """One restore. ``run`` does it and fills ``restored``, ``conflicts``, ``failed``, and ``written`` with the new entries."""
+
+    def __init__(self, root: str, tree: ProjectTree, packs: Packs) -> None:
+        self._root = root
+        self._tree = tree
+        self._packs = packs
+        self._touched: set[str] = set()
+        self._inodes: dict[tuple[int, int], str] | None = None
+        self._made: dict[tuple[int, int], str] = {}
+        self._open = ("", -1)
+        self.restored: list[str] = []
+        self.conflicts: list[tuple[str, str]] = []
+        self.failed: list[tuple[str, str]] = []
+        self.written: dict[str, FileEntry] = {}
+
+    def choose(self, changes: Sequence[ProjectChange]) -> list[ProjectChange]:
+        """Return the changes that can be reverted. The tree has the present state."""
+        chosen = []
+        for change in changes:
+            present = self._tree.entries.get(change.path)
+            if same_state(present, change.before):
+                self.restored.append(change.path)
+            elif change.before is not None and change.before.kind == SKIPPED:
+                self.failed.append((change.path, f"its content was not kept: {change.before.why_skipped}"))
+            elif not same_content(present, change.after) and not same_content(present, change.before):
+                self.conflicts.append((change.path, "it was changed later"))
+            else:
+                chosen.append(ProjectChange(change.path, change.before, present))
+        return chosen
+
+    def run(self, chosen: Sequence[ProjectChange]) -> None:
+        """Revert these changes: removals first, then folders, files and links, and the folders' times last."""
+        deep = sorted(chosen, key=lambda one: (-one.path.count("/"), one.path == "", one.path))
+        left = {change.path: change for change in chosen}
+        try:
+            for change in deep:
+                if change.after is not None and (change.before is None or _replaces_folder(change)):
+                    self._attempt(left, change, self._remove)
+            for change in reversed(deep):
+                if (
+                    change.before is not None
+                    and change.before.kind == FOLDER
+                    and change.path in left
+                    and not _is_folder(change.after)
+                ):
+                    self._attempt(left, change, self._make_folder)
+            for change in sorted(chosen, key=lambda one: one.path):
+                if change.before is not None and change.before.kind != FOLDER and change.path in left:
+                    self._attempt(left, change, self._write)
+            self._close()
+            self._finish_folders(left, deep)
+        finally:
+            self._close()
+        self.restored += [path for path in left if path not in self.restored]
+
+    def _attempt(self, left: dict[str, ProjectChange], change: ProjectChange, work: Callable[[ProjectChange], None]) -> None:
+        try:
+            work(change)
+        except _ConflictError as error:
+            self.conflicts.append((change.path, str(error)))
+        except SnapshotFailed as error:
+            self.failed.append((change.path, str(error)))
+        except OSError as error:
+            self.failed.append((change.path, error.strerror or str(error)))
+        else:
+            return
+        del left[change.path]
+
+    def _remove(self, change: ProjectChange) -> None:
+        folder, name = self._folder_of(change.path)
+        self._check(folder, name, change.after)
+        if not _is_folder(change.after):
+            os.unlink(name, dir_fd=folder)
+            return
+        try:
+            os.rmdir(name, dir_fd=folder)
+        except OSError as error:
+            raise _ConflictError("it holds files that were made later or are not covered") from error
+
+    def _make_folder(self, change: ProjectChange) -> None:
+        if not change.path:
+            os.mkdir(self._root, 0o700)  # noqa: PTH102 - with its mode at once
+            return
+        folder, name = self._folder_of(change.path)
+        if change.after is not None and not _replaces_folder(change):
+            self._check(folder, name, change.after)
+            os.unlink(name, dir_fd=folder)
+        os.mkdir(name, 0o700, dir_fd=folder)
+
+    def _write(self, change: ProjectChange) -> None:
+        """Bring back a file, link or FIFO, or only its mode, times and attributes."""
+        entry, present = change.before, None if _replaces_folder(change) else change.after
+        assert entry is not None  # noqa: S101 - run() asks
+        folder, name = self._folder_of(change.path)
+        if (
+            present is not None
+            and (present.kind, present.content) == (entry.kind, entry.content)
+            and entry.kind != LINK
+            and present.links < 2
+        ):
+            self._check(folder, name, present)
+            with _opened(name, folder, os.O_RDONLY | os.O_NONBLOCK) as file:
+                _dress(file, entry)
+        else:
+            self._replace(folder, name, entry, present)
+        if entry.kind == FILE:
+            self.written[change.path] = entry_of(folder, name, entry)
+            self._made[entry.dev, entry.ino] = change.path  # the last one: a link changes the others' ctime
+
+    def _replace(self, folder: int, name: str, entry: FileEntry, present: FileEntry | None) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(TEMPORARY, dir_fd=folder)
+        try:
+            if entry.kind == FILE:
+                if entry.links < 2 or not self._link(folder, entry):
+                    self._fill(folder, entry)
+            elif entry.kind == LINK:
+                os.symlink(entry.content, os.fsencode(TEMPORARY), dir_fd=folder)
+                with contextlib.suppress(PermissionError):
+                    os.chown(TEMPORARY, entry.uid, entry.gid, dir_fd=folder, follow_symlinks=False)
+                os.utime(TEMPORARY, ns=(entry.mtime_ns, entry.mtime_ns), dir_fd=folder, follow_symlinks=False)
+            elif entry.kind == FIFO:
+                os.mkfifo(TEMPORARY, 0o600, dir_fd=folder)
+                with _opened(TEMPORARY, folder, os.O_RDONLY | os.O_NONBLOCK) as file:
+                    _dress(file, entry)
+            else:
+                raise SnapshotFailed(f"a {entry.kind} can't be made again; start the program that made it")
+            self._check(folder, name, present)
+            os.rename(TEMPORARY, name, src_dir_fd=folder, dst_dir_fd=folder)
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(TEMPORARY, dir_fd=folder)
+
+    def _fill(self, folder: int, entry: FileEntry) -> None:
+        with _opened(TEMPORARY, folder, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as file:
+            for digest in digests_of(entry.content):
+                view = memoryview(self._packs.get(digest))
+                while view:
+                    view = view[os.write(file, view) :]
+            _dress(file, entry)
+
+    def _link(self, folder: int, entry: FileEntry) -> bool:
+        """Make the temporary name a hard link of another name that the file had, if that one is as it was."""
+        inode = (entry.dev, entry.ino)
+        if self._inodes is None:
+            self._inodes = {(one.dev, one.ino): path for path, one in self._tree.entries.items() if one.kind == FILE}
+        other = self._made.get(inode) or self._inodes.get(inode, "")
+        found = self.written.get(other) or self._tree.entries.get(other)
+        if found is None or not same_state(found, entry):
+            return False
+        above, _, name = other.rpartition("/")
+        try:
+            fd = open_folder(self._root, above)
+            try:
+                self._check(fd, name, found)
+                os.link(name, TEMPORARY, src_dir_fd=fd, dst_dir_fd=folder, follow_symlinks=False)
+            finally:
+                os.close(fd)
+        except (OSError, _ConflictError):
+            return False
+        return True
+
+    def _check(self, folder: int, name: str, present: FileEntry | None) -> None:
+        """Raise a conflict if a name is not as the last snapshot saw it."""
+        try:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            if present is None:
+                return
+            raise _ConflictError("it was deleted meanwhile") from None
+        if present is None:
+            raise _ConflictError("it was made meanwhile")
+        if present.kind == FOLDER:
+            if not stat.S_ISDIR(found.st_mode):
+                raise _ConflictError("it was replaced meanwhile")
+            return
+        facts = (found.st_ino, found.st_size, found.st_mtime_ns)
+        alone = present.links < 2 and present.ctime_ns  # a link that is made or removed changes ctime of the other names
+        if facts != (present.ino, present.size, present.mtime_ns) or (alone and found.st_ctime_ns != present.ctime_ns):
+            raise _ConflictError("it was changed meanwhile")
+
+    def _folder_of(self, path: str) -> tuple[int, str]:
+        """Return the open folder of a path, writable, and its name there."""
+        above, _, name = path.rpartition("/")
+        if not path:
+            raise SnapshotFailed("the project's folder itself can't be removed or replaced")
+        if self._open[1] < 0 or self._open[0] != above:
+            self._close()
+            self._open = (above, open_folder(self._root, above))
+            found = os.fstat(self._open[1])
+            if found.st_mode & 0o300 != 0o300 and found.st_uid == os.geteuid():
+                os.fchmod(self._open[1], stat.S_IMODE(found.st_mode) | 0o700)
+            self._touched.add(above)
+        return self._open[1], name
+
+    def _close(self) -> None:
+        if self._open[1] >= 0:
+            os.close(self._open[1])
+        self._open = ("", -1)
+
+    def _finish_folders(self, left: dict[str, ProjectChange], deep: Sequence[ProjectChange]) -> None:
+        """Bring back modes and times of the folders that were changed or worked in, the deepest first."""
+        wanted = {
+            path: entry for path in self._touched if (entry := self._tree.entries.get(path)) is not None and entry.kind == FOLDER
+        }
+        wanted |= {
+            one.path: one.before for one in deep if one.path in left and one.before is not None and one.before.kind == FOLDER
+        }
+        for path in sorted(wanted, key=lambda one: (-one.count("/"), one == "")):
+            try:
+                fd = open_folder(self._root, path)
+            except FileNotFoundError:
+                continue
+            try:
+                _dress(fd, wanted[path])
+            except OSError as error:
+                self.failed.append((path, error.strerror or str(error)))
+                left.pop(path, None)
+            finally:
+                os.close(fd)
+
+
+class _ConflictError(Exception):
+    """Something else changed a path."""
+
+
+def _is_folder(entry: FileEntry | None) -> bool:
+    return entry is not None and entry.kind == FOLDER
+
+
+def _replaces_folder(change: ProjectChange) -> bool:
+    """Return whether a folder stands where something else was."""
+    return _is_folder(change.after) and not _is_folder(change.before)
+
+
+@contextlib.contextmanager
+def _opened(name: str, folder: int, flags: int) -> Iterator[int]:
+    fd = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _dress(fd: int, entry: FileEntry) -> None:
+    """Give an open file or folder the owner, attributes, mode and times of an entry. Raises OSError."""
+    found = os.fstat(fd)
+    mode = stat.S_IMODE(entry.mode)
+    if (found.st_uid, found.st_gid) != (entry.uid, entry.gid):
+        try:
+            os.fchown(fd, entry.uid, entry.gid)
+        except PermissionError:
+            mode &= ~0o6000  # set-user-ID for another owner would be a new right
+    _give_attributes(fd, entry.attributes)
+    if stat.S_IMODE(os.fstat(fd).st_mode) != mode:
+        os.fchmod(fd, mode)
+    os.utime(fd, ns=(found.st_atime_ns, entry.mtime_ns))
+
+
+def _give_attributes(fd: int, attributes: bytes) -> None:
+    if not hasattr(os, "setxattr"):
+        return
+    wanted: Mapping[str, str] = json.loads(attributes) if attributes else {}
+    present = json.loads(attributes_of_open(fd) or b"{}")
+    for name in present:
+        if name not in wanted:
+            os.removexattr(fd, name)
+    for name, value in wanted.items():
+        if present.get(name) != value:
+            os.setxattr(fd, name, bytes.fromhex(value))

@@ -1,0 +1,365 @@
+"""Scan of a project folder: compare it with the entries of the last snapshot, and read what changed.
+
+Every name is opened below its folder's descriptor and no link is followed, so nothing outside the root is read, whatever
+the session's commands do meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from collections.abc import Callable, Mapping
+
+from tools.undo.snapshots.entries import FILE, FOLDER, LINK, SKIPPED, FileEntry, SnapshotFailed, SnapshotRefused, kind_of
+from tools.undo.snapshots.packs import CHUNK, Packs
+from tools.undo.snapshots.skips import SkippedFolders
+from tools.undo.snapshots.watch import FolderWatcher
+
+MOST_DEEP = 200
+MOST_PATHS = 500_000
+_RACY_NS = 2_000_000_000
+"""A file that was changed so shortly before it was read may change again without a new time of change: it is read again."""
+_TRIES = 5
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
+_KEPT_ATTRIBUTES = ("user.", "system.posix_acl_", "security.capability")
+
+
+def below(folder: str, name: str) -> str:
+    """Return the path of a name in a folder, both relative to the root."""
+    return f"{folder}/{name}" if folder else name
+
+
+def open_folder(root: str, path: str) -> int:
+    """Open a folder of the root, following no link on the way. Raises OSError."""
+    fd = os.open(root, _FOLDER)
+    for name in path.split("/") if path else ():
+        try:
+            inner = os.open(name, _FOLDER, dir_fd=fd)
+        finally:
+            os.close(fd)
+        fd = inner
+    return fd
+
+
+class ProjectTree:
+    """Entries of the last snapshot, by path and by folder."""
+
+    def __init__(self, entries: Mapping[str, FileEntry]) -> None:
+        self.entries = dict(entries)
+        self.names: dict[str, set[str]] = {}
+        self.inodes: dict[tuple[int, int], set[str]] = {}
+        """Paths of files with several hard links."""
+        self.skipped: set[str] = set()
+        self.size = 0
+        for path, entry in self.entries.items():
+            self._enter(path, entry)
+
+    def update(self, delta: Mapping[str, FileEntry | None]) -> None:
+        """Take over what a scan found."""
+        for path, entry in delta.items():
+            old = self.entries.pop(path, None)
+            if old is not None:
+                self.size -= old.size if old.kind == FILE else 0
+                self.skipped.discard(path)
+                self.inodes.get((old.dev, old.ino), set()).discard(path)
+                self.names.get(path.rpartition("/")[0], set()).discard(path.rpartition("/")[2])
+            if entry is not None:
+                self.entries[path] = entry
+                self._enter(path, entry)
+
+    def _enter(self, path: str, entry: FileEntry) -> None:
+        if path:
+            folder, _, name = path.rpartition("/")
+            self.names.setdefault(folder, set()).add(name)
+        if entry.kind == SKIPPED:
+            self.skipped.add(path)
+        if entry.kind == FILE:
+            self.size += entry.size
+            if entry.links > 1:
+                self.inodes.setdefault((entry.dev, entry.ino), set()).add(path)
+
+
+class TreeScanner:
+    """One scan. ``delta`` has what it found: new entries, None for paths that are gone. The tree itself is not changed.
+
+    Without ``packs`` it only measures. ``stopped`` is asked now and then, so that closing need not wait for the end.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        tree: ProjectTree,
+        skips: SkippedFolders,
+        packs: Packs | None,
+        *,
+        watch: FolderWatcher | None = None,
+        max_bytes: int,
+        stopped: Callable[[], bool],
+    ) -> None:
+        self._root = root
+        self._tree = tree
+        self._skips = skips
+        self._packs = packs
+        self._watch = watch
+        self._max_bytes = max_bytes
+        self._stopped = stopped
+        self._size = tree.size
+        self._count = len(tree.entries)
+        self._dev = -1
+        self.delta: dict[str, FileEntry | None] = {}
+        skips.forget()
+
+    def everything(self) -> None:
+        """Look at every path. If the root itself is gone, all of it is. Raises OSError, SnapshotRefused and SnapshotFailed."""
+        try:
+            fd = open_folder(self._root, "")
+        except FileNotFoundError:
+            self._gone("")
+            return
+        try:
+            self._folder(fd, "", 0)
+        finally:
+            os.close(fd)
+
+    def named(self, changed: Mapping[str, set[str]]) -> None:
+        """Look at these names of these folders. Raises as ``everything``."""
+        self._dev = self._tree.entries[""].dev
+        for path in sorted(changed, key=lambda one: one.count("/") + bool(one)):
+            entry = self.seen(path)
+            if entry is None or entry.kind != FOLDER:
+                continue  # its parent was scanned before, and it is gone
+            try:
+                fd = open_folder(self._root, path)
+            except OSError:
+                if not path:
+                    raise
+                continue
+            try:
+                self._note_folder(path, fd)
+                for name in sorted(changed[path]):
+                    self._look(fd, path, name, path.count("/") + 1, deep=False)
+            finally:
+                os.close(fd)
+
+    def seen(self, path: str) -> FileEntry | None:
+        """Return a path's entry as this scan knows it."""
+        return self.delta[path] if path in self.delta else self._tree.entries.get(path)
+
+    def _folder(self, fd: int, path: str, depth: int) -> None:
+        """Scan all of an open folder."""
+        if self._stopped():
+            raise SnapshotFailed("the project was closed")
+        if self._watch is not None:
+            self._watch.add(path, fd)
+        if not path:
+            self._dev = os.fstat(fd).st_dev
+        self._note_folder(path, fd)
+        with os.scandir(fd) as listed:
+            names = [item.name for item in listed]
+        for name in names:
+            self._look(fd, path, name, depth + 1, deep=True)
+        for name in self._tree.names.get(path, set()).difference(names):
+            self._gone(below(path, name))
+
+    def _note_folder(self, path: str, fd: int) -> None:
+        found = os.fstat(fd)
+        self._note(path, found, lambda: _entry(FOLDER, found, b"", attributes_of_open(fd)))
+
+    def _look(self, fd: int, folder: str, name: str, depth: int, *, deep: bool) -> None:
+        """Scan one name of an open folder. ``deep``: also what is in a folder that did not change itself."""
+        path = below(folder, name)
+        try:
+            found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        except FileNotFoundError:
+            self._gone(path)
+            return
+        old = self.seen(path)
+        kind = kind_of(found.st_mode)
+        if kind == FOLDER:
+            known = old is not None and old.kind == FOLDER and old.ino == found.st_ino
+            if deep or not known or self._watch is None or not self._watch.has(path):
+                self._enter(fd, path, name, found, depth)
+            return
+        if old is not None and old.kind == FOLDER:
+            self._gone(path)
+        if kind == FILE:
+            self._note(path, found, lambda: self._read(fd, name, found))
+            if found.st_nlink > 1 and not deep:
+                self._other_names(path, (found.st_dev, found.st_ino))
+        elif kind == LINK:
+            self._note(path, found, lambda: _entry(LINK, found, _target(fd, name), b""))
+        else:
+            self._note(path, found, lambda: _entry(kind, found, b"%d" % found.st_rdev, b""))
+
+    def _enter(self, fd: int, path: str, name: str, found: os.stat_result, depth: int) -> None:
+        """Scan a folder by its name, or note why it is left out."""
+        try:
+            inner = os.open(name, _FOLDER, dir_fd=fd)
+        except OSError as error:
+            self._skip(path, found, f"it can't be read: {error.strerror}")
+            return
+        try:
+            found = os.fstat(inner)
+            if not _may_search(inner):
+                reason = "it can't be read: its mode forbids it"
+            elif found.st_dev != self._dev:
+                reason = "it is on another file system"
+            elif depth > MOST_DEEP:
+                reason = f"it lies more than {MOST_DEEP} folders deep"
+            else:
+                reason = self._skips.reason(self._root, path, inner)
+            if reason:
+                self._skip(path, found, reason)
+            else:
+                self._folder(inner, path, depth)
+        finally:
+            os.close(inner)
+
+    def _skip(self, path: str, found: os.stat_result, reason: str) -> None:
+        old = self.seen(path)
+        if old is not None and old.kind == FOLDER:
+            self._gone(path)
+        self.delta[path] = _entry(SKIPPED, found, reason.encode("utf-8", "replace"), b"")
+
+    def _other_names(self, path: str, inode: tuple[int, int]) -> None:
+        """Look at the other names of a changed file: inotify reports the one that was written to."""
+        for other in self._tree.inodes.get(inode, set()) - {path}:
+            folder, _, name = other.rpartition("/")
+            try:
+                fd = open_folder(self._root, folder)
+            except OSError:
+                continue
+            try:
+                self._look(fd, folder, name, folder.count("/") + 1, deep=True)
+            finally:
+                os.close(fd)
+
+    def _note(self, path: str, found: os.stat_result, made: Callable[[], FileEntry | None]) -> None:
+        """Note a path's entry, if its facts differ from those that are known."""
+        old = self.seen(path)
+        if old is not None and old.ctime_ns == found.st_ctime_ns and _is_same(old, found):
+            return
+        if kind_of(found.st_mode) == FILE:
+            self._size += found.st_size - (old.size if old is not None and old.kind == FILE else 0)
+        self._count += old is None
+        if self._size > self._max_bytes:
+            limit = self._max_bytes >> 20
+            raise SnapshotRefused(
+                f"{self._root} holds more than {limit} MiB; raise snapshots.max_mb, or name folders in snapshots.skip"
+            )
+        if self._count > MOST_PATHS:
+            raise SnapshotRefused(f"{self._root} holds more than {MOST_PATHS} files; name folders in snapshots.skip")
+        if self._packs is not None:
+            self.delta[path] = made()
+
+    def _gone(self, path: str) -> None:
+        """Note that a path, and all below it, is not there."""
+        if self._watch is not None:
+            self._watch.remove(path)
+        for name in [*self._tree.names.get(path, ())]:
+            self._gone(below(path, name))
+        old = self.seen(path)
+        if old is not None:
+            self._count -= 1
+            self._size -= old.size if old.kind == FILE else 0
+        if path in self._tree.entries:
+            self.delta[path] = None
+        else:
+            self.delta.pop(path, None)
+
+    def _read(self, fd: int, name: str, found: os.stat_result) -> FileEntry | None:
+        """Read a file until it did not change meanwhile."""
+        for _ in range(_TRIES):
+            try:
+                file = os.open(name, _FILE, dir_fd=fd)
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                return _entry(SKIPPED, found, f"it can't be read: {error.strerror}".encode(), b"")
+            try:
+                began = time.time_ns()
+                before = os.fstat(file)
+                if not stat.S_ISREG(before.st_mode):
+                    return None
+                content = self._stored(file, before.st_size)
+                after = os.fstat(file)
+                entry = _entry(FILE, after, content, attributes_of_open(file))
+            finally:
+                os.close(file)
+            if (before.st_mtime_ns, before.st_ctime_ns, before.st_size) == (after.st_mtime_ns, after.st_ctime_ns, after.st_size):
+                return entry._replace(ctime_ns=0) if after.st_ctime_ns > began - _RACY_NS else entry
+        return entry._replace(ctime_ns=0)
+
+    def _stored(self, file: int, size: int) -> bytes:
+        assert self._packs is not None  # noqa: S101 - a scan that only measures reads nothing
+        if size <= CHUNK:
+            data = os.read(file, size)
+            return self._packs.put(data) if data else b""
+        digests, left = b"", size
+        while left > 0 and (data := os.read(file, min(CHUNK, left))):
+            digests += self._packs.put(data)
+            left -= len(data)
+        return digests
+
+
+def _is_same(old: FileEntry, found: os.stat_result) -> bool:
+    return (old.mtime_ns, old.size, old.mode, old.ino, old.dev, old.links) == (
+        found.st_mtime_ns,
+        found.st_size,
+        found.st_mode,
+        found.st_ino,
+        found.st_dev,
+        found.st_nlink,
+    ) and old.kind != SKIPPED
+
+
+def _may_search(fd: int) -> bool:
+    try:
+        os.stat(".", dir_fd=fd)
+    except OSError:
+        return False
+    return True
+
+
+def entry_of(fd: int, name: str, known: FileEntry) -> FileEntry:
+    """Return the entry of a name that was just restored as ``known``. Raises OSError."""
+    found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+    return _entry(known.kind, found, known.content, known.attributes)
+
+
+def _entry(kind: str, found: os.stat_result, content: bytes, attributes: bytes) -> FileEntry:
+    return FileEntry(
+        kind,
+        found.st_mode,
+        found.st_mtime_ns,
+        found.st_size,
+        content,
+        found.st_uid,
+        found.st_gid,
+        attributes,
+        found.st_dev,
+        found.st_ino,
+        found.st_ctime_ns,
+        found.st_nlink,
+    )
+
+
+def _target(fd: int, name: str) -> bytes:
+    try:
+        return os.fsencode(os.readlink(name, dir_fd=fd))
+    except OSError:
+        return b""
+
+
+def attributes_of_open(fd: int) -> bytes:
+    """Return the extended attributes of an open file or folder as JSON."""
+    if not hasattr(os, "listxattr"):
+        return b""
+    try:
+        names = [name for name in os.listxattr(fd) if name.startswith(_KEPT_ATTRIBUTES)]
+        return json.dumps({name: os.getxattr(fd, name).hex() for name in sorted(names)}).encode() if names else b""
+    except OSError:
+        return b""

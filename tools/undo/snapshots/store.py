@@ -1,0 +1,193 @@
+"""Store of one project's snapshots: an SQLite file with the entries, and packs with the contents.
+
+An entry has the snapshots at which it began (``born``) and ended (``died``), so a snapshot costs a row for each path that
+changed, and the difference of two snapshots is a query. A snapshot exists once its transaction is committed; a process that
+is killed before leaves the store as it was. SQLite's WAL with ``synchronous=NORMAL`` holds that for killed processes; after
+a power failure the last snapshots may be missing, and a content that was damaged is noticed by its digest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tools.undo.snapshots.entries import FileEntry, ProjectChange, ProjectSnapshot, SnapshotFailed, same_state
+from tools.undo.snapshots.packs import Packs, digests_of
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS snapshots (id INTEGER PRIMARY KEY AUTOINCREMENT, at REAL, label TEXT, turn INTEGER, call_id TEXT,
+  session_id TEXT, changes INTEGER);
+CREATE TABLE IF NOT EXISTS entries (path BLOB, born INTEGER, died INTEGER, kind TEXT, mode INTEGER, mtime_ns INTEGER,
+  size INTEGER, content BLOB, uid INTEGER, gid INTEGER, attributes BLOB, dev INTEGER, ino INTEGER, ctime_ns INTEGER,
+  links INTEGER, PRIMARY KEY (path, born)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS entries_born ON entries (born);
+CREATE INDEX IF NOT EXISTS entries_died ON entries (died) WHERE died IS NOT NULL;
+CREATE TABLE IF NOT EXISTS chunks (digest BLOB PRIMARY KEY, pack INTEGER, start INTEGER, length INTEGER) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS chunks_pack ON chunks (pack, start);
+CREATE TABLE IF NOT EXISTS restoring (folder BLOB PRIMARY KEY);
+"""
+_FIELDS = "kind, mode, mtime_ns, size, content, uid, gid, attributes, dev, ino, ctime_ns, links"
+_SNAPSHOT = "id, at, label, turn, call_id, session_id, changes"
+_INSERT = f"INSERT INTO entries (path, born, {_FIELDS}) VALUES (?, ?{', ?' * 12})"  # noqa: S608 - no value is in the text
+
+
+class SnapshotStore:
+    """Snapshots in ``folder``, which is made with mode 0700. Several processes may share it; each call needs ``locked``."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            self._db = _connected(folder / "entries.db")
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+        except BaseException:
+            os.close(self._lock)
+            raise
+        self.packs = Packs(folder, self._db)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the store against other processes. Raises SnapshotFailed for what the disk or SQLite refuse."""
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                self.packs.drop()
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
+        except (OSError, sqlite3.Error) as error:
+            raise SnapshotFailed(
+                f"the store of snapshots can't be used: {error}. Free some disk space, or check the disk."
+            ) from error
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit what is done within, or roll it back if it raises."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.packs.flush()
+            self._db.execute("COMMIT")
+        except BaseException:
+            self.packs.drop()
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    def last(self) -> int:
+        """Return the id of the newest snapshot, 0 if there is none."""
+        found: int = self._db.execute("SELECT coalesce(max(id), 0) FROM snapshots").fetchone()[0]
+        return found
+
+    def current(self) -> dict[str, FileEntry]:
+        """Return the entries of the newest snapshot, by their paths."""
+        rows = self._db.execute(f"SELECT path, {_FIELDS} FROM entries WHERE died IS NULL")  # noqa: S608 - no value is in the text
+        return {os.fsdecode(row[0]): FileEntry(*row[1:]) for row in rows}
+
+    def add(
+        self, found: ProjectSnapshot, known: Mapping[str, FileEntry], delta: Mapping[str, FileEntry | None]
+    ) -> ProjectSnapshot:
+        """Record a snapshot and the entries that differ from those ``known``, in the caller's transaction. ``id`` is ignored."""
+        differing = {path: entry for path, entry in delta.items() if not same_state(known.get(path), entry)}
+        row = (found.at, found.label, found.turn, found.call_id, found.session_id, len(differing))
+        number = self._db.execute(
+            "INSERT INTO snapshots (at, label, turn, call_id, session_id, changes) VALUES (?, ?, ?, ?, ?, ?)", row
+        ).lastrowid
+        assert number is not None  # noqa: S101 - an INSERT of one row has one
+        ended = [(number, os.fsencode(path)) for path in differing if path in known]
+        self._db.executemany("UPDATE entries SET died = ? WHERE path = ? AND died IS NULL", ended)
+        begun = [(os.fsencode(path), number, *entry) for path, entry in differing.items() if entry is not None]
+        self._db.executemany(_INSERT, begun)
+        seen = [
+            (entry.size, entry.dev, entry.ino, entry.ctime_ns, entry.links, os.fsencode(path))
+            for path, entry in delta.items()
+            if entry is not None and path not in differing
+        ]
+        self._db.executemany(
+            "UPDATE entries SET size = ?, dev = ?, ino = ?, ctime_ns = ?, links = ? WHERE path = ? AND died IS NULL",
+            seen,
+        )
+        return ProjectSnapshot(number, *row)
+
+    def changed(self, before: int, after: int) -> list[ProjectChange]:
+        """Return the paths that differ between two snapshots. Raises SnapshotFailed if one was deleted."""
+        for one in (before, after):
+            if not self._db.execute("SELECT 1 FROM snapshots WHERE id = ?", (one,)).fetchone():
+                raise SnapshotFailed(f"snapshot {one} is not kept any more; snapshots.keep says for how long they are")
+        span = (min(before, after), max(before, after))
+        paths = self._db.execute(
+            "SELECT path FROM entries WHERE born > ? AND born <= ? UNION SELECT path FROM entries WHERE died > ? AND died <= ?",
+            (*span, *span),
+        ).fetchall()
+        found = [ProjectChange(os.fsdecode(path), self._at(path, before), self._at(path, after)) for (path,) in paths]
+        return sorted((one for one in found if not same_state(one.before, one.after)), key=lambda one: one.path)
+
+    def _at(self, path: bytes, number: int) -> FileEntry | None:
+        row = self._db.execute(
+            f"SELECT {_FIELDS} FROM entries WHERE path = ? AND born <= ? AND (died IS NULL OR died > ?)",  # noqa: S608 - no value
+            (path, number, number),
+        ).fetchone()
+        return None if row is None else FileEntry(*row)
+
+    def snapshots(self, session_id: str) -> list[ProjectSnapshot]:
+        """Return the snapshots of a session, oldest first."""
+        rows = self._db.execute(f"SELECT {_SNAPSHOT} FROM snapshots WHERE session_id = ? ORDER BY id", (session_id,))  # noqa: S608 - no value
+        return [ProjectSnapshot(*row) for row in rows]
+
+    def note_restoring(self, folders: Mapping[str, bool] | frozenset[str]) -> None:
+        """Record the folders in which a restore will make temporary files; none: it is done."""
+        with self.transaction():
+            self._db.execute("DELETE FROM restoring")
+            self._db.executemany("INSERT INTO restoring (folder) VALUES (?)", [(os.fsencode(folder),) for folder in folders])
+
+    def restoring(self) -> list[str]:
+        """Return the folders in which a restore that was killed may have left a temporary file."""
+        return [os.fsdecode(row[0]) for row in self._db.execute("SELECT folder FROM restoring")]
+
+    def prune(self, keep_days: float, max_bytes: int) -> None:
+        """Delete snapshots that are too old, then the oldest half while contents take too much. The newest one stays."""
+        cut = self._db.execute(
+            "SELECT coalesce(max(id), 0) FROM snapshots WHERE at < ?", (time.time() - keep_days * 86_400,)
+        ).fetchone()[0]
+        full = self.packs.stored() > max_bytes
+        if full:
+            cut = max(cut, self._db.execute("SELECT (min(id) + max(id)) / 2 FROM snapshots").fetchone()[0])
+        if not cut:
+            return
+        with self.transaction():
+            self._db.execute("DELETE FROM snapshots WHERE id <= ? AND id < (SELECT max(id) FROM snapshots)", (cut,))
+            oldest = self._db.execute("SELECT min(id) FROM snapshots").fetchone()[0]
+            self._db.execute("DELETE FROM entries WHERE died <= ?", (oldest,))
+            wanted = {
+                digest
+                for row in self._db.execute("SELECT content FROM entries WHERE kind = 'file'")
+                for digest in digests_of(row[0])
+            }
+            empty = self.packs.rewrite(wanted)
+        for path in empty:
+            path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the files."""
+        self._db.close()
+        os.close(self._lock)
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=60)
+    try:
+        path.chmod(0o600)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA journal_size_limit = 4000000")
+        connection.executescript(_TABLES)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
