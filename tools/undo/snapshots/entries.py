@@ -11,6 +11,7 @@ from toolcrib._dataclass import dataclass
 from toolcrib._namedtuple import NamedTuple
 
 FOLDER, FILE, LINK, FIFO, SKIPPED = "folder", "file", "link", "fifo", "skipped"
+_KINDS = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFLNK: LINK, stat.S_IFIFO: FIFO, stat.S_IFSOCK: "socket"}
 
 
 class SnapshotRefused(ToolcribError):
@@ -50,8 +51,7 @@ class FileEntry(NamedTuple):
 
 def kind_of(mode: int) -> str:
     """Return the kind that a ``st_mode`` names."""
-    kinds = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFLNK: LINK, stat.S_IFIFO: FIFO, stat.S_IFSOCK: "socket"}
-    return kinds.get(stat.S_IFMT(mode), "device")
+    return _KINDS.get(stat.S_IFMT(mode), "device")
 
 
 def same_state(one: FileEntry | None, other: FileEntry | None) -> bool:

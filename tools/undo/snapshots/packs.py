@@ -35,11 +35,15 @@ class Packs:
         self._pending: dict[bytes, tuple[int, int, int]] = {}
         self._buffer = bytearray()
         self._fd, self._pack, self._end = -1, 0, 0
+        self.appended = 0
+        """Bytes that were appended; the caller may set it to 0."""
+        self._empty: bool | None = None
+        self._reading: dict[int, int] = {}
 
     def put(self, data: bytes) -> bytes:
         """Store a chunk, if it is new, and return its digest. Raises OSError."""
         digest = hashlib.sha256(data).digest()
-        if digest not in self._pending and not self._place(digest):
+        if digest not in self._pending and (self._is_empty() or not self._place(digest)):
             self._append(digest, data)
         return digest
 
@@ -48,8 +52,9 @@ class Packs:
         place = self._place(digest)
         if place is not None:
             try:
-                with self._path(place[0]).open("rb", buffering=0) as file:
-                    data = os.pread(file.fileno(), place[2], place[1])
+                if place[0] not in self._reading:
+                    self._reading[place[0]] = os.open(self._path(place[0]), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+                data = os.pread(self._reading[place[0]], place[2], place[1])
             except OSError as error:
                 raise SnapshotFailed(f"the content can't be read: {error}") from error
             if hashlib.sha256(data).digest() == digest:
@@ -60,16 +65,24 @@ class Packs:
         """Write what is buffered, and index it in the caller's transaction. Raises OSError and sqlite3.Error."""
         self._write()
         rows = [(digest, *place) for digest, place in self._pending.items()]
-        self._connection.executemany("INSERT INTO chunks (digest, pack, start, length) VALUES (?, ?, ?, ?)", rows)
+        self._connection.executemany("INSERT INTO chunks (digest, pack, start, length) VALUES (?, ?, ?, ?)", sorted(rows))
+        ends: dict[int, int] = {}
+        for pack, start, length in self._pending.values():
+            ends[pack] = max(ends.get(pack, 0), start + length)
+        self._connection.executemany("INSERT OR REPLACE INTO packs (pack, end) VALUES (?, ?)", ends.items())
         self._pending.clear()
+        self._empty = None
 
     def drop(self) -> None:
-        """Forget what was put since the last commit, and close the pack. The next ``put`` cuts off its bytes."""
+        """Forget what was put since the last commit, and close the packs. The next ``put`` cuts off its bytes."""
         self._pending.clear()
         self._buffer.clear()
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        self._empty = None
+        for fd in (self._fd, *self._reading.values()):
+            if fd >= 0:
+                os.close(fd)
+        self._fd = -1
+        self._reading.clear()
 
     def stored(self) -> int:
         """Return the bytes that all packs take."""
@@ -90,6 +103,7 @@ class Packs:
         self._connection.executemany("DELETE FROM chunks WHERE digest = ?", [(row[0],) for row in rows if row[0] not in wanted])
         self._open(fresh=True)
         empty = []
+        self._connection.execute("DELETE FROM packs WHERE pack NOT IN (SELECT pack FROM chunks)")
         for path in self._folder.glob("*.pack"):
             pack = int(path.stem)
             if pack != self._pack and size.get(pack, 0) * 2 < path.stat().st_size:
@@ -100,6 +114,12 @@ class Packs:
                 empty.append(path)
         self.flush()
         return empty
+
+    def _is_empty(self) -> bool:
+        """Return whether no chunk was indexed when this transaction began: then digests need not be looked up."""
+        if self._empty is None:
+            self._empty = self._connection.execute("SELECT 1 FROM chunks LIMIT 1").fetchone() is None
+        return self._empty
 
     def _place(self, digest: bytes) -> tuple[int, int, int] | None:
         row: tuple[int, int, int] | None = self._connection.execute(
@@ -113,6 +133,7 @@ class Packs:
         self._pending[digest] = (self._pack, self._end, len(data))
         self._buffer += data
         self._end += len(data)
+        self.appended += len(data)
         if len(self._buffer) >= _BUFFER:
             self._write()
 
@@ -129,9 +150,7 @@ class Packs:
             os.close(self._fd)
             self._fd = -1
         last = max((int(path.stem) for path in self._folder.glob("*.pack")), default=0)
-        end = self._connection.execute("SELECT coalesce(max(start + length), 0) FROM chunks WHERE pack = ?", (last,)).fetchone()[
-            0
-        ]
+        end = self._connection.execute("SELECT coalesce(max(end), 0) FROM packs WHERE pack = ?", (last,)).fetchone()[0]
         fresh = fresh or not last or end > _PACK or end > self._path(last).stat().st_size
         self._pack, self._end = (last + 1, 0) if fresh else (last, end)
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW

@@ -34,7 +34,6 @@ from tools.undo.snapshots.watch import FolderWatcher
 T = TypeVar("T")
 MAX_MB = 2_000
 KEEP_DAYS = 14.0
-_PRUNED_EVERY = 50
 
 
 class Project:
@@ -205,7 +204,8 @@ class Project:
             try:
                 with self._store.locked():
                     taken = self._add(wanted, thorough=thorough)
-                    if self._taken % _PRUNED_EVERY == 0:
+                    if not self._taken or self._store.packs.appended > self._max_bytes // 4:
+                        self._store.packs.appended = 0
                         self._store.prune(self._keep_days, 2 * self._max_bytes)
             except BaseException as error:
                 self._walked, self._last, self._problem = False, -1, str(error) or type(error).__name__
@@ -222,10 +222,12 @@ class Project:
         with self._store.transaction():
             scan = self._scanner()
             scan.delta.update(known or {})
-            if thorough or named is None or not self._walked:
+            if thorough or named is None or not self._walked or not os.path.isdir(self.root):  # noqa: PTH112 - as elsewhere here
                 scan.everything()
             else:
                 scan.named(named)
+            self._measured = True
+            scan.read()
             delta = {path: entry for path, entry in scan.delta.items() if entry is not None or path in self._tree.entries}
             if known:
                 delta.update({path: entry._replace(ctime_ns=0) for path, entry in known.items() if delta.get(path) == entry})
@@ -235,16 +237,10 @@ class Project:
         return taken
 
     def _load(self) -> None:
-        """Read the entries of the newest snapshot, if another process took it, and measure a project that has none."""
+        """Read the entries of the newest snapshot, if another process took it."""
         last = self._store.last()
         if last != self._last:
             self._tree, self._last = ProjectTree(self._store.current()), last
-        if not self._tree.entries:
-            measuring = TreeScanner(
-                self.root, self._tree, self._skips, None, max_bytes=self._max_bytes, stopped=self._closed.is_set
-            )
-            measuring.everything()
-        self._measured = True
 
     def _scanner(self) -> TreeScanner:
         return TreeScanner(

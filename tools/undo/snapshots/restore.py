@@ -56,7 +56,7 @@ class ProjectRestorer:
                 self.restored.append(change.path)
             elif change.before is not None and change.before.kind == SKIPPED:
                 self.failed.append((change.path, f"its content was not kept: {change.before.why_skipped}"))
-            elif not same_content(present, change.after) and not same_content(present, change.before):
+            elif not _is_expected(present, change):
                 self.conflicts.append((change.path, "it was changed later"))
             else:
                 chosen.append(ProjectChange(change.path, change.before, present))
@@ -142,8 +142,6 @@ class ProjectRestorer:
             self._made[entry.dev, entry.ino] = change.path  # the last one: a link changes the others' ctime
 
     def _replace(self, folder: int, name: str, entry: FileEntry, present: FileEntry | None) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(TEMPORARY, dir_fd=folder)
         try:
             if entry.kind == FILE:
                 if entry.links < 2 or not self._link(folder, entry):
@@ -161,9 +159,10 @@ class ProjectRestorer:
                 raise SnapshotFailed(f"a {entry.kind} can't be made again; start the program that made it")
             self._check(folder, name, present)
             os.rename(TEMPORARY, name, src_dir_fd=folder, dst_dir_fd=folder)
-        finally:
+        except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(TEMPORARY, dir_fd=folder)
+            raise
 
     def _fill(self, folder: int, entry: FileEntry) -> None:
         with _opened(TEMPORARY, folder, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as file:
@@ -243,8 +242,8 @@ class ProjectRestorer:
         for path in sorted(wanted, key=lambda one: (-one.count("/"), one == "")):
             try:
                 fd = open_folder(self._root, path)
-            except FileNotFoundError:
-                continue
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # the restore removed it
             try:
                 _dress(fd, wanted[path])
             except OSError as error:
@@ -256,6 +255,14 @@ class ProjectRestorer:
 
 class _ConflictError(Exception):
     """Something else changed a path."""
+
+
+def _is_expected(present: FileEntry | None, change: ProjectChange) -> bool:
+    """Return whether a path is as the change left it, or as a restore that was interrupted left it."""
+    if present is not None and change.before is not None and present.kind == change.before.kind == FOLDER:
+        known = [one.mode | 0o700 for one in (change.before, change.after) if one is not None and one.kind == FOLDER]
+        return not _is_folder(change.after) or present.mode | 0o700 in known
+    return same_content(present, change.after) or same_content(present, change.before)
 
 
 def _is_folder(entry: FileEntry | None) -> bool:

@@ -85,7 +85,8 @@ class ProjectTree:
 class TreeScanner:
     """One scan. ``delta`` has what it found: new entries, None for paths that are gone. The tree itself is not changed.
 
-    Without ``packs`` it only measures. ``stopped`` is asked now and then, so that closing need not wait for the end.
+    ``everything`` or ``named`` finds what changed and refuses a project that is too large, then ``read`` reads the files.
+    ``stopped`` is asked now and then, so that closing need not wait for the end.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class TreeScanner:
         root: str,
         tree: ProjectTree,
         skips: SkippedFolders,
-        packs: Packs | None,
+        packs: Packs,
         *,
         watch: FolderWatcher | None = None,
         max_bytes: int,
@@ -109,6 +110,7 @@ class TreeScanner:
         self._size = tree.size
         self._count = len(tree.entries)
         self._dev = -1
+        self._unread: dict[str, os.stat_result] = {}
         self.delta: dict[str, FileEntry | None] = {}
         skips.forget()
 
@@ -183,10 +185,9 @@ class TreeScanner:
             if deep or not known or self._watch is None or not self._watch.has(path):
                 self._enter(fd, path, name, found, depth)
             return
-        if old is not None and old.kind == FOLDER:
-            self._gone(path)
+        self._empty(path)
         if kind == FILE:
-            self._note(path, found, lambda: self._read(fd, name, found))
+            self._note(path, found, None)
             if found.st_nlink > 1 and not deep:
                 self._other_names(path, (found.st_dev, found.st_ino))
         elif kind == LINK:
@@ -219,9 +220,7 @@ class TreeScanner:
             os.close(inner)
 
     def _skip(self, path: str, found: os.stat_result, reason: str) -> None:
-        old = self.seen(path)
-        if old is not None and old.kind == FOLDER:
-            self._gone(path)
+        self._empty(path)
         self.delta[path] = _entry(SKIPPED, found, reason.encode("utf-8", "replace"), b"")
 
     def _other_names(self, path: str, inode: tuple[int, int]) -> None:
@@ -237,8 +236,8 @@ class TreeScanner:
             finally:
                 os.close(fd)
 
-    def _note(self, path: str, found: os.stat_result, made: Callable[[], FileEntry | None]) -> None:
-        """Note a path's entry, if its facts differ from those that are known."""
+    def _note(self, path: str, found: os.stat_result, made: Callable[[], FileEntry] | None) -> None:
+        """Note a path's entry, or that the file must be read, if its facts differ from those that are known."""
         old = self.seen(path)
         if old is not None and old.ctime_ns == found.st_ctime_ns and _is_same(old, found):
             return
@@ -252,15 +251,22 @@ class TreeScanner:
             )
         if self._count > MOST_PATHS:
             raise SnapshotRefused(f"{self._root} holds more than {MOST_PATHS} files; name folders in snapshots.skip")
-        if self._packs is not None:
+        if made is None:
+            self._unread[path] = found
+        else:
             self.delta[path] = made()
+
+    def _empty(self, path: str) -> None:
+        """Note that nothing is below a path, which may have been a folder."""
+        if self._watch is not None:
+            self._watch.remove(path)
+        for name in self._tree.names.get(path, ()):
+            self._gone(below(path, name))
 
     def _gone(self, path: str) -> None:
         """Note that a path, and all below it, is not there."""
-        if self._watch is not None:
-            self._watch.remove(path)
-        for name in [*self._tree.names.get(path, ())]:
-            self._gone(below(path, name))
+        self._empty(path)
+        self._unread.pop(path, None)
         old = self.seen(path)
         if old is not None:
             self._count -= 1
@@ -269,6 +275,27 @@ class TreeScanner:
             self.delta[path] = None
         else:
             self.delta.pop(path, None)
+
+    def read(self) -> None:
+        """Read the files that changed. Raises OSError and SnapshotFailed."""
+        opened, fd = "", -1
+        try:
+            for path, found in self._unread.items():
+                folder, _, name = path.rpartition("/")
+                if fd < 0 or folder != opened:
+                    if self._stopped():
+                        raise SnapshotFailed("the project was closed")
+                    if fd >= 0:
+                        os.close(fd)
+                        fd = -1
+                    try:
+                        opened, fd = folder, open_folder(self._root, folder)
+                    except OSError:
+                        continue  # it is gone by now, which the next scan will see
+                self.delta[path] = self._read(fd, name, found)
+        finally:
+            if fd >= 0:
+                os.close(fd)
 
     def _read(self, fd: int, name: str, found: os.stat_result) -> FileEntry | None:
         """Read a file until it did not change meanwhile."""
@@ -294,7 +321,6 @@ class TreeScanner:
         return entry._replace(ctime_ns=0)
 
     def _stored(self, file: int, size: int) -> bytes:
-        assert self._packs is not None  # noqa: S101 - a scan that only measures reads nothing
         if size <= CHUNK:
             data = os.read(file, size)
             return self._packs.put(data) if data else b""

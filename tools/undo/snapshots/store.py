@@ -25,10 +25,10 @@ CREATE TABLE IF NOT EXISTS snapshots (id INTEGER PRIMARY KEY AUTOINCREMENT, at R
 CREATE TABLE IF NOT EXISTS entries (path BLOB, born INTEGER, died INTEGER, kind TEXT, mode INTEGER, mtime_ns INTEGER,
   size INTEGER, content BLOB, uid INTEGER, gid INTEGER, attributes BLOB, dev INTEGER, ino INTEGER, ctime_ns INTEGER,
   links INTEGER, PRIMARY KEY (path, born)) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS entries_born ON entries (born);
+CREATE INDEX IF NOT EXISTS entries_born ON entries (born) WHERE born > 1;
 CREATE INDEX IF NOT EXISTS entries_died ON entries (died) WHERE died IS NOT NULL;
 CREATE TABLE IF NOT EXISTS chunks (digest BLOB PRIMARY KEY, pack INTEGER, start INTEGER, length INTEGER) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS chunks_pack ON chunks (pack, start);
+CREATE TABLE IF NOT EXISTS packs (pack INTEGER PRIMARY KEY, end INTEGER);
 CREATE TABLE IF NOT EXISTS restoring (folder BLOB PRIMARY KEY);
 """
 _FIELDS = "kind, mode, mtime_ns, size, content, uid, gid, attributes, dev, ino, ctime_ns, links"
@@ -49,6 +49,7 @@ class SnapshotStore:
         except BaseException:
             os.close(self._lock)
             raise
+        self._folder = folder
         self.packs = Packs(folder, self._db)
 
     @contextlib.contextmanager
@@ -62,9 +63,7 @@ class SnapshotStore:
                 self.packs.drop()
                 fcntl.flock(self._lock, fcntl.LOCK_UN)
         except (OSError, sqlite3.Error) as error:
-            raise SnapshotFailed(
-                f"the store of snapshots can't be used: {error}. Free some disk space, or check the disk."
-            ) from error
+            raise SnapshotFailed(f"{error}. Check the project folder, and that the disk of {self._folder} has room.") from error
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
@@ -103,7 +102,7 @@ class SnapshotStore:
         ended = [(number, os.fsencode(path)) for path in differing if path in known]
         self._db.executemany("UPDATE entries SET died = ? WHERE path = ? AND died IS NULL", ended)
         begun = [(os.fsencode(path), number, *entry) for path, entry in differing.items() if entry is not None]
-        self._db.executemany(_INSERT, begun)
+        self._db.executemany(_INSERT, sorted(begun))
         seen = [
             (entry.size, entry.dev, entry.ino, entry.ctime_ns, entry.links, os.fsencode(path))
             for path, entry in delta.items()
@@ -122,7 +121,8 @@ class SnapshotStore:
                 raise SnapshotFailed(f"snapshot {one} is not kept any more; snapshots.keep says for how long they are")
         span = (min(before, after), max(before, after))
         paths = self._db.execute(
-            "SELECT path FROM entries WHERE born > ? AND born <= ? UNION SELECT path FROM entries WHERE died > ? AND died <= ?",
+            "SELECT path FROM entries WHERE born > 1 AND born > ? AND born <= ?"
+            " UNION SELECT path FROM entries WHERE died > ? AND died <= ?",
             (*span, *span),
         ).fetchall()
         found = [ProjectChange(os.fsdecode(path), self._at(path, before), self._at(path, after)) for (path,) in paths]
@@ -185,6 +185,7 @@ def _connected(path: Path) -> sqlite3.Connection:
         path.chmod(0o600)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA cache_size = -16000")
         connection.execute("PRAGMA journal_size_limit = 4000000")
         connection.executescript(_TABLES)
     except BaseException:

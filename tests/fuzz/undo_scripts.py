@@ -1,0 +1,229 @@
+"""Random scripts over trees with odd things, each undone: ``python -m tests.fuzz.undo_scripts --count 500 [--kill]``.
+
+The tree must be the same afterwards in contents, modes, times, links, owners and extended attributes. ``--kill`` kills the
+process that takes a snapshot or restores (SIGKILL) at a random moment first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import os
+import random
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from tools.undo.snapshots.entries import ProjectSnapshot
+from tools.undo.snapshots.project import Project
+
+_TREE = r"""
+mkdir -p src/deep/er .git/objects empty 'odd names' nested/.git ro
+printf 'one\ntwo\n' > src/a.py; printf 'two\n' > src/b.py; : > src/none; head -c 3000000 /dev/zero > src/big.bin
+printf 'x' > 'odd names/new
+line'; printf 'y' > "odd names/$(printf 'caf\351')"; printf 'z' > 'odd names/ -rf *'
+printf 'ref: refs/heads/main\n' > .git/HEAD; printf 'obj' > .git/objects/ab; chmod 444 .git/objects/ab
+printf 'ref' > nested/.git/HEAD; printf 'h' > src/hard1; ln src/hard1 src/deep/hard2
+ln -s a.py src/link; ln -s /nowhere/at/all src/dangling; ln -s deep src/folderlink; mkfifo src/fifo
+printf '#!/bin/sh\n' > src/run.sh; chmod 4755 src/run.sh; printf 'r' > ro/file; chmod 555 ro
+printf 'KEY=1\n' > .env; chmod 600 .env
+touch -d '2001-02-03 04:05:06.789' src/a.py src/deep .git/HEAD; touch -h -d '2002-01-01' src/dangling
+"""
+_PATHS = (
+    "src/a.py src/b.py src/none src/big.bin src/deep src/deep/er empty .git/HEAD .git nested src/hard1 src/deep/hard2 src/link"
+    " src/dangling src/folderlink src/fifo src/run.sh ro ro/file .env src new new/dir"
+).split()
+_COMMANDS = (
+    "rm -rf {a}",
+    "mv {a} {b}",
+    "cp -a {a} {b}",
+    "mkdir -p {a}/x/y; echo n > {a}/x/y/f",
+    "echo changed >> {a}",
+    "echo replaced > {a}.tmp && mv {a}.tmp {a}",
+    "printf 'same size' | dd of={a} conv=notrunc status=none",
+    "chmod 700 {a}",
+    "chmod 4711 {a}",
+    "touch {a}",
+    "touch -h -d 2010-10-10 {a}",
+    "ln -sfn {b} {a}",
+    "ln -f {a} {a}.hard",
+    "sed -i s/o/0/ {a}",
+    "truncate -s 5 {a}",
+    "find {a} -type f -delete",
+    "mv {a} x; mkdir {a}; mv x {a}",
+    "tar cf t.tar {a}; rm -rf {a}; tar xf t.tar",
+    "mkfifo {a}2",
+    "rm -rf ./* .git",
+    "git init -q {a}",
+    'printf q > "odd names/$(printf new)"',
+    "chmod -R a-w {a}",
+    "[ -p {a} ] || cat > {a} < src/big.bin",
+)
+
+
+def make_tree(root: Path) -> None:
+    """Make a small project with odd things in it."""
+    root.mkdir()
+    subprocess.run(["bash", "-ec", _TREE], cwd=root, check=True)
+    if hasattr(os, "setxattr"):
+        os.setxattr(root / "src/a.py", "user.note", b"\0kept")
+        os.setxattr(root / "src/deep", "user.folder", b"too")
+
+
+def script(chance: random.Random, length: int = 0) -> str:
+    """Return a random script; its commands may fail."""
+    lines = []
+    for _ in range(length or chance.randint(1, 8)):
+        a, b = chance.choice(_PATHS), chance.choice(_PATHS)
+        lines.append(chance.choice(_COMMANDS).format(a=a, b=b))
+    return "\n".join(lines)
+
+
+def run_script(root: Path, text: str) -> None:
+    """Run a script in the project. Nothing in it waits."""
+    subprocess.run(["timeout", "5", "bash", "-c", f"exec 2>/dev/null </dev/null\n{_without_fifos(text)}"], cwd=root, check=False)
+
+
+def _without_fifos(text: str) -> str:
+    """Writing into a FIFO waits for a reader: open it for both."""
+    return f'shopt -s nullglob; for f in $(find . -type p); do exec {{fd}}<>"$f"; done\n{text}'
+
+
+def picture(root: Path) -> dict[str, tuple[Any, ...]]:
+    """Return all that a restore must bring back, by path."""
+    found: dict[str, tuple[Any, ...]] = {}
+    inodes: dict[tuple[int, int], list[str]] = {}
+    for folder, folders, files in os.walk(os.fsencode(root)):
+        for path in [folder, *(folder + b"/" + name for name in (*folders, *files))]:
+            facts = os.lstat(path)
+            content: Any = b""
+            if stat.S_ISREG(facts.st_mode):
+                content = hashlib.sha256(Path(os.fsdecode(path)).read_bytes()).hexdigest()
+                inodes.setdefault((facts.st_dev, facts.st_ino), []).append(os.fsdecode(path))
+            elif stat.S_ISLNK(facts.st_mode):
+                content = os.readlink(path)  # noqa: PTH115 - its name may be no text
+            names = os.listxattr(path, follow_symlinks=False) if hasattr(os, "listxattr") else []
+            kept = tuple((name, os.getxattr(path, name, follow_symlinks=False)) for name in sorted(names))
+            found[os.fsdecode(path)] = (facts.st_mode, facts.st_mtime_ns, facts.st_uid, facts.st_gid, content, kept)
+    for paths in inodes.values():
+        for path in paths:
+            found[path] = (*found[path], tuple(sorted(paths)))
+    return found
+
+
+def differing(one: dict[str, tuple[Any, ...]], other: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, Any]]:
+    """Return the paths of which two pictures differ. Two names of a file may have become two equal files: that is not kept."""
+    pairs = ((path, one.get(path), other.get(path)) for path in one.keys() | other.keys())
+    return {path: (old, new) for path, old, new in pairs if not old or not new or old[:6] != new[:6]}
+
+
+async def undone(folder: Path, text: str) -> dict[str, tuple[Any, Any]]:
+    """Run a script in a fresh project, undo it, and return the differences."""
+    root = folder / "project"
+    make_tree(root)
+    before = picture(root)
+    project = Project.open(str(root), str(folder / "store"))
+    try:
+        taken = await project.take("before")
+        run_script(root, text)
+        report = await project.restore(await project.changed(taken))
+        assert not report.conflicts, report
+        assert not [one for one in report.failed if "can't be made again" not in one[1]], report
+        assert not await project.changed(taken)
+    finally:
+        project.close()
+    return differing(before, picture(root))
+
+
+def killed(folder: Path, text: str, chance: random.Random) -> dict[str, tuple[Any, Any]]:
+    """As ``undone``, with processes that are killed while they take a snapshot and while they restore."""
+    root, store = folder / "project", folder / "store"
+    make_tree(root)
+    before = picture(root)
+    _child(root, store, "take", chance)
+    taken = asyncio.run(_take(root, store))
+    run_script(root, text)
+    _child(root, store, "take", chance)
+    after = asyncio.run(_take(root, store))
+    for _ in range(2):
+        _child(root, store, f"restore {taken.id} {after.id}", chance)
+    project = Project.open(str(root), str(store))
+    try:
+        report = asyncio.run(_restored(project, taken, after))
+        assert not report.conflicts, report
+    finally:
+        project.close()
+    return differing(before, picture(root))
+
+
+async def _take(root: Path, store: Path) -> ProjectSnapshot:
+    project = Project.open(str(root), str(store))
+    try:
+        return await project.take("child")
+    finally:
+        project.close()
+
+
+async def _restored(project: Project, taken: ProjectSnapshot, after: ProjectSnapshot) -> Any:
+    return await project.restore(await project.changed(taken, after))
+
+
+def _child(root: Path, store: Path, what: str, chance: random.Random) -> None:
+    """Start a process that works on the store, and kill it at a random moment of its work."""
+    command = [sys.executable, "-m", "tests.fuzz.undo_scripts", "--child", str(root), str(store), what]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        time.sleep(chance.random() * chance.choice((0.002, 0.02, 0.06)))
+        child.send_signal(signal.SIGKILL)
+
+
+def _work(root: str, store: str, what: str) -> None:
+    project = Project.open(root, store)
+    print("ready", flush=True)
+    if what == "take":
+        asyncio.run(project.take("child"))
+    else:
+        _, before, after = what.split()
+        asyncio.run(_restored(project, ProjectSnapshot(int(before), 0), ProjectSnapshot(int(after), 0)))
+
+
+def main() -> int:
+    """Run the series; 1 if anything was not undone."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kill", action="store_true")
+    parser.add_argument("--child", nargs=3)
+    options = parser.parse_args()
+    if options.child:
+        _work(*options.child)
+        return 0
+    wrong = 0
+    for seed in range(options.seed, options.seed + options.count):
+        chance = random.Random(seed)  # noqa: S311 - the same scripts for the same seed
+        folder = Path(tempfile.mkdtemp(prefix="toolcrib-undo-"))
+        text = script(chance)
+        try:
+            left = killed(folder, text, chance) if options.kill else asyncio.run(undone(folder, text))
+        except AssertionError as error:
+            left = {"error": (str(error), "")}
+        finally:
+            subprocess.run(["chmod", "-R", "u+rwx", str(folder)], check=False)
+            shutil.rmtree(folder)
+        if left:
+            wrong += 1
+            print(f"seed {seed}:\n{text}\n -> {left}\n", flush=True)
+    print(f"{options.count} scripts, {wrong} not undone exactly")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,400 @@
+"""Snapshots of a project: what they keep, what a restore brings back, and what it leaves alone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.undo_scripts import differing, killed, make_tree, picture, script, undone
+from tools.undo.snapshots.entries import ProjectSnapshot, RestoreReport, SnapshotFailed, SnapshotRefused
+from tools.undo.snapshots.project import Project
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    make_tree(tmp_path / "project")
+    yield tmp_path / "project"
+    subprocess.run(["chmod", "-R", "u+rwx", str(tmp_path)], check=True)
+
+
+@pytest.fixture
+def project(root: Path) -> Iterator[Project]:
+    opened = Project.open(str(root), str(root.parent / "store"))
+    yield opened
+    opened.close()
+
+
+def _take(project: Project, label: str = "", *, thorough: bool = False) -> ProjectSnapshot:
+    return asyncio.run(project.take(label, thorough=thorough))
+
+
+def _undo(project: Project, before: ProjectSnapshot, after: ProjectSnapshot | None = None) -> RestoreReport:
+    async def work() -> RestoreReport:
+        return await project.restore(await project.changed(before, after))
+
+    return asyncio.run(work())
+
+
+def _paths(project: Project, before: ProjectSnapshot, after: ProjectSnapshot | None = None) -> list[str]:
+    return [one.path for one in asyncio.run(project.changed(before, after)) if not one.is_minor]
+
+
+def _bash(root: Path, command: str) -> None:
+    subprocess.run(["bash", "-ec", command], cwd=root, check=True)
+
+
+def test_everything_is_brought_back_after_the_project_was_emptied(project: Project, root: Path) -> None:
+    """Contents, modes, times, links, FIFOs, odd names, .git, hard links and extended attributes are as before."""
+    before = picture(root)
+    taken = _take(project)
+    shutil.rmtree(root)
+    report = _undo(project, taken)
+    assert (report.conflicts, report.failed) == ([], [])
+    assert picture(root) == before
+    assert asyncio.run(project.changed(taken)) == []
+
+
+def test_hard_links_are_joined_again(project: Project, root: Path) -> None:
+    before = picture(root)
+    taken = _take(project)
+    _bash(root, "sed -i s/h/H/ src/hard1; echo both >> src/deep/hard2")
+    _undo(project, taken)
+    assert picture(root) == before
+    taken = _take(project)
+    _bash(root, "echo through one name >> src/hard1")
+    assert {"src/hard1", "src/deep/hard2"} <= set(_paths(project, taken))
+    _undo(project, taken)
+    assert differing(picture(root), before) == {}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_scripts_are_undone_exactly(tmp_path: Path, seed: int) -> None:
+    """`python -m tests.fuzz.undo_scripts` runs 500 of them."""
+    try:
+        assert asyncio.run(undone(tmp_path, script(random.Random(seed)))) == {}
+    finally:
+        subprocess.run(["chmod", "-R", "u+rwx", str(tmp_path)], check=True)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_killed_snapshots_and_restores_lose_nothing(tmp_path: Path, seed: int) -> None:
+    """Processes are killed while they take a snapshot and while they restore; the restore is then repeated."""
+    chance = random.Random(seed)
+    try:
+        assert killed(tmp_path, script(chance), chance) == {}
+    finally:
+        subprocess.run(["chmod", "-R", "u+rwx", str(tmp_path)], check=True)
+
+
+def test_an_ordinary_user_gets_everything_back(tmp_path: Path) -> None:
+    """Read-only folders of the user's own are written in and are read-only afterwards."""
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("needs root and setpriv to become another user")
+    tmp_path.chmod(0o777)
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_mode & 0o005 != 0o005:
+            folder.chmod(folder.stat().st_mode | 0o011)
+    code = (
+        "import asyncio, random, sys; from pathlib import Path; from tests.fuzz.undo_scripts import undone;"
+        "sys.exit(bool(asyncio.run(undone(Path(sys.argv[1]), sys.argv[2]))))"
+    )
+    text = "chmod u+w ro; rm -rf ro src; chmod -R a-w nested; echo x > .env"
+    user = [
+        "setpriv",
+        "--reuid",
+        "1000",
+        "--regid",
+        "1000",
+        "--clear-groups",
+        "env",
+        f"HOME={tmp_path}/home",
+        "PYTHONDONTWRITEBYTECODE=1",
+    ]
+    done = subprocess.run([*user, sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if "Permission denied" in done.stderr and "project" not in done.stderr:
+        pytest.skip("the other user can't read Python or the checkout here")
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_changed_later_is_a_conflict_and_left_alone(project: Project, root: Path) -> None:
+    first = _take(project)
+    _bash(root, "echo command > src/a.py; rm src/b.py; mkdir made; echo m > made/m")
+    second = _take(project)
+    _bash(root, "echo person > src/a.py; echo mine > src/b.py; echo p > made/person")
+    report = _undo(project, first, second)
+    assert dict(report.conflicts).keys() == {"src/a.py", "src/b.py", "made"}
+    assert ((root / "src/a.py").read_text(), (root / "src/b.py").read_text()) == ("person\n", "mine\n")
+    assert [one.name for one in (root / "made").iterdir()] == ["person"]
+
+
+def test_a_restore_is_itself_restored(project: Project, root: Path) -> None:
+    taken = _take(project)
+    _bash(root, "rm -rf src; echo new > file")
+    changed = picture(root)
+    report = _undo(project, taken)
+    assert not (root / "file").exists()
+    _undo(project, report.before, report.after)
+    assert picture(root) == changed
+
+
+def test_rebuildable_folders_that_git_ignores_are_left_out(project: Project, root: Path) -> None:
+    _bash(root, "mkdir node_modules target dist src/dist; touch node_modules/a target/b dist/c src/dist/d")
+    _bash(
+        root,
+        "printf 'node_modules/\\n/dist\\n' > .gitignore; printf 'Signature: 8a477f597d28d172789f06886806bc55' > target/CACHEDIR.TAG",
+    )
+    taken = _take(project, thorough=True)
+    assert [project.covers(str(root / path)) for path in ("node_modules/a", "dist/c", "target/b", "src/dist/d")] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+    _bash(root, "rm -rf node_modules dist src/dist")
+    report = _undo(project, taken)
+    assert {path for path, _ in report.failed} == {"node_modules", "dist"}
+    assert (root / "src/dist/d").exists()
+
+
+def test_a_folder_that_is_kept_from_now_on_is_not_deleted_by_an_undo(project: Project, root: Path) -> None:
+    _bash(root, "mkdir node_modules; touch node_modules/a; echo node_modules > .gitignore")
+    taken = _take(project)
+    _bash(root, "echo > .gitignore; touch node_modules/b")
+    after = _take(project, thorough=True)
+    report = _undo(project, taken, after)
+    assert (report.conflicts, report.failed) == ([], [])
+    assert (root / "node_modules/a").exists()
+    assert (root / ".gitignore").read_text() == "node_modules\n"
+
+
+def test_what_is_covered(project: Project, root: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("o")
+    os.link(outside, root / "shared")
+    (root / "leads-out").symlink_to(tmp_path)
+    assert not project.covers(str(root / "src/a.py")), "the first snapshot has not begun"
+    _take(project)
+    covered = ["src/a.py", ".git/HEAD", "src/new", "new/deep/file", "src/hard1", "src", "", "src/link", ".env"]
+    assert [path for path in covered if not project.covers(str(root / path))] == []
+    left_out = ["shared", "src/fifo", "leads-out/outside", "src/../../outside", "new/node_modules/x", "src/dangling"]
+    assert [path for path in left_out if project.covers(str(root / path))] == []
+    assert not project.covers(str(outside))
+
+
+def test_nothing_outside_is_read_or_written_through_links(project: Project, root: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "a.py").write_text("outside")
+    taken = _take(project)
+    _bash(root, f"mv src old; ln -s {outside} src")
+    report = _undo(project, taken)
+    assert report.conflicts == []
+    assert (outside / "a.py").read_text() == "outside"
+    assert [one.name for one in outside.iterdir()] == ["a.py"]
+    assert not (root / "src").is_symlink()
+
+
+@pytest.mark.parametrize("where", ["/", "home", "above home"])
+def test_home_and_what_holds_it_are_refused(tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "up" / "me"
+    home.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    place = {"/": "/", "home": str(home), "above home": str(home.parent)}[where]
+    with pytest.raises(SnapshotRefused, match="home folder"):
+        Project.open(place, str(tmp_path / "store"))
+
+
+def test_a_project_that_is_too_large_is_refused_until_it_is_smaller(root: Path, tmp_path: Path) -> None:
+    project = Project.open(str(root), str(tmp_path / "store"), max_mb=2)
+    try:
+        with pytest.raises(SnapshotRefused, match=r"snapshots\.max_mb"):
+            _take(project)
+        assert not project.covers(str(root / "src/a.py"))
+        (root / "src/big.bin").unlink()
+        _take(project)
+        assert project.covers(str(root / "src/a.py"))
+    finally:
+        project.close()
+
+
+def test_a_full_disk_fails_the_snapshot_and_keeps_the_others(root: Path, tmp_path: Path) -> None:
+    """The limit on the size of files stands for the disk: writing beyond it fails as on a full one."""
+    before = picture(root)
+    project = Project.open(str(root), str(tmp_path / "store"))
+    taken = _take(project)
+    project.close()
+    for number in range(40):
+        (root / f"more{number}").write_bytes(os.urandom(200_000))
+    code = (
+        "import asyncio, resource, signal, sys\n"
+        "from tools.undo.snapshots.project import Project\n"
+        "project = Project.open(sys.argv[1], sys.argv[2])\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4_000_000, 4_000_000))\n"
+        "try:\n    asyncio.run(project.take('full'))\n"
+        "except Exception as error:\n    print(type(error).__name__, project.covers(sys.argv[1] + '/.env'))\n"
+    )
+    command = [sys.executable, "-c", code, str(root), str(tmp_path / "store")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "SnapshotFailed False\n"
+    project = Project.open(str(root), str(tmp_path / "store"))
+    try:
+        assert _undo(project, taken).failed == []
+        assert picture(root) == before
+    finally:
+        project.close()
+
+
+def test_a_damaged_content_is_never_restored(project: Project, root: Path) -> None:
+    taken = _take(project)
+    pack = next((root.parent / "store").glob("*/*.pack"))
+    with pack.open("r+b") as file:
+        file.write(b"damage")
+    _bash(root, "rm -rf .env .git src nested 'odd names'")
+    report = _undo(project, taken)
+    assert len(report.failed) == 1
+    assert "damaged" in report.failed[0][1]
+
+
+def test_old_snapshots_are_deleted_and_the_rest_is_kept(root: Path, tmp_path: Path) -> None:
+    project = Project.open(str(root), str(tmp_path / "store"), max_mb=8)
+    try:
+        first = _take(project)
+        for number in range(120):
+            (root / "rewritten").write_bytes(os.urandom(300_000) + b"%d" % number)
+            last = _take(project, str(number))
+        assert sum(path.stat().st_size for path in (tmp_path / "store").glob("*/*.pack")) < 2 * 8 * 2**20
+        with pytest.raises(SnapshotFailed, match="not kept any more"):
+            _paths(project, first, last)
+        kept = picture(root)
+        shutil.rmtree(root)
+        assert _undo(project, last).failed == []
+        assert picture(root) == kept
+    finally:
+        project.close()
+
+
+def test_two_processes_share_a_store(project: Project, root: Path) -> None:
+    first = _take(project)
+    code = (
+        "import asyncio, sys\nfrom tools.undo.snapshots.project import Project\n"
+        "project = Project.open(sys.argv[1], sys.argv[2])\nprint(asyncio.run(project.take('other')).id)\nproject.close()\n"
+    )
+    (root / "src/a.py").write_text("theirs")
+    other = subprocess.run(
+        [sys.executable, "-c", code, str(root), str(root.parent / "store")], capture_output=True, text=True, check=True
+    )
+    (root / "src/b.py").write_text("ours")
+    last = _take(project)
+    assert first.id < int(other.stdout) < last.id
+    assert _paths(project, first, last) == ["src/a.py", "src/b.py"]
+    assert _paths(project, ProjectSnapshot(int(other.stdout), 0), last) == ["src/b.py"]
+
+
+def test_the_store_is_private_and_left_out_of_its_own_snapshots(root: Path) -> None:
+    project = Project.open(str(root), str(root / "state" / "snapshots"))
+    try:
+        first = _take(project)
+        assert not project.covers(str(root / "state" / "snapshots" / "x"))
+        assert _paths(project, first) == []
+        (folder,) = (root / "state" / "snapshots").iterdir()
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert {path.stat().st_mode & 0o077 for path in folder.iterdir()} == {0}
+    finally:
+        project.close()
+
+
+# -- the watch -----------------------------------------------------------------------------------------------------------------
+
+
+def _found_after(project: Project, root: Path, commands: Sequence[str]) -> None:
+    """Assert that each command's change is found, and that all of them are undone."""
+    before = picture(root)
+    first = taken = _take(project)
+    for command in commands:
+        _bash(root, command)
+        taken, earlier = _take(project), taken
+        assert taken.changes > 0, command
+        assert _paths(project, earlier, taken), command
+    assert _take(project).changes == 0
+    _undo(project, first)
+    assert differing(picture(root), before) == {}
+
+
+_MOVES = (
+    "mv src elsewhere; mkdir src; echo n > src/n",
+    "echo x >> elsewhere/deep/er/file",
+    "echo y >> src/n",
+    "mkdir -p a/b/c; mv a/b/c nested/c; echo z > nested/c/z",
+    "echo z >> nested/c/z",
+    "mv nested swap; mv elsewhere nested; mv swap elsewhere; echo s > nested/deep/s",
+    "echo t > elsewhere/c/t",
+    "rm -rf nested/deep; mkdir nested/deep; touch nested/deep/new",
+    "echo u > nested/deep/new",
+    "chmod 700 nested/deep",
+)
+
+
+def test_changes_are_found_by_their_names_across_moves(project: Project, root: Path) -> None:
+    _found_after(project, root, _MOVES)
+
+
+def test_changes_are_found_after_the_kernel_dropped_events(project: Project, root: Path) -> None:
+    first = _take(project)
+    most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    one, other = root / "one", root / "other"
+    one.touch()
+    other.touch()
+    for number in range(most // 2 + 1):  # equal events in a row would count once
+        one.chmod(0o600 + number % 2)
+        other.chmod(0o600 + number % 2)
+    (root / "src/deep/unseen").write_text("behind the overflow")
+    assert "src/deep/unseen" in _paths(project, first, _take(project))
+    (root / "src/deep/unseen").write_text("again")
+    assert _take(project).changes == 1
+
+
+def test_changes_are_found_if_no_watches_are_left(tmp_path: Path) -> None:
+    """A user namespace has a limit of its own on watches."""
+    code = (
+        "import asyncio, sys; from pathlib import Path\n"
+        "Path('/proc/sys/user/max_inotify_watches').write_text('3')\n"
+        "from tests.fuzz.undo_scripts import make_tree\nfrom tests.tools.undo.snapshots.test_project import _found_after, _MOVES\n"
+        "from tools.undo.snapshots.project import Project\nroot = Path(sys.argv[1])\nmake_tree(root)\n"
+        "project = Project.open(str(root), str(root.parent / 'store'))\n"
+        "_found_after(project, root, _MOVES)\nproject.close()\nprint('found')\n"
+    )
+    if subprocess.run(["unshare", "-Ur", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no user namespaces here")
+    command = ["unshare", "-Ur", sys.executable, "-c", code, str(tmp_path / "project")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "found\n", done.stderr
+
+
+def test_a_thorough_snapshot_finds_writes_through_memory_maps(project: Project, root: Path) -> None:
+    import mmap
+
+    with (root / "src/a.py").open("r+b") as file:
+        mapped = mmap.mmap(file.fileno(), 0)
+    first = _take(project)
+    mapped[:3] = b"ONE"
+    mapped.flush()
+    mapped.close()
+    assert _paths(project, first, _take(project, thorough=True)) == ["src/a.py"]
+
+
+def test_an_index_that_is_no_database_is_named(root: Path, tmp_path: Path) -> None:
+    Project.open(str(root), str(tmp_path / "store")).close()
+    (folder,) = (tmp_path / "store").iterdir()
+    (folder / "entries.db").write_bytes(b"no database" * 1000)
+    with pytest.raises(SnapshotFailed, match="Move that folder away") as raised:
+        Project.open(str(root), str(tmp_path / "store"))
+    assert isinstance(raised.value.__cause__, sqlite3.DatabaseError)
