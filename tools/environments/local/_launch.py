@@ -23,7 +23,11 @@ _ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 1, 2, 4
 _CLONE_TREE, _RECURSIVE, _EMPTY_PATH = 0x80001, 0x8000, 0x1000
 _NO_FOLLOW = 0x100
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 """Numbers of system calls; those above 423 are the same on every processor."""
+_KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s390x": 280}
+_REFER, _ABSTRACT_SOCKETS = 1 << 13, 1
+"""Rights of Landlock: to move files between folders, and to connect to abstract sockets outside."""
 _SET_PDEATHSIG, _CAPBSET_DROP, _SET_NO_NEW_PRIVS, _CAP_AMBIENT = 1, 24, 38, 47
 _HERE = -100
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -113,7 +117,10 @@ def _become_first(plan: Plan, command: list[str]) -> None:
         _limit(plan)
         for number in (13, 25):  # SIGPIPE and SIGXFSZ, which Python ignores
             _libc.signal(number, ctypes.c_void_p(0))
+        _leave_keyring()
         _drop_privileges()
+        if plan.is_read_only:
+            _restrict(plan)
         os.execvp(command[0], command)  # noqa: S606 - it is the command itself that is wanted
     except OSError as error:
         sys.stderr.write(f"{error.strerror or error}\n")
@@ -210,8 +217,7 @@ def _build(plan: Plan) -> None:
 def _put(kind: str, path: str, tree: int) -> None:
     """Mount ``tree`` at ``path``; -1 stands for what is at ``path`` in the sandbox already."""
     tree = clone(path) if tree < 0 else tree
-    if kind != "hide":
-        set_attributes(tree, "", _ATTR_NOSUID | _ATTR_NODEV | (_ATTR_RDONLY if kind == "ro" else 0))
+    set_attributes(tree, "", _ATTR_RDONLY if kind == "hide" else _ATTR_NOSUID | _ATTR_NODEV | (_ATTR_RDONLY if kind == "ro" else 0))
     _point(path, is_folder=os.fstat(tree).st_mode & 0o170000 == 0o040000)
     attach(tree, path)
 
@@ -253,6 +259,7 @@ def _mount_proc(plan: Plan) -> None:
 def _mount_dev(devices: dict[str, int], size: str) -> None:
     mount("tmpfs", "/dev", "tmpfs", _NOSUID, "mode=0755")
     for name, tree in devices.items():
+        set_attributes(tree, "", _ATTR_RDONLY)  # closes its mode and times to root; what is written to a device is none of a disk
         _point(f"/dev/{name}", is_folder=False)
         attach(tree, f"/dev/{name}")
     for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
@@ -288,6 +295,31 @@ def _drop_privileges() -> None:
     header, none = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     check(_libc.capset(header, none), "capset")
     check(_libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+
+
+def _leave_keyring() -> None:
+    """Take an empty session keyring: no namespace closes the keys of the login session."""
+    if _libc.syscall(_KEYCTL.get(os.uname().machine, -1), 1, None) < 0 and ctypes.get_errno() not in (1, 38):
+        check(-1, "keyctl")  # 1 and 38: the kernel has no keys, or a filter closes them to commands as well
+
+
+def _restrict(plan: Plan) -> None:
+    """Close by Landlock, as far as this kernel can, what no namespace closes: abstract sockets, which belong to the network, and
+    root's mounts in a namespace that it makes itself, such as a writable one of the machine's control groups.
+    """
+    version = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
+    handled, scoped = 0 if plan.ids or version < 2 else _REFER, _ABSTRACT_SOCKETS if version >= 6 else 0
+    if not handled and not scoped:
+        return
+    wanted = (ctypes.c_uint64 * 3)(handled, 0, scoped)
+    rules = check(_libc.syscall(_CREATE_RULESET, wanted, ctypes.c_size_t(24 if scoped else 8), 0), "Landlock")
+    if handled:  # a domain that handles any right about files may not mount, and may move files only as a rule allows
+        root = os.open("/", os.O_PATH | os.O_CLOEXEC)
+        rule = ctypes.create_string_buffer(handled.to_bytes(8, sys.byteorder) + root.to_bytes(4, sys.byteorder), 12)
+        check(_libc.syscall(_ADD_RULE, rules, 1, rule, 0), "Landlock")
+        os.close(root)
+    check(_libc.syscall(_RESTRICT_SELF, rules, 0), "Landlock")
+    os.close(rules)
 
 
 if __name__ == "__main__":

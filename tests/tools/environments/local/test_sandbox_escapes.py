@@ -1,0 +1,101 @@
+"""Ways out of the sandbox of this machine that no namespace closes by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from toolcrib import Environment, ExecRequest
+from tools.environments import open_environment
+from tools.environments.local.holding import sandbox_here
+
+
+def _run(environment: Environment, command: str) -> str:
+    outcome = asyncio.run(environment.execute(ExecRequest(command, timeout=60)))
+    return (outcome.stdout.head + outcome.stderr.head).decode()
+
+
+@pytest.fixture
+def boxed(folder: Path) -> Iterator[Environment]:
+    """An environment in the sandbox, with the network."""
+    if sandbox_here("workspace").by != "namespaces":
+        pytest.skip("this machine can make no namespaces")
+    environment = open_environment("local", cwd=str(folder), sandbox="workspace", network=True)
+    yield environment
+    asyncio.run(environment.close())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the devices of a machine")
+def test_root_changes_no_mode_of_a_device(boxed: Environment) -> None:
+    """/dev/null is the machine's, and root in the sandbox is its owner."""
+    said = _run(boxed, "chmod 0666 /dev/null; touch /dev/zero; echo x >/dev/null && head -c 3 /dev/zero | wc -c")
+    assert said.count("Read-only file system") == 2
+    assert said.startswith("3\n")
+
+
+_KEYS = """
+import asyncio, ctypes, sys
+from toolcrib import ExecRequest
+from tools.environments import open_environment
+
+async def main(work):
+    environment = open_environment("local", cwd=work, sandbox="workspace")
+    try:
+        search = "import ctypes; print(ctypes.CDLL(None).syscall({nr}, 10, -3, b'user', b'toolcrib-test', 0))"
+        found = await environment.execute(ExecRequest(f'"{{sys.executable}}" -I -c "{{search}}"', timeout=60))
+        print(found.stdout.head.decode().strip(), found.stderr.head.decode())
+    finally:
+        await environment.close()
+
+libc = ctypes.CDLL(None)
+libc.syscall({nr}, 1, None)
+added = libc.syscall({add}, b"user", b"toolcrib-test", b"secret", 6, -3)
+print(added > 0, libc.syscall({nr}, 10, -3, b"user", b"toolcrib-test", 0) == added)
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers of the system calls are x86_64's")
+def test_keys_of_the_login_session_are_not_found(boxed: Environment, folder: Path) -> None:
+    if ctypes.CDLL(None).syscall(250, 0, -3, 0) < 0:
+        pytest.skip("this kernel keeps no keys")
+    argv = [sys.executable, "-c", _KEYS.format(nr=250, add=248), str(folder)]
+    done = subprocess.run(argv, cwd=Path(__file__).parents[4], capture_output=True, text=True, timeout=300, check=False)
+    assert done.stdout.split() == ["True", "True", "-1"], done.stderr
+
+
+def test_an_abstract_socket_outside_is_not_reached(boxed: Environment) -> None:
+    """Abstract sockets belong to the network, and X servers and buses listen on them."""
+    if ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1) < 6:
+        pytest.skip("this kernel can't close abstract sockets")
+    name = f"\0toolcrib-test-{os.getpid()}"
+    program = f"import socket; print(socket.socket(socket.AF_UNIX).connect_ex({name!r}))"
+    with socket.socket(socket.AF_UNIX) as outside:
+        outside.bind(name)
+        outside.listen()
+        assert _run(boxed, f"'{sys.executable}' -I -c '{program.replace(chr(39), chr(34))}'") == "1\n"  # EPERM
+
+
+_CONTROL_GROUPS = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+os.mkdir("/tmp/groups")
+assert libc.unshare(0x10000000 | 0x20000 | 0x2000000) == 0
+for kind, data in ((b"cgroup2", None), (b"cgroup", b"memory"), (b"tmpfs", None)):
+    print(libc.mount(b"none", b"/tmp/groups", kind, ctypes.c_ulong(0), data))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root owns the machine's control groups")
+def test_root_mounts_no_control_groups_in_a_namespace_of_its_own(boxed: Environment, folder: Path) -> None:
+    (folder / "groups.py").write_text(_CONTROL_GROUPS)
+    said = _run(boxed, f"'{sys.executable}' -I groups.py; mkdir a b; echo moved >a/f; mv a/f b/f && cat b/f")
+    assert said == "-1\n-1\n-1\nmoved\n"
