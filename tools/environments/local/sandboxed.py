@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import select
 import signal
@@ -13,6 +14,7 @@ from tools.environments._census import Sessions
 
 _STATUS_LIMIT = 5.0
 """Seconds that a wrapper has to say how its shell ended, most of it for a machine under load."""
+_NS_GET_PARENT = 0xB702
 
 
 class SandboxedShell:
@@ -29,7 +31,7 @@ class SandboxedShell:
         self._wrapper = self._pidfd = -1
         try:
             self._wrapper, self._pidfd = os.pidfd_open(wrapper), os.pidfd_open(pid)
-            self._space = os.readlink(f"/proc/{pid}/ns/pid")  # noqa: PTH115 - a string is compared
+            self._space = os.stat(f"/proc/{pid}/ns/pid").st_ino  # noqa: PTH116 - as below
             if not is_in(pid, folder) or os.getsid(pid) != pid:
                 raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
         except OSError:
@@ -51,10 +53,17 @@ class SandboxedShell:
         return [one for one in sessions.get(self.session, ()) if self._is_inside(one.pid)]
 
     def _is_inside(self, pid: int) -> bool:
-        try:
-            return os.readlink(f"/proc/{pid}/ns/pid") == self._space  # noqa: PTH115 - as above
-        except OSError:  # gone
-            return False
+        """Return whether the process is in the sandbox, or in a process namespace that was made in it."""
+        with contextlib.ExitStack() as opened:
+            try:
+                space = os.open(f"/proc/{pid}/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+                opened.callback(os.close, space)
+                while os.fstat(space).st_ino != self._space:
+                    space = fcntl.ioctl(space, _NS_GET_PARENT)
+                    opened.callback(os.close, space)
+            except OSError:  # it is gone, or in none of these
+                return False
+        return True
 
     def send(self, number: int) -> None:
         if self._pidfd >= 0:
