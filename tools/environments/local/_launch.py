@@ -217,7 +217,9 @@ def _build(plan: Plan) -> None:
 def _put(kind: str, path: str, tree: int) -> None:
     """Mount ``tree`` at ``path``; -1 stands for what is at ``path`` in the sandbox already."""
     tree = clone(path) if tree < 0 else tree
-    set_attributes(tree, "", _ATTR_RDONLY if kind == "hide" else _ATTR_NOSUID | _ATTR_NODEV | (_ATTR_RDONLY if kind == "ro" else 0))
+    set_attributes(
+        tree, "", _ATTR_RDONLY if kind == "hide" else _ATTR_NOSUID | _ATTR_NODEV | (_ATTR_RDONLY if kind == "ro" else 0)
+    )
     _point(path, is_folder=os.fstat(tree).st_mode & 0o170000 == 0o040000)
     attach(tree, path)
 

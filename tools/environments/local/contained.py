@@ -139,20 +139,17 @@ class SandboxedEnvironment(_WithOutside):
             self._guard = GuardedSandbox(self._sandbox, self._projects)
         return self._sandbox
 
-    def _view(self) -> str:
-        self._open()
-        assert self._sandbox is not None  # noqa: S101 - _open made it
-        return self._sandbox.view()
-
     def _seen(self, look: Callable[[str], _T], *, again: bool = False) -> _T:
         """Return the result of ``look`` at the sandbox's root folder. A file that is not found in a sandbox that was ending is
         looked for in the next; ``again``: ``look`` reports a missing file by its result too, not only by an error.
         """
+        self._open()
+        assert self._sandbox is not None  # noqa: S101 - _open made it
         for _ in range(_TRIES):
-            view = self._view()
-            assert self._sandbox is not None  # noqa: S101 - _view made it
+            view = ""
             try:
-                found = look(view)
+                with self._sandbox.held() as view:
+                    found = look(view)
             except OSError:
                 if self._sandbox.serves(view):
                     raise

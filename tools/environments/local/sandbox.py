@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from toolcrib import EnvironmentFailed
@@ -61,7 +61,7 @@ class Sandbox:
         self.root, self.where, self._plan = root, where, plan
         self.inner = INNER if plan.mode == "workspace" else root
         self._process: subprocess.Popen[bytes] | None = None
-        self._keeper = 0
+        self._first = self._keeper = 0
         self._pidfds: tuple[int, ...] = ()
         """Descriptors of its first process, which takes all others with it when it ends, and of the keeper."""
         self._lock = threading.Lock()
@@ -76,7 +76,8 @@ class Sandbox:
                 process = self._running()
                 assert process.stdin is not None  # noqa: S101 - it was given a pipe
                 with contextlib.suppress(BrokenPipeError):  # the sandbox has just ended: nothing was run, another will do
-                    process.stdin.write(f"{inner_folder}\n".encode())
+                    if process.stdin.write(f"{inner_folder}\n".encode()) is None:  # commands hold its keeper and filled its input
+                        self._forget()
                 while time.monotonic() < give_up and self._lives() and not os.path.lexists(f"{folder}/status"):
                     found = self._find(folder)
                     if found is not None:
@@ -105,6 +106,20 @@ class Sandbox:
             self._running()
             return f"/proc/{self._keeper}/root"
 
+    @contextlib.contextmanager
+    def held(self) -> Iterator[str]:
+        """Return the path of ``view``, and keep the sandbox's mounts until the end of the block, even if the sandbox ends
+        meanwhile: without them the files that they mask would be seen. Raises OSError if it ends right now.
+        """
+        with self._lock:
+            self._running()
+            view = f"/proc/{self._keeper}/root"
+            mounts = os.open(f"/proc/{self._keeper}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            yield view
+        finally:
+            os.close(mounts)
+
     def is_up(self) -> bool:
         """Return True if the sandbox runs now, as far as no other thread starts or ends it at this moment."""
         return self._process is not None and self._lives()
@@ -115,7 +130,7 @@ class Sandbox:
             return view == f"/proc/{self._keeper}/root" and self._lives()
 
     async def rest(self) -> bool:
-        """End the sandbox. False where a shell is in it, or commands left files there that would be gone with it."""
+        """End the sandbox. Return False if a shell or a daemon runs in it, or if files would be deleted with it."""
         return self._process is None or await _enders.run(self._rest)
 
     def _rest(self) -> bool:
@@ -124,7 +139,9 @@ class Sandbox:
                 if self._process is None or not self._lives():
                     self._forget()
                     return True
-                if not _children(self._keeper):
+                if not _children(self._keeper) and _children(self._first) == [
+                    self._keeper
+                ]:  # daemons become the first's children
                     return self._end_empty()
             time.sleep(0.002)  # the keeper has not yet waited for a shell that has just ended, or another one has begun
         return False
@@ -229,6 +246,8 @@ class Sandbox:
             raise EnvironmentFailed(f"the sandbox cannot be started: {error.strerror}") from error
         watchdog.add(process.pid)
         self._process = process
+        assert process.stdin is not None  # noqa: S101 - it was given a pipe
+        os.set_blocking(process.stdin.fileno(), False)
         self._await(process)
         return process
 
@@ -244,9 +263,9 @@ class Sandbox:
             raise EnvironmentFailed(f"the sandbox cannot be made, and nothing runs outside of it: {why}. {how_to_get_more(why)}")
         pidfds: list[int] = []
         try:
-            first = int(said.split()[0])
-            pidfds.append(os.pidfd_open(first))
-            self._keeper = _children(first)[0]
+            self._first = int(said.split()[0])
+            pidfds.append(os.pidfd_open(self._first))
+            self._keeper = _children(self._first)[0]
             pidfds.append(os.pidfd_open(self._keeper))
         except (OSError, ValueError, LookupError) as error:
             self._forget()
