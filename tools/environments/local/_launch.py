@@ -251,7 +251,7 @@ def _mount_proc(plan: Plan) -> None:
         try:
             with open("/proc/sys/kernel/pid_max", "w") as file:  # noqa: PTH123 - as above
                 file.write(str(plan.processes + _RESERVED))
-        except OSError:  # noqa: SIM105 - as above; RLIMIT_NPROC holds all but root, and toolcrib counts too
+        except OSError:  # RLIMIT_NPROC holds all but root, and toolcrib counts too
             pass
     for name in _COVERED:
         if os.path.lexists(f"/proc/{name}"):
