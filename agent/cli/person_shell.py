@@ -6,6 +6,7 @@ import asyncio
 import os
 import secrets
 import subprocess
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.backends import Backend, Backends, Location
@@ -24,7 +25,7 @@ def open_shell(backends: Backends, backend: Backend, start: str, *, cwd: str = "
         case "local" if backend.held == "none":
             return _run([os.environ.get("SHELL") or "bash"], start)
         case "local" | "bubblewrap":
-            return _in_sandbox(backends, backend, start)
+            return in_sandbox(backends, backend, start)
         case "ssh":
             from tools.environments.ssh import person_argv
 
@@ -44,13 +45,18 @@ def _run(argv: list[str], folder: str, env: dict[str, str] | None = None) -> int
         raise EnvironmentFailed(f"{argv[0]} cannot be started: {error.strerror or error}") from error
 
 
-def _in_sandbox(backends: Backends, backend: Backend, start: str) -> int:
+def in_sandbox(backends: Backends, backend: Backend, start: str, command: Sequence[str] = ()) -> int:
+    """Run a command, or else a shell, in a sandbox like that of the backend's sessions. Return its exit code.
+
+    Raises EnvironmentFailed.
+    """
     from tools.environments.local.child_env import child_environment
 
     environment: Any = backends.open(Location(backend, start), "")
     try:
         env = {**child_environment(backend.options["pass_env"]), "TERM": os.environ.get("TERM", "dumb")}
-        return _run(environment.person_argv(), start, env)
+        shell = environment.person_argv()
+        return _run([*shell[:-1], *command] if command else shell, start, env)
     finally:
         asyncio.run(environment.close())
 

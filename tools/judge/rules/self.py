@@ -102,7 +102,7 @@ def _is_change(given: list[str]) -> bool:
         return False
     if given[0] in _GRANTS:
         return not (given[0] in ("approvals", "approval", "grants") and (len(given) == 1 or given[1] in _LISTS))
-    if given[0] == "env":  # other sessions' places
+    if given[0] in ("env", "sandbox"):  # other sessions' places, and a shell of the person's
         return bool(_ENDS.intersection(given[1:2]))
     if given[0] == "cron":
         return bool(given[1:]) and given[1] not in _LISTS
@@ -190,6 +190,7 @@ RULES = (
             "toolcrib doctor --fix",
             "toolcrib doctor --repair-store",
             "toolcrib doctor --bundle x.tar.gz",
+            "toolcrib sandbox shell",
         ),
         no=(
             "toolcrib tools",
@@ -201,6 +202,7 @@ RULES = (
             "toolcrib plugins info x",
             "toolcrib doctor --json",
             "toolcrib explain doctor --brief",
+            "toolcrib sandbox test",
         ),
         dry=False,
     ),

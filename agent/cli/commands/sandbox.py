@@ -1,0 +1,152 @@
+"""``toolcrib sandbox``: the sandbox of commands on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.cli.app import FAILED, OK, open_crib
+from agent.cli.options import add_place_option
+from toolcrib import EnvironmentFailed, ToolcribError
+
+if TYPE_CHECKING:
+    from agent.backends import Backend
+    from agent.run import Crib
+
+HELP = "Show what the sandbox of this machine holds back, test it, or open a shell of your own in it."
+_EPILOG = """\
+examples:
+  toolcrib sandbox                      which mode is wanted, which holds here, what commands can write, read and reach
+  toolcrib sandbox --json
+  toolcrib sandbox test                 opens a sandbox for this project and tries each of its promises
+  toolcrib sandbox shell                a shell of your own in it
+  toolcrib sandbox shell -- make -j4    one command of your own in it
+  toolcrib sandbox test --backend bubblewrap
+
+`sandbox.mode` of the configuration chooses what commands on this machine may do:
+  workspace   they write only the project, private caches and a private /tmp, and read no keys
+  own         only toolcrib's own files are closed to them
+  none        they may do what you may
+  toolcrib config set sandbox.mode workspace
+
+exit codes: 0 done, 1 there is no sandbox or a promise does not hold (test, shell), the command's own (shell), 2 a wrong
+command line or configuration.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EPILOG
+    parser.add_argument(
+        "action", nargs="?", choices=("status", "test", "shell"), default="status", help="what to do (default: status)"
+    )
+    parser.add_argument(
+        "command", metavar="COMMAND", nargs="*", default=[], help="shell: run this instead of a shell; -- goes before its options"
+    )
+    add_place_option(parser)
+    parser.add_argument("--json", action="store_true", help="status, test: as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from agent.below import folders_of, refuse_below
+    from agent.cli.escape import tame
+
+    act = {"test": _test, "shell": _shell}.get(args.action, _status)
+    with open_crib(args, as_confirmed=act is _status) as crib:
+        if act is _shell:
+            refuse_below(folders_of(crib.config), "a shell of one's own")
+        elif args.command:
+            raise ToolcribError(f"{args.action} takes no COMMAND; `toolcrib sandbox shell COMMAND` runs one")
+        try:
+            return act(crib, _backend(crib, args.backend), args)
+        except EnvironmentFailed as error:  # no fault of the command line
+            print(tame(f"toolcrib: {error}"), file=sys.stderr)
+            return FAILED
+
+
+def _backend(crib: Crib, name: str) -> Backend:
+    """Return the backend of that name; without one, the default one if it is on this machine, and else ``local``."""
+    from agent.backends import BUBBLEWRAP, LOCAL
+
+    backend = crib.backends.get(name)
+    if backend.kind in (LOCAL, BUBBLEWRAP):
+        return backend
+    if name:
+        raise ToolcribError(f"{name} does not run commands on this machine: name local or bubblewrap, or use `toolcrib env`")
+    return crib.backends.get(LOCAL)
+
+
+def _start(crib: Crib) -> str:
+    return str(Path(crib.config.terminal.cwd or crib.project_dir).expanduser())
+
+
+def _status(crib: Crib, backend: Backend, args: argparse.Namespace) -> int:
+    from agent.backends import Location
+    from agent.below import folders_of
+    from agent.cli.render import table
+    from agent.cli.sandbox_words import SandboxStatus, status_rows, wanted_mode
+    from toolcrib import Contained
+    from tools.dispatch.bridge import run_async
+    from tools.environments.local.holding import sandbox_here
+
+    wanted = wanted_mode(backend)
+    held, holding = None, sandbox_here(wanted)
+    if holding.mode != "none":
+        environment = crib.backends.open(Location(backend, _start(crib)), "")
+        held = environment.containment() if isinstance(environment, Contained) else None
+        run_async(environment.close())
+    status = SandboxStatus(backend.name, wanted, holding, held, [str(folder) for folder in folders_of(crib.config)])
+    if args.json:
+        print(json.dumps(status.as_json(), ensure_ascii=False, indent=2))
+        return OK
+    table(status_rows(status), wrap=True)
+    if wanted == "none":
+        print("\ncommands are not sandboxed; choose a mode: toolcrib config set sandbox.mode workspace")
+    return OK
+
+
+def _test(crib: Crib, backend: Backend, args: argparse.Namespace) -> int:
+    from agent.below import folders_of
+    from agent.cli.escape import tame
+    from agent.cli.sandbox_words import trial_line, wanted_mode
+    from agent.sandbox_trial import SandboxTrial, try_sandbox
+
+    less = _less(backend)
+    trials = [SandboxTrial(f"the mode {wanted_mode(backend)} holds here", less)]
+    trials += try_sandbox(crib.backends, backend, _start(crib), folders_of(crib.config))
+    if args.json:
+        told = [{"what": one.what, "ok": not one.problem, "problem": one.problem, "untried": one.untried} for one in trials]
+        print(json.dumps(told, ensure_ascii=False, indent=2))
+    else:
+        print("\n".join(tame(trial_line(one)) for one in trials))
+    return FAILED if any(one.problem for one in trials) else OK
+
+
+def _less(backend: Backend) -> str:
+    """Return why less holds here than is wanted, "" if all of it does. Raises EnvironmentFailed if there is no sandbox."""
+    from agent.cli.sandbox_words import wanted_mode
+    from tools.environments.local.holding import sandbox_here
+
+    wanted = wanted_mode(backend)
+    if wanted == "none":
+        raise EnvironmentFailed(
+            "commands are not sandboxed: sandbox.mode is none. Choose a mode: toolcrib config set sandbox.mode workspace"
+        )
+    held = sandbox_here(wanted)
+    if held.mode == "none":
+        raise EnvironmentFailed(f"commands are not sandboxed: {held.why_not_more}. To get a sandbox: {held.fix}")
+    return "" if held.mode == wanted else f"only {held.mode} holds: {held.why_not_more}. To get more: {held.fix}"
+
+
+def _shell(crib: Crib, backend: Backend, args: argparse.Namespace) -> int:
+    from agent.cli.escape import tame
+    from agent.cli.person_shell import in_sandbox
+    from agent.cli.terminal import is_interactive
+
+    if not args.command and not is_interactive():
+        raise ToolcribError("a shell needs a person at a terminal; `toolcrib sandbox shell COMMAND` runs a command without one")
+    if less := _less(backend):
+        print(tame(f"toolcrib: {less}"), file=sys.stderr)
+    return in_sandbox(crib.backends, backend, _start(crib), args.command)

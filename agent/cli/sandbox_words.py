@@ -1,0 +1,90 @@
+"""What the sandbox of this machine holds back, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.backends import BUBBLEWRAP, LOCAL
+from toolcrib._dataclass import dataclass
+
+if TYPE_CHECKING:
+    from agent.backends import Backend
+    from agent.sandbox_trial import SandboxTrial
+    from toolcrib import Containment
+    from tools.environments.local.holding import Holding, Mode
+
+_NETWORK = {"none": "none", "on": "as this machine's", "hosts": "only hosts that you allow"}
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxStatus:
+    """The sandbox of a backend on this machine. ``containment`` is None if commands run without one."""
+
+    backend: str
+    wanted: Mode
+    holding: Holding
+    containment: Containment | None
+    own: Sequence[str]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "backend": self.backend,
+            "wanted": self.wanted,
+            "holds": self.holding.mode,
+            "by": self.holding.by,
+            "why_not_more": self.holding.why_not_more,
+            "fix": self.holding.fix,
+            "containment": None if self.containment is None else asdict(self.containment),
+        }
+
+
+def wanted_mode(backend: Backend) -> Mode:
+    """Return the mode of the sandbox that a backend is configured for."""
+    if backend.kind == BUBBLEWRAP:
+        return "workspace"
+    settings = backend.options.get("sandbox") if backend.kind == LOCAL else None
+    mode: Mode = "none" if settings is None else settings.mode
+    return mode
+
+
+def status_rows(status: SandboxStatus) -> list[list[str]]:
+    """Return what the status says, as rows of a name and a value."""
+    held, holding = status.containment, status.holding
+    by = " (by Landlock: sockets are not closed)" if holding.by == "landlock" else ""
+    rows = [["backend", status.backend], ["wanted", status.wanted], ["holds", f"{holding.mode}{by}"]]
+    rows += [[name, text] for name, text in (("why", holding.why_not_more), ("fix", holding.fix)) if text]
+    if held is None:
+        return rows
+    from agent.sandbox_trial import keys_of
+
+    keys = keys_of(held, status.own)
+    absent = sum(not Path(path).exists() for path in held.masked)
+    rows += [
+        ["writable", "all that you can write" if held.mode == "own" else _short(held.writable)],
+        ["private", _short(held.ephemeral)],
+        ["masked", f"{_short(keys)}{f' ({absent} more do not exist)' if absent else ''}"],
+        ["closed", f"toolcrib's own files: {_short(status.own)}"],
+        ["read-only", _short(held.read_only)],
+        ["network", _NETWORK[held.network]],
+    ]
+    return rows
+
+
+def trial_line(trial: SandboxTrial) -> str:
+    """Return a line of `toolcrib sandbox test`."""
+    if trial.untried:
+        return f"- {trial.what}: not tried, {trial.untried}"
+    return f"✗ {trial.what}\n    {trial.problem}" if trial.problem else f"✓ {trial.what}"
+
+
+def short(path: str) -> str:
+    """Return a path with ~ for the home folder."""
+    home = str(Path.home().resolve())
+    return f"~{path[len(home) :]}" if path == home or path.startswith(f"{home}/") else path
+
+
+def _short(paths: Iterable[str]) -> str:
+    return ", ".join(map(short, paths)) or "nothing"

@@ -1,0 +1,110 @@
+"""``toolcrib sandbox``, with a real sandbox."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+from agent.below import BELOW, folders_of, marks_of
+from agent.config import load_config
+from tools.environments.local.holding import sandbox_here
+
+pytestmark = pytest.mark.xdist_group("bubblewrap")
+HELD = sandbox_here("workspace")
+HOLDS = pytest.mark.skipif(HELD.mode != "workspace", reason=f"no sandbox can be made here: {HELD.why_not_more}")
+SHELL = "from agent.cli import main; import sys; sys.exit(main(['sandbox', 'shell', *sys.argv[1:]]))"
+
+
+@pytest.fixture
+def key() -> Path:
+    """A made-up key in the home of this test."""
+    key = Path.home() / ".ssh" / "id_test"
+    key.parent.mkdir(mode=0o700, exist_ok=True)
+    key.write_text("no key\n")
+    return key
+
+
+def test_without_a_sandbox_it_says_how_to_get_one(run: Any) -> None:
+    done = run("sandbox")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("backend  local\nwanted   none\nholds    none\n")
+    assert "toolcrib config set sandbox.mode workspace" in done.out
+    for action in ("test", "shell"):
+        done = run("sandbox", action, *(["--", "true"] if action == "shell" else []))
+        assert (done.code, done.out) == (1, "")
+        assert "commands are not sandboxed: sandbox.mode is none. Choose a mode: " in done.err
+
+
+@HOLDS
+def test_the_status_says_what_commands_can_do(run: Any, key: Path, tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    done = run("sandbox", "status", "--backend", "bubblewrap")
+    assert (done.code, done.err) == (0, "")
+    rows = dict(line.split(maxsplit=1) for line in done.out.splitlines())
+    assert (rows["wanted"], rows["holds"], rows["network"]) == ("workspace", "workspace", "none")
+    assert rows["writable"] == str(tmp_path)
+    assert "/tmp" in rows["private"].split(", ")
+    assert rows["masked"].startswith("~/.ssh (")
+    assert rows["closed"] == "toolcrib's own files: ~/.config/toolcrib, ~/.local/state/toolcrib"
+    assert rows["read-only"] == f"{tmp_path}/.git/hooks"
+    told = json.loads(run("sandbox", "--backend", "bubblewrap", "--json").out)
+    assert (told["holds"], told["by"], told["fix"]) == ("workspace", "namespaces", "")
+    assert told["containment"]["writable"] == [str(tmp_path)]
+    assert str(key.parent) in told["containment"]["masked"]
+
+
+@HOLDS
+def test_the_test_tries_each_promise(run: Any, key: Path, tmp_path: Path) -> None:
+    done = run("sandbox", "test", "--backend", "bubblewrap")
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert lines[:2] == ["✓ the mode workspace holds here", "✓ the project can be written"]
+    assert {"✓ keys can't be read: .ssh", "✓ toolcrib's own files are closed", "✓ the network is closed"} < {*lines}
+    assert not any(line.startswith("✗") for line in lines)
+
+
+def test_what_is_no_sandbox_of_this_machine_is_refused(run: Any) -> None:
+    done = run("sandbox", "test", "--backend", "docker")
+    assert (done.code, done.out) == (2, "")
+    assert "docker does not run commands on this machine: name local or bubblewrap" in done.err
+    done = run("sandbox", "test", "ls")
+    assert (done.code, "`toolcrib sandbox shell COMMAND` runs one" in done.err) == (2, True)
+    assert "a shell needs a person at a terminal" in run("sandbox", "shell", "--backend", "bubblewrap").err
+
+
+@HOLDS
+def test_a_command_of_ones_own_runs_in_it(run: Any, key: Path, tmp_path: Path) -> None:
+    script = f"echo well >made; test -e {key} && exit 1; exit 7"
+    assert run("sandbox", "shell", "--backend", "bubblewrap", "--", "sh", "-c", script).code == 7
+    assert (tmp_path / "made").read_text() == "well\n"
+
+
+@HOLDS
+def test_a_shell_of_ones_own_runs_in_it(tmp_path: Path) -> None:
+    words = ["-c", SHELL, "--backend", "bubblewrap"]
+    env = {**os.environ, "TERM": "dumb"}
+    child = pexpect.spawn(sys.executable, words, cwd=str(tmp_path), env=env, timeout=60, encoding="utf-8", dimensions=(40, 400))
+    try:
+        child.sendline("test -w /usr || echo clo''sed")
+        child.expect("closed")
+        child.sendline("exit 7")
+        child.expect(pexpect.EOF)
+    finally:
+        child.close(force=True)
+    assert child.exitstatus == 7
+
+
+def test_a_shell_is_refused_below_a_session(run: Any, config: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    config("{}\n")
+    monkeypatch.setenv(BELOW, marks_of(folders_of(load_config())))
+    done = run("sandbox", "shell", "--backend", "bubblewrap", "--", "touch", "made")
+    assert done.code == 2
+    assert "a shell of one's own is a person's to do" in done.err
+    assert not (tmp_path / "made").exists()
