@@ -1,4 +1,4 @@
-"""What the sandbox of this machine holds back, in words."""
+"""What the sandbox of this machine holds back, in words: the chat's first line, and the rows of `toolcrib sandbox`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,18 @@ from toolcrib._dataclass import dataclass
 
 if TYPE_CHECKING:
     from agent.backends import Backend
+    from agent.config import Config
     from agent.sandbox_trial import SandboxTrial
     from toolcrib import Containment
     from tools.environments.local.holding import Holding, Mode
 
+_MODES: dict[str, str] = {
+    "workspace": "Commands write only {folders}.",
+    "own": "toolcrib's own files are closed to commands; they may do all else that you may.",
+    "none": "Commands are not sandboxed.",
+}
+"""Mode -> what holds in it."""
+_HOLDS_LESS = "sandbox.mode {wanted} does not hold here: `toolcrib sandbox` says why"
 _NETWORK = {"none": "none", "on": "as this machine's", "hosts": "only hosts that you allow"}
 
 
@@ -48,6 +56,21 @@ def wanted_mode(backend: Backend) -> Mode:
     settings = backend.options.get("sandbox") if backend.kind == LOCAL else None
     mode: Mode = "none" if settings is None else settings.mode
     return mode
+
+
+def first_line(config: Config, backend: Backend) -> str:
+    """Return what the sandbox of ``local`` holds back, in a line; "" for other backends, and if no mode was chosen."""
+    from tools.environments.local.holding import sandbox_here
+
+    if backend.kind != LOCAL or config.origin("sandbox.mode") == "default":
+        return ""
+    settings = config.sandbox
+    held = sandbox_here(settings.mode)
+    caches = "private caches" if settings.caches == "private" else "your caches"
+    line = _MODES[held.mode].format(folders=_listed(["this project", *map(short, settings.write), caches, "a private /tmp"]))
+    if held.by == "namespaces" and settings.network == "none":
+        line += " They have no network."
+    return line if held.mode == settings.mode else f"{line} {_HOLDS_LESS.format(wanted=settings.mode)}."
 
 
 def status_rows(status: SandboxStatus) -> list[list[str]]:
@@ -88,3 +111,7 @@ def short(path: str) -> str:
 
 def _short(paths: Iterable[str]) -> str:
     return ", ".join(map(short, paths)) or "nothing"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}"

@@ -237,9 +237,14 @@ class _Below:
 
 
 def _greet(conversation: Conversation) -> None:
+    from agent.cli.sandbox_words import first_line
+
     if is_below_any():
         print("toolcrib: this chat runs below a command of a session: it decides nothing, and every question is answered no.")
-    if (backend := conversation.session.backend).told:
+    backend = conversation.session.backend
+    if line := first_line(conversation.opening.crib.config, backend):
+        print(f"toolcrib: {tame(line)}")
+    elif backend.told:
         print(f"toolcrib: commands run in {backend.name}: {tame(backend.shown)}.")
     if conversation.model:
         print(f"toolcrib: {conversation.model} answers. /help lists the commands, Ctrl-D leaves.")

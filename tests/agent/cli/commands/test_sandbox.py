@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -108,3 +109,43 @@ def test_a_shell_is_refused_below_a_session(run: Any, config: Any, monkeypatch: 
     assert done.code == 2
     assert "a shell of one's own is a person's to do" in done.err
     assert not (tmp_path / "made").exists()
+
+
+@HOLDS
+def test_the_configured_mode_is_tried(run: Any, config: Any, key: Path, tmp_path: Path) -> None:
+    for mode in ("workspace", "own"):
+        config(f"sandbox: {{mode: {mode}}}\n")
+        done = run("sandbox", "test")
+        assert (done.code, done.err) == (0, ""), done.out
+        assert done.out.splitlines()[0] == f"✓ the mode {mode} holds here"
+        assert ("✓ keys can't be read: .ssh" in done.out) is (mode == "workspace")
+        assert "✓ the network is this machine's" in done.out
+        rows = dict(line.split(maxsplit=1) for line in run("sandbox").out.splitlines())
+        assert rows["writable"] == (str(tmp_path) if mode == "workspace" else "all that you can write")
+        assert rows["closed"] == "toolcrib's own files: ~/.config/toolcrib, ~/.local/state/toolcrib"
+
+
+def test_a_mode_that_does_not_hold_fails_the_test(run: Any, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    config("sandbox: {mode: workspace}\n")
+    monkeypatch.setattr("tools.environments.local.holding.is_supported", lambda: False)
+    done = run("sandbox", "test")
+    assert (done.code, done.out) == (1, "")
+    assert "commands are not sandboxed: bash is not found on PATH. To get a sandbox: install bash" in done.err
+    rows = dict(line.split(maxsplit=1) for line in run("sandbox").out.splitlines())
+    assert (rows["wanted"], rows["holds"], rows["fix"]) == ("workspace", "none", "install bash")
+
+
+@HOLDS
+@pytest.mark.parametrize(("words", "term"), [((), "xterm"), (("--screen-reader",), "dumb")])
+def test_a_chat_begins_with_what_holds(config: Any, words: tuple[str, ...], term: str, tmp_path: Path) -> None:
+    config("sandbox: {mode: workspace}\n")
+    line = ["-c", SHELL.replace("'sandbox', 'shell'", "'chat', '--provider', 'manual'"), *words]
+    env = {**os.environ, "TERM": term}
+    child = pexpect.spawn(sys.executable, line, cwd=str(tmp_path), env=env, timeout=60, encoding="utf-8", dimensions=(40, 200))
+    try:
+        child.expect("toolcrib: Commands write only this project, private caches and a private /tmp[.]")
+        child.expect("no model, you call the tools")
+        child.kill(signal.SIGTERM)
+        child.expect(pexpect.EOF)
+    finally:
+        child.close(force=True)

@@ -1,0 +1,47 @@
+"""The chat's first line about the sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.backends import Backends
+from agent.cli.sandbox_words import first_line
+from agent.config import load_config
+from tools.environments.local.holding import sandbox_here
+
+HELD = sandbox_here("workspace")
+Config = Callable[[str], Path]
+
+
+def line(backend: str = "local") -> str:
+    config = load_config()
+    return first_line(config, Backends(config, []).get(backend))
+
+
+def test_it_is_said_only_if_a_mode_was_chosen(config: Config) -> None:
+    assert line() == ""
+    config("sandbox: {network: none}\n")
+    assert line() == ""
+    config("sandbox: {mode: none}\n")
+    assert line() == "Commands are not sandboxed."
+    assert line("bubblewrap") == ""
+
+
+@pytest.mark.xdist_group("bubblewrap")
+@pytest.mark.skipif(HELD.mode != "workspace", reason=f"no sandbox can be made here: {HELD.why_not_more}")
+def test_it_says_what_commands_can_change(config: Config) -> None:
+    config("sandbox: {mode: own}\n")
+    assert line() == "toolcrib's own files are closed to commands; they may do all else that you may."
+    config("sandbox: {mode: workspace}\n")
+    assert line() == "Commands write only this project, private caches and a private /tmp."
+    config(f"sandbox: {{mode: workspace, write: [{Path.home()}/other], caches: shared, network: none}}\n")
+    assert line() == ("Commands write only this project, ~/other, your caches and a private /tmp. They have no network.")
+
+
+def test_a_mode_that_does_not_hold_is_named(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    config("sandbox: {mode: workspace}\n")
+    monkeypatch.setattr("tools.environments.local.holding.is_supported", lambda: False)
+    assert line() == "Commands are not sandboxed. sandbox.mode workspace does not hold here: `toolcrib sandbox` says why."
