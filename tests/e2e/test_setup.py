@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from toolcrib.testing import ChatServer
+from tools.environments.local.holding import sandbox_here
 
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(shutil.which("bwrap") is None, reason="local alone is no question")]
 KEY = "sk-" + "qrstuvwxyz" * 3
@@ -179,6 +180,20 @@ def test_a_weaker_backend_is_asked_about_again(set_up: Any, config: Any) -> None
     assert person.waits_for_the_end() == 0
     written = config_file().read_text()
     assert ("# strict" in written, "# for a reason" in written, "bubblewrap" in written) == (True, True, False)
+
+
+def test_the_sandbox_is_offered_in_two_lines(set_up: Any) -> None:
+    if (held := sandbox_here("workspace")).mode != "workspace":
+        pytest.skip(f"no sandbox can be made here: {held.why_not_more}")
+    person = set_up("--no-test", "--provider", "manual", "--toolsets", "preset")
+    screen = asked(person, "Where do commands run")
+    assert "commands write only the project, private caches and a private /tmp" in " ".join(screen.split())
+    assert "it holds here; choose it now, or later: toolcrib config set sandbox.mode workspace" in " ".join(screen.split())
+    person.types(next(line.split()[0] for line in screen.splitlines() if "local, sandbox workspace" in line))
+    answers(person, "Write this", "")
+    assert person.waits_for_the_end() == 0
+    assert 'sandbox.mode: "none" -> "workspace"' in person.text
+    assert "workspace" in config_file().read_text()
 
 
 def test_a_person_goes_back_at_the_end(set_up: Any, server: ChatServer) -> None:

@@ -27,6 +27,7 @@ examples:
   toolcrib setup --provider manual --backend bubblewrap     no model; commands in a sandbox
   toolcrib setup --base-url http://127.0.0.1:11434/v1 --model qwen3 --yes
   toolcrib setup --provider anthropic --model claude-sonnet-4-5 --key-env WORK_KEY --no-test
+  toolcrib setup --sandbox workspace                        commands write only the project, private caches and a private /tmp
   toolcrib setup --backend docker --image debian:12 --toolsets coding,todo
   toolcrib setup --toolsets preset                          back to each platform's own tools
 
@@ -59,6 +60,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     model.add_argument("--ports", metavar="LIST", type=_ports, default=(), help="look there for model servers: 8080,9000")
     backend = parser.add_argument_group("the backend, which runs commands")
     backend.add_argument("--backend", metavar="NAME", default="", help="local, bubblewrap, docker, ssh, or one that you named")
+    backend.add_argument(
+        "--sandbox", choices=("workspace", "own", "none"), default="", help="local: the mode of its sandbox, as sandbox.mode"
+    )
     backend.add_argument("--image", metavar="NAME", default="", help="docker: of which image containers are made")
     backend.add_argument("--host", metavar="HOST", default="", help="ssh: the host, as ~/.ssh/config or DNS know it")
     tools = parser.add_argument_group("the tools")

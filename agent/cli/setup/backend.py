@@ -12,6 +12,7 @@ from agent.backend_check import try_backends
 from agent.backends import DOCKER, Backend
 from agent.below import folders_of
 from agent.cli.backends import tried_line
+from agent.cli.setup import sandbox
 from agent.cli.setup.look import BackendSeen, is_local
 from agent.cli.setup.person import Option
 from agent.cli.setup.wizard import BACK, Wizard, names
@@ -29,9 +30,11 @@ def settle(wizard: Wizard) -> None:
     """
     asks = wizard.asks
     while True:
-        seen = _choose(wizard, asks=asks)
-        wizard.values = {key: value for key, value in wizard.values.items() if not key.startswith("environments.")}
-        wizard.values["terminal.backend"] = seen.backend.name
+        seen, mode = _choose(wizard, asks=asks)
+        kept = {key: value for key, value in wizard.values.items() if not key.startswith(("environments.", "sandbox."))}
+        wizard.values = {**kept, "terminal.backend": seen.backend.name}
+        if mode != wizard.before.sandbox.mode and is_local(seen.backend):
+            wizard.values["sandbox.mode"] = mode
         if not asks:
             _take_flags(wizard, seen.backend)
         _complete(wizard, seen)
@@ -46,13 +49,15 @@ def _words(wizard: Wizard, seen: BackendSeen) -> str:
         return crib.backends.get(seen.backend.name).shown
 
 
-def _choose(wizard: Wizard, *, asks: bool) -> BackendSeen:
-    now = wizard.before.terminal.backend
+def _choose(wizard: Wizard, *, asks: bool) -> tuple[BackendSeen, str]:
+    """Return the backend, and the mode of the sandbox if it is local."""
+    now, mode_now = wizard.before.terminal.backend, wizard.before.sandbox.mode
+    mode = mode_now if asks else wizard.args.sandbox or mode_now
     if (given := wizard.args.backend) and not asks:
         seen, present = _named(wizard, given), wizard.found.backend(now)
-        if present is not None and is_local(seen.backend) and not is_local(present.backend):
-            wizard.person.tell(f"note: with local, {_WEAKER} {now}")
-        return seen
+        if present is not None and _is_weak(seen.backend, mode) and not _is_weak(present.backend, mode_now):
+            wizard.person.tell(f"note: with local, {_WEAKER} {_shown(present.backend)}")
+        return seen, mode
     usable = [one for one in wizard.found.backends if not one.problem or one.backend.name == now]
     ready = [one for one in usable if not one.wants or one.images]
     present = wizard.found.backend(now) or _named(wizard, now)
@@ -60,11 +65,16 @@ def _choose(wizard: Wizard, *, asks: bool) -> BackendSeen:
         if one.problem and one.backend.name != now:
             wizard.person.tell(f"  {one.backend.name} can't work here: {one.problem}")
     if not wizard.person.is_there or (not asks and not present.problem and ready == [present]):
-        return present
+        return present, mode
     usable.sort(key=lambda one: one.backend.name != now)
-    options = [Option(_label(one, now), one) for one in usable]
-    chosen = wizard.person.choose("Where do commands run?", options, 0, "give --backend NAME")
-    return chosen if _agrees(wizard, present, chosen) else _choose(wizard, asks=True)
+    modes = sandbox.offered(wizard) if mode == mode_now and any(is_local(one.backend) for one in usable) else [mode]
+    options = [
+        Option(_label(wizard, one, each), (one, each))
+        for one in usable
+        for each in (modes if is_local(one.backend) else [mode_now])
+    ]
+    chosen, mode = wizard.person.choose("Where do commands run?", options, 0, "give --backend NAME")
+    return (chosen, mode) if _agrees(wizard, present, chosen, mode) else _choose(wizard, asks=True)
 
 
 def _named(wizard: Wizard, name: str) -> BackendSeen:
@@ -78,19 +88,31 @@ def _named(wizard: Wizard, name: str) -> BackendSeen:
     )
 
 
-def _label(one: BackendSeen, now: str) -> str:
+def _label(wizard: Wizard, one: BackendSeen, mode: str) -> str:
+    now = wizard.before
     wants = f"; it needs {one.wants}" if one.wants else ""
     problem = f"; it does not work now: {one.problem}" if one.problem else ""
-    what = {"local": "this machine, as you: no sandbox"}.get(one.backend.kind, one.backend.shown)
-    return f"{'as now: ' if one.backend.name == now else ''}{one.backend.name}: {what}{wants}{problem}"
+    what = sandbox.LABELS[mode] if is_local(one.backend) else f": {one.backend.shown}"
+    is_now = one.backend.name == now.terminal.backend and mode == now.sandbox.mode
+    return f"{'as now: ' if is_now else ''}{one.backend.name}{what}{wants}{problem}"
 
 
-def _agrees(wizard: Wizard, present: BackendSeen, chosen: BackendSeen) -> bool:
-    """Have a person say again that a weaker backend is to take the place of a stricter one."""
-    if not is_local(chosen.backend) or is_local(present.backend):
+def _is_weak(backend: Backend, mode: str) -> bool:
+    """Return whether commands may do on this machine what the user may, or nearly so."""
+    return is_local(backend) and mode != "workspace"
+
+
+def _shown(backend: Backend) -> str:
+    return "a sandbox" if is_local(backend) else backend.name
+
+
+def _agrees(wizard: Wizard, present: BackendSeen, chosen: BackendSeen, mode: str) -> bool:
+    """Ask again if a weaker backend is to replace a stricter one."""
+    if not _is_weak(chosen.backend, mode) or _is_weak(present.backend, wizard.before.sandbox.mode):
         return True
     options = [Option("no, choose another", value=False), Option("yes, without a sandbox", value=True)]
-    return wizard.person.choose(f"With local, {_WEAKER} {present.backend.name}.", options, 0, "give --backend local")
+    question = f"With local, {_WEAKER} {_shown(present.backend)}."
+    return wizard.person.choose(question, options, 0, "give --backend local")
 
 
 def _take_flags(wizard: Wizard, backend: Backend) -> None:
@@ -100,6 +122,7 @@ def _take_flags(wizard: Wizard, backend: Backend) -> None:
             raise ToolcribError(f"--{flag} {value} is for {kind}, and the backend is {backend.name}: add --backend {kind}")
         if value:
             wizard.values[f"{backend.key}.{flag}"] = value
+    sandbox.check_flag(wizard, backend)
 
 
 def _complete(wizard: Wizard, seen: BackendSeen) -> None:

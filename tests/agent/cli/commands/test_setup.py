@@ -12,6 +12,7 @@ import pytest
 
 from agent.config import load_config
 from toolcrib.testing import ChatServer
+from tools.environments.local.holding import sandbox_here
 
 pytestmark = pytest.mark.full  # each looks whether a sandbox opens
 KEY = "sk-" + "abcdefghij" * 3
@@ -260,6 +261,30 @@ def test_the_backend_is_tried(run: Any) -> None:
     failed = run("setup", *NOWHERE, "--provider", "manual", "--backend", "ssh", "--host", "127.0.0.1:9")
     assert failed.code != 0
     assert load_config().terminal.backend == "local"
+
+
+@pytest.mark.xdist_group("bubblewrap")
+def test_a_flag_chooses_the_sandbox(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("setup", *NOWHERE, "--no-test", "--provider", "manual")
+    assert run(*words).code == 0
+    assert load_config().origin("sandbox.mode") == "default"
+    if (held := sandbox_here("workspace")).mode == "workspace":
+        done = run(*words, "--sandbox", "workspace")
+        assert (done.code, 'sandbox.mode: "none" -> "workspace"' in done.out) == (0, True), done.err
+        assert "backend: local (this machine, in a sandbox)" in done.out
+        assert load_config().sandbox.mode == "workspace"
+        assert run(*words).code == 0
+        assert load_config().sandbox.mode == "workspace"
+        weaker = run(*words, "--backend", "local", "--sandbox", "own", "--dry-run")
+        assert "commands may do on this machine what you may, where now they are kept in a sandbox" in weaker.out
+    else:
+        assert f"sandbox workspace does not hold here: {held.why_not_more}" in run(*words, "--sandbox", "workspace").out
+    refused = run(*words, "--backend", "bubblewrap", "--sandbox", "own")
+    assert refused.code == 2
+    assert "--sandbox own is for local without another sandbox, and the backend is bubblewrap: add --backend local" in refused.err
+    monkeypatch.setattr("tools.environments.local.holding.is_supported", lambda: False)
+    done = run(*words, "--sandbox", "own", "--dry-run")
+    assert "note: sandbox own does not hold here: bash is not found on PATH. To get it: install bash" in done.out
 
 
 def test_help_teaches_and_flags_are_completed(run: Any) -> None:
