@@ -73,6 +73,12 @@ def first_line(config: Config, backend: Backend) -> str:
     return line if held.mode == settings.mode else f"{line} {_HOLDS_LESS.format(wanted=settings.mode)}."
 
 
+def where_line(config: Config, backend: Backend) -> str:
+    """Return where commands run and what their sandbox holds back, in a line; "" if all is as by default."""
+    told = f"commands run in {backend.name}: {backend.shown}." if backend.told else ""
+    return first_line(config, backend) or told
+
+
 def status_rows(status: SandboxStatus) -> list[list[str]]:
     """Return what the status says, as rows of a name and a value."""
     held, holding = status.containment, status.holding

@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import Any, Literal
 
 from agent.config._model import COUNT
-from agent.config._setting import above_zero, absolute, at_least_one, at_least_zero, env_names, setting
+from agent.config._setting import SECONDS, above_zero, absolute, at_least_one, at_least_zero, env_names, setting
 from toolcrib._dataclass import dataclass
 from toolcrib._regex import Regex
 
@@ -66,6 +66,34 @@ def _masked() -> Any:
 
 def _network() -> Any:
     return setting(False, "Whether there is any network in the sandbox.", expect="true or false")
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalConfig:
+    """The terminal tool"""
+
+    backend: str = setting(
+        "local",
+        "Where a session's commands run and its files are: local (this machine), bubblewrap (a sandbox of it), docker, ssh, a\n"
+        "name of your own from environments, or what a plugin adds. --backend chooses another for one session. One that is\n"
+        "unavailable is an error: nothing then runs elsewhere.",
+        expect="the name of a backend",
+    )
+    cwd: str | None = setting(
+        None,
+        "Folder that sessions start in, absolute or from ~. null takes the folder that toolcrib was started in.",
+        expect="an absolute path, or null",
+        check=absolute,
+    )
+    timeout: float = setting(
+        120.0, "Seconds that a command may take, where the call sets no limit.", expect=SECONDS, check=above_zero
+    )
+    pass_env: tuple[str, ...] = setting(
+        (),
+        "Environment variables that commands see besides a short safe list. Do not name secrets here: the model can print them.",
+        expect="a list of names of environment variables",
+        check=env_names,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent.config._cron import CronConfig
-from agent.config._environments import EnvironmentsConfig, SandboxSettings
+from agent.config._environments import EnvironmentsConfig, SandboxSettings, TerminalConfig
 from agent.config._model import (
     COUNT,
     CompressionConfig,
@@ -36,11 +36,9 @@ from agent.config._setting import (
     NAMES,
     SECONDS,
     above_zero,
-    absolute,
     all_text,
     at_least_one,
     digests,
-    env_names,
     profile_names,
     setting,
 )
@@ -124,34 +122,6 @@ class PluginsConfig:
         "  trusted_projects: {/home/me/project: 5f2b...}",
         expect="absolute paths of projects, each with a digest of 64 characters of 0-9 and a-f",
         check=digests,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class TerminalConfig:
-    """The terminal tool"""
-
-    backend: str = setting(
-        "local",
-        "Where a session's commands run and its files are: local (this machine), bubblewrap (a sandbox of it), docker, ssh, a\n"
-        "name of your own from environments, or what a plugin adds. --backend chooses another for one session. One that is\n"
-        "unavailable is an error: nothing then runs elsewhere.",
-        expect="the name of a backend",
-    )
-    cwd: str | None = setting(
-        None,
-        "Folder that sessions start in, absolute or from ~. null takes the folder that toolcrib was started in.",
-        expect="an absolute path, or null",
-        check=absolute,
-    )
-    timeout: float = setting(
-        120.0, "Seconds that a command may take, where the call sets no limit.", expect=SECONDS, check=above_zero
-    )
-    pass_env: tuple[str, ...] = setting(
-        (),
-        "Environment variables that commands see besides a short safe list. Do not name secrets here: the model can print them.",
-        expect="a list of names of environment variables",
-        check=env_names,
     )
 
 

@@ -237,15 +237,12 @@ class _Below:
 
 
 def _greet(conversation: Conversation) -> None:
-    from agent.cli.sandbox_words import first_line
+    from agent.cli.sandbox_words import where_line
 
     if is_below_any():
         print("toolcrib: this chat runs below a command of a session: it decides nothing, and every question is answered no.")
-    backend = conversation.session.backend
-    if line := first_line(conversation.opening.crib.config, backend):
+    if line := where_line(conversation.opening.crib.config, conversation.session.backend):
         print(f"toolcrib: {tame(line)}")
-    elif backend.told:
-        print(f"toolcrib: commands run in {backend.name}: {tame(backend.shown)}.")
     if conversation.model:
         print(f"toolcrib: {conversation.model} answers. /help lists the commands, Ctrl-D leaves.")
         return
