@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent.config._chat_keys import KeysConfig, key_label, key_table
-from agent.config._environments import SandboxSettings
+from agent.config._environments import SandboxSettings, TerminalConfig
 from agent.config._files import locked, write_private
 from agent.config._keys import NotSet, all_keys, find_key, leaves, plain, value_at
 from agent.config._layers import load_config
@@ -32,7 +32,6 @@ from agent.config._schema import (
     CustomToolset,
     PluginsConfig,
     Profile,
-    TerminalConfig,
     ToolsConfig,
     ToolsetsConfig,
     UserConfig,

@@ -113,8 +113,8 @@ def picture(root: Path) -> dict[str, tuple[Any, ...]]:
             kept = tuple((name, os.getxattr(path, name, follow_symlinks=False)) for name in sorted(names))
             found[os.fsdecode(path)] = (facts.st_mode, facts.st_mtime_ns, facts.st_uid, facts.st_gid, content, kept)
     for paths in inodes.values():
-        for path in paths:
-            found[path] = (*found[path], tuple(sorted(paths)))
+        for shown in paths:
+            found[shown] = (*found[shown], tuple(sorted(paths)))
     return found
 
 

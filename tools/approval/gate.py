@@ -289,7 +289,7 @@ class ApprovalGate:
 
 def _followed(layers: Layers | None) -> Collection[Level]:
     """Return the levels of findings whose links are followed: those that a grant or a layer may cover."""
-    lasting: Collection[Level] = ("ask",)
+    lasting: tuple[Level, ...] = ("ask",)
     return lasting if layers is None else (*lasting, "ask-once")
 
 

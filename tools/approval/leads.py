@@ -12,7 +12,7 @@ from toolcrib._dataclass import replace
 from tools.judge.findings import UNKNOWN_PATH, Finding, Level
 from tools.judge.folders import under
 
-LASTING: Collection[Level] = ("ask",)
+LASTING: tuple[Level, ...] = ("ask",)
 """Levels of findings that a grant may cover."""
 MOST_PLACES = 64
 """Places of one finding that are looked at; where it names more, none of them is known."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from toolcrib import ToolcribError
 
@@ -40,7 +40,7 @@ def check_flag(wizard: Wizard, backend: Backend) -> None:
     from agent.backends import LOCAL
     from tools.environments.local.holding import sandbox_here
 
-    mode: Mode = wizard.args.sandbox
+    mode: Mode | Literal[""] = wizard.args.sandbox
     if not mode:
         return
     if backend.kind != LOCAL:

@@ -25,12 +25,12 @@ def test_doctor_says_which_mode_holds(mode: Literal["workspace", "own"], monkeyp
         assert (finding.id, finding.level) == ("sandbox.holds", "ok")
         assert f"a sandbox of the mode {mode}" in finding.text
     monkeypatch.setattr(holding, "_fault", lambda: "unshare: Operation not permitted")
-    monkeypatch.setattr(holding.landlock, "version", lambda: 1)
+    monkeypatch.setattr("tools.environments.local.landlock.version", lambda: 1)
     (finding,) = check_sandbox(_config(mode))
     assert (finding.id, finding.level) == ("sandbox.weak", "note")
     assert "unshare: Operation not permitted" in finding.text
     assert finding.fix
-    monkeypatch.setattr(holding.landlock, "version", lambda: 0)
+    monkeypatch.setattr("tools.environments.local.landlock.version", lambda: 0)
     (finding,) = check_sandbox(_config(mode))
     assert (finding.id, finding.level) == ("sandbox.none", "wrong")
     assert finding.text.startswith("commands on this machine are not sandboxed")
