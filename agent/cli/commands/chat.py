@@ -25,6 +25,7 @@ from agent.cli.options import (
     mode_of,
     wants_trace,
 )
+from agent.cli.sandbox_words import where_line
 from agent.cli.screen.tty import terminal_restored
 from agent.cli.signals import Ended, interrupting
 
@@ -237,8 +238,6 @@ class _Below:
 
 
 def _greet(conversation: Conversation) -> None:
-    from agent.cli.sandbox_words import where_line
-
     if is_below_any():
         print("toolcrib: this chat runs below a command of a session: it decides nothing, and every question is answered no.")
     if line := where_line(conversation.opening.crib.config, conversation.session.backend):
