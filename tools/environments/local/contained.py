@@ -301,6 +301,7 @@ class LandlockedEnvironment(_WithOutside):
     """An environment on this machine whose commands can't reach ``masked`` paths or change ``closed`` ones, by Landlock.
 
     It is for machines without user namespaces. File tools are not held back, and connecting to sockets is not stopped.
+    ``network``, ``processes`` and ``memory_mb`` need namespaces and are ignored.
     """
 
     def __init__(
@@ -312,7 +313,9 @@ class LandlockedEnvironment(_WithOutside):
         own: OwnFiles = NONE,
         masked: Sequence[str] = (),
         closed: Sequence[str] = (),
-        **_: object,
+        network: bool = True,
+        processes: int = 0,
+        memory_mb: int = 0,
     ) -> None:
         super().__init__(cwd, pass_env=pass_env, env=env, own=own)
         self._plan = SandboxPlan("own", masked=masks(masked), closed=masks(closed), network=True)

@@ -45,16 +45,18 @@ class _Watch:
             self._limited.discard(limited)
 
     def _run(self) -> None:
-        while True:
+        while self._looks():
             time.sleep(_PAUSE)
-            with self._lock:
-                found = list(self._limited)
-                if not found:
-                    self._thread = None
-                    return
-            for one in found:
-                one.look_at_limits()
-            found.clear()
+
+    def _looks(self) -> bool:
+        """Look at each once; False if there are none. No reference to one is left: it ends when its owner drops it."""
+        with self._lock:
+            found = list(self._limited)
+            if not found:
+                self._thread = None
+        for one in found:
+            one.look_at_limits()
+        return bool(found)
 
 
 _watch = _Watch()
