@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -80,7 +81,7 @@ def test_hard_links_are_joined_again(project: Project, root: Path) -> None:
 def test_random_scripts_are_undone_exactly(tmp_path: Path, seed: int) -> None:
     """`python -m tests.fuzz.undo_scripts` runs 500 of them."""
     try:
-        assert asyncio.run(undone(tmp_path, script(random.Random(seed)))) == {}
+        assert asyncio.run(undone(tmp_path, script(random.Random(seed)))) == {}  # noqa: S311 - the same scripts each time
     finally:
         subprocess.run(["chmod", "-R", "u+rwx", str(tmp_path)], check=True)
 
@@ -88,41 +89,30 @@ def test_random_scripts_are_undone_exactly(tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_killed_snapshots_and_restores_lose_nothing(tmp_path: Path, seed: int) -> None:
     """Processes are killed while they take a snapshot and while they restore; the restore is then repeated."""
-    chance = random.Random(seed)
+    chance = random.Random(seed)  # noqa: S311 - the same scripts each time
     try:
         assert killed(tmp_path, script(chance), chance) == {}
     finally:
         subprocess.run(["chmod", "-R", "u+rwx", str(tmp_path)], check=True)
 
 
-def test_an_ordinary_user_gets_everything_back(tmp_path: Path) -> None:
+def test_an_ordinary_user_gets_everything_back() -> None:
     """Read-only folders of the user's own are written in and are read-only afterwards."""
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("needs root and setpriv to become another user")
-    tmp_path.chmod(0o777)
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_mode & 0o005 != 0o005:
-            folder.chmod(folder.stat().st_mode | 0o011)
     code = (
-        "import asyncio, random, sys; from pathlib import Path; from tests.fuzz.undo_scripts import undone;"
+        "import asyncio, sys; from pathlib import Path; from tests.fuzz.undo_scripts import undone\n"
         "sys.exit(bool(asyncio.run(undone(Path(sys.argv[1]), sys.argv[2]))))"
     )
     text = "chmod u+w ro; rm -rf ro src; chmod -R a-w nested; echo x > .env"
-    user = [
-        "setpriv",
-        "--reuid",
-        "1000",
-        "--regid",
-        "1000",
-        "--clear-groups",
-        "env",
-        f"HOME={tmp_path}/home",
-        "PYTHONDONTWRITEBYTECODE=1",
-    ]
-    done = subprocess.run([*user, sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    if "Permission denied" in done.stderr and "project" not in done.stderr:
-        pytest.skip("the other user can't read Python or the checkout here")
-    assert done.returncode == 0, done.stderr
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # the folders of tests are closed to others
+        Path(folder).chmod(0o777)
+        user = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", "env", f"HOME={folder}/home"]
+        if subprocess.run([*user, sys.executable, "-B", "-c", "import tests.fuzz.undo_scripts"], check=False).returncode:
+            pytest.skip("the other user can't read Python or the checkout here")
+        command = [*user, sys.executable, "-B", "-c", code, folder, text]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
 
 
 def test_what_changed_later_is_a_conflict_and_left_alone(project: Project, root: Path) -> None:
@@ -148,17 +138,11 @@ def test_a_restore_is_itself_restored(project: Project, root: Path) -> None:
 
 def test_rebuildable_folders_that_git_ignores_are_left_out(project: Project, root: Path) -> None:
     _bash(root, "mkdir node_modules target dist src/dist; touch node_modules/a target/b dist/c src/dist/d")
-    _bash(
-        root,
-        "printf 'node_modules/\\n/dist\\n' > .gitignore; printf 'Signature: 8a477f597d28d172789f06886806bc55' > target/CACHEDIR.TAG",
-    )
+    (root / ".gitignore").write_text("node_modules/\n/dist\n")
+    (root / "target/CACHEDIR.TAG").write_text("Signature: 8a477f597d28d172789f06886806bc55")
     taken = _take(project, thorough=True)
-    assert [project.covers(str(root / path)) for path in ("node_modules/a", "dist/c", "target/b", "src/dist/d")] == [
-        False,
-        False,
-        False,
-        True,
-    ]
+    paths = ("node_modules/a", "dist/c", "target/b", "src/dist/d")
+    assert [path for path in paths if project.covers(str(root / path))] == ["src/dist/d"]
     _bash(root, "rm -rf node_modules dist src/dist")
     report = _undo(project, taken)
     assert {path for path, _ in report.failed} == {"node_modules", "dist"}
@@ -367,7 +351,8 @@ def test_changes_are_found_if_no_watches_are_left(tmp_path: Path) -> None:
     code = (
         "import asyncio, sys; from pathlib import Path\n"
         "Path('/proc/sys/user/max_inotify_watches').write_text('3')\n"
-        "from tests.fuzz.undo_scripts import make_tree\nfrom tests.tools.undo.snapshots.test_project import _found_after, _MOVES\n"
+        "from tests.fuzz.undo_scripts import make_tree\n"
+        "from tests.tools.undo.snapshots.test_project import _found_after, _MOVES\n"
         "from tools.undo.snapshots.project import Project\nroot = Path(sys.argv[1])\nmake_tree(root)\n"
         "project = Project.open(str(root), str(root.parent / 'store'))\n"
         "_found_after(project, root, _MOVES)\nproject.close()\nprint('found')\n"
