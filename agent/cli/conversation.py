@@ -115,12 +115,9 @@ class Conversation:
 
     async def next_mode(self) -> str:
         """Switch to the next mode, and from plan to default, or to cautious if that is configured. Raises as ``set_mode``."""
-        from tools.approval.modes import ADDING, CAUTIOUS, DEFAULT
+        from tools.approval.modes import mode_after
 
-        now = self.session.mode.now
-        loosest = CAUTIOUS if self.session.config.approval.mode == CAUTIOUS else DEFAULT
-        names = (loosest if now in ADDING else now, *ADDING)
-        return await self.set_mode(names[(names.index(now) + 1) % len(names)])
+        return await self.set_mode(mode_after(self.session.mode.now, self.session.config.approval.mode))
 
     async def _connect(self, session: Session, choice: ModelChoice) -> None:
         choice = await own_choice(session, choice)

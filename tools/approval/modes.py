@@ -51,6 +51,15 @@ def is_stricter(one: Mode, other: Mode) -> bool:
     return order.index(one) > order.index(other)
 
 
+def mode_after(now: Mode, configured: str) -> Mode:
+    """Return the mode that follows ``now`` when a person switches through them: behind plan comes cautious or the default one,
+    as configured.
+    """
+    loosest = CAUTIOUS if configured == CAUTIOUS else DEFAULT
+    names = (loosest if now in ADDING else now, *ADDING)
+    return names[(names.index(now) + 1) % len(names)]
+
+
 def acts(
     mode: Mode, entry: ToolEntry, effects: Sequence[Effect], findings: Sequence[Finding], setting: Setting, files: Snapshot
 ) -> str:

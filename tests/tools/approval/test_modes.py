@@ -11,7 +11,7 @@ import pytest
 from tests.tools.approval.conftest import PROJECT
 from toolcrib import RunsCommand, ShellState
 from toolcrib.testing import FakeEnvironment
-from tools.approval.modes import CONFIRM_KEY, MODES, is_stricter, mode_of
+from tools.approval.modes import CONFIRM_KEY, MODES, is_stricter, mode_after, mode_of
 from tools.approval.policy import RuleSays
 
 
@@ -123,6 +123,8 @@ def test_the_log_names_the_mode(moded: Callable[..., Any]) -> None:
 def test_what_is_no_mode_is_the_strictest() -> None:
     assert [mode_of(name) for name in (*MODES, "", "yolo", None)] == [*MODES, "plan", "plan", "plan"]
     assert is_stricter("plan", "confirm-edits")
+    assert is_stricter("confirm-edits", "cautious")
+    assert is_stricter("cautious", "default")
     assert is_stricter("confirm-edits", "default")
     assert not is_stricter("default", "default")
 
@@ -136,3 +138,12 @@ def test_a_tool_that_does_not_say_what_it_does_is_no_reader(moded: Callable[...,
         "x_lies", "x", {"description": "x"}, lambda args: "{}", kind="other", effects=lambda args, ctx: [RunsCommand("ls", "/")]
     )
     assert floor.call("x_lies", {}) == "refused"
+
+
+@pytest.mark.parametrize("loosest", ["default", "cautious"])
+def test_switching_through_the_modes_comes_back_to_the_configured_one(loosest: str) -> None:
+    modes = [loosest]
+    while len(modes) < 4:
+        modes.append(mode_after(modes[-1], loosest))
+    assert modes == [loosest, "confirm-edits", "plan", loosest]
+    assert mode_after("default", "cautious") == mode_after("cautious", "default") == "confirm-edits"
