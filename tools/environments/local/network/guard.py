@@ -1,0 +1,237 @@
+"""Guard of a sandbox's network: its thread, its Unix socket, and the proxy and ports of the sandbox that has attached."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+from tools.environments._workers import Workers
+from tools.environments.local.network import inner
+from tools.environments.local.network.connections import Connections
+from tools.environments.local.network.hosts import Ask, DeniedHost, HostPolicy, parse_rule
+from tools.environments.local.network.inside import InnerNetwork, attached
+from tools.environments.local.network.learned import learned_hosts
+from tools.environments.local.network.ports import SandboxPorts
+from tools.environments.local.network.proxy import HostProxy
+
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+_LOOK = 0.5
+"""Seconds between two looks at the ports that the sandbox listens on."""
+_learners = Workers("toolcrib-learn-hosts", 1)
+
+
+class NetworkGuard:
+    """The only way out of a sandbox that has a network namespace without a route. The package's docstring says how it is used.
+
+    ``socket_path`` is a path in a folder that only the user and the launcher reach. ``allow`` are rules as HostPolicy has them;
+    ``ask`` is awaited, once for each other host, on the guard's own event loop. ``said`` gets a sentence for the user, there too.
+    """
+
+    def __init__(self, socket_path: str, allow: Sequence[str], ask: Ask | None, said: Callable[[str], None]) -> None:
+        self._path, self._said = socket_path, said
+        self._policy = HostPolicy(allow, ask, on_loopback=self._allowed_port)
+        self._thread: _LoopThread | None = None
+        self._connections: Connections | None = None
+        self._proxy = HostProxy(self._policy, self._own_port)
+        self._inner: InnerNetwork | None = None
+        self._ports: SandboxPorts | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.inner_argv = [sys.executable, "-I", "-S", inner.__file__, socket_path]
+        """The program that the launcher starts inside the namespaces. Each sandbox of the session starts it anew."""
+
+    def start(self) -> None:
+        """Listen for the inner program. Raises OSError if the path can't be bound."""
+        self._thread = _LoopThread.shared()
+        try:
+            self._thread.run(self._begin())
+        except BaseException:
+            self._thread.release()
+            self._thread = None
+            raise
+
+    def close(self) -> None:
+        """Close all connections and listeners, and end the inner program. It may be called again."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.run(self._end())
+            thread.release()
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables by which commands find the proxy."""
+        return proxy_environment(inner.PROXY_PORT)
+
+    def allow(self, host: str) -> None:
+        """Allow a host, effective at once. Raises ValueError if it is no rule."""
+        parse_rule(host)
+        if self._thread is None:
+            self._policy.allow(host)
+        else:
+            self._thread.call(lambda: self._policy.allow(host))
+
+    def denials(self, since: float) -> list[DeniedHost]:
+        """Return the connections that were refused at ``since`` (``time.time()``) or later, the oldest first."""
+        return self._policy.denials(since)
+
+    def learn(self, environment: Mapping[str, str], home: str, project: str) -> None:
+        """Allow the hosts of package managers, found in the background. Until then connections to unknown hosts wait."""
+        if self._thread is None:
+            raise RuntimeError("start the guard before it learns hosts")
+        found = dict(environment)
+        self._thread.call(lambda: self._keep(self._learn(lambda: learned_hosts(found, home, project))))
+
+    async def _learn(self, find: Callable[[], list[str]]) -> None:
+        learning = self._policy.learning = asyncio.get_running_loop().create_future()
+        try:
+            for host in await _learners.run(find):
+                self._policy.allow(host)
+        finally:
+            learning.set_result(None)
+
+    # -- on the event loop -------------------------------------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+        try:
+            door.bind(self._path)
+            os.chmod(self._path, 0o600)  # noqa: PTH101 - nothing blocks
+            door.listen(4)
+        except BaseException:
+            door.close()
+            raise
+        self._connections = Connections()
+        self._keep(self._attach_all(door))
+        self._keep(self._look())
+
+    async def _end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._policy.close()
+        self._detach()
+        if self._connections is not None:
+            await self._connections.close()
+        with contextlib.suppress(FileNotFoundError):  # the folder is gone
+            os.unlink(self._path)  # noqa: PTH108 - nothing blocks
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("the network guard of a sandbox failed", exc_info=error)
+
+    async def _attach_all(self, door: socket.socket) -> None:
+        """Take the sandbox that attaches while there is no other: a second one can't use this one's hosts."""
+        with door:
+            while True:
+                line, _ = await asyncio.get_running_loop().sock_accept(door)
+                if self._inner is not None and not self._inner.has_ended():
+                    line.close()
+                    continue
+                self._detach()
+                try:
+                    self._attach(await attached(line))
+                except OSError as error:
+                    _log.warning("a sandbox could not attach to its network guard: %s", error)
+                    line.close()
+
+    def _attach(self, network: InnerNetwork) -> None:
+        assert self._connections is not None  # noqa: S101 - made before anything attaches
+        self._inner = network
+        self._ports = SandboxPorts(network, self._connections, self._said)
+        self._connections.serve(network.listener, self._proxy.answer)
+        for port in self._policy.loopback_ports():
+            self._keep(self._ports.offer(port))
+
+    def _detach(self) -> None:
+        if self._inner is not None and self._ports is not None and self._connections is not None:
+            self._ports.close()
+            self._connections.stop(self._inner.listener)
+            self._inner.close()
+        self._inner = self._ports = None
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK)
+            if self._inner is not None and self._inner.has_ended():
+                self._detach()
+            if self._ports is not None:
+                self._ports.look()
+
+    async def _own_port(self, port: int) -> socket.socket | None:
+        return None if self._ports is None else await self._ports.own(port)
+
+    def _allowed_port(self, port: int) -> None:
+        if self._ports is not None:
+            self._keep(self._ports.offer(port))
+
+
+def proxy_environment(port: int) -> dict[str, str]:
+    """Return the variables that lead programs to an HTTP proxy at ``port`` of the sandbox's loopback.
+
+    ALL_PROXY is the HTTP proxy too: httpx and requests refuse to start with socks5h:// unless a further package is installed.
+    """
+    proxy = f"http://127.0.0.1:{port}"
+    values = {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": ""}
+    return {**values, **{name.lower(): value for name, value in values.items()}, "NODE_USE_ENV_PROXY": "1"}
+
+
+class _LoopThread:
+    """The thread and event loop of all guards of this process. It ends with the last one."""
+
+    _lock = threading.Lock()
+    _current: _LoopThread | None = None
+
+    def __init__(self) -> None:
+        self._users = 0
+        self._owner = os.getpid()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="toolcrib-network", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def shared(cls) -> _LoopThread:
+        """Return the thread for one more guard."""
+        with cls._lock:
+            if cls._current is None or cls._current._owner != os.getpid():  # a fork has no threads
+                cls._current = cls()
+            cls._current._users += 1
+            return cls._current
+
+    def release(self) -> None:
+        """End the thread if no other guard uses it."""
+        with self._lock:
+            self._users -= 1
+            if self._users:
+                return
+            _LoopThread._current = None
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Return what ``work`` returns on the loop. From another thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def call(self, work: Callable[[], None]) -> None:
+        """Call ``work`` on the loop and wait for it. From any thread, the loop's own too."""
+        if threading.current_thread() is self._thread:
+            work()
+            return
+
+        async def called() -> None:
+            work()
+
+        with contextlib.suppress(asyncio.CancelledError):
+            self.run(called())

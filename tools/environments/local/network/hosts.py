@@ -1,0 +1,256 @@
+"""Decisions about hosts: what is allowed, what a person is asked about, and which addresses a name may stand for."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import socket
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+from toolcrib import ToolcribError
+from toolcrib._namedtuple import NamedTuple
+from toolcrib._regex import Regex
+from tools.environments._workers import Workers
+
+_log = logging.getLogger(__name__)
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Ask = Callable[[str, int], Awaitable[bool]]
+
+LOOPBACK = "localhost"
+"""Name of this machine's loopback addresses, and of all others that reach this machine. They are allowed port by port."""
+_NAME = Regex(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*")
+_NUMERIC = Regex(r"(?:0x[0-9a-f]+|\d+)(?:\.(?:0x[0-9a-f]+|\d+)){0,3}")
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_METADATA = frozenset(
+    map(ipaddress.ip_address, ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254"))
+)
+"""Addresses outside the link-local ranges at which clouds serve credentials to the machine."""
+_ADDRESSES = 4
+"""Addresses of a name that are tried."""
+_ASKS = 16
+"""Hosts that a person is asked about at once. Further ones are refused, so that a loop can't bury the person in prompts."""
+_ANSWER_LIMIT = 600.0
+_KEPT = 1000
+_resolvers = Workers("toolcrib-resolve", 8)
+
+
+class DeniedHost(NamedTuple):
+    """A connection that was refused. ``when`` is a time as ``time.time()`` gives it; ``why`` is the sentence its client got."""
+
+    host: str
+    port: int
+    when: float
+    why: str
+
+
+class HostRefusedError(ToolcribError):
+    """A host that may not be connected to. The text says so to the client."""
+
+
+class HostPolicy:
+    """Hosts that a session may reach. ``ask`` is awaited once for each other host, on the event loop that ``admit`` runs on.
+
+    A rule is ``example.org`` (all ports), ``example.org:443``, ``*.example.org`` (subdomains, not the domain itself), an address
+    or ``[address]:port``. A loopback service is ``localhost:PORT``; no other rule allows one. Link-local and metadata addresses
+    are refused, never asked about, unless a rule names the address.
+    """
+
+    def __init__(self, allow: Sequence[str], ask: Ask | None, *, on_loopback: Callable[[int], None]) -> None:
+        self._rules: set[tuple[str, int | None]] = set()
+        self._ask = ask
+        self._on_loopback = on_loopback
+        self._answers: dict[str, asyncio.Future[bool]] = {}
+        """Answers by what was asked; those that are not there yet, and refusals."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._denied: deque[DeniedHost] = deque(maxlen=_KEPT)
+        self.learning: asyncio.Future[None] | None = None
+        """Done when the hosts of package managers are among the rules; nobody is asked before."""
+        for rule in allow:
+            self.allow(rule)
+
+    def allow(self, rule: str) -> None:
+        """Add ``rule``. Connections that wait for an answer about it go on. Raises ValueError for one that is malformed."""
+        host, port = parse_rule(rule)
+        self._rules.add((host, port))
+        for asked in [key for key in self._answers if self._allows(*_of_key(key))]:
+            answer = self._answers.pop(asked)
+            if not answer.done():
+                answer.set_result(True)
+        if host == LOOPBACK and port is not None:
+            self._on_loopback(port)
+
+    def loopback_ports(self) -> list[int]:
+        """Return the ports of this machine's loopback that are allowed."""
+        return [port for host, port in self._rules if host == LOOPBACK and port is not None]
+
+    def denials(self, since: float) -> list[DeniedHost]:
+        """Return the connections that were refused at ``since`` or later, the oldest first; at most the last 1,000."""
+        return [denied for denied in list(self._denied) if denied.when >= since]
+
+    def close(self) -> None:
+        """Refuse what still waits for an answer."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def admit(self, host: str, port: int) -> list[str]:
+        """Return the addresses to connect to, all of which were checked. Raises HostRefusedError; OSError if there is none."""
+        try:
+            name = canonical(host)
+        except ValueError as error:
+            raise self._refused(host, port, f"toolcrib: {error}") from None
+        if name == LOOPBACK:
+            await self._decide(LOOPBACK, port)
+            return ["127.0.0.1", "::1"]
+        if (literal := as_address(name)) is not None:
+            await self._decide_address(literal, port)
+            return [name]
+        # A name is resolved once it is allowed: a lookup alone can carry data to the name's owner.
+        await self._decide(name, port)
+        found = (await _resolvers.run(lambda: _resolve(name, port)))[:_ADDRESSES]
+        for address in found:
+            if not address.is_global or address.is_multicast or _is_this_machine(address):
+                await self._decide_address(address, port)
+        return [str(address) for address in found]
+
+    async def _decide_address(self, address: Address, port: int) -> None:
+        if address.is_loopback or address.is_unspecified or _is_this_machine(address):
+            await self._decide(LOOPBACK, port)
+        elif (address.is_link_local or address in _METADATA) and not self._allows(str(address), port):
+            raise self._refused(str(address), port, f"toolcrib: {address} is an address of the machine's own network services;"
+                                " it is refused unless the allowed hosts name exactly this address")  # fmt: skip
+        else:
+            await self._decide(str(address), port)
+
+    async def _decide(self, name: str, port: int) -> None:
+        if self._allows(name, port):
+            return
+        if self.learning is not None:
+            await asyncio.shield(self.learning)
+            if self._allows(name, port):
+                return
+        key = f"{name}:{port}" if name == LOOPBACK else name
+        answer = self._answers.get(key)
+        may_ask = len(self._tasks) < _ASKS and len(self._answers) < _KEPT
+        if answer is None and self._ask is not None and may_ask:
+            answer = self._answers[key] = asyncio.get_running_loop().create_future()
+            task = asyncio.ensure_future(self._ask_about(self._ask, key, name, port))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        if answer is None or not await asyncio.shield(answer):
+            shown = key if ":" not in name else f"[{name}]"
+            raise self._refused(name, port, f"toolcrib: {shown} is not an allowed host;"
+                                " ask the user to allow it, or to run the command outside the sandbox")  # fmt: skip
+
+    async def _ask_about(self, ask: Ask, key: str, name: str, port: int) -> None:
+        yes = False
+        try:
+            async with asyncio.timeout(_ANSWER_LIMIT):
+                yes = await ask(name, port) is True
+        except Exception:  # noqa: BLE001 - whatever the caller's function raises, the connection is refused
+            _log.exception("asking about %s failed; it is refused", key)
+        finally:
+            answer = self._answers.get(key)
+            if yes:
+                self.allow(key if ":" not in name else f"[{name}]")
+            elif answer is not None and not answer.done():
+                answer.set_result(False)
+
+    def _allows(self, name: str, port: int | None) -> bool:
+        if not self._rules.isdisjoint({(name, port), (name, None)}):
+            return True
+        if as_address(name) is not None or name == LOOPBACK:
+            return False
+        labels = name.split(".")
+        parents = [".".join(["*", *labels[at:]]) for at in range(1, len(labels))]
+        return any((parent, each) in self._rules for parent in parents for each in (port, None))
+
+    def _refused(self, host: str, port: int, why: str) -> HostRefusedError:
+        self._denied.append(DeniedHost(host, port, time.time(), why))
+        return HostRefusedError(why)
+
+
+def parse_rule(rule: str) -> tuple[str, int | None]:
+    """Return the host and the port of a rule, None for all ports. Raises ValueError, whose text says what to write instead."""
+    host, port = split_port(rule.strip())
+    if port == 0:
+        raise ValueError(f"{rule!r} has no port between 1 and 65535")
+    wild = host.startswith("*.")
+    name = canonical(host[2:] if wild else host)
+    if wild and (as_address(name) is not None or name == LOOPBACK):
+        raise ValueError(f"{rule!r} is no rule: *. stands before the name of a domain")
+    if name == LOOPBACK and port is None:
+        raise ValueError(f"{rule!r} needs a port: services of this machine are allowed one by one, as {LOOPBACK}:5432")
+    return f"*.{name}" if wild else name, port
+
+
+def split_port(text: str) -> tuple[str, int | None]:
+    """Split ``host:port`` and ``[address]:port``; 0 stands for a port that is none. Raises ValueError for unpaired brackets."""
+    if text.count(":") > 1 and not text.startswith("["):
+        return text, None
+    host, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
+    if text.startswith("[") != host.endswith("]") and colon:
+        raise ValueError(f"{text!r} is not a host: write an IPv6 address with a port as [::1]:443")
+    if not colon:
+        return text, None
+    number = int(port) if port.isascii() and port.isdigit() and len(port) < 6 else 0
+    return host, number if number < 65536 else 0
+
+
+def canonical(host: str) -> str:
+    """Return ``host`` in the one form that rules compare: lower case, addresses in their shortest form, loopback as "localhost".
+
+    Raises ValueError if it is no host's name or address.
+    """
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    lowered = bare.lower().rstrip(".")
+    try:
+        address = as_address(lowered.partition("%")[0])
+        if address is None and _NUMERIC.fullmatch(lowered):
+            address = as_address(socket.inet_ntoa(socket.inet_aton(lowered)))  # 127.1, 0x7f000001: what a resolver makes of it
+        name = lowered if lowered.isascii() else lowered.encode("idna").decode()
+    except (OSError, UnicodeError):
+        name, address = "", None
+    if address is not None:
+        return LOOPBACK if address.is_loopback or address.is_unspecified else str(address)
+    if len(name) > 253 or not _NAME.fullmatch(name):
+        raise ValueError(f"{host[:100]!r} is not a host's name or address")
+    return LOOPBACK if name == LOOPBACK or name.endswith(f".{LOOPBACK}") else name
+
+
+def as_address(text: str) -> Address | None:
+    """Return the address that ``text`` is, None for a name. IPv6 that only wraps an IPv4 address counts as that address."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if inner is None and address in _NAT64:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if inner is not None and not inner.is_global:
+            return inner
+    return address
+
+
+def _of_key(key: str) -> tuple[str, int | None]:
+    name, _, port = key.partition(":") if key.startswith(LOOPBACK) else (key, "", "")
+    return name, int(port) if port else None
+
+
+def _resolve(name: str, port: int) -> list[Address]:
+    found = (as_address(str(entry[4][0]).partition("%")[0]) for entry in socket.getaddrinfo(name, port, type=socket.SOCK_STREAM))
+    return list(dict.fromkeys(address for address in found if address is not None))
+
+
+def _is_this_machine(address: Address) -> bool:
+    """Return True if the address is one of this machine's own. Connecting a datagram socket sends nothing."""
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as probe:
+            probe.connect((str(address), 9))
+            return as_address(probe.getsockname()[0]) == address
+    except OSError:  # no route: no connection either
+        return False

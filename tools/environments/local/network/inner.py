@@ -1,0 +1,66 @@
+"""Program that runs in the sandbox's namespaces and hands sockets made there to the guard outside.
+
+Usage: python -I -S inner.py SOCKET
+
+The launcher starts it with CAP_NET_ADMIN over the network namespace and without the sandbox's masks on SOCKET. It brings ``lo``
+up, gives its capabilities up, and listens for commands that use the proxy. A socket keeps the namespace it was made in, so the
+guard accepts and connects by itself and no byte passes through here. It ends when the guard closes the connection.
+"""
+
+import ctypes
+import errno
+import fcntl
+import socket
+import struct
+import sys
+
+PROXY_PORT = 3128
+"""Port on the sandbox's own loopback at which the proxy is. The namespace is new, so it is free."""
+_BACKLOG = 128
+
+
+def main() -> None:
+    """Bring loopback up, send the proxy's listener, then answer ``listen PORT`` and ``socket FAMILY``, each with a socket."""
+    _loopback_up()
+    _drop_capabilities()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
+        line.connect(sys.argv[1])
+        _send(line, "listen", PROXY_PORT)
+        while request := line.recv(64).decode():
+            verb, _, number = request.partition(" ")
+            _send(line, verb, int(number))
+
+
+def _send(line: socket.socket, verb: str, number: int) -> None:
+    """Send a listener at a port, or a fresh socket of a family; the number of the error if there can be none."""
+    family = number if verb == "socket" else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as made:
+            if verb == "listen":
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                made.bind(("127.0.0.1", number))
+                made.listen(_BACKLOG)
+            socket.send_fds(line, [b"0"], [made.fileno()])
+    except OSError as error:
+        line.send(str(error.errno or errno.EIO).encode())
+
+
+def _loopback_up() -> None:
+    get_flags, set_flags, up = 0x8913, 0x8914, 1
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        answer = fcntl.ioctl(any_socket, get_flags, struct.pack("16sH22x", b"lo", 0))
+        flags = struct.unpack("16sH22x", answer)[1]
+        if not flags & up:
+            fcntl.ioctl(any_socket, set_flags, struct.pack("16sH22x", b"lo", flags | up))
+
+
+def _drop_capabilities() -> None:
+    """Commands of the sandbox may run as the same user, so this program keeps no right that they lack."""
+    library = ctypes.CDLL(None, use_errno=True)
+    header, none = struct.pack("=Ii", 0x20080522, 0), bytes(24)
+    if library.capset(header, none) != 0 or library.prctl(38, 1, 0, 0, 0) != 0:  # PR_SET_NO_NEW_PRIVS
+        raise OSError(ctypes.get_errno(), "can't give capabilities up")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""The network of a sandbox seen from outside: sockets made in it, and the ports that its commands listen on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import socket
+import struct
+
+from toolcrib._dataclass import dataclass
+from tools.environments.local.network.inner import PROXY_PORT
+
+_PATIENCE = 10.0
+"""Seconds that the inner program has for an answer. A command of the sandbox may have stopped it."""
+_LISTEN = "0A"
+_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - read from a table, nothing is bound to it
+
+
+@dataclass(slots=True)
+class InnerNetwork:
+    """A sandbox's network namespace, reached through ``line``, the connection of its inner program, and the tables in /proc.
+
+    The tables are open: they stay those of this namespace whatever becomes of the process that they were found by.
+    """
+
+    line: socket.socket
+    listener: socket.socket
+    """Where its commands reach the proxy."""
+    tables: tuple[int, ...]
+    _turn: asyncio.Lock
+
+    async def made(self, verb: str, number: int) -> socket.socket:
+        """Return a socket made in the namespace: ``listen PORT`` or ``socket FAMILY``. Raises OSError."""
+        async with self._turn:
+            self.line.send(f"{verb} {number}".encode())
+            try:
+                return await _received(self.line)
+            except TimeoutError:  # a late answer would be taken for the next one
+                self.line.shutdown(socket.SHUT_RDWR)
+                raise
+
+    async def connect(self, port: int) -> socket.socket:
+        """Return a connection to a port on which a command of the sandbox listens. Raises OSError."""
+        address = self.listening().get(port)
+        if address is None:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+        made = await self.made("socket", socket.AF_INET6 if ":" in address else socket.AF_INET)
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await asyncio.get_running_loop().sock_connect(made, (address, port))
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    def listening(self) -> dict[int, str]:
+        """Return the ports on which the sandbox's processes listen, each with the address to connect to, but the proxy's."""
+        found: dict[int, str] = {}
+        for table in self.tables:
+            for fields in map(str.split, _read_all(table).splitlines()[1:]):
+                if len(fields) > 3 and fields[3] == _LISTEN:
+                    address, _, port = fields[1].partition(":")
+                    found.setdefault(int(port, 16), _as_text(address))
+        found.pop(PROXY_PORT, None)
+        return found
+
+    def has_ended(self) -> bool:
+        """Return True if the inner program has ended, and with it the sandbox."""
+        try:
+            return not self._turn.locked() and not self.line.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def close(self) -> None:
+        """Close the descriptors; the inner program ends by that."""
+        self.line.close()
+        self.listener.close()
+        for table in self.tables:
+            os.close(table)
+
+
+async def attached(line: socket.socket) -> InnerNetwork:
+    """Return the network of the inner program that has just connected. Raises OSError if it is not one in its own namespace."""
+    line.setblocking(False)
+    pid, uid, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    if uid not in (0, os.geteuid()):
+        raise PermissionError(errno.EPERM, f"user {uid} is not the sandbox's")
+    listener = await _received(line)
+    tables: list[int] = []
+    try:
+        for name in ("tcp", "tcp6"):
+            with contextlib.suppress(FileNotFoundError):  # a kernel without IPv6
+                tables.append(os.open(f"/proc/{pid}/net/{name}", os.O_RDONLY | os.O_CLOEXEC))
+        if os.stat(f"/proc/{pid}/ns/net").st_ino == os.stat("/proc/self/ns/net").st_ino:  # noqa: PTH116 - no file is read
+            raise PermissionError(errno.EPERM, "the inner program has this machine's network")
+        if listener.getsockname() != ("127.0.0.1", PROXY_PORT):
+            raise PermissionError(errno.EPERM, "the inner program sent another socket than the proxy's")
+    except BaseException:
+        listener.close()
+        for table in tables:
+            os.close(table)
+        raise
+    return InnerNetwork(line, listener, tuple(tables), asyncio.Lock())
+
+
+async def _received(line: socket.socket) -> socket.socket:
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(line, lambda: None if ready.done() else ready.set_result(None))
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            await ready
+    finally:
+        loop.remove_reader(line)
+    answer, fds, _, _ = socket.recv_fds(line, 64, 4, socket.MSG_CMSG_CLOEXEC)
+    if len(fds) != 1:
+        for fd in fds:
+            os.close(fd)
+        number = int(answer) if answer.isdigit() and len(answer) < 5 else errno.EPIPE
+        raise OSError(number, os.strerror(number))
+    made = socket.socket(fileno=fds[0])
+    if made.family not in (socket.AF_INET, socket.AF_INET6) or made.type != socket.SOCK_STREAM:
+        made.close()
+        raise PermissionError(errno.EPERM, "the inner program sent something other than a TCP socket")
+    made.setblocking(False)
+    return made
+
+
+def _read_all(table: int) -> str:
+    parts = []
+    at = 0
+    while part := os.pread(table, 65536, at):
+        parts.append(part)
+        at += len(part)
+    return b"".join(parts).decode("ascii", "replace")
+
+
+def _as_text(address: str) -> str:
+    """Return an address of /proc/net/tcp, which has words in the machine's own order of bytes."""
+    words = [int(address[at : at + 8], 16) for at in range(0, len(address), 8)]
+    family = socket.AF_INET if len(words) == 1 else socket.AF_INET6
+    text = socket.inet_ntop(family, struct.pack(f"={len(words)}I", *words))
+    return _ANY.get(text, text.removeprefix("::ffff:"))

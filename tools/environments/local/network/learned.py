@@ -1,0 +1,128 @@
+"""Hosts that the person's package managers use, learned from their own configuration. No host is written in this code."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import glob
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from toolcrib._regex import Regex
+
+_URL = Regex(r"\b(https?|git|ssh)://(?:[^\s/\"'@]*@)?(\[[0-9A-Fa-f:]+\]|[\w.-]+)(:\d+)?")
+_SCHEMELESS = Regex(r"(?m)^([\w-]+(?:\.[\w-]+)+)$")
+_COMMENT = Regex(r"(?m)^\s*(?:[#;]|//).*$")
+_VARIABLE = Regex(
+    r"(?i)(?:PIP|UV|NPM_CONFIG|YARN|CARGO|RUSTUP|GEM|BUNDLE)_\w*(?:INDEX|URL|LINKS|REGISTRY|SERVER|HOST|ROOT)\w*|GOPROXY|GOSUMDB"
+)
+_OWN_INDEX = Regex(r"(?i)(?<!extra[-_])\bindex[-_]url\b|PIP_INDEX_URL")
+_FILES = (
+    *("/etc/pip.conf", "/etc/xdg/pip/pip.conf", "{config}/pip/pip.conf", "{home}/.pip/pip.conf", "{config}/uv/uv.toml"),
+    *(
+        "/etc/npmrc",
+        "{home}/.npmrc",
+        "{home}/.yarnrc.yml",
+        "{home}/.gemrc",
+        "/etc/gitconfig",
+        "{home}/.gitconfig",
+        "{config}/git/config",
+    ),
+    *("{cargo}/config.toml", "{cargo}/config", "{cargo}/registry/index/*/config.json"),
+    *("/etc/apt/sources.list", "/etc/apt/sources.list.d/*.list", "/etc/apt/sources.list.d/*.sources"),
+)
+_SIZE = 262144
+_LIMIT = 8.0
+"""Seconds for all managers together; they are asked at the same time."""
+_PIP = "from pip._internal.models.index import PyPI as index; print(index.url, 'https://' + index.file_storage_domain)"
+_NOWHERE = {"CARGO_HTTP_PROXY": "http://127.0.0.1:1", "CARGO_NET_RETRY": "0"}
+"""With these cargo reaches no host; its error message names the index that it wanted."""
+_MANAGERS = {
+    "npm": ("config", "get", "registry"),
+    "go": ("env", "GOPROXY", "GOSUMDB"),
+    "gem": ("sources", "--list"),
+    "cargo": ("search", "toolcrib"),
+    "python3": ("-I", "-c", _PIP),
+}
+
+
+def learned_hosts(environment: Mapping[str, str], home: str, project: str) -> list[str]:
+    """Return rules for the hosts that package managers are configured to use, with ports if their addresses have some.
+
+    They come from the variables, the person's and the system's files, and from the managers themselves, which are run outside
+    the project for at most a few seconds. Files and programs inside the project are not used: a repository may not add a host.
+    Cached for the life of the process.
+    """
+    return list(_learned(tuple(sorted(environment.items())), home, project))
+
+
+@functools.lru_cache(maxsize=32)
+def _learned(environment: tuple[tuple[str, str], ...], home: str, project: str) -> tuple[str, ...]:
+    variables = dict(environment)
+    root = Path(project).resolve()
+    texts = [f"{name}={value}" for name, value in environment if _VARIABLE.fullmatch(name)]
+    texts += [_COMMENT.sub("", text) for text in _files(variables, home, root)]
+    asked = {name: argv for name, argv in _MANAGERS.items() if name != "python3" or not any(map(_OWN_INDEX.search, texts))}
+    texts += _answers(asked, variables, home, root)
+    return tuple(dict.fromkeys(rule for text in texts for rule in _rules(text)))
+
+
+def _rules(text: str) -> Iterator[str]:
+    for scheme, host, port in _URL.findall(text):
+        local = host in ("localhost", "[::1]") or host.startswith("127.")
+        if local or "." in host or host.startswith("["):
+            yield host.lower() + (port or ({"http": ":80", "https": ":443"}.get(scheme, ":22") if local else ""))
+
+
+def _files(variables: Mapping[str, str], home: str, root: Path) -> Iterator[str]:
+    folders = {
+        "home": home,
+        "config": variables.get("XDG_CONFIG_HOME") or f"{home}/.config",
+        "cargo": variables.get("CARGO_HOME") or f"{home}/.cargo",
+    }
+    folders = {name: glob.escape(folder) for name, folder in folders.items()}
+    named = [variables[name] for name in ("PIP_CONFIG_FILE", "NPM_CONFIG_USERCONFIG", "UV_CONFIG_FILE") if variables.get(name)]
+    found = [path for pattern in _FILES for path in sorted(glob.glob(pattern.format(**folders)))]  # noqa: PTH207 - absolute patterns
+    for path in map(Path, (*found, *named)):
+        with contextlib.suppress(OSError):  # it is not there, or is not for us to read
+            if path.is_file() and not path.resolve().is_relative_to(root):
+                with path.open(encoding="utf-8", errors="replace") as file:
+                    yield file.read(_SIZE)
+
+
+def _answers(managers: Mapping[str, tuple[str, ...]], variables: Mapping[str, str], home: str, root: Path) -> list[str]:
+    parts = [part for part in variables.get("PATH", os.defpath).split(os.pathsep) if part.startswith("/")]
+    path = os.pathsep.join(part for part in parts if not Path(part).resolve().is_relative_to(root))
+    environment = {**variables, **_NOWHERE, "PATH": path, "HOME": home}
+    running = []
+    for name, arguments in managers.items():
+        program = shutil.which(name, path=path)
+        if program is not None and not Path(program).resolve().is_relative_to(root):
+            with contextlib.suppress(OSError):  # it can't be run: nothing is learned from it
+                running.append((name, _started([program, *arguments], environment)))
+    give_up = time.monotonic() + _LIMIT
+    texts = [(name, _text(process, give_up)) for name, process in running]
+    return [text if name != "go" else _SCHEMELESS.sub(r"https://\1", text) for name, text in texts]
+
+
+def _started(argv: list[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
+    errors = subprocess.STDOUT if argv[1] == "search" else subprocess.DEVNULL  # cargo's answer is its error message
+    return subprocess.Popen(
+        argv, cwd="/", env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True,
+        errors="replace", start_new_session=True,
+    )  # fmt: skip
+
+
+def _text(process: subprocess.Popen[str], give_up: float) -> str:
+    with process:
+        try:
+            return process.communicate(timeout=max(0.0, give_up - time.monotonic()))[0]
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.killpg(process.pid, signal.SIGKILL)
+            return ""

@@ -1,0 +1,141 @@
+"""Requests to the proxy: HTTP CONNECT, HTTP with an absolute URI, and SOCKS5, told apart by their first byte."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from urllib.parse import urlsplit
+
+from toolcrib import ToolcribError
+from toolcrib._namedtuple import NamedTuple
+from toolcrib._regex import Regex
+from tools.environments.local.network.hosts import split_port
+
+HEAD_LIMIT = 32768
+"""The most bytes that a request's head may have."""
+SOCKS = b"\x05"
+"""First byte of SOCKS5."""
+_LINE = Regex(r"([A-Z]{1,20}) ([\x21-\x7e]+) HTTP/1\.[01]")
+_HEADER = Regex(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[\t\x20-\x7e\x80-\xff]*")
+_HOP_BY_HOP = frozenset({"host", "connection", "keep-alive", "proxy-connection", "proxy-authorization", "te", "upgrade"})
+_SOCKS_CODES = {403: 2, 502: 4, 504: 4, 400: 7}
+_PHRASES = {400: "Bad Request", 403: "Forbidden", 431: "Request Header Fields Too Large", 502: "Bad Gateway"}
+
+
+class RequestRefusedError(ToolcribError):
+    """A request that is not served. ``status`` is the one of HTTP."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class ProxyRequest(NamedTuple):
+    """One request: the host and port it names, and what goes to the host first and to the client once it is connected."""
+
+    host: str
+    port: int
+    first: bytes = b""
+    connected: bytes = b""
+
+
+async def read_request(client: socket.socket, seen: bytes) -> ProxyRequest | None:
+    """Return a client's request, of which ``seen`` was received; None if the client ends before. Raises RequestRefusedError."""
+    if seen[:1] == SOCKS:
+        try:
+            return await _read_socks(client, seen)
+        except asyncio.IncompleteReadError:
+            return None
+    while (end := seen.find(b"\r\n\r\n")) < 0 and seen[:1].isalpha():
+        if len(seen) >= HEAD_LIMIT:
+            raise RequestRefusedError(431, f"toolcrib: the head of a request may have {HEAD_LIMIT} bytes")
+        more = await asyncio.get_running_loop().sock_recv(client, HEAD_LIMIT)
+        if not more:
+            return None
+        seen += more
+    return parse_http(seen[: end + 4], seen[end + 4 :]) if seen else None
+
+
+def parse_http(head: bytes, rest: bytes = b"") -> ProxyRequest:
+    """Return what the head of an HTTP request asks for; ``rest`` came behind it. Raises RequestRefusedError.
+
+    A connection carries one request: the host is told to close it, so a second request to another host can't reach this one.
+    """
+    first, *headers = head.decode("latin-1").split("\r\n")
+    request = _LINE.fullmatch(first)
+    lines = [line for line in headers if line]
+    named = [header[1].lower() if (header := _HEADER.fullmatch(line)) else "" for line in lines]
+    if request is None or "" in named:
+        raise RequestRefusedError(400, "toolcrib: this is a proxy for HTTP/1 and SOCKS5, and the request is neither")
+    method, target = request[1], request[2]
+    try:
+        if method == "CONNECT":
+            host, port = split_port(target)
+            return _checked(host, port, rest, b"HTTP/1.1 200 Connection established\r\n\r\n")
+        parts = urlsplit(target)
+        host, port = parts.hostname or "", 80 if parts.port is None else parts.port
+    except ValueError as error:
+        raise RequestRefusedError(400, f"toolcrib: {error}") from None
+    if parts.scheme != "http":
+        raise RequestRefusedError(400, "toolcrib: this is a proxy; it takes absolute http:// addresses, and CONNECT for others")
+    authority = parts.netloc.rpartition("@")[2]
+    listed = {each.strip().lower() for name, line in zip(named, lines, strict=True) if name == "connection"
+              for each in line.partition(":")[2].split(",")}  # fmt: skip
+    kept = [line for name, line in zip(named, lines, strict=True) if name not in _HOP_BY_HOP and name not in listed]
+    path = target.partition("://")[2].partition("#")[0][len(parts.netloc) :] or "/"
+    path = f"/{path}" if path.startswith("?") else path
+    version = first.rpartition(" ")[2]
+    text = "\r\n".join([f"{method} {path} {version}", f"Host: {authority}", *kept, "Connection: close", "", ""])
+    return _checked(host, port, text.encode("latin-1") + rest, b"")
+
+
+def _checked(host: str, port: int | None, first: bytes, connected: bytes) -> ProxyRequest:
+    if not host or not port:
+        raise RequestRefusedError(400, "toolcrib: the request names no host, or no port between 1 and 65535")
+    return ProxyRequest(host, port, first, connected)
+
+
+async def _read_socks(client: socket.socket, seen: bytes) -> ProxyRequest:
+    loop = asyncio.get_running_loop()
+
+    async def take(number: int) -> bytes:
+        nonlocal seen
+        while len(seen) < number:
+            more = await loop.sock_recv(client, HEAD_LIMIT)
+            if not more:
+                raise asyncio.IncompleteReadError(seen, number)
+            seen += more
+        taken, seen = seen[:number], seen[number:]
+        return taken
+
+    methods = await take((await take(2))[1])
+    if 0 not in methods:
+        await loop.sock_sendall(client, b"\x05\xff")
+        raise asyncio.IncompleteReadError(seen, None)
+    await loop.sock_sendall(client, b"\x05\x00")
+    version, command, _, kind = await take(4)
+    if version != SOCKS[0] or command != 1 or kind not in (1, 3, 4):
+        raise RequestRefusedError(400, "only connections are made")
+    if kind == 3:
+        host = (await take((await take(1))[0])).decode("latin-1")
+    else:
+        host = str(ipaddress.ip_address(await take(4 if kind == 1 else 16)))
+    port = int.from_bytes(await take(2), "big")
+    return _checked(host, port, seen, socks_reply(0))
+
+
+def refusal(status: int, text: str, socks: bool) -> bytes:
+    """Return what a client gets whose request is not served. HTTP names the reason in its first line too: programs print that."""
+    if socks:
+        return socks_reply(_SOCKS_CODES.get(status, 1))
+    shown = text.encode("ascii", "backslashreplace").decode()
+    body = f"{shown}\n"
+    phrase = shown.partition(";")[0].replace("\r", " ").replace("\n", " ") if status == 403 else _PHRASES.get(status, "Error")
+    head = f"HTTP/1.1 {status} {phrase}\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    return (head + body).encode()
+
+
+def socks_reply(code: int) -> bytes:
+    """Return a reply of SOCKS5; it names no address."""
+    return bytes([*SOCKS, code, 0, 1, 0, 0, 0, 0, 0, 0])
