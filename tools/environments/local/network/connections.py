@@ -16,7 +16,8 @@ IDLE = 3600.0
 """Seconds after which a connection ends that carries nothing."""
 _SWEEP = 30.0
 _AT_ONCE = 16
-_CONNECT_LIMIT = 20.0
+_ATTEMPTS = 3
+"""Retries of a connection that gets no answer; the kernel makes them in about 15 seconds."""
 
 Answer = Callable[[socket.socket], Awaitable[socket.socket | None]]
 
@@ -37,7 +38,7 @@ class Connections:
         """Accept on ``listener``. ``answer`` gets each client and returns the other end, None if it has dealt with it."""
         listener.setblocking(False)
         self._answers[listener] = answer
-        self._loop.add_reader(listener, self._accept, listener)
+        self._loop.add_reader(listener.fileno(), self._accept, listener)
 
     def stop(self, listener: socket.socket) -> None:
         """Close a listener. Its connections go on."""
@@ -54,11 +55,13 @@ class Connections:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for tunnel in list(self._tunnels):
+            tunnel.close()
         self._pipes.close()
 
     def _accept(self, listener: socket.socket) -> None:
         for _ in range(_AT_ONCE):
-            if len(self._tasks) >= MOST:
+            if len(self._tasks) + len(self._tunnels) >= MOST:
                 self._pause(listener)
                 return
             try:
@@ -73,7 +76,7 @@ class Connections:
             client.setblocking(False)
             task = self._loop.create_task(self._serve(client, self._answers[listener]))
             self._tasks.add(task)
-            task.add_done_callback(self._ended)
+            task.add_done_callback(self._answered)
 
     def _pause(self, listener: socket.socket) -> None:
         self._loop.remove_reader(listener)
@@ -81,29 +84,28 @@ class Connections:
 
     def _resume(self) -> None:
         for listener in self._paused:
-            self._loop.add_reader(listener, self._accept, listener)
+            self._loop.add_reader(listener.fileno(), self._accept, listener)
         self._paused.clear()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _answered(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._resume()
 
+    def _tunnel_ended(self, tunnel: Tunnel) -> None:
+        self._tunnels.discard(tunnel)
+        self._resume()
+
     async def _serve(self, client: socket.socket, answer: Answer) -> None:
-        with client:
-            try:
-                other = await answer(client)
-                if other is None:
-                    return
-                with other:
-                    tunnel = Tunnel(client, other, self._pipes)
-                    self._tunnels.add(tunnel)
-                    try:
-                        await tunnel.done
-                    finally:
-                        tunnel.close()
-                        self._tunnels.discard(tunnel)
-            except OSError as error:  # its client is gone, or the other end was not reached
-                _log.debug("a connection of the sandbox ended: %s", error)
+        other = None
+        try:
+            other = await answer(client)
+            if other is not None:
+                self._tunnels.add(Tunnel(client, other, self._pipes, self._tunnel_ended))
+        except OSError as error:  # its client is gone, or the other end was not reached
+            _log.debug("a connection of the sandbox ended: %s", error)
+        finally:
+            if other is None:
+                client.close()
 
     def _end_idle(self) -> None:
         for tunnel in list(self._tunnels):
@@ -116,8 +118,8 @@ async def dial(address: str, port: int) -> socket.socket:
     """Return a connection to an address. Raises OSError."""
     made = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
-        async with asyncio.timeout(_CONNECT_LIMIT):
-            await asyncio.get_running_loop().sock_connect(made, (address, port))
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_SYNCNT, _ATTEMPTS)
+        await asyncio.get_running_loop().sock_connect(made, (address, port))
     except BaseException:
         made.close()
         raise

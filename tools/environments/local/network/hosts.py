@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import ipaddress
 import logging
 import socket
@@ -59,7 +60,7 @@ class HostPolicy:
     """
 
     def __init__(self, allow: Sequence[str], ask: Ask | None, *, on_loopback: Callable[[int], None]) -> None:
-        self._rules: set[tuple[str, int | None]] = set()
+        self._rules = set(map(parse_rule, allow))
         self._ask = ask
         self._on_loopback = on_loopback
         self._answers: dict[str, asyncio.Future[bool]] = {}
@@ -68,8 +69,6 @@ class HostPolicy:
         self._denied: deque[DeniedHost] = deque(maxlen=_KEPT)
         self.learning: asyncio.Future[None] | None = None
         """Done when the hosts of package managers are among the rules; nobody is asked before."""
-        for rule in allow:
-            self.allow(rule)
 
     def allow(self, rule: str) -> None:
         """Add ``rule``. Connections that wait for an answer about it go on. Raises ValueError for one that is malformed."""
@@ -94,6 +93,9 @@ class HostPolicy:
         """Refuse what still waits for an answer."""
         for task in self._tasks:
             task.cancel()
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_result(False)
 
     async def admit(self, host: str, port: int) -> list[str]:
         """Return the addresses to connect to, all of which were checked. Raises HostRefusedError; OSError if there is none."""
@@ -199,6 +201,7 @@ def split_port(text: str) -> tuple[str, int | None]:
     return host, number if number < 65536 else 0
 
 
+@functools.lru_cache(maxsize=1024)
 def canonical(host: str) -> str:
     """Return ``host`` in the one form that rules compare: lower case, addresses in their shortest form, loopback as "localhost".
 
@@ -220,6 +223,7 @@ def canonical(host: str) -> str:
     return LOOPBACK if name == LOOPBACK or name.endswith(f".{LOOPBACK}") else name
 
 
+@functools.lru_cache(maxsize=1024)
 def as_address(text: str) -> Address | None:
     """Return the address that ``text`` is, None for a name. IPv6 that only wraps an IPv4 address counts as that address."""
     try:

@@ -7,6 +7,7 @@ up, gives its capabilities up, and listens for commands that use the proxy. A so
 guard accepts and connects by itself and no byte passes through here. It ends when the guard closes the connection.
 """
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -25,10 +26,11 @@ def main() -> None:
     _drop_capabilities()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
         line.connect(sys.argv[1])
-        _send(line, "listen", PROXY_PORT)
-        while request := line.recv(64).decode():
-            verb, _, number = request.partition(" ")
-            _send(line, verb, int(number))
+        with contextlib.suppress(ConnectionError):  # the guard has closed the connection
+            _send(line, "listen", PROXY_PORT)
+            while request := line.recv(64).decode():
+                verb, _, number = request.partition(" ")
+                _send(line, verb, int(number))
 
 
 def _send(line: socket.socket, verb: str, number: int) -> None:
@@ -41,6 +43,8 @@ def _send(line: socket.socket, verb: str, number: int) -> None:
                 made.bind(("127.0.0.1", number))
                 made.listen(_BACKLOG)
             socket.send_fds(line, [b"0"], [made.fileno()])
+    except ConnectionError:
+        raise
     except OSError as error:
         line.send(str(error.errno or errno.EIO).encode())
 

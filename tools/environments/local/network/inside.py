@@ -59,7 +59,7 @@ class InnerNetwork:
         """Return the ports on which the sandbox's processes listen, each with the address to connect to, but the proxy's."""
         found: dict[int, str] = {}
         for table in self.tables:
-            for fields in map(str.split, _read_all(table).splitlines()[1:]):
+            for fields in map(str.split, _read_listeners(table).splitlines()[1:]):
                 if len(fields) > 3 and fields[3] == _LISTEN:
                     address, _, port = fields[1].partition(":")
                     found.setdefault(int(port, 16), _as_text(address))
@@ -130,13 +130,14 @@ async def _received(line: socket.socket) -> socket.socket:
     return made
 
 
-def _read_all(table: int) -> str:
-    parts = []
-    at = 0
-    while part := os.pread(table, 65536, at):
-        parts.append(part)
-        at += len(part)
-    return b"".join(parts).decode("ascii", "replace")
+def _read_listeners(table: int) -> str:
+    """Return the beginning of a table of /proc. Listeners are its first rows; the connections behind them may be thousands."""
+    text = ""
+    while part := os.pread(table, 65536, len(text)):
+        text += part.decode("ascii", "replace")
+        if f" {_LISTEN} " not in text[-len(part) :]:
+            break
+    return text
 
 
 def _as_text(address: str) -> str:

@@ -50,9 +50,9 @@ class HostProxy:
             await _refuse(client, refusal(502, f"toolcrib: {request.host}:{request.port} can't be reached: {reason}", socks))
             return None
         try:
-            async with asyncio.timeout(HEAD_SECONDS):
-                await loop.sock_sendall(client, request.connected)
-                await loop.sock_sendall(upstream, request.first)
+            for target, data in ((client, request.connected), (upstream, request.first)):
+                if data:
+                    await loop.sock_sendall(target, data)
         except BaseException:
             upstream.close()
             raise

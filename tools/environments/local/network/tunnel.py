@@ -8,6 +8,7 @@ import errno
 import fcntl
 import os
 import socket
+from collections.abc import Callable
 
 CHUNK = 1 << 20
 """Bytes that a pipe takes at once, if the kernel allows a pipe of that size."""
@@ -25,10 +26,9 @@ class Tunnel:
     The kernel moves the bytes (splice); what a slow side does not take stays in a pipe, and the fast one is not read meanwhile.
     """
 
-    def __init__(self, one: socket.socket, other: socket.socket, pipes: Pipes) -> None:
+    def __init__(self, one: socket.socket, other: socket.socket, pipes: Pipes, on_end: Callable[[Tunnel], None]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._sockets = (one, other)
-        self.done: asyncio.Future[None] = self._loop.create_future()
+        self._sockets, self._on_end = (one, other), on_end
         self.used = self._loop.time()
         """Time of the loop at which something was moved last."""
         for each in self._sockets:
@@ -46,63 +46,78 @@ class Tunnel:
         """One way has ended. The other goes on: a client may end what it sends and still wait for the answer."""
         if all(way.ended for way in self._ways):
             self.close()
+            return
+        for way in self._ways:
+            if way.ended:
+                way.end_target()
 
     def close(self) -> None:
         """Close both sockets at once. It may be called again."""
         for each in self._sockets:
-            if each.fileno() >= 0:
-                self._loop.remove_reader(each)
-                self._loop.remove_writer(each)
+            if (fd := each.fileno()) >= 0:
+                self._loop.remove_reader(fd)
+                self._loop.remove_writer(fd)
                 each.close()
         for way in self._ways:
             way.drop()
-        if not self.done.done():
-            self.done.set_result(None)
+        self._on_end(self)
 
 
 class _Way:
     """One direction of a tunnel. It has a pipe only while there is something in it."""
 
     def __init__(self, tunnel: Tunnel, source: socket.socket, target: socket.socket, pipes: Pipes) -> None:
-        self._tunnel, self._source, self._target, self._pipes = tunnel, source, target, pipes
+        self._tunnel, self._target, self._pipes = tunnel, target, pipes
+        self._from, self._to = source.fileno(), target.fileno()  # asyncio writes a socket's whole description out, to look it up
         self._pipe: tuple[int, int] | None = None
         self._held = 0
         self.ended = False
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(source, self._readable)
+        self._loop.add_reader(self._from, self._readable)
 
     def _readable(self) -> None:
+        if self._move():  # the end often comes right behind the data
+            self._move()
+
+    def _move(self) -> bool:
+        """Move what the source has. Return True if it may have more and the target takes it."""
         try:
             self._pipe = self._pipes.take()
-            self._held = os.splice(self._source.fileno(), self._pipe[1], CHUNK, flags=_SPLICE)
+            self._held = os.splice(self._from, self._pipe[1], CHUNK, flags=_SPLICE)
         except BlockingIOError:
             self._give_back()
-            return
+            return False
         except OSError:  # the source was reset, or there is no descriptor for a pipe
             self._tunnel.close()
-            return
+            return False
         if not self._held:
-            self._loop.remove_reader(self._source)
+            self._loop.remove_reader(self._from)
             self._give_back()
             self.ended = True
-            with contextlib.suppress(OSError):  # it has ended by itself
-                self._target.shutdown(socket.SHUT_WR)
             self._tunnel.ended()
-        elif self._drain():
-            self._loop.remove_reader(self._source)
-            self._loop.add_writer(self._target, self._writable)
+            return False
+        if self._drain():
+            self._loop.remove_reader(self._from)
+            self._loop.add_writer(self._to, self._writable)
+            return False
+        return self._target.fileno() >= 0
+
+    def end_target(self) -> None:
+        """Pass the end of the source on."""
+        with contextlib.suppress(OSError):  # it has ended by itself
+            self._target.shutdown(socket.SHUT_WR)
 
     def _writable(self) -> None:
         if not self._drain() and self._target.fileno() >= 0:
-            self._loop.remove_writer(self._target)
-            self._loop.add_reader(self._source, self._readable)
+            self._loop.remove_writer(self._to)
+            self._loop.add_reader(self._from, self._readable)
 
     def _drain(self) -> bool:
         """Move what the pipe holds. Return True if the target takes no more for now."""
         assert self._pipe is not None  # noqa: S101 - something is held
         try:
             while self._held:
-                self._held -= os.splice(self._pipe[0], self._target.fileno(), self._held, flags=_SPLICE)
+                self._held -= os.splice(self._pipe[0], self._to, self._held, flags=_SPLICE)
         except BlockingIOError:
             return True
         except OSError:  # the target is gone

@@ -1,0 +1,91 @@
+"""Servers on this machine's loopback, and network namespaces whose only way out is a guard."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.environments.local.network import NetworkGuard
+
+NAMESPACE = ["unshare", "-Urnpf", "--kill-child", "--mount-proc"]
+ATTACHED = 'until (exec 3<>/dev/tcp/127.0.0.1/3128) 2>/dev/null; do sleep 0.02; done; exec bash -c "$SCRIPT"'
+
+
+class Sandbox:
+    """A guard, and commands that run in fresh namespaces attached to it."""
+
+    def __init__(self, guard: NetworkGuard, said: list[str]) -> None:
+        self.guard, self.said = guard, said
+
+    def start(self, script: str, **variables: str) -> subprocess.Popen[str]:
+        """Start a bash script in new namespaces, once the inner program has attached."""
+        argv = [*NAMESPACE, "bash", "-c", f'"$@" & {ATTACHED}', "bash", *self.guard.inner_argv]
+        environment = {**os.environ, **self.guard.environment(), **variables, "SCRIPT": script, "GIT_CONFIG_NOSYSTEM": "1"}
+        return subprocess.Popen(
+            argv, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def run(self, script: str, **variables: str) -> str:
+        """Return what a script printed."""
+        with self.start(script, **variables) as process:
+            return process.communicate(timeout=120)[0]
+
+
+@pytest.fixture(scope="session")
+def namespaces() -> None:
+    if shutil.which("unshare") is None or subprocess.run([*NAMESPACE, "true"], check=False, capture_output=True).returncode != 0:
+        pytest.skip("this account may make no network namespace")
+
+
+@pytest.fixture
+def sandbox(namespaces: None, tmp_path: Path) -> Iterator[Callable[..., Sandbox]]:
+    """Make sandboxes with the rules and the function that asks."""
+    with contextlib.ExitStack() as stack:
+
+        def make(*allow: str, ask: Any = None) -> Sandbox:
+            said: list[str] = []
+            # A socket's path may have 107 characters, and tmp_path may have more.
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="toolcrib-net-")))
+            guard = NetworkGuard(str(folder / "guard"), allow, ask, said.append)
+            guard.start()
+            stack.callback(guard.close)
+            return Sandbox(guard, said)
+
+        yield make
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
+        pass
+
+    def do_GET(self) -> None:
+        self.server.seen.append((self.path, dict(self.headers)))  # type: ignore[attr-defined]  # set below
+        super().do_GET()
+
+
+@pytest.fixture
+def website(tmp_path: Path) -> Iterator[ThreadingHTTPServer]:
+    """A web server on loopback over the folder ``tmp_path/"site"``; ``seen`` has the paths and headers of its requests."""
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "hello").write_text("hello from outside\n")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), lambda *args: _Handler(*args, directory=str(site)))
+    server.seen = []  # type: ignore[attr-defined]  # of the tests
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
