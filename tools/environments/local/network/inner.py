@@ -1,16 +1,18 @@
 """Program that runs in the sandbox's namespaces and hands sockets made there to the guard outside.
 
-Usage: python -I -S inner.py SOCKET
+Usage: python -I -S inner.py SOCKET [PID]
 
-The launcher starts it with CAP_NET_ADMIN over the network namespace and without the sandbox's masks on SOCKET. It brings ``lo``
-up, gives its capabilities up, and listens for commands that use the proxy. A socket keeps the namespace it was made in, so the
-guard accepts and connects by itself and no byte passes through here. It ends when the guard closes the connection.
+With PID it is started outside, and enters the user and network namespaces of that process: commands of the sandbox then see
+neither it nor SOCKET. Without, it is started inside with CAP_NET_ADMIN, before the masks hide SOCKET. It brings ``lo`` up, gives
+its capabilities up, and listens for commands that use the proxy. A socket keeps the namespace it was made in, so the guard
+accepts and connects by itself and no byte passes through here. It ends when the guard closes the connection.
 """
 
 import contextlib
 import ctypes
 import errno
 import fcntl
+import os
 import socket
 import struct
 import sys
@@ -22,6 +24,8 @@ _BACKLOG = 128
 
 def main() -> None:
     """Bring loopback up, send the proxy's listener, then answer ``listen PORT`` and ``socket FAMILY``, each with a socket."""
+    for path in (f"/proc/{pid}/ns/{kind}" for pid in sys.argv[2:] for kind in ("user", "net")):
+        _enter(path)
     _loopback_up()
     _drop_capabilities()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
@@ -47,6 +51,18 @@ def _send(line: socket.socket, verb: str, number: int) -> None:
         raise
     except OSError as error:
         line.send(str(error.errno or errno.EIO).encode())
+
+
+def _enter(path: str) -> None:
+    """Enter a namespace, unless this process is in it already. Raises OSError."""
+    own = "/proc/self/ns/" + path.rpartition("/")[2]
+    if os.stat(path).st_ino == os.stat(own).st_ino:  # noqa: PTH116 - pathlib takes long to import
+        return
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.setns(fd, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"can't enter {path}")
+    os.close(fd)
 
 
 def _loopback_up() -> None:

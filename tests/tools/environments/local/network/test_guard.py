@@ -256,6 +256,26 @@ def test_it_works_for_an_ordinary_user(website: Any) -> None:
     assert "hello from outside" in done.stdout, done.stdout + done.stderr
 
 
+@needs_curl
+def test_the_inner_program_can_be_started_outside_and_ends_with_the_guard(sandbox: Any, website: Any) -> None:
+    box = sandbox(f"localhost:{website.server_port}")
+    script = f"echo $$; read line; curl -sS http://localhost:{website.server_port}/hello"
+    argv = ["unshare", "-Urn", "bash", "-c", script]
+    environment = {**os.environ, **box.guard.environment()}
+    with subprocess.Popen(argv, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        pid = process.stdout.readline().strip()
+        inner = subprocess.Popen([*box.guard.inner_argv, pid], stderr=subprocess.PIPE, text=True)
+        table = Path(f"/proc/{pid}/net/tcp")
+        assert until(lambda: ":0C38 " in table.read_text()), "the proxy's port is not listened on"
+        print("go", file=process.stdin, flush=True)
+        assert process.stdout.readline() == "hello from outside\n"
+        box.guard.close()
+        assert inner.communicate(timeout=60)[1] == ""
+        assert inner.returncode == 0
+
+
 def test_many_guards_share_a_thread_that_ends_with_the_last(sandbox: Any) -> None:
     boxes = [sandbox() for _ in range(3)]
     assert [thread.name for thread in threading.enumerate()].count("toolcrib-network") == 1
