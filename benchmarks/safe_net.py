@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from benchmarks.core import CannotMeasureError, Figure, best_of_each, median_of_each
 from tools.environments.local.network import NetworkGuard
 
-Fetch = Callable[[str, int], float]
 _SIZE = 100_000_000
 _SERVER = f"""
 import socket
@@ -63,34 +61,40 @@ def measure(*, quick: bool) -> list[Figure]:
 def _client_and_proxy() -> Iterator[tuple[Fetch, Fetch]]:
     """Start a server, a sandbox's namespace with a client in it, and a client outside; yield how each fetches."""
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="toolcrib-safe-net-"))
         server = stack.enter_context(_ended(subprocess.Popen([sys.executable, "-c", _SERVER], stdout=subprocess.PIPE, text=True)))
         assert server.stdout is not None
         port = server.stdout.readline().strip()
-        guard = NetworkGuard(f"{folder}/guard", [f"localhost:{port}"], None, lambda _text: None)
+        guard = NetworkGuard([f"localhost:{port}"], None, lambda _text: None)
         guard.start()
         stack.callback(guard.close)
         client = [sys.executable, "-c", _CLIENT, port]
-        script = '"$@" & shift 5; until (exec 3<>/dev/tcp/127.0.0.1/3128) 2>/dev/null; do :; done; exec "$@"'
-        inside = ["unshare", "-Urnpf", "--kill-child", "--mount-proc", "bash", "-c", script, "bash", *guard.inner_argv, *client]
-        yield (stack.enter_context(_fetching(client, "direct")), stack.enter_context(_fetching(inside, "proxy")))
+        direct = stack.enter_context(_fetching(client, "direct"))
+        with _fetching(["unshare", "-Urn", *client], "proxy") as proxied:
+            guard.join(proxied.pid)
+            yield direct, proxied
+
+
+class Fetch:
+    """A client that fetches."""
+
+    def __init__(self, process: subprocess.Popen[str], way: str) -> None:
+        self.pid, self._way = process.pid, way
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._wanted, self._given = process.stdin, process.stdout
+        if self._given.readline() != "ready\n":
+            raise CannotMeasureError("no network namespace can be made here: allow user namespaces, or run as root")
+
+    def __call__(self, what: str, times: int) -> float:
+        """Return the least of the times in seconds."""
+        print(what, self._way, times, file=self._wanted, flush=True)
+        return float(self._given.readline())
 
 
 @contextlib.contextmanager
 def _fetching(argv: list[str], way: str) -> Iterator[Fetch]:
-    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    wanted, given = process.stdin, process.stdout
-
-    def fetch(what: str, times: int) -> float:
-        print(what, way, times, file=wanted, flush=True)
-        return float(given.readline())
-
-    with _ended(process):
-        if given.readline() != "ready\n":
-            raise CannotMeasureError("no network namespace can be made here: allow user namespaces, or run as root")
-        yield fetch
+    with _ended(subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)) as process:
+        yield Fetch(process, way)
 
 
 @contextlib.contextmanager

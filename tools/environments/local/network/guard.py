@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -31,12 +32,12 @@ _learners = Workers("toolcrib-learn-hosts", 1)
 class NetworkGuard:
     """The only way out of a sandbox that has a network namespace without a route. The package's docstring says how it is used.
 
-    ``socket_path`` is a path in a folder that only the user and the launcher reach. ``allow`` are rules as HostPolicy has them;
-    ``ask`` is awaited, once for each other host, on the guard's own event loop. ``said`` gets a sentence for the user, there too.
+    ``allow`` are rules as HostPolicy has them; ``ask`` is awaited, once for each other host, on the guard's own event loop.
+    ``said`` gets a sentence for the user, there too.
     """
 
-    def __init__(self, socket_path: str, allow: Sequence[str], ask: Ask | None, said: Callable[[str], None]) -> None:
-        self._path, self._said = socket_path, said
+    def __init__(self, allow: Sequence[str], ask: Ask | None, said: Callable[[str], None]) -> None:
+        self._said = said
         self._policy = HostPolicy(allow, ask, on_loopback=self._allowed_port)
         self._thread: _LoopThread | None = None
         self._connections: Connections | None = None
@@ -44,21 +45,47 @@ class NetworkGuard:
         self._inner: InnerNetwork | None = None
         self._ports: SandboxPorts | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self.inner_argv = [sys.executable, "-I", "-S", inner.__file__, socket_path]
-        """The program that the launcher starts inside the namespaces. Each sandbox of the session starts it anew."""
+        self._program: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Listen for the inner program. Raises OSError if the path can't be bound."""
+        """Begin. Nothing is reached before ``join``."""
         self._thread = _LoopThread.shared()
+        self._thread.run(self._begin())
+
+    def join(self, pid: int) -> None:
+        """Serve the sandbox of the process ``pid``, and no longer the one before it. Raises OSError if that can't be done.
+
+        The sandbox has user and network namespaces of its own; it keeps ``pid`` while this runs.
+        """
+        if self._thread is None:
+            raise RuntimeError("start the guard before it joins a sandbox")
+        self.leave()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            argv = [sys.executable, "-I", "-S", inner.__file__, str(theirs.fileno()), str(pid)]
+            self._program = subprocess.Popen(
+                argv, cwd="/", env={}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                pass_fds=[theirs.fileno()], start_new_session=True,
+            )  # fmt: skip
         try:
-            self._thread.run(self._begin())
-        except BaseException:
-            self._thread.release()
-            self._thread = None
-            raise
+            self._thread.run(self._attach(ours, self._program.pid))
+        except OSError as error:
+            ours.close()
+            program, self._program = self._program, None
+            why = self._ended(program) or str(error)
+            raise OSError(error.errno, f"the sandbox's network can't be reached: {why}") from error
+
+    def leave(self) -> None:
+        """Serve no sandbox. Call it when the sandbox has ended; it may be called again."""
+        if self._thread is not None:
+            self._thread.call(self._detach)
+        program, self._program = self._program, None
+        if program is not None:
+            self._ended(program)
 
     def close(self) -> None:
-        """Close all connections and listeners, and end the inner program. It may be called again."""
+        """Close all connections and listeners. It may be called again."""
+        self.leave()
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.run(self._end())
@@ -98,16 +125,7 @@ class NetworkGuard:
     # -- on the event loop -------------------------------------------------------------------------------------------
 
     async def _begin(self) -> None:
-        door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
-        try:
-            door.bind(self._path)
-            os.chmod(self._path, 0o600)  # noqa: PTH101 - nothing blocks
-            door.listen(4)
-        except BaseException:
-            door.close()
-            raise
         self._connections = Connections()
-        self._keep(self._attach_all(door))
         self._keep(self._look())
 
     async def _end(self) -> None:
@@ -118,8 +136,6 @@ class NetworkGuard:
         self._detach()
         if self._connections is not None:
             await self._connections.close()
-        with contextlib.suppress(FileNotFoundError):  # the folder is gone
-            os.unlink(self._path)  # noqa: PTH108 - nothing blocks
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -131,23 +147,9 @@ class NetworkGuard:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("the network guard of a sandbox failed", exc_info=error)
 
-    async def _attach_all(self, door: socket.socket) -> None:
-        """Take the sandbox that attaches while there is no other: a second one can't use this one's hosts."""
-        with door:
-            while True:
-                line, _ = await asyncio.get_running_loop().sock_accept(door)
-                if self._inner is not None and not self._inner.has_ended():
-                    line.close()
-                    continue
-                self._detach()
-                try:
-                    self._attach(await attached(line))
-                except OSError as error:
-                    _log.warning("a sandbox could not attach to its network guard: %s", error)
-                    line.close()
-
-    def _attach(self, network: InnerNetwork) -> None:
+    async def _attach(self, line: socket.socket, pid: int) -> None:
         assert self._connections is not None  # noqa: S101 - made before anything attaches
+        network = await attached(line, pid)
         self._inner = network
         self._ports = SandboxPorts(network, self._connections, self._said)
         self._connections.serve(network.listener, self._proxy.answer)
@@ -168,6 +170,13 @@ class NetworkGuard:
                 self._detach()
             if self._ports is not None:
                 self._ports.look()
+
+    @staticmethod
+    def _ended(program: subprocess.Popen[bytes]) -> str:
+        """End the inner program. Return the last line of its errors."""
+        program.kill()
+        lines = program.communicate()[1].decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
 
     async def _own_port(self, port: int) -> socket.socket | None:
         return None if self._ports is None else await self._ports.own(port)

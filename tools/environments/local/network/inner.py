@@ -1,11 +1,11 @@
 """Program that runs in the sandbox's namespaces and hands sockets made there to the guard outside.
 
-Usage: python -I -S inner.py SOCKET [PID]
+Usage: python -I -S inner.py DESCRIPTOR PID
 
-With PID it is started outside, and enters the user and network namespaces of that process: commands of the sandbox then see
-neither it nor SOCKET. Without, it is started inside with CAP_NET_ADMIN, before the masks hide SOCKET. It brings ``lo`` up, gives
-its capabilities up, and listens for commands that use the proxy. A socket keeps the namespace it was made in, so the guard
-accepts and connects by itself and no byte passes through here. It ends when the guard closes the connection.
+The guard starts it outside, with one end of a pair of sockets. It enters the user and network namespaces of the process PID,
+brings ``lo`` up, gives its capabilities up, and listens for commands that use the proxy. A socket keeps the namespace it was made
+in, so the guard accepts and connects by itself and no byte passes through here. Commands see neither this program, which stays
+outside their process namespace, nor its sockets. It ends when the guard closes the connection.
 """
 
 import contextlib
@@ -24,17 +24,16 @@ _BACKLOG = 128
 
 def main() -> None:
     """Bring loopback up, send the proxy's listener, then answer ``listen PORT`` and ``socket FAMILY``, each with a socket."""
-    for path in (f"/proc/{pid}/ns/{kind}" for pid in sys.argv[2:] for kind in ("user", "net")):
-        _enter(path)
+    descriptor, pid = sys.argv[1:]
+    for kind in ("user", "net"):
+        _enter(f"/proc/{pid}/ns/{kind}")
     _loopback_up()
     _drop_capabilities()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
-        line.connect(sys.argv[1])
-        with contextlib.suppress(ConnectionError):  # the guard has closed the connection
-            _send(line, "listen", PROXY_PORT)
-            while request := line.recv(64).decode():
-                verb, _, number = request.partition(" ")
-                _send(line, verb, int(number))
+    with socket.socket(fileno=int(descriptor)) as line, contextlib.suppress(ConnectionError):  # the guard may have closed it
+        _send(line, "listen", PROXY_PORT)
+        while request := line.recv(64).decode():
+            verb, _, number = request.partition(" ")
+            _send(line, verb, int(number))
 
 
 def _send(line: socket.socket, verb: str, number: int) -> None:
@@ -75,7 +74,7 @@ def _loopback_up() -> None:
 
 
 def _drop_capabilities() -> None:
-    """Commands of the sandbox may run as the same user, so this program keeps no right that they lack."""
+    """Entering the user namespace gave this program all rights over the sandbox; it needs none of them."""
     library = ctypes.CDLL(None, use_errno=True)
     header, none = struct.pack("=Ii", 0x20080522, 0), bytes(24)
     if library.capset(header, none) != 0 or library.prctl(38, 1, 0, 0, 0) != 0:  # PR_SET_NO_NEW_PRIVS

@@ -6,8 +6,8 @@ import contextlib
 import os
 import shutil
 import subprocess
-import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -28,12 +28,18 @@ class Sandbox:
         self.guard, self.said = guard, said
 
     def start(self, script: str, **variables: str) -> subprocess.Popen[str]:
-        """Start a bash script in new namespaces, once the inner program has attached."""
-        argv = [*NAMESPACE, "bash", "-c", f'"$@" & {ATTACHED}', "bash", *self.guard.inner_argv]
+        """Start a bash script in new namespaces, once the guard has joined them."""
+        argv = [*NAMESPACE, "bash", "-c", ATTACHED]
         environment = {**os.environ, **self.guard.environment(), **variables, "SCRIPT": script, "GIT_CONFIG_NOSYSTEM": "1"}
-        return subprocess.Popen(
+        process = subprocess.Popen(
             argv, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        while not (first := children.read_text().split()):  # until the namespaces are there
+            assert process.poll() is None
+            time.sleep(0.005)
+        self.guard.join(int(first[0]))
+        return process
 
     def run(self, script: str, **variables: str) -> str:
         """Return what a script printed."""
@@ -48,15 +54,13 @@ def namespaces() -> None:
 
 
 @pytest.fixture
-def sandbox(namespaces: None, tmp_path: Path) -> Iterator[Callable[..., Sandbox]]:
+def sandbox(namespaces: None) -> Iterator[Callable[..., Sandbox]]:
     """Make sandboxes with the rules and the function that asks."""
     with contextlib.ExitStack() as stack:
 
         def make(*allow: str, ask: Any = None) -> Sandbox:
             said: list[str] = []
-            # A socket's path may have 107 characters, and tmp_path may have more.
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="toolcrib-net-")))
-            guard = NetworkGuard(str(folder / "guard"), allow, ask, said.append)
+            guard = NetworkGuard(allow, ask, said.append)
             guard.start()
             stack.callback(guard.close)
             return Sandbox(guard, said)

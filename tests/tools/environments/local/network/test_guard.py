@@ -177,21 +177,27 @@ def test_a_port_of_the_session_is_no_host_to_ask_about(sandbox: Any) -> None:
 
 
 @needs_curl
-def test_a_second_sandbox_cannot_use_the_guard_of_a_running_one(sandbox: Any, website: Any) -> None:
+def test_the_next_sandbox_takes_the_place_of_the_one_before(sandbox: Any, website: Any) -> None:
+    """The first then reaches nothing any more, and neither sees anything of the guard's."""
     box = sandbox(f"localhost:{website.server_port}")
     fetch = f"curl -sS --max-time 60 http://localhost:{website.server_port}/hello"
-    with box.start(f"echo attached; read line; {fetch}; read line") as first:
-        assert first.stdin is not None
-        assert first.stdout is not None
-        assert first.stdout.readline() == "attached\n"
-        # Its inner program ends, as the guard hangs up; nothing else listens in that namespace.
-        stranger = subprocess.run([*NAMESPACE, *box.guard.inner_argv], capture_output=True, text=True, timeout=120, check=False)
-        assert (stranger.returncode, stranger.stderr) == (0, "")
-        print("go", file=first.stdin, flush=True)
+    with box.start(
+        f"{fetch}; read line; {fetch} >/dev/null 2>&1 || echo refused; grep -l inner[.]py /proc/[0-9]*/cmdline"
+    ) as first:
         assert first.stdout.readline() == "hello from outside\n"
+        assert box.run(fetch) == "hello from outside\n"
         first.stdin.close()
-    # When the first has ended, the next one attaches.
-    assert box.run(fetch) == "hello from outside\n"
+        assert first.stdout.read() == "refused\n"
+
+
+def test_a_process_without_a_network_of_its_own_is_not_joined(sandbox: Any) -> None:
+    guard = sandbox().guard
+    with pytest.raises(OSError, match="has this machine's network"):
+        guard.join(os.getpid())
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    with pytest.raises(OSError, match="the sandbox's network can't be reached: FileNotFoundError"):
+        guard.join(gone.pid)
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -224,19 +230,23 @@ def test_git_and_pip_work_through_it(sandbox: Any, website: Any, tmp_path: Path)
 
 
 _AS_A_USER = """
-import subprocess, sys, tempfile, os
+import os, subprocess, sys, time
+from pathlib import Path
 from tools.environments.local.network import NetworkGuard
-with tempfile.TemporaryDirectory(prefix="toolcrib-net-") as folder:
-    guard = NetworkGuard(f"{folder}/guard", [f"localhost:{sys.argv[1]}"], None, print)
-    guard.start()
-    wait = 'until (exec 3<>/dev/tcp/127.0.0.1/3128) 2>/dev/null; do sleep 0.02; done;'
-    fetch = f"exec 3<>/dev/tcp/127.0.0.1/3128;"
-    fetch += f" printf 'GET http://localhost:{sys.argv[1]}/hello HTTP/1.0\\\\r\\\\n\\\\r\\\\n' >&3; cat <&3"
-    # Mapped to itself, as the sandbox does it: the inner program has capabilities, the command has none.
-    argv = ["unshare", "-Ucnpf", "--keep-caps", "--kill-child", "--mount-proc", "bash", "-c", f'"$@" & {wait} {fetch}', "bash"]
-    done = subprocess.run([*argv, *guard.inner_argv], capture_output=True, text=True, timeout=120)
-    print(os.geteuid(), done.stdout, done.stderr)
-    guard.close()
+
+guard = NetworkGuard([f"localhost:{sys.argv[1]}"], None, print)
+guard.start()
+script = "read line; exec 3<>/dev/tcp/127.0.0.1/3128;"
+script += f" printf 'GET http://localhost:{sys.argv[1]}/hello HTTP/1.0\\\\r\\\\n\\\\r\\\\n' >&3; cat <&3"
+# Mapped to itself, as the sandbox does it: the commands have no capabilities.
+argv = ["unshare", "-Ucnpf", "--kill-child", "--mount-proc", "bash", "-c", script]
+process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+while not (first := children.read_text().split()):
+    time.sleep(0.01)
+guard.join(int(first[0]))
+print(os.geteuid(), process.communicate("go", timeout=120)[0])
+guard.close()
 """
 
 
@@ -254,26 +264,6 @@ def test_it_works_for_an_ordinary_user(website: Any) -> None:
     if "Permission denied" in done.stderr and not done.stdout:
         pytest.skip("an ordinary user can't run this environment's Python")
     assert "hello from outside" in done.stdout, done.stdout + done.stderr
-
-
-@needs_curl
-def test_the_inner_program_can_be_started_outside_and_ends_with_the_guard(sandbox: Any, website: Any) -> None:
-    box = sandbox(f"localhost:{website.server_port}")
-    script = f"echo $$; read line; curl -sS http://localhost:{website.server_port}/hello"
-    argv = ["unshare", "-Urn", "bash", "-c", script]
-    environment = {**os.environ, **box.guard.environment()}
-    with subprocess.Popen(argv, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        pid = process.stdout.readline().strip()
-        inner = subprocess.Popen([*box.guard.inner_argv, pid], stderr=subprocess.PIPE, text=True)
-        table = Path(f"/proc/{pid}/net/tcp")
-        assert until(lambda: ":0C38 " in table.read_text()), "the proxy's port is not listened on"
-        print("go", file=process.stdin, flush=True)
-        assert process.stdout.readline() == "hello from outside\n"
-        box.guard.close()
-        assert inner.communicate(timeout=60)[1] == ""
-        assert inner.returncode == 0
 
 
 def test_many_guards_share_a_thread_that_ends_with_the_last(sandbox: Any) -> None:

@@ -143,7 +143,7 @@ def test_connections_wait_for_what_is_being_learned(sandbox: Any, website: Any, 
     assert asked == []
 
 
-def test_a_guard_that_has_not_begun_learns_nothing(tmp_path: Path) -> None:
-    guard = NetworkGuard(str(tmp_path / "guard"), [], None, lambda _text: None)
+def test_a_guard_that_has_not_begun_learns_nothing() -> None:
+    guard = NetworkGuard([], None, lambda _text: None)
     with pytest.raises(RuntimeError, match="start the guard"):
         guard.learn({}, "/nowhere", "/nowhere")
