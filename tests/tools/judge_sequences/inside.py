@@ -24,7 +24,7 @@ from typing import Any
 from driver import Place, run_sequence  # type: ignore[import-not-found]  # beside this file
 from world import HOME, PROJECT, WEB_LOG, OwnCode, make_template, renew, serve_web  # type: ignore[import-not-found]  # as above
 
-SEQUENCE_LIMIT = 60.0
+SEQUENCE_LIMIT = 300.0
 """Seconds that one sequence may take."""
 
 

@@ -19,6 +19,8 @@ BACKENDS = ("docker", "ssh")
 PROVEN = HERE / "proven.txt"
 PROVED_AGAIN = 10
 """One of so many of the rows that were proven is proven again in each run of the tests."""
+TASK_LIMIT = 120
+"""Seconds that one command of an ordinary row with a ``check`` may take."""
 SHARES = {"judge": {"hostile": 1, "ordinary": 6}, "workspace": {"hostile": 80, "ordinary": 40}}
 """Each run of the tests takes one of so many rows in a mode. A session that is only judged runs each row without a ``check``."""
 PLACES = {
@@ -134,7 +136,12 @@ def to_run(kind: str, mode: str) -> dict[str, dict[str, Any]]:
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "calls": [_step(step) for step in row["calls"]]}
+    calls = [_step(step) for step in row["calls"]]
+    if "check" in row:  # the task must succeed on a busy machine too
+        for call in calls:
+            if call["tool"] == "terminal":
+                call["args"] = {"timeout": TASK_LIMIT, **call["args"]}
+    return {**row, "calls": calls}
 
 
 def _step(step: Any) -> dict[str, Any]:
