@@ -6,6 +6,7 @@ output and stays that process's parent. When the sandbox cannot be made, it prin
 
 ``python -I -S _launch.py grant PID [KIND PATH SOURCE]...`` adds mounts to the sandbox of the process PID. The first is the folder
 that becomes writable. ``python -I -S _launch.py link PID [PATH LINK]...`` mounts symbolic links over files there.
+``python -I -S _launch.py hide PID PATH...`` makes paths empty in the sandbox of the process PID.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _REFER, _ABSTRACT_SOCKETS = 1 << 13, 1
 _SET_PDEATHSIG, _CAPBSET_DROP, _SET_NO_NEW_PRIVS, _CAP_AMBIENT = 1, 24, 38, 47
 _HERE = -100
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-_COVERED = ("sys", "sysrq-trigger", "irq", "bus")
+_COVERED = ("sys", "sysrq-trigger", "irq", "bus", "fs", "scsi", "acpi", "driver", "mtrr", "dynamic_debug", "pressure")
 """Parts of /proc that root could change the machine by; they are read-only in the sandbox."""
 _RESERVED = 300
 """Process numbers that the kernel gives out only once."""
@@ -180,6 +181,30 @@ def _enter(path: str) -> None:
     os.close(fd)
 
 
+def hide(argv: list[str]) -> int:
+    """Make paths empty in a sandbox that runs. Return 0, or 125 if it can't be done."""
+    pid, paths = argv[0], argv[1:]
+    try:
+        if os.stat(f"/proc/{pid}/ns/user").st_ino != os.stat("/proc/self/ns/user").st_ino:  # noqa: PTH116 - as above
+            _enter(f"/proc/{pid}/ns/user")
+        _enter(f"/proc/{pid}/ns/mnt")
+        for path in paths:
+            _hide(path, -1, is_folder=os.path.isdir(path))  # noqa: PTH112 - as above
+    except OSError as error:
+        sys.stderr.write(f"{error.strerror}\n")
+        return 125
+    return 0
+
+
+def _hide(path: str, null: int, *, is_folder: bool) -> None:
+    """Put an empty folder over ``path``, or an empty file: ``null``, or a copy of the sandbox's own if that is -1."""
+    _point(path, is_folder=is_folder)
+    if is_folder:
+        mount("tmpfs", path, "tmpfs", _NOSUID | _NODEV | _RDONLY, "mode=0755")
+    else:
+        _put("hide", path, null if null >= 0 else clone("/dev/null"))
+
+
 def _unshare(plan: Plan) -> None:
     flags = _NEWNS | _NEWCGROUP | _NEWUTS | _NEWIPC | _NEWPID | (_NEWUSER if plan.ids else 0)
     check(_libc.unshare(flags | (0 if plan.has_network else _NEWNET)), "unshare")
@@ -206,9 +231,8 @@ def _build(plan: Plan) -> None:
         if kind == "tmpfs":
             _point(path, is_folder=True)
             mount("tmpfs", path, "tmpfs", _NOSUID | _NODEV, f"{size}mode=1777")
-        elif kind == "hide" and source == "folder":
-            _point(path, is_folder=True)
-            mount("tmpfs", path, "tmpfs", _NOSUID | _NODEV | _RDONLY, "mode=0755")
+        elif kind == "hide":
+            _hide(path, trees.get(path, -1), is_folder=source == "folder")
         else:
             _put(kind, path, trees.get(path, -1))
     if not plan.has_network:
@@ -326,5 +350,5 @@ def _restrict(plan: Plan) -> None:
 
 
 if __name__ == "__main__":
-    others = {"grant": grant, "link": link}
+    others = {"grant": grant, "link": link, "hide": hide}
     sys.exit(others[sys.argv[1]](sys.argv[2:]) if sys.argv[1] in others else main(sys.argv))

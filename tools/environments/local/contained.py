@@ -165,11 +165,13 @@ class SandboxedEnvironment(_WithOutside):
         )
 
     async def _up(self) -> None:
-        """Start the sandbox where it is not up, in another thread, as it takes a while. Raises EnvironmentFailed."""
+        """Start the sandbox if it is not up, and mask what appeared since: in another thread. Raises EnvironmentFailed."""
         self._open()
         assert self._sandbox is not None  # noqa: S101 - _open made it
         if not self._sandbox.is_up():
             await _starters.run(self._sandbox.view)
+        if shown := self._sandbox.shown():
+            await _starters.run(partial(self._sandbox.hide, shown))
 
     async def execute(self, request: ExecRequest) -> ExecOutcome:
         before = self._interrupts

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -119,6 +120,20 @@ class Sandbox:
             yield view
         finally:
             os.close(mounts)
+
+    def shown(self) -> list[str]:
+        """Return the masked paths that show something now: what was made after the sandbox, or replaced what was there."""
+        view = f"/proc/{self._keeper}/root"
+        return [path for path in self._plan.masked if os.path.lexists(path) and _shows(view + path)]
+
+    def hide(self, paths: Collection[str]) -> None:
+        """Make these paths empty in the sandbox, or start another one if that fails. Raises EnvironmentFailed."""
+        with self._lock:
+            self._running()
+            argv = [sys.executable, "-I", "-S", LAUNCHER, "hide", str(self._keeper), *paths]
+            if subprocess.run(argv, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode:
+                self._forget()
+                self._running()
 
     def is_up(self) -> bool:
         """Return True if the sandbox runs now, as far as no other thread starts or ends it at this moment."""
@@ -324,6 +339,15 @@ def _has_files(root: str, folder: str, mounted: Collection[str]) -> bool:
     except OSError:  # it can't be told
         return True
     return False
+
+
+def _shows(path: str) -> bool:
+    """Return whether a path holds anything that a command could read."""
+    try:
+        found = os.lstat(path)
+        return bool(os.listdir(path)) if stat.S_ISDIR(found.st_mode) else stat.S_ISREG(found.st_mode) and found.st_size > 0  # noqa: PTH208 - before each command
+    except OSError:  # it does not exist, or is closed to this account
+        return False
 
 
 def _is_dying(pid: int) -> bool:
