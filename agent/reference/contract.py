@@ -28,7 +28,7 @@ _KINDS: Mapping[str, tuple[str, str, str]] = {
     "for-many-sessions": ("Many sessions", "agent.conversation.manager", "agent.conversation.manager"),
     "for-tools": ("Tools", "toolcrib", "_hooks _derive _registry _entry _types _image _effects _state"),
     "for-calls": ("Calls, and decisions on them", "toolcrib", "_context _identity _decision _after"),
-    "for-backends": ("Backends", "toolcrib", "_environment"),
+    "for-backends": ("Backends", "toolcrib", "_environment _containment"),
     "for-models": ("Model providers", "toolcrib", "_session"),
     "for-chats": ("Chat platforms", "toolcrib.chat", "chat"),
     "for-platforms": ("Parts of chat platforms", "toolcrib.platforms", "platforms _intake _recent _sent _trust _web"),
