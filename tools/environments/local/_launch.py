@@ -1,12 +1,11 @@
 """Program that makes a sandbox and runs a command as its first process.
 
-It is started as ``python -I -S _launch.py SETTINGS [KIND PATH SOURCE]... -- COMMAND...``, so that it needs no package.
-``SETTINGS`` are the fields of ``Plan``, as NAME=VALUE with commas between. It prints the first process's number on its standard
-output and stays that process's parent. When the sandbox cannot be made, it prints the reason on its standard error.
+Its words are ``SETTINGS [KIND PATH SOURCE]... -- COMMAND...``. It runs in ``python -I -S`` and needs no package.
+``SETTINGS`` are the fields of ``LaunchPlan``, as NAME=VALUE with commas between. It prints the first process's number on its
+standard output and stays that process's parent. When the sandbox cannot be made, it prints the reason on its standard error.
 
-``python -I -S _launch.py grant PID [KIND PATH SOURCE]...`` adds mounts to the sandbox of the process PID. The first is the folder
-that becomes writable. ``python -I -S _launch.py link PID [PATH LINK]...`` mounts symbolic links over files there.
-``python -I -S _launch.py hide PID PATH...`` makes paths empty in the sandbox of the process PID.
+Other words change the sandbox of the process PID: ``grant PID [KIND PATH SOURCE]...`` adds mounts, and the first is the folder that
+becomes writable; ``link PID [PATH LINK]...`` mounts symbolic links over files; ``hide PID PATH...`` makes paths empty.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def attach(fd: int, path: str) -> None:
     os.close(fd)
 
 
-class Plan:
+class LaunchPlan:
     """The sandbox that is wanted.
 
     ``ids``: the user and group to map in a user namespace, "" for none. ``disk``: ``ro``, or ``rw`` to leave the disk as it is.
@@ -91,7 +90,7 @@ class Plan:
 def main(argv: list[str]) -> int:
     """Make the sandbox, and wait for the end of its first process. Return its exit code."""
     end = argv.index("--")
-    plan, command = Plan(argv[1], argv[2:end]), argv[end + 1 :]
+    plan, command = LaunchPlan(argv[1], argv[2:end]), argv[end + 1 :]
     try:
         _unshare(plan)
         child = os.fork()
@@ -110,7 +109,7 @@ def main(argv: list[str]) -> int:
     return os.waitstatus_to_exitcode(status) & 0xFF
 
 
-def _become_first(plan: Plan, command: list[str]) -> None:
+def _become_first(plan: LaunchPlan, command: list[str]) -> None:
     try:
         if plan.is_persons:
             check(_libc.prctl(_SET_PDEATHSIG, 9, 0, 0, 0), "prctl")
@@ -205,7 +204,7 @@ def _hide(path: str, null: int, *, is_folder: bool) -> None:
         _put("hide", path, null if null >= 0 else clone("/dev/null"))
 
 
-def _unshare(plan: Plan) -> None:
+def _unshare(plan: LaunchPlan) -> None:
     flags = _NEWNS | _NEWCGROUP | _NEWUTS | _NEWIPC | _NEWPID | (_NEWUSER if plan.ids else 0)
     check(_libc.unshare(flags | (0 if plan.has_network else _NEWNET)), "unshare")
     if plan.ids:
@@ -215,7 +214,7 @@ def _unshare(plan: Plan) -> None:
                 file.write(text)
 
 
-def _build(plan: Plan) -> None:
+def _build(plan: LaunchPlan) -> None:
     mount("", "/", "", _REC | _PRIVATE)  # what is mounted on this machine later does not appear in the sandbox
     trees = {path: clone(source) for kind, path, source in plan.mounts if kind in ("bind", "ro") and source}
     trees |= {path: clone("/dev/null") for kind, path, source in plan.mounts if kind == "hide" and source == "file"}
@@ -269,7 +268,7 @@ def _cache(path: str, private: str) -> int:
     return clone(upper)
 
 
-def _mount_proc(plan: Plan) -> None:
+def _mount_proc(plan: LaunchPlan) -> None:
     mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
     release = tuple(int("".join(filter(str.isdigit, part)) or "0") for part in os.uname().release.split(".")[:2])
     if plan.processes and release >= (6, 14):  # before, the limit would be the whole machine's
@@ -305,7 +304,7 @@ def _raise_loopback() -> None:
     os.close(fd)
 
 
-def _limit(plan: Plan) -> None:
+def _limit(plan: LaunchPlan) -> None:
     for kind, value in ((resource.RLIMIT_NPROC, plan.processes), (resource.RLIMIT_DATA, plan.memory)):
         hard = resource.getrlimit(kind)[1]
         if value and (hard == resource.RLIM_INFINITY or hard > value):
@@ -330,7 +329,7 @@ def _leave_keyring() -> None:
         check(-1, "keyctl")  # 1 and 38: the kernel has no keys, or a filter closes them to commands as well
 
 
-def _restrict(plan: Plan) -> None:
+def _restrict(plan: LaunchPlan) -> None:
     """Close by Landlock, as far as this kernel can, what no namespace closes: abstract sockets, which belong to the network, and
     root's mounts in a namespace that it makes itself, such as a writable one of the machine's control groups.
     """
@@ -349,6 +348,7 @@ def _restrict(plan: Plan) -> None:
     os.close(rules)
 
 
-if __name__ == "__main__":
+def run(argv: list[str]) -> int:
+    """Do what the words after the program's name say, and return the exit code."""
     others = {"grant": grant, "link": link, "hide": hide}
-    sys.exit(others[sys.argv[1]](sys.argv[2:]) if sys.argv[1] in others else main(sys.argv))
+    return others[argv[1]](argv[2:]) if argv[1] in others else main(argv)

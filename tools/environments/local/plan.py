@@ -16,7 +16,9 @@ from toolcrib._dataclass import dataclass, replace
 from tools.environments import leftovers
 from tools.environments.shell.watchdog import watchdog
 
-LAUNCHER = str(Path(__file__).with_name("_launch.py"))
+_START = "import sys; sys.path.append(sys.argv.pop(1)); import _launch; sys.exit(_launch.run(sys.argv))"
+"""Program that runs the launcher. It imports it, as Python keeps what it compiled of a module, and not of a program."""
+_FOLDER = str(Path(__file__).parent)
 INNER = "/dev/.toolcrib"
 """Path in the sandbox of the folder through which we speak to its shells: commands neither list nor clean it."""
 _TEMPORARY = ("/tmp", "/run", "/dev/shm", "/var/tmp")  # noqa: S108 - in the sandbox
@@ -92,12 +94,12 @@ class SandboxPlan:
         limits = f"processes={self.processes},memory={self.memory}"
         settings = f"ids={ids},disk={disk},network={int(self.network)},person={int(person)},{limits}"
         mounts = [word for mount in self._mounts(root) for word in mount]
-        return [sys.executable, "-I", "-S", LAUNCHER, settings, *mounts, "--", *command]
+        return launcher_argv(settings, *mounts, "--", *command)
 
     def grant_argv(self, pid: int, folder: str) -> list[str]:
         """Return the command line that makes a folder of the plan writable in the sandbox of the process ``pid``."""
-        mounts = [mount for mount in self._mounts("") if is_within(mount[1], folder)]
-        return [sys.executable, "-I", "-S", LAUNCHER, "grant", str(pid), *(word for mount in mounts for word in mount)]
+        mounts = [word for mount in self._mounts("") if is_within(mount[1], folder) for word in mount]
+        return launcher_argv("grant", str(pid), *mounts)
 
     def with_folder(self, folder: str) -> SandboxPlan:
         """Return the plan with one more writable folder. Raises EnvironmentFailed for one that would open what is closed."""
@@ -161,6 +163,11 @@ class SandboxPlan:
                     Path(self.private, str(number), "work", "work").chmod(0o700)
             shutil.rmtree(self.private, ignore_errors=True)
             watchdog.leave(self.private)
+
+
+def launcher_argv(*words: str) -> list[str]:
+    """Return the command line of the launcher with these words."""
+    return [sys.executable, "-I", "-S", "-c", _START, _FOLDER, *words]
 
 
 def has_git(folder: str) -> bool:

@@ -20,7 +20,7 @@ from tools.environments._workers import Workers
 from tools.environments.local import limits
 from tools.environments.local.holding import how_to_get_more
 from tools.environments.local.limits import usage
-from tools.environments.local.plan import INNER, LAUNCHER, SandboxPlan
+from tools.environments.local.plan import INNER, SandboxPlan, launcher_argv
 from tools.environments.local.sandboxed import SandboxedShell, is_in, is_readable
 from tools.environments.shell.launcher import ShellProcess
 from tools.environments.shell.watchdog import watchdog
@@ -130,7 +130,7 @@ class Sandbox:
         """Make these paths empty in the sandbox, or start another one if that fails. Raises EnvironmentFailed."""
         with self._lock:
             self._running()
-            argv = [sys.executable, "-I", "-S", LAUNCHER, "hide", str(self._keeper), *paths]
+            argv = launcher_argv("hide", str(self._keeper), *paths)
             if subprocess.run(argv, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode:
                 self._forget()
                 self._running()
@@ -191,7 +191,7 @@ class Sandbox:
         with self._lock:
             if self._process is None or not self._lives():
                 return False
-            argv = [sys.executable, "-I", "-S", LAUNCHER, "link", str(self._keeper), *(word for pair in links for word in pair)]
+            argv = launcher_argv("link", str(self._keeper), *(word for pair in links for word in pair))
             done = subprocess.run(argv, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, check=False)
             return done.returncode == 0
 
