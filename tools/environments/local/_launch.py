@@ -4,8 +4,8 @@ Its words are ``SETTINGS [KIND PATH SOURCE]... -- COMMAND...``. It runs in ``pyt
 ``SETTINGS`` are the fields of ``LaunchPlan``, as NAME=VALUE with commas between. It prints the first process's number on its
 standard output and stays that process's parent. When the sandbox cannot be made, it prints the reason on its standard error.
 
-Other words change the sandbox of the process PID: ``grant PID [KIND PATH SOURCE]...`` adds mounts, and the first is the folder that
-becomes writable; ``link PID [PATH LINK]...`` mounts symbolic links over files; ``hide PID PATH...`` makes paths empty.
+Other words change the sandbox of the process PID: ``grant PID [KIND PATH SOURCE]...`` adds mounts, and the first is the folder
+that becomes writable; ``link PID [PATH LINK]...`` mounts symbolic links over files; ``hide PID PATH...`` makes paths empty.
 """
 
 from __future__ import annotations
