@@ -61,10 +61,13 @@ def resolve_under(root: str, path: str, cwd: str, *, inside: bool = False) -> st
 
 
 def info(path: str, root: str = "/") -> FileInfo | None:
-    """Return a file's facts, or None where there is none."""
+    """Return a file's facts, or None where there is none. In another root a link on the way is refused (OSError)."""
     _check_text(path)
     try:
-        return _info(path, os.lstat(path if root == "/" else root + path))
+        if root == "/":
+            return _info(path, os.lstat(path))
+        with _folder_of(path, root) as (parent, name):
+            return _info(path, os.stat(name, dir_fd=parent, follow_symlinks=False))
     except (FileNotFoundError, NotADirectoryError):
         return None
 
