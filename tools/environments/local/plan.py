@@ -234,4 +234,8 @@ def existing_folder(path: str, what: str) -> str:
         raise EnvironmentFailed(f"{what} {found} {wrong}")
     if found == "/":
         raise EnvironmentFailed(f"{what} is /, which would make the whole machine writable: choose a folder below it")
+    if found in (os.path.realpath(tempfile.gettempdir()), "/dev/shm"):  # noqa: S108 - see make_root
+        raise EnvironmentFailed(
+            f"{what} {found} holds the sockets and files of other programs and sessions: choose a folder below it"
+        )
     return found

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from toolcrib import Environment, ExecOutcome, ExecRequest, Restable
+from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest, Restable
 from tools.environments import open_environment
+from tools.environments.local import files
 from tools.environments.local.holding import sandbox_here
 from tools.environments.local.plan import SandboxPlan
 from tools.environments.local.sandbox import Sandbox
@@ -98,3 +100,20 @@ def test_a_held_keeper_whose_input_is_full_holds_up_no_other_command(boxed: Envi
 
     asyncio.run(two())
     assert _run(boxed, "echo well").stdout.head == b"well\n"
+
+
+def test_facts_in_the_sandbox_are_not_those_of_a_link_on_the_way(tmp_path: Path) -> None:
+    """A command can put a link there after the path was resolved, and its target would be looked for outside."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "key").write_text("secret")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "work").symlink_to(tmp_path / "outside")
+    with pytest.raises(OSError, match="symbolic link"):
+        files.info("/work/key", str(root))
+
+
+def test_the_temporary_folder_itself_is_no_project() -> None:
+    """It holds other sessions' files and the sockets of other programs, which would be writable with it."""
+    with pytest.raises(EnvironmentFailed, match="choose a folder below it"):
+        open_environment("local", cwd=tempfile.gettempdir(), sandbox="workspace")
