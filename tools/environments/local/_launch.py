@@ -121,7 +121,7 @@ def _become_first(plan: LaunchPlan, command: list[str]) -> None:
         _leave_keyring()
         _drop_privileges()
         if plan.is_read_only:
-            _restrict(plan)
+            _restrict()
         os.execvp(command[0], command)  # noqa: S606 - it is the command itself that is wanted
     except OSError as error:
         sys.stderr.write(f"{error.strerror or error}\n")
@@ -329,12 +329,12 @@ def _leave_keyring() -> None:
         check(-1, "keyctl")  # 1 and 38: the kernel has no keys, or a filter closes them to commands as well
 
 
-def _restrict(plan: LaunchPlan) -> None:
+def _restrict() -> None:
     """Close by Landlock, as far as this kernel can, what no namespace closes: abstract sockets, which belong to the network, and
     root's mounts in a namespace that it makes itself, such as a writable one of the machine's control groups.
     """
     version = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
-    handled, scoped = 0 if plan.ids or version < 2 else _REFER, _ABSTRACT_SOCKETS if version >= 6 else 0
+    handled, scoped = 0 if os.geteuid() or version < 2 else _REFER, _ABSTRACT_SOCKETS if version >= 6 else 0
     if not handled and not scoped:
         return
     wanted = (ctypes.c_uint64 * 3)(handled, 0, scoped)

@@ -96,6 +96,8 @@ class SandboxedEnvironment(_WithOutside):
         folders = [existing_folder(path, "the writable folder") for path in writable]
         if mode == "workspace":
             folders.insert(0, existing_folder(self._cwd, "the working folder"))
+        for folder, path in ((folder, path) for folder in folders for path in masks(masked) if is_within(folder, path)):
+            raise EnvironmentFailed(f"{folder} can't be written in the sandbox, as {path} is masked in it: choose another folder")
         cached = caches_of(caches, folders) if mode == "workspace" else ()
         self._plan = SandboxPlan(
             mode,

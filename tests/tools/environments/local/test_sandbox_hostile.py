@@ -117,3 +117,9 @@ def test_the_temporary_folder_itself_is_no_project() -> None:
     """It holds other sessions' files and the sockets of other programs, which would be writable with it."""
     with pytest.raises(EnvironmentFailed, match="choose a folder below it"):
         open_environment("local", cwd=tempfile.gettempdir(), sandbox="workspace")
+
+
+def test_a_project_in_a_masked_folder_is_refused(folder: Path) -> None:
+    (folder / "keys" / "below").mkdir(parents=True)
+    with pytest.raises(EnvironmentFailed, match="masked in it: choose another folder"):
+        open_environment("local", cwd=str(folder / "keys" / "below"), sandbox="workspace", masked=[str(folder / "keys")])
