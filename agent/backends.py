@@ -7,6 +7,7 @@ plugins add. Only people choose: by ``terminal.backend``, ``--backend``, or ``op
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from pathlib import Path
@@ -252,7 +253,8 @@ class Backends:
         if mode == "none":
             return {}
         settings: SandboxSettings = backend.options["sandbox"]
-        closed = {"sandbox": mode, "masked": [*settings.mask, *self._protected], "closed": self._closed}
+        console = f"{os.environ.get('XDG_RUNTIME_DIR') or tempfile.gettempdir()}/toolcrib-console-{os.getuid()}"
+        closed = {"sandbox": mode, "masked": [*settings.mask, *self._protected, console], "closed": self._closed}
         limits = {"processes": settings.processes, "memory_mb": settings.memory_mb, "network": settings.network == "on"}
         if mode == "own":
             return closed | limits

@@ -27,7 +27,7 @@ _USER_NAMESPACES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class SandboxHolding:
     """The mode that holds here. ``why_not_more`` and ``fix`` are "" if it is the mode that was wanted.
 
     ``by``: ``namespaces``, or ``landlock``, which does not close sockets; "" for the mode ``none``.
@@ -39,23 +39,23 @@ class Holding:
     by: Literal["namespaces", "landlock", ""] = ""
 
 
-def sandbox_here(wanted: Mode) -> Holding:
+def sandbox_here(wanted: Mode) -> SandboxHolding:
     """Return the strongest mode up to ``wanted`` that this machine can hold. It is tried once a process."""
     if wanted == "none":
-        return Holding("none")
+        return SandboxHolding("none")
     if not is_supported():
         lack = "bash is not found on PATH" if sys.platform == "linux" else "sandboxes need Linux"
         fix = "install bash" if sys.platform == "linux" else "use the backend docker or ssh"
-        return Holding("none", lack, fix)
+        return SandboxHolding("none", lack, fix)
     why = _fault()
     if not why:
-        return Holding(wanted, by="namespaces")
+        return SandboxHolding(wanted, by="namespaces")
     fix = how_to_get_more(why)
     if landlock.version() > 0:
-        return Holding(
+        return SandboxHolding(
             "own", f"no namespaces can be made ({why}), so toolcrib's own files are closed by Landlock alone", fix, "landlock"
         )
-    return Holding("none", f"no namespaces can be made ({why}), and this kernel has no Landlock", fix)
+    return SandboxHolding("none", f"no namespaces can be made ({why}), and this kernel has no Landlock", fix)
 
 
 @functools.cache

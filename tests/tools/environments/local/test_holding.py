@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tools.environments.local import landlock
-from tools.environments.local.holding import Holding, sandbox_here
+from tools.environments.local.holding import SandboxHolding, sandbox_here
 
 ROOT = Path(__file__).parents[4]
 _TRY = """
@@ -75,7 +75,7 @@ def test_without_namespaces_landlock_closes_our_own_files(tmp_path: Path) -> Non
 
 
 def test_none_is_no_question() -> None:
-    assert sandbox_here("none") == Holding("none")
+    assert sandbox_here("none") == SandboxHolding("none")
 
 
 def test_what_is_wanted_is_said_with_its_reason() -> None:
