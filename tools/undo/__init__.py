@@ -2,5 +2,5 @@
 
 ``keeper`` keeps them before a call replaces them, in ``contents``; ``choose`` says which changes an undo is about,
 ``restore`` does it, ``torn`` knows files that a killed process left half written, and ``locks`` lets one writer at a time to a
-file.
+file. ``snapshots/`` keeps a whole project, for what commands change.
 """
