@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -178,13 +179,13 @@ class Project:
                     return False
         finally:
             os.close(fd)
-        inside = [one for one in self._tree.skipped if not path or one.startswith(f"{path}/")]
+        inside = [one for one in tuple(self._tree.skipped) if not path or one.startswith(f"{path}/")]
         return all(entry.why_skipped in REBUILDABLE for one in inside if (entry := self._tree.entries.get(one)) is not None)
 
     def _keeps(self, path: str, kind: str, found: os.stat_result) -> bool:
         if kind == FILE and found.st_nlink > 1:
             return len(self._tree.inodes.get((found.st_dev, found.st_ino), ())) >= found.st_nlink
-        return kind in (FILE, LINK) and path not in self._tree.skipped and not path.endswith(f"/{TEMPORARY}")
+        return kind in (FILE, LINK) and path not in self._tree.skipped and path.rpartition("/")[2] != TEMPORARY
 
     # -- in a thread ---------------------------------------------------------------------------------------------------------
 
@@ -217,7 +218,7 @@ class Project:
     def _add(self, wanted: ProjectSnapshot, *, thorough: bool, known: Mapping[str, FileEntry] | None = None) -> ProjectSnapshot:
         """Scan and commit. ``known``: entries of files that a restore has just written."""
         self._load()
-        self._remove_temporary()
+        self._clear_up()
         named = self._watch.changed()
         with self._store.transaction():
             scan = self._scanner()
@@ -253,18 +254,22 @@ class Project:
             stopped=self._closed.is_set,
         )
 
-    def _remove_temporary(self) -> None:
-        """Remove the files that a restore left behind when its process was killed."""
+    def _clear_up(self) -> None:
+        """Remove what a restore that was interrupted left behind: its temporary file, and the modes and times of its folders."""
         folders = self._store.restoring()
-        for folder in folders:
+        for folder, mode, mtime_ns in sorted(folders, key=lambda row: -row[0].count("/")):
             with contextlib.suppress(OSError):
                 fd = open_folder(self.root, folder)
                 try:
-                    os.unlink(TEMPORARY, dir_fd=fd)
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(TEMPORARY, dir_fd=fd)
+                    if mode is not None and mtime_ns is not None:
+                        os.fchmod(fd, stat.S_IMODE(mode))
+                        os.utime(fd, ns=(mtime_ns, mtime_ns))
                 finally:
                     os.close(fd)
         if folders:
-            self._store.note_restoring(frozenset())
+            self._store.note_restoring({})
 
     def _restore(self, changes: Sequence[ProjectChange]) -> RestoreReport:
         with self._lock:
@@ -272,8 +277,10 @@ class Project:
             with self._store.locked():
                 restorer = ProjectRestorer(self.root, self._tree, self._store.packs)
                 chosen = restorer.choose(changes)
-                self._store.note_restoring(frozenset(change.path.rpartition("/")[0] for change in chosen))
+                folders = {change.path.rpartition("/")[0] for change in chosen}
+                self._store.note_restoring({path: self._tree.entries.get(path) for path in folders})
                 restorer.run(chosen)
+                self._store.note_restoring({})
                 after = self._add(ProjectSnapshot(0, time.time(), "after undo"), thorough=False, known=restorer.written)
             return RestoreReport(before, after, sorted(restorer.restored), restorer.conflicts, restorer.failed)
 

@@ -72,22 +72,21 @@ class SkippedFolders:
 
     def _lines_of(self, path: str) -> tuple[frozenset[str], bool]:
         """Return the lines of a folder's .gitignore, and whether it is the top of a repository."""
-        if path not in self._lines:
-            try:
-                fd = self._opened(path)
-            except OSError:
-                return frozenset(), True
-            try:
-                text = _head(fd, ".gitignore") + b"\n" + _head(fd, ".git/info/exclude")
-                try:
-                    os.stat(".git", dir_fd=fd, follow_symlinks=False)
-                    top = True
-                except OSError:
-                    top = not path
-            finally:
-                os.close(fd)
-            self._lines[path] = frozenset(line.strip() for line in os.fsdecode(text).splitlines()), top
-        return self._lines[path]
+        known = self._lines.get(path)
+        if known is not None:
+            return known
+        try:
+            fd = self._opened(path)
+        except OSError:
+            return frozenset(), True
+        try:
+            text = _head(fd, ".gitignore") + b"\n" + _head(fd, ".git/info/exclude")
+            top = not path or ".git" in os.listdir(fd)  # noqa: PTH208 - of an open folder
+        finally:
+            os.close(fd)
+        found = frozenset(line.strip() for line in os.fsdecode(text).splitlines()), top
+        self._lines[path] = found
+        return found
 
 
 def _head(fd: int, name: str) -> bytes:

@@ -29,7 +29,7 @@ CREATE INDEX IF NOT EXISTS entries_born ON entries (born) WHERE born > 1;
 CREATE INDEX IF NOT EXISTS entries_died ON entries (died) WHERE died IS NOT NULL;
 CREATE TABLE IF NOT EXISTS chunks (digest BLOB PRIMARY KEY, pack INTEGER, start INTEGER, length INTEGER) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS packs (pack INTEGER PRIMARY KEY, end INTEGER);
-CREATE TABLE IF NOT EXISTS restoring (folder BLOB PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS restoring (folder BLOB PRIMARY KEY, mode INTEGER, mtime_ns INTEGER);
 """
 _FIELDS = "kind, mode, mtime_ns, size, content, uid, gid, attributes, dev, ino, ctime_ns, links"
 _SNAPSHOT = "id, at, label, turn, call_id, session_id, changes"
@@ -140,15 +140,17 @@ class SnapshotStore:
         rows = self._db.execute(f"SELECT {_SNAPSHOT} FROM snapshots WHERE session_id = ? ORDER BY id", (session_id,))  # noqa: S608 - no value
         return [ProjectSnapshot(*row) for row in rows]
 
-    def note_restoring(self, folders: Mapping[str, bool] | frozenset[str]) -> None:
-        """Record the folders in which a restore will make temporary files; none: it is done."""
+    def note_restoring(self, folders: Mapping[str, FileEntry | None]) -> None:
+        """Record the folders in which a restore will work, as they are before it; none: it is done."""
+        rows = [(os.fsencode(path), entry and entry.mode, entry and entry.mtime_ns) for path, entry in folders.items()]
         with self.transaction():
             self._db.execute("DELETE FROM restoring")
-            self._db.executemany("INSERT INTO restoring (folder) VALUES (?)", [(os.fsencode(folder),) for folder in folders])
+            self._db.executemany("INSERT INTO restoring (folder, mode, mtime_ns) VALUES (?, ?, ?)", rows)
 
-    def restoring(self) -> list[str]:
-        """Return the folders in which a restore that was killed may have left a temporary file."""
-        return [os.fsdecode(row[0]) for row in self._db.execute("SELECT folder FROM restoring")]
+    def restoring(self) -> list[tuple[str, int | None, int | None]]:
+        """Return the folders of a restore that was interrupted, with their modes and times before it, None for new ones."""
+        rows = self._db.execute("SELECT folder, mode, mtime_ns FROM restoring")
+        return [(os.fsdecode(path), mode, mtime_ns) for path, mode, mtime_ns in rows]
 
     def prune(self, keep_days: float, max_bytes: int) -> None:
         """Delete snapshots that are too old, then the oldest half while contents take too much. The newest one stays."""

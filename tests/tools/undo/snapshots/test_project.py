@@ -64,6 +64,25 @@ def test_everything_is_brought_back_after_the_project_was_emptied(project: Proje
     assert asyncio.run(project.changed(taken)) == []
 
 
+def test_a_snapshot_waits_for_the_first_one(project: Project, root: Path) -> None:
+    project.begin()
+    asyncio.run(project.take("call", turn=3, call_id="c1", session_id="s"))
+    assert project.covers(str(root / "src/a.py"))
+    found = asyncio.run(project.snapshots("s"))
+    assert [(one.label, one.turn, one.call_id) for one in found] == [("call", 3, "c1")]
+
+
+def test_contents_of_entries_are_read(project: Project, root: Path) -> None:
+    taken = _take(project)
+    (root / "src/a.py").write_text("new")
+    (change,) = [one for one in asyncio.run(project.changed(taken)) if not one.is_minor]
+    assert (change.path, change.kind) == ("src/a.py", "modified")
+    assert change.before is not None
+    assert change.after is not None
+    assert asyncio.run(project.content(change.before)) == b"one\ntwo\n"
+    assert asyncio.run(project.content(change.after)) == b"new"
+
+
 def test_hard_links_are_joined_again(project: Project, root: Path) -> None:
     before = picture(root)
     taken = _take(project)
