@@ -10,7 +10,7 @@ import pytest
 from agent.cli.sandbox_checks import check_sandbox
 from agent.config import Config, SandboxSettings
 from toolcrib._dataclass import replace
-from tools.environments.local import holding, landlock
+from tools.environments.local import holding
 from tools.environments.local.holding import sandbox_here
 
 
