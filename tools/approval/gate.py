@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from toolcrib import (
@@ -287,7 +287,7 @@ class ApprovalGate:
         await policy.audit.record(AuditEntry(time.time(), ctx.run_identity.session_id, call.id, call.name, decision, by, detail))
 
 
-def _followed(layers: Layers | None) -> Collection[Level]:
+def _followed(layers: Layers | None) -> Sequence[Level]:
     """Return the levels of findings whose links are followed: those that a grant or a layer may cover."""
     lasting: tuple[Level, ...] = ("ask",)
     return lasting if layers is None else (*lasting, "ask-once")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import posixpath
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from toolcrib import FileInfo, ToolcribError
@@ -85,7 +85,7 @@ class Follower:
     ``levels`` are those of the findings that it follows.
     """
 
-    def __init__(self, files: ResolvesPaths, root: str = "", levels: Collection[Level] = LASTING) -> None:
+    def __init__(self, files: ResolvesPaths, root: str = "", levels: Sequence[Level] = LASTING) -> None:
         self._files = files
         self._root = root
         self._levels = levels
