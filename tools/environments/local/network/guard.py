@@ -168,8 +168,11 @@ class NetworkGuard:
             await asyncio.sleep(_LOOK)
             if self._inner is not None and self._inner.has_ended():
                 self._detach()
-            if self._ports is not None:
-                self._ports.look()
+            try:
+                if self._ports is not None:
+                    self._ports.look()
+            except OSError as error:  # no descriptor is left: the next look may find one
+                _log.warning("ports of the sandbox can't be forwarded: %s", error)
 
     @staticmethod
     def _ended(program: subprocess.Popen[bytes]) -> str:
