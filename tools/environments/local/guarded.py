@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from tools.environments.local.gitguard import GitGuard
 from tools.environments.local.sandbox import Sandbox
 
+_LOOKS = 5
 _log = logging.getLogger(__name__)
 
 
@@ -38,7 +40,7 @@ class GuardedSandbox:
             if self._keeper != self._sandbox.keeper:
                 self._guard.unmounted()
                 self._keeper = self._sandbox.keeper
-            if self._is_noted and not self._sandbox.is_idle():
+            if self._is_noted and not self._is_idle():
                 return
             self._guard.note()
             self._is_noted = True
@@ -46,6 +48,14 @@ class GuardedSandbox:
             if links and self._sandbox.link([(config, link) for config, _, link in links]):
                 for config, _, _ in links:
                     self._guard.mounted(config)
+
+    def _is_idle(self) -> bool:
+        """Return whether nothing runs in the sandbox. What has just ended may be in the kernel's list for a moment."""
+        for _ in range(_LOOKS):
+            if self._sandbox.is_idle():
+                return True
+            time.sleep(0.005)
+        return False
 
     def _link_to(self, copy: str) -> str:
         """Make a link to a copy, as commands see both, and return its path there."""
