@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,13 +35,13 @@ class GitGuard:
     each command. With a folder ``copies`` the configurations of ``.git`` in the folders themselves, which the sandbox pins, get
     private copies there. ``links`` names those that are not mounted yet: the sandbox mounts a link to the copy over the
     configuration and reports it to ``mounted``. From then on commands write to the copy, and the user's git never reads what is
-    not merged. Not safe for use from several threads at once.
+    not merged. ``inner`` is the path of ``copies`` in the sandbox. Not safe for use from several threads at once.
     """
 
-    def __init__(self, folders: Sequence[str], copies: str = "") -> None:
+    def __init__(self, folders: Sequence[str], copies: str = "", inner: str = "") -> None:
         self._folders = folders
         self._copies = copies
-        self._made = 0
+        self._inner = inner or copies
         self._links: dict[str, _Copy] = {}
         self._seen: dict[str, tuple[tuple[int, int], list[str], bool]] = {}
         self._noted: dict[str, _Noted] = {}
@@ -49,7 +50,7 @@ class GitGuard:
         self._walk_again = 0.0
 
     def links(self) -> list[tuple[str, str]]:
-        """Return pairs of a configuration and its private copy, of those whose link is not mounted."""
+        """Return pairs of a configuration and its private copy, of those whose link is not mounted. The link lies beside it."""
         return [(config, copy.path) for config, copy in self._links.items() if not copy.is_mounted]
 
     def mounted(self, config: str) -> None:
@@ -63,19 +64,23 @@ class GitGuard:
 
     def is_as_noted(self) -> bool:
         """Return whether nothing changed since the last ``note`` or ``put_back``, as far as a quick look tells."""
+        if any(copy.inode == 0 for copy in self._links.values()):  # taken away
+            return False
         found = self._git_folders()
         return found == list(self._noted) and all(_mark(path, self._links) == self._marks[path] is not None for path in found)
 
     def note(self) -> None:
         """Take the git folders as they are for what the user wants."""
-        self._noted = {}
+        noted, self._noted = self._noted, {}
         pinned = {f"{folder}/.git" for folder in self._folders}
         for path in self._git_folders():
             self._marks[path] = _mark(path, self._links)
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._opened(path) as folder:
-                noted = self._noted[path] = _Noted(folder)
+            if path in noted:
+                self._noted[path] = noted[path]
+            with contextlib.suppress(OSError), self._opened(path) as folder:  # replaced meanwhile, or another account's
+                self._noted[path] = _Noted(folder)
                 for name in _CONFIGS:
-                    text = noted.texts[name]
+                    text = self._noted[path].texts[name]
                     if self._copies and path in pinned and text is not None and text != _OTHER:
                         self._link(f"{path}/{name}", text, _inode(folder, name))
 
@@ -83,11 +88,15 @@ class GitGuard:
         """Make the copy of a configuration; anew if the user's git replaced the file, which unmounts the link."""
         if config in self._links and self._links[config].inode == inode:
             return
-        self._made += 1
-        copy = Path(self._copies, str(self._made), "config")
-        copy.parent.mkdir(parents=True)
-        copy.write_bytes(text)
-        self._links[config] = _Copy(str(copy), text, inode)
+        made = f"git-{secrets.token_hex(8)}"  # commands can write to the folder of the copies, but not guess the next name
+        Path(self._copies, made).mkdir(mode=0o700)
+        folder = os.open(Path(self._copies, made), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            _replace(folder, "config", text)
+            os.symlink(f"{self._inner}/{made}/config", "link", dir_fd=folder)
+        finally:
+            os.close(folder)
+        self._links[config] = _Copy(f"{self._copies}/{made}/config", text, inode)
 
     def put_back(self, *, last: bool = False) -> list[str]:
         """Keep the changes since ``note`` that run nothing, revert the others, and return what was reverted: ``PATH: what``.
@@ -99,8 +108,10 @@ class GitGuard:
         reverted: list[str] = []
         noted, self._noted = self._noted, {}
         for path in found:
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._opened(path) as folder:
-                before = noted.get(path) or _Noted()
+            before = noted.get(path) or _Noted()
+            if path in noted:
+                self._noted[path] = before
+            with contextlib.suppress(OSError), self._opened(path) as folder:  # as above; the next look finds it changed
                 reverted += [f"{path}/{what}" for what in self._revert(folder, path, before, found)]
                 self._marks[path] = _mark(path, self._links)
                 self._noted[path] = _Noted(folder)
@@ -290,7 +301,11 @@ def _merge_copy(folder: int, name: str, copy: _Copy, place: tuple[str, str]) -> 
     ours = _read(folder, name)
     if ours is None or ours == _OTHER:
         return []
-    where = os.open(Path(copy.path).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        where = os.open(Path(copy.path).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:  # a command took it away: there will be another
+        copy.inode = 0
+        return ["all of it, as its private copy is gone"]
     try:
         now = _read(where, "config")
         if now == copy.text == ours:

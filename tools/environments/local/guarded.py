@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from tools.environments.local.gitguard import GitGuard
 from tools.environments.local.sandbox import Sandbox
@@ -21,7 +20,7 @@ class GuardedSandbox:
     def __init__(self, sandbox: Sandbox, folders: Sequence[str]) -> None:
         self._sandbox = sandbox
         self._lock = threading.Lock()
-        self._guard = GitGuard(folders, f"{sandbox.root}/git")
+        self._guard = GitGuard(folders, sandbox.root, sandbox.inner)
         self._is_noted = False
         self._keeper = 0
 
@@ -44,9 +43,9 @@ class GuardedSandbox:
                 return
             self._guard.note()
             self._is_noted = True
-            links = [(config, copy, self._link_to(copy)) for config, copy in self._guard.links()]
-            if links and self._sandbox.link([(config, link) for config, _, link in links]):
-                for config, _, _ in links:
+            links = [(config, self._link_of(copy)) for config, copy in self._guard.links()]
+            if links and self._sandbox.link(links):
+                for config, _ in links:
                     self._guard.mounted(config)
 
     def _is_idle(self) -> bool:
@@ -57,11 +56,9 @@ class GuardedSandbox:
             time.sleep(0.005)
         return False
 
-    def _link_to(self, copy: str) -> str:
-        """Make a link to a copy, as commands see both, and return its path there."""
-        inner = copy.replace(self._sandbox.root, self._sandbox.inner, 1)
-        Path(f"{copy}.link").symlink_to(inner)
-        return f"{inner}.link"
+    def _link_of(self, copy: str) -> str:
+        """Return the path of the link to a copy, as commands see it."""
+        return f"{self._sandbox.inner}{copy[len(self._sandbox.root) : -len('config')]}link"
 
     def after(self, *, last: bool = False) -> str:
         """Put back what would run programs. Return the sentence about it, "" if nothing was. ``last``: the sandbox has ended."""

@@ -230,8 +230,7 @@ LINK = """
 import ctypes, os, subprocess, sys
 config, copy, command = sys.argv[1:]
 call = ctypes.CDLL(None, use_errno=True).syscall
-os.symlink(copy, copy + ".link")
-tree = call(428, -100, (copy + ".link").encode(), 0x80101)  # open_tree: clone, do not follow the link
+tree = call(428, -100, (os.path.dirname(copy) + "/link").encode(), 0x80101)  # open_tree: clone, do not follow the link
 if tree < 0 or call(429, tree, b"", -100, config.encode(), 4) < 0:  # move_mount
     sys.exit(99)
 sys.exit(subprocess.run(["bash", "-c", command]).returncode)
@@ -240,7 +239,7 @@ sys.exit(subprocess.run(["bash", "-c", command]).returncode)
 
 def test_with_a_private_copy_the_users_git_reads_only_what_was_merged(project: Path, tmp_path: Path) -> None:
     """A link that is mounted over the configuration leads git's own lock and rename to the copy."""
-    guard = GitGuard([str(project)], str(tmp_path / "copies"))
+    guard = GitGuard([str(project)], str(tmp_path))
     guard.note()
     ((config, copy),) = guard.links()
     before = Path(config).read_bytes()
@@ -261,7 +260,7 @@ def test_with_a_private_copy_the_users_git_reads_only_what_was_merged(project: P
 
 
 def test_what_the_user_changes_meanwhile_is_merged(project: Path, tmp_path: Path) -> None:
-    guard = GitGuard([str(project)], str(tmp_path / "copies"))
+    guard = GitGuard([str(project)], str(tmp_path))
     guard.note()
     ((config, copy),) = guard.links()
     guard.mounted(config)
@@ -275,7 +274,7 @@ def test_what_the_user_changes_meanwhile_is_merged(project: Path, tmp_path: Path
 
 def test_a_configuration_that_was_replaced_needs_a_new_link(project: Path, tmp_path: Path) -> None:
     """The user's git renames a new file over the old one, by which the kernel unmounts the link."""
-    guard = GitGuard([str(project)], str(tmp_path / "copies"))
+    guard = GitGuard([str(project)], str(tmp_path))
     guard.note()
     guard.mounted(guard.links()[0][0])
     assert guard.links() == []

@@ -126,3 +126,18 @@ def test_outside_is_the_machine_itself(sandbox: SandboxedEnvironment, project: P
     asyncio.run(sandbox.close())
     with pytest.raises(EnvironmentFailed, match="closed"):
         sandbox.outside()
+
+
+def test_a_command_that_takes_the_copy_away_gains_nothing(sandbox: SandboxedEnvironment, project: Path, tmp_path: Path) -> None:
+    """The guard follows no link to a file of the user's, looks at the rest all the same, and makes another copy."""
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "config").write_text("mine")
+    before = (project / ".git" / "config").read_bytes()
+    swap = f'd=$(dirname "$(readlink .git/config)"); [ -d "$d" ] && mv "$d" "$d.x" && ln -s {mine} "$d"'
+    outcome = run(sandbox, f"{swap}; echo ../evil > .git/commondir")
+    assert ".git/commondir" in outcome.notice
+    assert (mine / "config").read_text() == "mine"
+    assert (project / ".git" / "config").read_bytes() == before
+    assert run(sandbox, "git config user.name me; git config --get user.name").stdout.head == b"me\n"
+    assert "user.name=me" in git(project, "config", "--list")
