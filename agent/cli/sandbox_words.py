@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agent.config import Config
     from agent.sandbox_trial import SandboxTrial
     from toolcrib import Containment
-    from tools.environments.local.holding import Holding, Mode
+    from tools.environments.local.holding import Mode, SandboxHolding
 
 _MODES: dict[str, str] = {
     "workspace": "Commands write only {folders}.",
@@ -33,7 +33,7 @@ class SandboxStatus:
 
     backend: str
     wanted: Mode
-    holding: Holding
+    holding: SandboxHolding
     containment: Containment | None
     own: Sequence[str]
 
