@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Literal
 
 from toolcrib._dataclass import dataclass
 from tools.environments.local import landlock
-from tools.environments.local.plan import SandboxPlan
+from tools.environments.local.plan import SandboxPlan, may_mount
 from tools.environments.shell.launcher import is_supported
 
 Mode = Literal["workspace", "own", "none"]
@@ -75,7 +74,7 @@ def how_to_get_more(why: str) -> str:
     for name, good in _USER_NAMESPACES:
         with contextlib.suppress(OSError):  # this kernel has no such setting
             found = Path("/proc/sys", name.replace(".", "/")).read_text().strip()
-            if os.geteuid() != 0 and ((good and found != good) or (not good and found == "0")):
+            if not may_mount() and ((good and found != good) or (not good and found == "0")):
                 return f"allow user namespaces: sudo sysctl {name}={good or 10000}"
     if "not implemented" in why:
         return "use Linux 5.12 or newer, or choose sandbox: none"

@@ -89,7 +89,7 @@ class SandboxPlan:
 
     def argv(self, command: Sequence[str], root: str = "", *, person: bool = False) -> list[str]:
         """Return the command line that runs ``command`` in the sandbox. ``root``: the folder to mount at INNER."""
-        ids = "" if _may_mount() else f"{os.geteuid()}:{os.getegid()}"
+        ids = "" if may_mount() else f"{os.geteuid()}:{os.getegid()}"
         disk = "rw" if self.mode == "own" else "ro"
         limits = f"processes={self.processes},memory={self.memory}"
         settings = f"ids={ids},disk={disk},network={int(self.network)},person={int(person)},{limits}"
@@ -218,7 +218,7 @@ def is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
-def _may_mount() -> bool:
+def may_mount() -> bool:
     """Return whether this process may mount without a user namespace, as root may outside of containers."""
     with contextlib.suppress(OSError, LookupError, ValueError):
         line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("CapEff:"))

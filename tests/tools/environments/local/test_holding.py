@@ -65,7 +65,8 @@ def test_root_needs_no_user_namespace(tmp_path: Path) -> None:
 def test_without_namespaces_landlock_closes_our_own_files(tmp_path: Path) -> None:
     if landlock.version() == 0:
         pytest.skip("this kernel has no Landlock")
-    mode, by, why, _, said, kept, names = _tried(tmp_path, _POWERLESS)
+    mode, by, why, fix, said, kept, names = _tried(tmp_path, _POWERLESS)
+    assert fix == "allow user namespaces: sudo sysctl user.max_user_namespaces=10000"
     assert (mode, by, kept) == ("own", "landlock", "1\n")
     assert "unshare" in why
     assert said.startswith("code\n")
