@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolcrib import Contained, EnvironmentFailed, ToolEntry
+from toolcrib import Environment, ToolEntry
 from tools.approval.modes import DEFAULT
+from tools.contained.outside import containment_of
 
 if TYPE_CHECKING:
     from tools.approval.policy import Policy
@@ -15,17 +16,14 @@ _IN_SANDBOX = "tools."
 """Beginning of the modules whose tools act through the environment alone. A plugin's tool may act beside it."""
 
 
-def layers_of(policy: Policy, entry: ToolEntry, environment: object) -> Layers | None:
+def layers_of(policy: Policy, entry: ToolEntry, environment: Environment) -> Layers | None:
     """Return the layers that hold this call back, or None if it is judged as if there were none.
 
     There are none in a mode that asks more than the default one, and if the environment can't describe its sandbox.
     """
-    if policy.mode != DEFAULT or not entry.module.startswith(_IN_SANDBOX) or not isinstance(environment, Contained):
+    if policy.mode != DEFAULT or not entry.module.startswith(_IN_SANDBOX):
         return None
-    try:
-        held = environment.containment()
-    except (OSError, ValueError, EnvironmentFailed):
-        return None
+    held = containment_of(environment)
     if held is None or held.mode != "workspace":
         return None
     from tools.judge.layers import Layers

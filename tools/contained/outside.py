@@ -6,7 +6,17 @@ import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from toolcrib import Contained, Containment, Environment, ExecOutcome, HasOutside, InvalidArguments, RunsCommand, ToolCallContext
+from toolcrib import (
+    Contained,
+    Containment,
+    Environment,
+    EnvironmentFailed,
+    ExecOutcome,
+    HasOutside,
+    InvalidArguments,
+    RunsCommand,
+    ToolCallContext,
+)
 from toolcrib._dataclass import dataclass
 from toolcrib._regex import Regex
 from toolcrib._types import Json
@@ -19,8 +29,11 @@ _REFUSED = "outside: no command runs outside the sandbox here (sandbox.outside i
 
 
 def containment_of(environment: Environment) -> Containment | None:
-    """Return what the sandbox of an environment holds back, or None if there is no sandbox."""
-    return environment.containment() if isinstance(environment, Contained) else None
+    """Return what the sandbox of an environment holds back, or None if there is none, or none that it can describe now."""
+    try:
+        return environment.containment() if isinstance(environment, Contained) else None
+    except (OSError, ValueError, EnvironmentFailed):
+        return None
 
 
 def can_ask(environment: Environment, settings: Mapping[str, Json]) -> bool:

@@ -146,8 +146,8 @@ def test_without_a_sandbox_that_closes_the_disk_all_is_asked_as_before(boxed: Fl
         assert asked["prompt"] == plain.last.result.suspension.parameters["prompt"]
 
 
-def test_a_containment_that_fails_otherwise_closes_the_gate(boxed: Floors) -> None:
-    assert boxed(RuntimeError("broken")).do("rm -rf src") == "refused"
+def test_a_containment_that_fails_otherwise_ends_the_call(boxed: Floors) -> None:
+    assert boxed(RuntimeError("broken")).run("terminal", {"command": "rm -rf src"}).result.failure.text == "RuntimeError: broken"
 
 
 def test_without_snapshots_only_what_the_sandbox_stops_runs_unasked(boxed: Floors) -> None:
