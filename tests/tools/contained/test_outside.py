@@ -26,10 +26,21 @@ HOLDS = Containment("workspace", ("/project",), ("/tmp",), ("/home/me/.ssh",), (
 KINDS = {"path", "host", "socket", "privilege", "process"}
 
 
+OPENED: list[Floor] = []
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    while OPENED:
+        asyncio.run(OPENED.pop().scope.close())
+
+
 class Floor:
     """A session with one terminal. ``yes`` is the user's answer to every question; ``asked`` keeps the questions."""
 
     def __init__(self, environment: FakeEnvironment, outside: str = "ask") -> None:
+        OPENED.append(self)
         self.environment = environment
         self.yes = True
         self.asked: list[SuspendTicket] = []
@@ -71,10 +82,8 @@ def contained() -> FakeContained:
 
 
 @pytest.fixture
-def floor(contained: FakeContained) -> Iterator[Floor]:
-    made = Floor(contained)
-    yield made
-    asyncio.run(made.scope.close())
+def floor(contained: FakeContained) -> Floor:
+    return Floor(contained)
 
 
 def test_a_command_runs_inside_unless_it_says_otherwise(floor: Floor, contained: FakeContained) -> None:
