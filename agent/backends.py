@@ -24,6 +24,11 @@ from tools.environments.own_files import NONE, OwnFiles
 
 LOCAL, BUBBLEWRAP, DOCKER, SSH = "local", "bubblewrap", "docker", "ssh"
 BUILT_IN = (LOCAL, BUBBLEWRAP, DOCKER, SSH)
+_NETWORK = {
+    "on": "There is network.",
+    "none": "There is no network.",
+    "hosts": "It reaches only hosts that the user allowed, and asks about others.",
+}
 _DEFAULT_ENGINE = "unix:///var/run/docker.sock"
 
 
@@ -50,6 +55,11 @@ class Backend:
         from tools.environments.local.holding import sandbox_here
 
         return sandbox_here(settings.mode).mode
+
+    @property
+    def limits_hosts(self) -> bool:
+        """Return whether commands reach only the hosts that a person allowed."""
+        return self.held == "workspace" and self.options["sandbox"].network == "hosts"
 
     @property
     def target(self) -> str:
@@ -99,7 +109,7 @@ class Backend:
                     return ""
                 settings = options["sandbox"]
                 folders = ", ".join(["the project", *settings.write, "private caches", "a private /tmp"])
-                net = "There is network." if settings.network == "on" else "There is no network."
+                net = _NETWORK[settings.network]
                 return f"this machine, in a sandbox: only {folders} can be written. {net}"
             case "bubblewrap":
                 folders = ", ".join(["the working folder", *options["writable"], "/tmp"])  # noqa: S108 - named, not used
@@ -258,6 +268,8 @@ class Backends:
         limits = {"processes": settings.processes, "memory_mb": settings.memory_mb, "network": settings.network == "on"}
         if mode == "own":
             return closed | limits
+        if settings.network == "hosts":
+            limits["hosts"] = settings.hosts
         from tools.environments.local.plan import MASKED
 
         for folder in folders_of(self._config):  # what is absent can't be closed

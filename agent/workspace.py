@@ -110,10 +110,15 @@ class Workspace:
     def definitions(self, names: Sequence[str], backend: Backend) -> list[Any]:
         """Return the schemas of these tools that a model is shown in a session of this backend."""
         shown = self.registry.get_definitions(names)
-        terminal = self.registry.get("terminal")
-        if terminal is None or self.config.sandbox.outside == "never" or backend.held == "none":
+        terminal, sandbox = self.registry.get("terminal"), self.config.sandbox
+        if terminal is None or backend.held == "none" or (sandbox.outside == "never" and not backend.limits_hosts):
             return shown
-        return [freeze(terminal.definition) if one["function"]["name"] == "terminal" else one for one in shown]
+        from tools.contained.outside import without
+
+        offered = {"outside": sandbox.outside == "ask", "hosts": backend.limits_hosts}
+        schema = without(terminal.schema, *(name for name, is_offered in offered.items() if not is_offered))
+        full = freeze({**terminal.definition, "function": schema})
+        return [full if one["function"]["name"] == "terminal" else one for one in shown]
 
     # -- what is granted -----------------------------------------------------------------------------------------
 

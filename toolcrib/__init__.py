@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolcrib._after import After
-from toolcrib._containment import Contained, Containment, HasOutside
+from toolcrib._containment import Contained, Containment, HasOutside, LimitsHosts
 from toolcrib._context import (
     ActivityEvent,
     AgentSpec,
@@ -150,6 +150,7 @@ __all__ = [
     "InvalidTransition",
     "KnowsHome",
     "LeaseLost",
+    "LimitsHosts",
     "Named",
     "NotFound",
     "Overloaded",

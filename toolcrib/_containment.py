@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Literal, Protocol, runtime_checkable
 
 from toolcrib._dataclass import dataclass
@@ -43,4 +45,37 @@ class HasOutside(Protocol):
         """Return an environment on the same machine without a sandbox: the same object each time, closed with this one. It has a
         shell of its own, and the caller names the folder of each command. Raises EnvironmentFailed.
         """
+        ...
+
+
+class DeniedConnection(Protocol):
+    """A connection of a command that the sandbox refused."""
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def port(self) -> int: ...
+
+
+@runtime_checkable
+class LimitsHosts(Protocol):
+    """A contained environment whose commands reach only allowed hosts, if its containment's network is ``hosts``.
+
+    A host is a name, which stands for all its ports, an address, or a port of this machine as ``localhost:5432``.
+    """
+
+    async def unknown_hosts(self, hosts: Sequence[str]) -> Sequence[str]:
+        """Return those of the hosts that commands can't reach now, each as the user is asked about it.
+
+        Raises ValueError for one that is no host or can't be asked for.
+        """
+        ...
+
+    def allowing(self, hosts: Sequence[str]) -> AbstractContextManager[None]:
+        """Return a block during which all commands of the environment reach these hosts too."""
+        ...
+
+    def denied_hosts(self, since: float) -> Sequence[DeniedConnection]:
+        """Return the connections that were refused at ``since`` (``time.time()``) or later, the oldest first."""
         ...

@@ -37,13 +37,15 @@ class ShellState:
 class RunsCommand:
     """Shell text, run in ``cwd`` (absolute, in the environment). ``shell`` is the one that reads it, None: a new one.
 
-    ``outside``: it runs outside the environment's sandbox, and ``cwd`` and ``shell`` are those outside.
+    ``outside``: it runs outside the environment's sandbox, and ``cwd`` and ``shell`` are those outside. ``hosts``: the sandbox
+    reaches these too while it runs (see LimitsHosts).
     """
 
     command: str
     cwd: str
     shell: ShellState | None = None
     outside: bool = False
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

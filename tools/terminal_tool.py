@@ -26,7 +26,8 @@ from toolcrib import (
     ToolStatus,
 )
 from tools.availability import needs_binary
-from tools.contained.outside import NOTICE, judged_in, offer_after, outside_effect, without_outside
+from tools.contained.hosts import allowing, needed_hosts, refused
+from tools.contained.outside import NOTICE, judged_in, offer_after, outside_effect, plain_schema
 from tools.judge.folders import under
 from tools.registry import registry
 
@@ -66,6 +67,11 @@ SCHEMA: Mapping[str, Any] = {
                 "type": "boolean",
                 "description": "Run it outside the sandbox, in another shell; the user is asked. For what can't work inside.",
             },
+            "hosts": {
+                "type": "array",
+                "items": {"type": "string", "minLength": 1},
+                "description": "Hosts that the sandbox refused and this command needs (or localhost:PORT); the user is asked.",
+            },
         },
         "required": ["command"],
         "additionalProperties": False,
@@ -90,7 +96,8 @@ async def effects(args: dict[str, Any], ctx: ToolCallContext) -> Sequence[Effect
         return [outside]
     environment = ctx.environment
     cwd = await environment.resolve(args["cwd"]) if args.get("cwd") else environment.cwd
-    return [RunsCommand(args["command"], cwd, await environment.shell_state() or _shell(ctx, cwd))]
+    shell = await environment.shell_state() or _shell(ctx, cwd)
+    return [RunsCommand(args["command"], cwd, shell, hosts=await needed_hosts(args, ctx))]
 
 
 def _shell(ctx: ToolCallContext, cwd: str) -> ShellState | None:
@@ -129,8 +136,10 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
     printed = LastOutput(report)
     where = None if own_folder else judged.cwd
     request = ExecRequest(judged.command, cwd=where, timeout=timeout, keep=KEEP, spill=ctx.spill_dir, on_output=printed)
+    began = time.time()
     try:
-        outcome = await environment.execute(request)
+        with allowing(environment, judged.hosts):
+            outcome = await environment.execute(request)
     except asyncio.CancelledError as cancelled:
         if told := str(printed):
             cancelled.add_note(f"It had printed:\n{told}")
@@ -145,7 +154,7 @@ async def terminal(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
             data["truncated"][name]["full_output"] = await ctx.keep_file(captured.spilled_to)
     if notice := "; ".join(filter(None, [outcome.notice, NOTICE if judged.outside else ""])):
         data["notice"] = notice
-    if not judged.outside and (stopped := offer_after(outcome, environment, ctx.settings)):
+    if not judged.outside and (stopped := offer_after(outcome, environment, ctx.settings, refused(environment, began))):
         data["stopped"] = stopped
     if own_folder and outcome.cwd != judged.cwd:
         data["cwd"] = outcome.cwd
@@ -377,7 +386,7 @@ registry.register(
     emoji="💻",
     kind="execute",
     effects=effects,
-    dynamic_schema=without_outside,
+    dynamic_schema=plain_schema,
     validate=validate,
     # Beyond the command's own limit, so that a command is ended by its environment, with what it printed.
     timeout=MAX_TIMEOUT + 30,

@@ -54,6 +54,17 @@ def _all_absolute(values: tuple[str, ...]) -> bool:
     return all(map(absolute, values))
 
 
+def _all_hosts(values: tuple[str, ...]) -> bool:
+    if not values:
+        return True
+    from tools.environments.local.network.hosts import parse_rule
+
+    try:
+        return all(map(parse_rule, values))
+    except ValueError:
+        return False
+
+
 def _writable() -> Any:
     doc = "Folders that can be written in the sandbox, besides the one that a session starts in and a /tmp of its own."
     return setting((), doc, expect=_PATHS, check=_all_absolute)
@@ -127,7 +138,18 @@ class SandboxSettings:
         "private: what commands write to caches (~/.cache, ~/.npm, ...) is deleted with the session. shared: they write to\n"
         "yours, and what they leave there may run outside of the sandbox later.",
     )
-    network: Literal["none", "on"] = setting("on", "Whether commands have network: none, or on.")
+    network: Literal["none", "hosts", "on"] = setting(
+        "on",
+        "Network of commands. hosts, with mode: workspace: they reach sandbox.hosts, the hosts of the package managers that you\n"
+        "use, and others once you agree to each. none: there is none. on: this machine's.",
+    )
+    hosts: tuple[str, ...] = setting(
+        (),
+        "Hosts that commands may reach with network: hosts. example.org stands for all its ports, *.example.org for its\n"
+        "subdomains. Services of this machine are named with their port: localhost:5432.",
+        expect="a list of hosts, such as [example.org, 'localhost:5432']",
+        check=_all_hosts,
+    )
     outside: Literal["ask", "never"] = setting(
         "never",
         "ask: a model may ask you to run one command outside of the sandbox, and commands that can't work in it, such as sudo\n"

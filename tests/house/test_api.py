@@ -22,7 +22,7 @@ PUBLIC = {
     "StreamBroken", "StreamEvent", "Suspend", "SuspendTicket",
     "TextProtocol", "Timeout", "Tool", "ToolCall", "ToolCallContext", "ToolCallStatus", "ToolDescriptor", "ToolEntry",
     "ToolError", "ToolOutput", "ToolRegistry", "ToolResult", "ToolStatus", "ToolcribError", "ToolsetError", "Unavailable",
-    "FallsBack", "GivesAttributes", "GivesFiles", "HasOutside", "HoldsFiles", "KnowsHome", "Named",
+    "FallsBack", "GivesAttributes", "GivesFiles", "HasOutside", "HoldsFiles", "KnowsHome", "LimitsHosts", "Named",
     "Priced", "RemovesFolders", "ReplacesFiles", "SearchesPath", "Steerable", "TokenPrices",
     "WritesFile", "hookimpl", "registry", "strongest", "tool",
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,10 +18,11 @@ from toolcrib import (
     RunsCommand,
     ToolCallContext,
 )
+from toolcrib._containment import DeniedConnection
 from toolcrib._dataclass import dataclass
 from toolcrib._regex import Regex
 from toolcrib._types import Json
-from tools.contained.stopped import Denial, denials, innermost
+from tools.contained.stopped import MOST, Denial, denials, innermost
 
 SETTING = "sandbox.outside"
 """The operator's setting: ``ask``, or ``never``."""
@@ -102,7 +104,7 @@ _ROWS = (
     _row("git", ".gnupg", "-S --gpg-sign"),
 )
 _BY_NAME = {name: row for row in _ROWS for name in row.names}
-_RUNNERS = frozenset("env nohup timeout nice ionice time xargs find bash sh command exec stdbuf setsid strace".split())
+RUNNERS = frozenset("env nohup timeout nice ionice time xargs find bash sh command exec stdbuf setsid strace".split())
 """Programs that run the one after them."""
 _ONLY_TELLS = frozenset({"--version", "--help", "-V", "version"})
 _MAY_NAME = Regex(rf"(?<![\w-])(?:{'|'.join(sorted(_BY_NAME))})(?![\w-])")
@@ -126,7 +128,7 @@ def _needs(words: Sequence[str], holds: Containment) -> bool:
             args = words[number + 1 :]
             fits = not row.args or not row.args.isdisjoint(args)
             return fits and _ONLY_TELLS.isdisjoint(args[:1]) and _lacks(row.lacks, holds)
-        if name not in _RUNNERS:
+        if name not in RUNNERS:
             return False
     return False
 
@@ -149,31 +151,49 @@ _STOPPED: Mapping[str, Callable[[str], str]] = {
     "process": lambda what: "it limits processes",
 }
 _GRANTS = {"path": "allow the folder (sandbox.write)", "host": "allow the host (sandbox.network)"}
+_LASTING = "allow the host in each session (sandbox.hosts)"
 
 
-def offer(found: Sequence[Denial], *, ask: bool) -> str:
+def offer(found: Sequence[Denial], *, ask: bool, hosts: Sequence[str] = ()) -> str:
     """Return the sentence that says what the sandbox stopped and what can be done, "" if nothing was stopped.
 
-    ``ask``: the command may be run outside.
+    ``ask``: the command may be run outside. ``hosts``: those that a call can ask for.
     """
     if not found:
         return ""
     said = "; ".join(dict.fromkeys(_STOPPED[denial.kind](denial.what) for denial in found))
-    ways = [grant for kind, grant in _GRANTS.items() if any(denial.kind == kind for denial in found)]
+    grants = {**_GRANTS, "host": _LASTING} if hosts else _GRANTS
+    ways = [grant for kind, grant in grants.items() if any(denial.kind == kind for denial in found)]
     fix = f" The user can {' or '.join(ways)}." if ways else ""
+    if hosts:
+        fix += f" To reach it, call again with hosts: {json.dumps(hosts)}; the user is asked unless they agreed in this session."
     if ask:
         fix += " To run this one command outside, call again with outside: true; the user is asked."
     return f"The sandbox stopped this: {said}.{fix or ' Find another way, or tell the user what to run.'}"
 
 
-def offer_after(outcome: ExecOutcome, environment: Environment, settings: Mapping[str, Json]) -> str:
-    """Return the sentence about what the environment's sandbox stopped in a command, "" if nothing was stopped."""
+def offer_after(
+    outcome: ExecOutcome, environment: Environment, settings: Mapping[str, Json], refused: Sequence[DeniedConnection] = ()
+) -> str:
+    """Return the sentence about what the environment's sandbox stopped in a command, "" if nothing was stopped.
+
+    ``refused`` are the connections that it refused meanwhile.
+    """
     holds = containment_of(environment)
-    return "" if holds is None else offer(denials(outcome, holds), ask=can_ask(environment, settings))
+    if holds is None:
+        return ""
+    hosts = [f"localhost:{one.port}" if one.host == "localhost" else one.host for one in refused][:MOST]
+    found = denials(outcome, holds, refused)
+    return offer(found, ask=can_ask(environment, settings), hosts=list(dict.fromkeys(hosts)))
 
 
-def without_outside(schema: dict[str, Json], _: frozenset[str]) -> dict[str, Json]:
-    """Return the schema of a tool without the parameter ``outside``: what a session without a sandbox is shown."""
+def without(schema: Mapping[str, Json], *left_out: str) -> dict[str, Json]:
+    """Return the schema of a tool without some of its parameters."""
     parameters = schema["parameters"]
-    kept = {name: shown for name, shown in parameters["properties"].items() if name != "outside"}
+    kept = {name: shown for name, shown in parameters["properties"].items() if name not in left_out}
     return {**schema, "parameters": {**parameters, "properties": kept}}
+
+
+def plain_schema(schema: dict[str, Json], _: frozenset[str]) -> dict[str, Json]:
+    """Return the schema of the terminal tool as a session without a sandbox is shown it."""
+    return without(schema, "outside", "hosts")

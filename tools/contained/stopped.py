@@ -10,9 +10,10 @@ import os
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from toolcrib import Captured, Containment, ExecOutcome
+from toolcrib._containment import DeniedConnection
 from toolcrib._dataclass import dataclass
 from toolcrib._regex import Regex
 from tools.judge.folders import under
@@ -36,16 +37,6 @@ class Denial:
     kind: DenialKind
     what: str
     how: str
-
-
-class NetworkDenial(Protocol):
-    """A connection that the sandbox's proxy refused."""
-
-    @property
-    def host(self) -> str: ...
-
-    @property
-    def port(self) -> int: ...
 
 
 _READ_ONLY = Regex(r"Read-only file ?system|\bEROFS\b|os error 30\b", re.IGNORECASE)
@@ -128,7 +119,7 @@ def innermost(holds: Containment, path: str) -> str:
 def denials(
     outcome: ExecOutcome,
     containment: Containment,
-    network_denials: Sequence[NetworkDenial] = (),
+    network_denials: Sequence[DeniedConnection] = (),
     *,
     real: Callable[[str], str] = os.path.realpath,
     writes: Callable[[str], bool] = may_write,

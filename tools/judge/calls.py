@@ -55,6 +55,7 @@ def judge(
             judged.copies.update(examined.copies)
             judged.commands += examined.commands
             judged.looked_at += examined.looked_at
+            judged.findings += [_host(host) for host in effect.hosts]
             if effect.outside:
                 judged.findings.append(_outside(effect))
             elif examined.made is not None:
@@ -124,6 +125,10 @@ def _job(effect: SchedulesJob) -> Finding:
 def _outside(effect: RunsCommand) -> Finding:
     why = "runs outside the sandbox, with all your rights"
     return Finding("sandbox.outside", "ask-once", why, visible(effect.command))
+
+
+def _host(host: str) -> Finding:
+    return Finding(f"net.host@{host}", "ask", f"reaches {host}, which the sandbox does not allow yet", host, effect="remote")
 
 
 def _opaque(name: str) -> Finding:

@@ -16,7 +16,7 @@ class Harmless:
     _MOST = 256
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str, int, bool], ShellState | None] = {}
+        self._known: dict[tuple[object, ...], ShellState | None] = {}
         """The state is kept, so that its number is no other's."""
         self._patterns = added()
 
@@ -32,5 +32,5 @@ class Harmless:
             self._known[_key(effects[0])] = effects[0].shell
 
 
-def _key(effect: RunsCommand) -> tuple[str, str, int, bool]:
-    return effect.command, effect.cwd, id(effect.shell), effect.outside
+def _key(effect: RunsCommand) -> tuple[object, ...]:
+    return effect.command, effect.cwd, id(effect.shell), effect.outside, effect.hosts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -20,18 +20,25 @@ from toolcrib import (
     FileInfo,
     HasOutside,
     Health,
+    LimitsHosts,
     PortableState,
 )
 from toolcrib._dataclass import replace
+from tools.environments._dropped import when_dropped
 from tools.environments._request import never_run
 from tools.environments._workers import Workers
 from tools.environments.local import LocalEnvironment, files, landlock
+from tools.environments.local.child_env import child_environment
 from tools.environments.local.guarded import GuardedSandbox
 from tools.environments.local.plan import MASKED, PROCESSES, SandboxPlan, existing_folder, is_within, masks
 from tools.environments.local.plan import caches as caches_of
 from tools.environments.local.sandbox import Sandbox
 from tools.environments.own_files import NONE, OwnFiles
 from tools.environments.shell.launcher import LocalLauncher, is_supported
+
+if TYPE_CHECKING:  # only sandboxes with hosts need it
+    from tools.environments.local.network import DeniedHost
+    from tools.environments.local.reach import SandboxReach
 
 _T = TypeVar("_T")
 _starters = Workers("toolcrib-sandbox", 4)
@@ -42,6 +49,8 @@ class _WithOutside(LocalEnvironment):
     """An environment that can run commands outside its sandbox."""
 
     _beyond: LocalEnvironment | None = None
+    _inside_only: Collection[str] = ()
+    """Names of variables that commands have in the sandbox alone."""
 
     def outside(self) -> Environment:
         """See HasOutside."""
@@ -49,7 +58,8 @@ class _WithOutside(LocalEnvironment):
             if self._closed:
                 raise EnvironmentFailed("this environment is closed: open another")
             if self._beyond is None:
-                self._beyond = LocalEnvironment(self._cwd, pass_env=self._pass_env, env=self._given, own=self._own)
+                env = {name: value for name, value in self._given.items() if name not in self._inside_only}
+                self._beyond = LocalEnvironment(self._cwd, pass_env=self._pass_env, env=env, own=self._own)
             return self._beyond
 
     async def close(self) -> None:
@@ -62,7 +72,8 @@ class SandboxedEnvironment(_WithOutside):
     """An environment on this machine, in a sandbox. See SandboxPlan for the options.
 
     In the mode ``workspace`` only ``writable`` folders and the one it starts in can be written, and ``masked`` paths are empty.
-    In the mode ``own`` the disk is as it is but for ``masked`` and ``closed`` paths. ``network`` says whether there is any;
+    In the mode ``own`` the disk is as it is but for ``masked`` and ``closed`` paths. ``network``: this machine's. ``hosts``: the
+    only hosts that commands reach, with those of package managers; None: no network, or this machine's.
     ``processes`` and ``memory_mb`` limit what may run at once. Raises EnvironmentFailed if no sandbox can be made; commands never
     run without one. ``kind`` is its name in results.
 
@@ -84,12 +95,13 @@ class SandboxedEnvironment(_WithOutside):
         closed: Sequence[str] = (),
         caches: Literal["private", "shared"] = "private",
         network: bool = False,
+        hosts: Sequence[str] | None = None,
         processes: int = PROCESSES,
         memory_mb: int = 0,
     ) -> None:
-        for name, given in (("writable", writable), ("masked", masked)):
+        for name, given in (("writable", writable), ("masked", masked), ("hosts", hosts)):
             if isinstance(given, str):
-                raise EnvironmentFailed(f"{name} takes a list of paths: [{given!r}]")
+                raise EnvironmentFailed(f"{name} takes a list: [{given!r}]")
         if not is_supported():
             raise EnvironmentFailed("the sandbox needs Linux and bash: install bash, or choose sandbox: none")
         super().__init__(cwd, pass_env=pass_env, env=env, own=own)
@@ -106,14 +118,26 @@ class SandboxedEnvironment(_WithOutside):
             masks(closed),
             cached if caches == "private" else (),
             network=network,
+            hosts=hosts is not None and not network,
             processes=processes,
             memory=memory_mb << 20,
         )
+        self._reach = self._reaching(hosts or ()) if self._plan.hosts else None
         self._projects = folders  # without caches
         self._kind = f"local:{kind or mode}"
         self._sandbox: Sandbox | None = None
         self._guard: GuardedSandbox | None = None
         self._interrupts = 0
+
+    def _reaching(self, hosts: Sequence[str]) -> SandboxReach:
+        from tools.environments.local.reach import SandboxReach
+
+        outer = {**child_environment(self._pass_env), **self._given}
+        reach = SandboxReach(hosts, outer, self._cwd)
+        self._inside_only = reach.environment().keys()
+        self._given |= reach.environment()
+        self._reach_dropped = when_dropped(self, reach.close)
+        return reach
 
     @property
     def identity(self) -> str:
@@ -136,7 +160,7 @@ class SandboxedEnvironment(_WithOutside):
 
     def _launcher(self, root: str) -> Sandbox:
         self._plan = self._plan.prepare()
-        self._sandbox = Sandbox(root, self._plan, self._kind)
+        self._sandbox = Sandbox(root, self._plan, self._kind, self._reach)
         if self._plan.mode == "workspace" and self._kind == "local:workspace":  # older settings keep what they meant
             self._guard = GuardedSandbox(self._sandbox, self._projects)
         return self._sandbox
@@ -184,7 +208,8 @@ class SandboxedEnvironment(_WithOutside):
         outcome = await super().execute(request)
         why = self._sandbox.why_ended() if self._sandbox is not None else ""
         reverted = "" if self._guard is None or self._guard.is_as_noted() else await _starters.run(self._guard.after)
-        notice = " ".join(filter(None, [why, reverted, outcome.notice]))
+        forwarded = self._reach.notices() if self._reach is not None else []
+        notice = " ".join(filter(None, [why, reverted, *forwarded, outcome.notice]))
         return replace(outcome, notice=notice) if notice else outcome
 
     async def _guard_before(self) -> None:
@@ -223,8 +248,25 @@ class SandboxedEnvironment(_WithOutside):
         await super().close()
         if self._sandbox is not None:
             await _starters.run(self._sandbox.close)
+        if self._reach is not None:
+            self._reach_dropped.detach()
+            await self._reach.close()
         plan, self._plan = self._plan, replace(self._plan, private="")
         await _starters.run(plan.clean)
+
+    # -- network -------------------------------------------------------------------------------------------------
+
+    async def unknown_hosts(self, hosts: Sequence[str]) -> Sequence[str]:
+        """See LimitsHosts."""
+        return [] if self._reach is None else await self._reach.unknown(hosts)
+
+    def allowing(self, hosts: Sequence[str]) -> contextlib.AbstractContextManager[None]:
+        """See LimitsHosts."""
+        return contextlib.nullcontext() if self._reach is None else self._reach.allowing(hosts)
+
+    def denied_hosts(self, since: float) -> Sequence[DeniedHost]:
+        """See LimitsHosts."""
+        return [] if self._reach is None else self._reach.denied(since)
 
     # -- files ---------------------------------------------------------------------------------------------------
 
@@ -305,7 +347,7 @@ class LandlockedEnvironment(_WithOutside):
     """An environment on this machine whose commands can't reach ``masked`` paths or change ``closed`` ones, by Landlock.
 
     It is for machines without user namespaces. File tools are not held back, and connecting to sockets is not stopped.
-    ``network``, ``processes`` and ``memory_mb`` need namespaces and are ignored.
+    ``network``, ``hosts``, ``processes`` and ``memory_mb`` need namespaces and are ignored.
     """
 
     def __init__(
@@ -318,6 +360,7 @@ class LandlockedEnvironment(_WithOutside):
         masked: Sequence[str] = (),
         closed: Sequence[str] = (),
         network: bool = True,
+        hosts: Sequence[str] | None = None,
         processes: int = 0,
         memory_mb: int = 0,
     ) -> None:
@@ -342,5 +385,7 @@ class LandlockedEnvironment(_WithOutside):
 
 if TYPE_CHECKING:
 
-    def _conforms(sandboxed: SandboxedEnvironment, landlocked: LandlockedEnvironment) -> tuple[Contained, HasOutside, Contained]:
-        return sandboxed, sandboxed, landlocked
+    def _conforms(
+        sandboxed: SandboxedEnvironment, landlocked: LandlockedEnvironment
+    ) -> tuple[Contained, HasOutside, LimitsHosts, Contained]:
+        return sandboxed, sandboxed, sandboxed, landlocked

@@ -54,6 +54,7 @@ class SandboxPlan:
 
     ``writable``: folders. ``masked``: files and folders that are empty. ``closed``: files and folders that are read-only wherever
     they lie. ``caches``: folders of which the sandbox changes a copy of its own; ``private`` is the folder of those copies.
+    ``network``: it has this machine's. ``hosts``: it has its own, and a guard outside lets it reach allowed hosts.
     ``memory`` is in bytes; 0 limits nothing.
     """
 
@@ -64,6 +65,7 @@ class SandboxPlan:
     caches: tuple[str, ...] = ()
     private: str = ""
     network: bool = False
+    hosts: bool = False
     processes: int = PROCESSES
     memory: int = 0
 
@@ -76,7 +78,7 @@ class SandboxPlan:
             ephemeral=() if whole else (*self.temporary(), *self.caches),
             masked=self.masked,
             read_only=tuple(path for path in self._read_only() if any(is_within(path, one) for one in self.writable or ("/",))),
-            network="on" if self.network else "none",
+            network="on" if self.network else "hosts" if self.hosts else "none",
         )
 
     def temporary(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from toolcrib import EnvironmentFailed
 from tools.environments._started import started
@@ -24,6 +25,9 @@ from tools.environments.local.plan import INNER, SandboxPlan, launcher_argv
 from tools.environments.local.sandboxed import SandboxedShell, is_in, is_readable
 from tools.environments.shell.launcher import ShellProcess
 from tools.environments.shell.watchdog import watchdog
+
+if TYPE_CHECKING:  # most sandboxes need none
+    from tools.environments.local.reach import SandboxReach
 
 _LOOKS = 100
 _enders = Workers("toolcrib-sandbox-end", 4)
@@ -58,8 +62,8 @@ class Sandbox:
     descriptors = 12
     """The number of our descriptors for a shell, with those of the sandbox itself."""
 
-    def __init__(self, root: str, plan: SandboxPlan, where: str) -> None:
-        self.root, self.where, self._plan = root, where, plan
+    def __init__(self, root: str, plan: SandboxPlan, where: str, reach: SandboxReach | None = None) -> None:
+        self.root, self.where, self._plan, self._reach = root, where, plan, reach
         self.inner = INNER if plan.mode == "workspace" else root
         self._process: subprocess.Popen[bytes] | None = None
         self._first = self._keeper = 0
@@ -288,7 +292,20 @@ class Sandbox:
         finally:
             self._pidfds = tuple(pidfds)
             process.kill()
+        self._join()
         limits.watch(self)
+
+    def _join(self) -> None:
+        """Have the guard serve the sandbox. Raises EnvironmentFailed: without its guard the sandbox is not used."""
+        if self._reach is None:
+            return
+        try:
+            self._reach.join(self._keeper)
+            if not self._lives():  # its number may be another process's by now
+                raise EnvironmentFailed("the sandbox ended while it was started: call again to start another")
+        except EnvironmentFailed:
+            self._forget()
+            raise
 
     def _lives(self) -> bool:
         """Return True if the sandbox and its keeper live. Without its keeper it could start no shell, and nothing would end
@@ -301,6 +318,8 @@ class Sandbox:
         limits.forget(self)
         if process is None:
             return
+        if self._reach is not None:
+            self._reach.leave()
         for pidfd in self._pidfds:
             with contextlib.suppress(ProcessLookupError):  # the first process takes all others with it
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)

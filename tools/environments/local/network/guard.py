@@ -10,13 +10,14 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from tools.environments._workers import Workers
 from tools.environments.local.network import inner
 from tools.environments.local.network.connections import Connections
-from tools.environments.local.network.hosts import Ask, DeniedHost, HostPolicy, parse_rule
+from tools.environments.local.network.hosts import LOOPBACK, Ask, DeniedHost, HostPolicy, parse_rule
 from tools.environments.local.network.inside import InnerNetwork, attached
 from tools.environments.local.network.learned import learned_hosts
 from tools.environments.local.network.ports import SandboxPorts
@@ -103,6 +104,27 @@ class NetworkGuard:
         else:
             self._thread.call(lambda: self._policy.allow(host))
 
+    @contextlib.contextmanager
+    def allowing(self, hosts: Iterable[str]) -> Iterator[None]:
+        """Allow hosts until the end of the block. Connections that were made meanwhile stay. Raises ValueError as ``allow``."""
+        with contextlib.ExitStack() as allowed:
+            for host in hosts:
+                self.allow(host)
+                allowed.callback(self._withdraw, host)
+            yield
+
+    def _withdraw(self, host: str) -> None:
+        if self._thread is None:
+            self._policy.withdraw(host)
+        else:
+            self._thread.call(lambda: self._no_longer(host))
+
+    async def unknown(self, rules: Sequence[str]) -> list[str]:
+        """Return those of the rules that nothing allows yet, once ``learn`` has ended. Raises ValueError if one is no rule."""
+        if self._thread is None:
+            raise RuntimeError("start the guard before it is asked")
+        return await asyncio.wrap_future(self._thread.submit(self._policy.unknown(rules)))
+
     def denials(self, since: float) -> list[DeniedHost]:
         """Return the connections that were refused at ``since`` (``time.time()``) or later, the oldest first."""
         return self._policy.denials(since)
@@ -154,7 +176,7 @@ class NetworkGuard:
         self._ports = SandboxPorts(network, self._connections, self._said)
         self._connections.serve(network.listener, self._proxy.answer)
         for port in self._policy.loopback_ports():
-            self._keep(self._ports.offer(port))
+            self._allowed_port(port)
 
     def _detach(self) -> None:
         if self._inner is not None and self._ports is not None and self._connections is not None:
@@ -186,7 +208,21 @@ class NetworkGuard:
 
     def _allowed_port(self, port: int) -> None:
         if self._ports is not None:
-            self._keep(self._ports.offer(port))
+            self._keep(self._offer(self._ports, port))
+
+    async def _offer(self, ports: SandboxPorts, port: int) -> None:
+        await ports.offer(port)
+        self._close_withdrawn(ports, port)
+
+    def _no_longer(self, host: str) -> None:
+        self._policy.withdraw(host)
+        name, port = parse_rule(host)
+        if name == LOOPBACK and port is not None and self._ports is not None:
+            self._close_withdrawn(self._ports, port)
+
+    def _close_withdrawn(self, ports: SandboxPorts, port: int) -> None:
+        if port not in self._policy.loopback_ports():
+            ports.withdraw(port)
 
 
 def proxy_environment(port: int) -> dict[str, str]:
@@ -234,7 +270,11 @@ class _LoopThread:
 
     def run(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Return what ``work`` returns on the loop. From another thread."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return self.submit(work).result()
+
+    def submit(self, work: Coroutine[Any, Any, _T]) -> Future[_T]:
+        """Begin ``work`` on the loop. From another thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def call(self, work: Callable[[], None]) -> None:
         """Call ``work`` on the loop and wait for it. From any thread, the loop's own too."""

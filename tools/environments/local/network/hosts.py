@@ -8,7 +8,7 @@ import ipaddress
 import logging
 import socket
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from toolcrib import ToolcribError
@@ -60,7 +60,7 @@ class HostPolicy:
     """
 
     def __init__(self, allow: Sequence[str], ask: Ask | None, *, on_loopback: Callable[[int], None]) -> None:
-        self._rules = set(map(parse_rule, allow))
+        self._rules = Counter(map(parse_rule, allow))
         self._ask = ask
         self._on_loopback = on_loopback
         self._answers: dict[str, asyncio.Future[bool]] = {}
@@ -73,13 +73,23 @@ class HostPolicy:
     def allow(self, rule: str) -> None:
         """Add ``rule``. Connections that wait for an answer about it go on. Raises ValueError for one that is malformed."""
         host, port = parse_rule(rule)
-        self._rules.add((host, port))
+        self._rules[host, port] += 1
         for asked in [key for key in self._answers if self._allows(*_of_key(key))]:
             answer = self._answers.pop(asked)
             if not answer.done():
                 answer.set_result(True)
         if host == LOOPBACK and port is not None:
             self._on_loopback(port)
+
+    def withdraw(self, rule: str) -> None:
+        """Take back one ``allow`` of the rule. It holds until each is taken back."""
+        self._rules -= Counter([parse_rule(rule)])
+
+    async def unknown(self, rules: Sequence[str]) -> list[str]:
+        """Return those of the rules that nothing allows, once the hosts of package managers are known."""
+        if self.learning is not None:
+            await asyncio.shield(self.learning)
+        return [rule for rule in rules if not self._allows(*parse_rule(rule))]
 
     def loopback_ports(self) -> list[int]:
         """Return the ports of this machine's loopback that are allowed."""
@@ -120,7 +130,7 @@ class HostPolicy:
     async def _decide_address(self, address: Address, port: int) -> None:
         if address.is_loopback or address.is_unspecified or _is_this_machine(address):
             await self._decide(LOOPBACK, port)
-        elif (address.is_link_local or address in _METADATA) and not self._allows(str(address), port):
+        elif is_of_the_network(address) and not self._allows(str(address), port):
             raise self._refused(str(address), port, f"toolcrib: {address} is an address of the machine's own network services;"
                                 " it is refused unless the allowed hosts name exactly this address")  # fmt: skip
         else:
@@ -161,7 +171,7 @@ class HostPolicy:
                 answer.set_result(False)
 
     def _allows(self, name: str, port: int | None) -> bool:
-        if not self._rules.isdisjoint({(name, port), (name, None)}):
+        if not self._rules.keys().isdisjoint({(name, port), (name, None)}):
             return True
         if as_address(name) is not None or name == LOOPBACK:
             return False
@@ -186,6 +196,24 @@ def parse_rule(rule: str) -> tuple[str, int | None]:
     if name == LOOPBACK and port is None:
         raise ValueError(f"{rule!r} needs a port: services of this machine are allowed one by one, as {LOOPBACK}:5432")
     return f"*.{name}" if wild else name, port
+
+
+def askable(host: str) -> str:
+    """Return the rule that a user is asked for if a command needs ``host``: the name for all ports, or a port of localhost.
+
+    Raises ValueError, whose text says what is wrong.
+    """
+    name, port = parse_rule(host)
+    if name.startswith("*."):
+        raise ValueError(f"{host!r} stands for many hosts: name the one that the command needs")
+    if (address := as_address(name)) is not None and is_of_the_network(address):
+        raise ValueError(f"{name} is an address of the machine's own network services: only sandbox.hosts can allow it")
+    return f"{name}:{port}" if name == LOOPBACK else name
+
+
+def is_of_the_network(address: Address) -> bool:
+    """Return True for addresses at which the network serves this machine, such as credentials in a cloud."""
+    return address.is_link_local or address in _METADATA
 
 
 def split_port(text: str) -> tuple[str, int | None]:

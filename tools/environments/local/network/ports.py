@@ -62,6 +62,11 @@ class SandboxPorts:
         self._offered[port] = listener
         self._connections.serve(listener, lambda _client: dial_any(["127.0.0.1", "::1"], port))
 
+    def withdraw(self, port: int) -> None:
+        """Offer a port no longer. Connections to it stay."""
+        if (listener := self._offered.pop(port, None)) is not None:
+            self._connections.stop(listener)
+
     def close(self) -> None:
         """Close all listeners."""
         for listener in (*self._outside.values(), *self._offered.values()):

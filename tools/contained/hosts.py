@@ -1,0 +1,89 @@
+"""Hosts that a command needs and its sandbox does not reach: which a call asks for, and which the sandbox refused."""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from toolcrib import Environment, InvalidArguments, LimitsHosts, ToolCallContext
+from toolcrib._containment import DeniedConnection
+from toolcrib._regex import Regex
+from tools.contained.outside import RUNNERS, containment_of
+
+MOST = 8
+"""Hosts that one call may ask for."""
+_URL = Regex(r"(?:https?|ftp)://(?:[^@/\s]*@)?(?P<host>\[[^\]/]+\]|[^\s:/?#]+)")
+_ANY: frozenset[str] = frozenset()
+_CLIENTS: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(("curl", "wget", "aria2c", "http", "https", "xh"), _ANY),
+    "git": frozenset({"clone", "fetch", "pull", "push", "ls-remote", "submodule"}),
+    **dict.fromkeys(("pip", "pip3"), frozenset({"install", "download", "wheel"})),
+}
+"""Programs that connect to the addresses among their arguments, and the sub-commands with which they do, empty for all."""
+
+
+def _limits(environment: Environment) -> LimitsHosts | None:
+    holds = containment_of(environment)
+    return environment if holds is not None and holds.network == "hosts" and isinstance(environment, LimitsHosts) else None
+
+
+async def needed_hosts(args: Mapping[str, Any], ctx: ToolCallContext) -> tuple[str, ...]:
+    """Return the hosts that a call needs and the sandbox does not reach: the user is asked about them.
+
+    They are those that the arguments name, and those of addresses that a network client in the command is given. An address of
+    this machine is asked about only if the arguments name it, since the session's own servers need no question. Raises
+    InvalidArguments.
+    """
+    environment = _limits(ctx.environment)
+    if environment is None:
+        return ()
+    given = args.get("hosts") or ()
+    if len(given) > MOST:
+        raise InvalidArguments(f"hosts: at most {MOST} can be asked for at once")
+    try:
+        found = list(await environment.unknown_hosts(given))
+    except ValueError as error:
+        raise InvalidArguments(f"hosts: {error}") from None
+    for host in addressed_hosts(args["command"])[: MOST - len(found)]:
+        with contextlib.suppress(ValueError):  # no host's name, or none that can be asked for: the sandbox refuses it
+            found += [one for one in await environment.unknown_hosts([host]) if not one.startswith("localhost:")]
+    return tuple(dict.fromkeys(found))
+
+
+def addressed_hosts(command: str) -> list[str]:
+    """Return the hosts of the addresses that network clients in a command are given."""
+    if _URL.search(command) is None:
+        return []
+    from tools.judge.detect import examine
+    from tools.judge.meaning.state import NoFiles
+    from tools.judge.setting import Setting
+
+    commands = examine(command, "", None, NoFiles(), Setting()).commands
+    return list(dict.fromkeys(found["host"] for words in commands for word in _words(words) for found in _URL.finditer(word)))
+
+
+def _words(words: Sequence[str]) -> Sequence[str]:
+    """Return the arguments of a network client that connects, nothing for other programs."""
+    for number, word in enumerate(words):
+        name = posixpath.basename(word)
+        if (verbs := _CLIENTS.get(name)) is not None:
+            args = words[number + 1 :]
+            return args if not verbs or not verbs.isdisjoint(args) else ()
+        if name not in RUNNERS:
+            return ()
+    return ()
+
+
+def allowing(environment: Environment, hosts: Sequence[str]) -> AbstractContextManager[None]:
+    """Return a block during which the environment's commands reach these hosts too."""
+    limits = _limits(environment) if hosts else None
+    return nullcontext() if limits is None else limits.allowing(hosts)
+
+
+def refused(environment: Environment, since: float) -> Sequence[DeniedConnection]:
+    """Return the connections that the environment's sandbox refused at ``since`` or later."""
+    limits = _limits(environment)
+    return () if limits is None else limits.denied_hosts(since)
