@@ -19,6 +19,9 @@ _LIMIT = 60.0
 _FEW = 64
 """The limit on processes in its trial: reaching the configured one could take gigabytes."""
 _END = "toolcrib: end"
+_ASK_PROXY = r'''exec 3<>"/dev/tcp/127.0.0.1/${{HTTP_PROXY##*:}}" && printf 'CONNECT {target} HTTP/1.1\r\n\r\n' >&3
+read -r -t 30 line <&3 && echo "$line"'''
+"""Script that asks the proxy for a connection, and prints the first line of its answer."""
 _TMP = "/tmp"  # noqa: S108 - the sandbox's own, which is tried
 
 
@@ -117,8 +120,14 @@ async def _network(environment: Environment, held: Containment) -> SandboxTrial:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address, port = listener.getsockname()
         reached = await _said(environment, f"exec 3<>/dev/tcp/{address}/{port} && echo reached")
+        answer = await _said(environment, _ASK_PROXY.format(target=f"{address}:{port}")) if held.network == "hosts" else ""
     if held.network == "on":
         return SandboxTrial("the network is this machine's", "" if reached else f"commands don't reach {address}")
+    if held.network == "hosts":
+        problem = f"commands reach services at {address} of this machine" if reached else ""
+        if not problem and " 403 " not in answer:
+            problem = f"the proxy did not refuse {address}:{port}, which is not allowed: {answer or 'no answer'}"
+        return SandboxTrial("the network reaches only allowed hosts", problem)
     return SandboxTrial("the network is closed", f"commands reach services at {address} of this machine" if reached else "")
 
 

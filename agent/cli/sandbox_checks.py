@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from agent.cli.finding import CheckFinding
 from agent.config import Config
+
+if TYPE_CHECKING:
+    from tools.environments.local.holding import Mode, SandboxHolding
 
 
 def check_sandbox(config: Config | None) -> Iterator[CheckFinding]:
@@ -24,3 +28,14 @@ def check_sandbox(config: Config | None) -> Iterator[CheckFinding]:
     else:
         text = f"the sandbox of this machine holds less than sandbox.mode: {wanted} asks for: {held.why_not_more}"
         yield CheckFinding("sandbox.weak", "note", text, held.fix)
+    if config is not None and config.sandbox.network == "hosts":
+        yield from _check_hosts(wanted, held)
+
+
+def _check_hosts(wanted: Mode, held: SandboxHolding) -> Iterator[CheckFinding]:
+    if wanted == held.mode == "workspace":
+        yield CheckFinding("sandbox.hosts", "ok", "commands reach only sandbox.hosts and hosts that you allow (sandbox.network: hosts)")
+        return
+    reached = "no network" if wanted == "own" and held.by == "namespaces" else "all of the network"
+    text = f"sandbox.network: hosts needs the mode workspace, so commands have {reached}"
+    yield CheckFinding("sandbox.hosts", "note", text, held.fix or "set sandbox.mode: workspace")

@@ -25,6 +25,7 @@ _MODES: dict[str, str] = {
 """Mode -> what holds in it."""
 _HOLDS_LESS = "sandbox.mode {wanted} does not hold here: `toolcrib sandbox` says why"
 _NETWORK = {"none": "none", "on": "as this machine's", "hosts": "only hosts that you allow"}
+_LINES = {"none": " They have no network.", "on": "", "hosts": " They reach only hosts that you allow."}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class SandboxStatus:
     holding: SandboxHolding
     containment: Containment | None
     own: Sequence[str]
+    hosts: Sequence[str] = ()
+    """Rules of sandbox.hosts."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -45,6 +48,7 @@ class SandboxStatus:
             "by": self.holding.by,
             "why_not_more": self.holding.why_not_more,
             "fix": self.holding.fix,
+            "hosts": list(self.hosts),
             "containment": None if self.containment is None else asdict(self.containment),
         }
 
@@ -68,9 +72,14 @@ def first_line(config: Config, backend: Backend) -> str:
     held = sandbox_here(settings.mode)
     caches = "private caches" if settings.caches == "private" else "your caches"
     line = _MODES[held.mode].format(folders=_listed(["this project", *map(short, settings.write), caches, "a private /tmp"]))
-    if held.by == "namespaces" and settings.network == "none":
-        line += " They have no network."
+    if held.by == "namespaces":
+        line += _LINES[_reached(settings.network, held.mode)]
     return line if held.mode == settings.mode else f"{line} {_HOLDS_LESS.format(wanted=settings.mode)}."
+
+
+def _reached(network: str, mode: Mode) -> str:
+    """Return the network that commands have: hosts are limited in the mode workspace only, and there is none in the mode own."""
+    return "none" if network == "hosts" and mode == "own" else network
 
 
 def where_line(config: Config, backend: Backend) -> str:
@@ -99,6 +108,8 @@ def status_rows(status: SandboxStatus) -> list[list[str]]:
         ["read-only", _short(held.read_only)],
         ["network", _NETWORK[held.network]],
     ]
+    if held.network == "hosts":
+        rows.append(["hosts", f"those of your package managers{''.join(f', {host}' for host in status.hosts)}"])
     return rows
 
 

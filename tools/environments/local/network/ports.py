@@ -23,6 +23,8 @@ class SandboxPorts:
         self._seen: set[int] = set()
         self._outside: dict[int, socket.socket] = {}
         self._offered: dict[int, socket.socket] = {}
+        self._making: set[int] = set()
+        self._is_closed = False
         self._told: set[str] = set()
 
     async def own(self, port: int) -> socket.socket | None:
@@ -51,13 +53,21 @@ class SandboxPorts:
 
     async def offer(self, port: int) -> None:
         """Listen in the sandbox at a port of this machine's loopback that is allowed, for programs that know no proxy."""
-        if port in self._offered:
+        if port in self._offered or port in self._making:
             return
+        self._making.add(port)
         try:
             listener = await self._inner.made("listen", port)
         except OSError as error:
+            if self._is_closed:
+                return
             reason = "the session itself listens on it" if error.errno == errno.EADDRINUSE else error.strerror or "no answer"
             self._say(f"localhost:{port} of this machine is allowed, but only through the proxy: {reason}.")
+            return
+        finally:
+            self._making.discard(port)
+        if self._is_closed:
+            listener.close()
             return
         self._offered[port] = listener
         self._connections.serve(listener, lambda _client: dial_any(["127.0.0.1", "::1"], port))
@@ -69,6 +79,7 @@ class SandboxPorts:
 
     def close(self) -> None:
         """Close all listeners."""
+        self._is_closed = True
         for listener in (*self._outside.values(), *self._offered.values()):
             self._connections.stop(listener)
         self._outside.clear()
