@@ -15,7 +15,7 @@ from tools.contained.outside import RUNNERS, containment_of
 
 MOST = 8
 """Hosts that one call may ask for."""
-_URL = Regex(r"(?:https?|ftp)://(?:[^@/\s]*@)?(?P<host>\[[^\]/]+\]|[^\s:/?#]+)")
+_URL = Regex(r"(?:--?[\w-]+=)?(?:\w+\+)?(?:https?|ftp)://(?:[^@/\s]*@)?(?P<host>\[[^\]/]+\]|[^\s:/?#]+)")
 _ANY: frozenset[str] = frozenset()
 _CLIENTS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("curl", "wget", "aria2c", "http", "https", "xh"), _ANY),
@@ -55,14 +55,15 @@ async def needed_hosts(args: Mapping[str, Any], ctx: ToolCallContext) -> tuple[s
 
 def addressed_hosts(command: str) -> list[str]:
     """Return the hosts of the addresses that network clients in a command are given."""
-    if _URL.search(command) is None:
+    if "://" not in command:
         return []
     from tools.judge.detect import examine
     from tools.judge.meaning.state import NoFiles
     from tools.judge.setting import Setting
 
     commands = examine(command, "", None, NoFiles(), Setting()).commands
-    return list(dict.fromkeys(found["host"] for words in commands for word in _words(words) for found in _URL.finditer(word)))
+    matches = (_URL.match(word) for words in commands for word in _words(words))
+    return list(dict.fromkeys(found["host"] for found in matches if found is not None))
 
 
 def _words(words: Sequence[str]) -> Sequence[str]:
