@@ -34,7 +34,7 @@ def check_sandbox(config: Config | None) -> Iterator[CheckFinding]:
 
 def _check_hosts(wanted: Mode, held: SandboxHolding) -> Iterator[CheckFinding]:
     if wanted == held.mode == "workspace":
-        yield CheckFinding("sandbox.hosts", "ok", "commands reach only sandbox.hosts and hosts that you allow (sandbox.network: hosts)")
+        yield CheckFinding("sandbox.hosts", "ok", "commands reach only hosts that you allow (sandbox.network: hosts)")
         return
     reached = "no network" if wanted == "own" and held.by == "namespaces" else "all of the network"
     text = f"sandbox.network: hosts needs the mode workspace, so commands have {reached}"

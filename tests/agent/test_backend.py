@@ -308,3 +308,29 @@ def test_the_sandbox_of_this_machine_by_configuration(outside: Path, monkeypatch
     with crib_of(outside, "{}") as crib, session_of(crib) as session:
         assert says(session, "true") == ""
         assert session.scope.environment.identity == "local"
+
+
+@HERE
+def test_hosts_of_the_sandbox_by_configuration(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """sandbox.network: hosts lets commands reach sandbox.hosts and no others, and a call can ask for more."""
+    from tools.environments.local.network import guard
+
+    monkeypatch.setattr(guard, "learned_hosts", lambda *_: [])  # asking each package manager takes a second
+    text = "sandbox: {mode: workspace, network: hosts, hosts: [known.example]}"
+    with crib_of(outside, text) as crib, session_of(crib) as session:
+        environment = session.scope.environment
+        assert environment.containment().network == "hosts"
+        assert asyncio.run(environment.unknown_hosts(["known.example", "new.example"])) == ["new.example"]
+        assert says(session, "tail -n +2 /proc/net/route; tail -n +3 /proc/net/dev | cut -d: -f1").split() == ["lo"]
+        assert "only hosts that the user allowed" in session.prompt.text()
+        assert _parameters(crib, session) == ["command", "timeout", "cwd", "hosts"]
+    with crib_of(outside, text.replace("hosts: [", "outside: ask, hosts: [")) as crib, session_of(crib) as session:
+        assert _parameters(crib, session) == ["command", "timeout", "cwd", "outside", "hosts"]
+    with crib_of(outside, text.replace("workspace", "own")) as crib, session_of(crib) as session:
+        assert session.scope.environment.containment().network == "none"
+        assert _parameters(crib, session) == ["command", "timeout", "cwd"]
+
+
+def _parameters(crib: Any, session: Any) -> list[str]:
+    (shown,) = crib.default.definitions(["terminal"], session.backend)
+    return list(shown["function"]["parameters"]["properties"])

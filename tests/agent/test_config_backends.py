@@ -50,3 +50,15 @@ def test_a_wrong_value_is_refused_at_its_line(kinds: tuple[str, str], key: str, 
             assert (fault.line, fault.key) == (3 + kind.count("."), f"environments.{kind}.{key}"), value
             assert fault.text.startswith("expected "), value
             assert not fault.text.endswith("got a number"), value
+
+
+def test_hosts_of_the_sandbox_are_rules_of_the_guard() -> None:
+    right = (
+        "sandbox: {network: hosts, hosts: [a.example, '*.b.example', 'c.example:443', 10.1.2.3, 'localhost:5432', '[::1]:80']}\n"
+    )
+    assert len(parse_config(right.encode(), Path("c.yaml")).sandbox.hosts) == 6
+    for value in ("a b", "localhost", "'*'", "'a.example:0'", "https://a.example", "''"):
+        with pytest.raises(BrokenConfig) as caught:
+            parse_config(f"sandbox:\n  hosts: [{value}]\n".encode(), Path("c.yaml"))
+        (fault,) = caught.value.faults
+        assert fault.text.startswith("expected a list of hosts, such as"), value

@@ -189,3 +189,12 @@ def test_notices_are_few_and_cannot_act_on_a_terminal(file: Path, project: Path)
     assert len(notices) == 21
     assert notices[-1].endswith("and 81 more of the kind")
     assert all(notice.isprintable() for notice in notices)
+
+
+def test_a_project_allows_no_host(file: Path, project: Path) -> None:
+    file.write_text("sandbox: {hosts: [mine.example]}\n")
+    says(project, "sandbox: {network: 'on', hosts: [theirs.example]}\n")
+    config = load_config(file, project_dir=project)
+    assert (config.sandbox.network, config.sandbox.hosts) == ("on", ("mine.example",))
+    (notice,) = config.notices
+    assert "sandbox: not used" in notice

@@ -91,6 +91,22 @@ def test_each_promise_that_does_not_hold_is_named(backends: Backends, key: Path,
     assert left == []
 
 
+def test_hosts_that_are_not_limited_are_named(backends: Backends, tmp_path: Path) -> None:
+    class Open(Pretending):
+        def containment(self) -> Containment:
+            return replace(super().containment(), network="hosts")
+
+    class OpenBackends(Backends):
+        def open(self, location: Location, session: str) -> Environment:
+            return Open(location.start)
+
+    found = try_sandbox(
+        OpenBackends(load_config(), []), Backend("local", "local", options={"processes": 1}), str(tmp_path), [tmp_path]
+    )
+    problems = {one.what: one.problem for one in found if one.problem}
+    assert problems["the network reaches only allowed hosts"].startswith("commands reach services at 127.0.0.1")
+
+
 def test_no_sandbox_is_no_success(backends: Backends, tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFailed, match="commands are not sandboxed"):
         try_sandbox(backends, backends.get("local"), str(tmp_path), [])

@@ -58,8 +58,8 @@ def remaining(findings: Sequence[Finding], layers: Layers) -> list[Finding]:
 def handling(finding: Finding, layers: Layers, home: str = "") -> Handling:
     """Return what holds a finding of a call that runs in these layers. ``home`` is written ``~`` in the words for people.
 
-    With the network ``hosts`` all remote findings are asked: an allowed host gets what a command sends. A host that is not allowed
-    is a finding of its own, ``net.host@HOST``, and fetching from it is no other.
+    With the network ``hosts`` all remote findings are asked: an allowed host gets what a command sends. A host that is not
+    allowed is a finding of its own, ``net.host@HOST``, and fetching from it is no other.
     """
     if finding.level == "block":
         return Handling("rule", "refused, whatever holds")

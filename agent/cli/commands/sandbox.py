@@ -97,7 +97,8 @@ def _status(crib: Crib, backend: Backend, args: argparse.Namespace) -> int:
         environment = crib.backends.open(Location(backend, _start(crib)), "")
         held = environment.containment() if isinstance(environment, Contained) else None
         run_async(environment.close())
-    status = SandboxStatus(backend.name, wanted, holding, held, [str(folder) for folder in folders_of(crib.config)], crib.config.sandbox.hosts)
+    own = [str(folder) for folder in folders_of(crib.config)]
+    status = SandboxStatus(backend.name, wanted, holding, held, own, crib.config.sandbox.hosts)
     if args.json:
         print(json.dumps(status.as_json(), ensure_ascii=False, indent=2))
         return OK

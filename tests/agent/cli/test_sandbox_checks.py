@@ -36,6 +36,20 @@ def test_doctor_says_which_mode_holds(mode: Literal["workspace", "own"], monkeyp
     assert finding.text.startswith("commands on this machine are not sandboxed")
 
 
+def test_doctor_says_whether_hosts_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    def said(mode: Literal["workspace", "own", "none"]) -> tuple[str, str]:
+        config = replace(_config(mode), sandbox=SandboxSettings(mode=mode, network="hosts"))
+        (finding,) = (one for one in check_sandbox(config) if one.id == "sandbox.hosts")
+        return finding.level, finding.text
+
+    if sandbox_here("workspace").by == "namespaces":
+        assert said("workspace")[0] == "ok"
+        assert said("own") == ("note", "sandbox.network: hosts needs the mode workspace, so commands have no network")
+    assert said("none") == ("note", "sandbox.network: hosts needs the mode workspace, so commands have all of the network")
+    monkeypatch.setattr(holding, "_fault", lambda: "unshare: Operation not permitted")
+    assert said("workspace")[1].endswith("so commands have all of the network")
+
+
 def test_doctor_says_what_could_be_held() -> None:
     (finding,) = check_sandbox(_config("none"))
     assert (finding.id, finding.level) == ("sandbox.off", "ok")

@@ -39,6 +39,10 @@ def test_it_says_what_commands_can_change(config: Config) -> None:
     assert line() == "Commands write only this project, private caches and a private /tmp."
     config(f"sandbox: {{mode: workspace, write: [{Path.home()}/other], caches: shared, network: none}}\n")
     assert line() == ("Commands write only this project, ~/other, your caches and a private /tmp. They have no network.")
+    config("sandbox: {mode: workspace, network: hosts}\n")
+    assert line().endswith(" a private /tmp. They reach only hosts that you allow.")
+    config("sandbox: {mode: own, network: hosts}\n")
+    assert line().endswith(" They have no network.")
 
 
 def test_a_mode_that_does_not_hold_is_named(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,17 @@ def test_the_test_tries_each_promise(run: Any, key: Path, tmp_path: Path) -> Non
     assert not any(line.startswith("✗") for line in lines)
 
 
+@HOLDS
+def test_hosts_are_shown_and_tried(run: Any, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.environments.local.network.guard.learned_hosts", lambda *_: [])  # it takes a second
+    config("sandbox: {mode: workspace, network: hosts, hosts: [known.example]}\n")
+    rows = dict(line.split(maxsplit=1) for line in run("sandbox").out.splitlines())
+    assert (rows["network"], rows["hosts"]) == ("only hosts that you allow", "those of your package managers, known.example")
+    assert json.loads(run("sandbox", "--json").out)["hosts"] == ["known.example"]
+    done = run("sandbox", "test")
+    assert (done.code, "✓ the network reaches only allowed hosts" in done.out) == (0, True), done.out + done.err
+
+
 def test_what_is_no_sandbox_of_this_machine_is_refused(run: Any) -> None:
     done = run("sandbox", "test", "--backend", "docker")
     assert (done.code, done.out) == (2, "")
