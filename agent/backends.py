@@ -265,7 +265,8 @@ class Backends:
         settings: SandboxSettings = backend.options["sandbox"]
         console = f"{os.environ.get('XDG_RUNTIME_DIR') or tempfile.gettempdir()}/toolcrib-console-{os.getuid()}"
         closed = {"sandbox": mode, "masked": [*settings.mask, *self._protected, console], "closed": self._closed}
-        limits = {"processes": settings.processes, "memory_mb": settings.memory_mb, "network": settings.network == "on"}
+        limits: dict[str, Any] = {"processes": settings.processes, "memory_mb": settings.memory_mb}
+        limits["network"] = settings.network == "on"
         if mode == "own":
             return closed | limits
         if settings.network == "hosts":

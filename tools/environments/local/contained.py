@@ -122,18 +122,18 @@ class SandboxedEnvironment(_WithOutside):
             processes=processes,
             memory=memory_mb << 20,
         )
-        self._reach = self._reaching(hosts or ()) if self._plan.hosts else None
+        self._reach = self._reaching(hosts or (), folders or [self._cwd]) if self._plan.hosts else None
         self._projects = folders  # without caches
         self._kind = f"local:{kind or mode}"
         self._sandbox: Sandbox | None = None
         self._guard: GuardedSandbox | None = None
         self._interrupts = 0
 
-    def _reaching(self, hosts: Sequence[str]) -> SandboxReach:
+    def _reaching(self, hosts: Sequence[str], folders: Sequence[str]) -> SandboxReach:
         from tools.environments.local.reach import SandboxReach
 
         outer = {**child_environment(self._pass_env), **self._given}
-        reach = SandboxReach(hosts, outer, self._cwd)
+        reach = SandboxReach(hosts, outer, folders)
         self._inside_only = reach.environment().keys()
         self._given |= reach.environment()
         self._reach_dropped = when_dropped(self, reach.close)

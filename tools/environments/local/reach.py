@@ -19,17 +19,17 @@ _MOST_NOTICES = 32
 class SandboxReach:
     """The network of an environment whose sandbox reaches ``allow`` and the hosts of package managers. See HostPolicy for rules.
 
-    ``variables`` are those of the user's commands, and ``project`` is the folder whose files are not trusted. The guard starts
-    when it is first needed. Raises EnvironmentFailed for a rule that is malformed. Safe for use from several threads.
+    ``variables`` are those of the user's commands, and ``projects`` are the folders that commands can change, whose files are
+    not trusted. The guard starts when it is first needed. Raises EnvironmentFailed for a malformed rule. Threads may share it.
     """
 
-    def __init__(self, allow: Sequence[str], variables: Mapping[str, str], project: str) -> None:
+    def __init__(self, allow: Sequence[str], variables: Mapping[str, str], projects: Sequence[str]) -> None:
         self._notices: deque[str] = deque(maxlen=_MOST_NOTICES)
         try:
             self._guard = NetworkGuard(allow, None, self._notices.append)
         except ValueError as error:
             raise EnvironmentFailed(f"sandbox.hosts: {error}") from error
-        self._variables, self._project = variables, project
+        self._variables, self._projects = variables, projects
         self._lock = threading.Lock()
         self._is_started = False
 
@@ -70,7 +70,7 @@ class SandboxReach:
         with self._lock:
             if not self._is_started:
                 self._guard.start()
-                self._guard.learn(self._variables, str(Path.home()), self._project)
+                self._guard.learn(self._variables, str(Path.home()), *self._projects)
                 self._is_started = True
             return self._guard
 

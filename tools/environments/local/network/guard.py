@@ -129,12 +129,12 @@ class NetworkGuard:
         """Return the connections that were refused at ``since`` (``time.time()``) or later, the oldest first."""
         return self._policy.denials(since)
 
-    def learn(self, environment: Mapping[str, str], home: str, project: str) -> None:
+    def learn(self, environment: Mapping[str, str], home: str, *projects: str) -> None:
         """Allow the hosts of package managers, found in the background. Until then connections to unknown hosts wait."""
         if self._thread is None:
             raise RuntimeError("start the guard before it learns hosts")
         found = dict(environment)
-        self._thread.call(lambda: self._keep(self._learn(lambda: learned_hosts(found, home, project))))
+        self._thread.call(lambda: self._keep(self._learn(lambda: learned_hosts(found, home, *projects))))
 
     async def _learn(self, find: Callable[[], list[str]]) -> None:
         learning = self._policy.learning = asyncio.get_running_loop().create_future()

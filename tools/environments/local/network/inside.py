@@ -30,16 +30,20 @@ class InnerNetwork:
     """Where its commands reach the proxy."""
     tables: tuple[int, ...]
     _turn: asyncio.Lock
+    _is_closed: bool = False
 
     async def made(self, verb: str, number: int) -> socket.socket:
         """Return a socket made in the namespace: ``listen PORT`` or ``socket FAMILY``. Raises OSError."""
         async with self._turn:
-            self.line.send(f"{verb} {number}".encode())
             try:
+                self.line.send(f"{verb} {number}".encode())
                 return await _received(self.line)
             except TimeoutError:  # a late answer would be taken for the next one
                 self.line.shutdown(socket.SHUT_RDWR)
                 raise
+            finally:
+                if self._is_closed:
+                    self.line.close()
 
     async def connect(self, port: int) -> socket.socket:
         """Return a connection to a port on which a command of the sandbox listens. Raises OSError."""
@@ -76,8 +80,12 @@ class InnerNetwork:
             return True
 
     def close(self) -> None:
-        """Close the descriptors; the inner program ends by that."""
-        self.line.close()
+        """Close the descriptors; the inner program ends by that. A call of ``made`` that waits gets an OSError."""
+        self._is_closed = True
+        with contextlib.suppress(OSError):  # the inner program has ended
+            self.line.shutdown(socket.SHUT_RDWR)
+        if not self._turn.locked():  # else ``made`` closes it: the event loop must not watch a number that is given away
+            self.line.close()
         self.listener.close()
         for table in self.tables:
             os.close(table)

@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from toolcrib._regex import Regex
@@ -51,24 +51,24 @@ _MANAGERS = {
 }
 
 
-def learned_hosts(environment: Mapping[str, str], home: str, project: str) -> list[str]:
+def learned_hosts(environment: Mapping[str, str], home: str, *projects: str) -> list[str]:
     """Return rules for the hosts that package managers are configured to use, with ports if their addresses have some.
 
     They come from the variables, the person's and the system's files, and from the managers themselves, which are run outside
-    the project for at most a few seconds. Files and programs inside the project are not used: a repository may not add a host.
+    the projects for at most a few seconds. Files and programs inside the projects are not used: a repository may not add a host.
     Cached for the life of the process.
     """
-    return list(_learned(tuple(sorted(environment.items())), home, project))
+    return list(_learned(tuple(sorted(environment.items())), home, projects))
 
 
 @functools.lru_cache(maxsize=32)
-def _learned(environment: tuple[tuple[str, str], ...], home: str, project: str) -> tuple[str, ...]:
+def _learned(environment: tuple[tuple[str, str], ...], home: str, projects: tuple[str, ...]) -> tuple[str, ...]:
     variables = dict(environment)
-    root = Path(project).resolve()
+    roots = [Path(project).resolve() for project in projects]
     texts = [f"{name}={value}" for name, value in environment if _VARIABLE.fullmatch(name)]
-    texts += [_COMMENT.sub("", text) for text in _files(variables, home, root)]
+    texts += [_COMMENT.sub("", text) for text in _files(variables, home, roots)]
     asked = {name: argv for name, argv in _MANAGERS.items() if name != "python3" or not any(map(_OWN_INDEX.search, texts))}
-    texts += _answers(asked, variables, home, root)
+    texts += _answers(asked, variables, home, roots)
     return tuple(dict.fromkeys(rule for text in texts for rule in _rules(text)))
 
 
@@ -79,7 +79,7 @@ def _rules(text: str) -> Iterator[str]:
             yield host.lower() + (port or ({"http": ":80", "https": ":443"}.get(scheme, ":22") if local else ""))
 
 
-def _files(variables: Mapping[str, str], home: str, root: Path) -> Iterator[str]:
+def _files(variables: Mapping[str, str], home: str, roots: Sequence[Path]) -> Iterator[str]:
     folders = {
         "home": home,
         "config": variables.get("XDG_CONFIG_HOME") or f"{home}/.config",
@@ -90,19 +90,26 @@ def _files(variables: Mapping[str, str], home: str, root: Path) -> Iterator[str]
     found = [path for pattern in _FILES for path in sorted(glob.glob(pattern.format(**folders)))]  # noqa: PTH207 - absolute patterns
     for path in map(Path, (*found, *named)):
         with contextlib.suppress(OSError):  # it is not there, or is not for us to read
-            if path.is_file() and not path.resolve().is_relative_to(root):
+            if path.is_file() and not _is_in_any(path, roots):
                 with path.open(encoding="utf-8", errors="replace") as file:
                     yield file.read(_SIZE)
 
 
-def _answers(managers: Mapping[str, tuple[str, ...]], variables: Mapping[str, str], home: str, root: Path) -> list[str]:
+def _is_in_any(path: Path, roots: Sequence[Path]) -> bool:
+    real = path.resolve()
+    return any(real.is_relative_to(root) for root in roots)
+
+
+def _answers(
+    managers: Mapping[str, tuple[str, ...]], variables: Mapping[str, str], home: str, roots: Sequence[Path]
+) -> list[str]:
     parts = [part for part in variables.get("PATH", os.defpath).split(os.pathsep) if part.startswith("/")]
-    path = os.pathsep.join(part for part in parts if not Path(part).resolve().is_relative_to(root))
+    path = os.pathsep.join(part for part in parts if not _is_in_any(Path(part), roots))
     environment = {**variables, **_NOWHERE, "PATH": path, "HOME": home}
     running = []
     for name, arguments in managers.items():
         program = shutil.which(name, path=path)
-        if program is not None and not Path(program).resolve().is_relative_to(root):
+        if program is not None and not _is_in_any(Path(program), roots):
             with contextlib.suppress(OSError):  # it can't be run: nothing is learned from it
                 running.append((name, _started([program, *arguments], environment)))
     give_up = time.monotonic() + _LIMIT

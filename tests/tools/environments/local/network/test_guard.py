@@ -6,6 +6,7 @@ import asyncio
 import importlib.util
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -279,3 +280,22 @@ def test_rules_that_are_malformed_are_refused(sandbox: Any) -> None:
     guard = sandbox().guard
     with pytest.raises(ValueError, match="'localhost' needs a port"):
         guard.allow("localhost")
+
+
+@needs_curl
+def test_a_sandbox_may_end_while_a_port_is_being_offered(sandbox: Any, website: Any) -> None:
+    """The sandbox after it is served: the event loop watches no descriptor that was closed and given away."""
+    box = sandbox()
+    process = box.start("read -r line")
+    inner = next(pid for pid in _children_of_this_process() if b"network/inner.py" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    os.kill(inner, signal.SIGSTOP)
+    with box.guard.allowing([f"localhost:{website.server_port}"]):
+        box.guard.leave()
+        process.kill()
+        process.communicate(timeout=60)
+        assert box.run(f"curl -sS -m 60 http://localhost:{website.server_port}/hello") == "hello from outside\n"
+
+
+def _children_of_this_process() -> list[int]:
+    tasks = Path("/proc/self/task").glob("*/children")
+    return [int(pid) for children in tasks for pid in children.read_text().split()]

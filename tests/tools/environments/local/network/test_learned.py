@@ -100,7 +100,8 @@ def test_a_project_adds_no_host(home: Path, project: Path) -> None:
     (home / ".config/uv").mkdir()
     (home / ".config/uv/uv.toml").symlink_to(project / "pip.conf")
     environment = {"PATH": f"{project}/bin:bin:.", "PIP_CONFIG_FILE": f"{project}/pip.conf"}
-    assert "evil.example" not in learned_hosts(environment, str(home), str(project))
+    for folders in ([str(project)], ["/nowhere", str(project)]):
+        assert "evil.example" not in learned_hosts(environment, str(home), *folders)
 
 
 def test_pip_is_asked_by_its_own_interpreter(home: Path, project: Path, tmp_path: Path) -> None:
