@@ -69,8 +69,8 @@ SCHEMA: Mapping[str, Any] = {
             },
             "hosts": {
                 "type": "array",
-                "items": {"type": "string", "minLength": 1},
-                "description": "Hosts that the sandbox refused and this command needs (or localhost:PORT); the user is asked.",
+                "items": {"type": "string"},
+                "description": "Hosts it needs that the sandbox refused; the user is asked.",
             },
         },
         "required": ["command"],

@@ -6,6 +6,7 @@ import asyncio
 import os
 import secrets
 import subprocess
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,8 @@ def in_sandbox(backends: Backends, backend: Backend, start: str, command: Sequen
     try:
         env = {**child_environment(backend.options["pass_env"]), "TERM": os.environ.get("TERM", "dumb")}
         shell = environment.person_argv()
+        if backend.limits_hosts:
+            print("toolcrib: this shell has no network: sandbox.network: hosts is for sessions", file=sys.stderr)
         return _run([*shell[:-1], *command] if command else shell, start, env)
     finally:
         asyncio.run(environment.close())

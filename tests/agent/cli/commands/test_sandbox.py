@@ -78,6 +78,7 @@ def test_hosts_are_shown_and_tried(run: Any, config: Any, monkeypatch: pytest.Mo
     rows = dict(line.split(maxsplit=1) for line in run("sandbox").out.splitlines())
     assert (rows["network"], rows["hosts"]) == ("only hosts that you allow", "those of your package managers, known.example")
     assert json.loads(run("sandbox", "--json").out)["hosts"] == ["known.example"]
+    assert "this shell has no network: sandbox.network: hosts is for sessions" in run("sandbox", "shell", "--", "true").err
     done = run("sandbox", "test")
     assert (done.code, "✓ the network reaches only allowed hosts" in done.out) == (0, True), done.out + done.err
 
