@@ -70,7 +70,7 @@ SCHEMA: Mapping[str, Any] = {
             "hosts": {
                 "type": "array",
                 "items": {"type": "string"},
-                "description": "Hosts it needs that the sandbox refused; the user is asked.",
+                "description": "Refused hosts it needs; the user is asked.",
             },
         },
         "required": ["command"],
