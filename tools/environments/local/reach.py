@@ -26,7 +26,7 @@ class SandboxReach:
     def __init__(self, allow: Sequence[str], variables: Mapping[str, str], projects: Sequence[str]) -> None:
         self._notices: deque[str] = deque(maxlen=_MOST_NOTICES)
         try:
-            self._guard = NetworkGuard(allow, None, self._notices.append)
+            self._guard = NetworkGuard(allow, self._notices.append)
         except ValueError as error:
             raise EnvironmentFailed(f"sandbox.hosts: {error}") from error
         self._variables, self._projects = variables, projects

@@ -3,12 +3,13 @@
 The sandbox has a network namespace without any route. ``guard.NetworkGuard`` is outside; ``inner`` is a small program that enters
 the namespace, makes the proxy's listening socket there and passes it out, so the guard accepts the commands' connections. Use:
 
-    guard = NetworkGuard(allow=["example.org", "localhost:5432"], ask=ask, said=print)
+    guard = NetworkGuard(allow=["example.org", "localhost:5432"], said=print)
     guard.start()
     guard.learn(environment, home, *projects)    # hosts of package managers, in the background
     guard.join(pid)                              # pid: a process in the sandbox's user and network namespaces
     shell = start_shell(env=guard.environment()) # HTTP_PROXY and the like
     guard.allow("other.example")                 # effective at once
+    with guard.allowing(["new.example"]): ...    # for a while
     guard.denials(since)                         # list[DeniedHost(host, port, when, why)]
     guard.leave()                                # the sandbox has ended; join the next one
     guard.close()

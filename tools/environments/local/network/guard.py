@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from tools.environments._workers import Workers
 from tools.environments.local.network import inner
 from tools.environments.local.network.connections import Connections
-from tools.environments.local.network.hosts import LOOPBACK, Ask, DeniedHost, HostPolicy, parse_rule
+from tools.environments.local.network.hosts import LOOPBACK, DeniedHost, HostPolicy, parse_rule
 from tools.environments.local.network.inside import InnerNetwork, attached
 from tools.environments.local.network.learned import learned_hosts
 from tools.environments.local.network.ports import SandboxPorts
@@ -33,13 +33,13 @@ _learners = Workers("toolcrib-learn-hosts", 1)
 class NetworkGuard:
     """The only way out of a sandbox that has a network namespace without a route. The package's docstring says how it is used.
 
-    ``allow`` are rules as HostPolicy has them; ``ask`` is awaited, once for each other host, on the guard's own event loop.
-    ``said`` gets a sentence for the user, there too.
+    ``allow`` are rules as HostPolicy has them; other hosts are refused. ``said`` gets sentences for the user, on the
+    guard's own event loop.
     """
 
-    def __init__(self, allow: Sequence[str], ask: Ask | None, said: Callable[[str], None]) -> None:
+    def __init__(self, allow: Sequence[str], said: Callable[[str], None]) -> None:
         self._said = said
-        self._policy = HostPolicy(allow, ask, on_loopback=self._allowed_port)
+        self._policy = HostPolicy(allow, on_loopback=self._allowed_port)
         self._thread: _LoopThread | None = None
         self._connections: Connections | None = None
         self._proxy = HostProxy(self._policy, self._own_port)
@@ -154,7 +154,6 @@ class NetworkGuard:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._policy.close()
         self._detach()
         if self._connections is not None:
             await self._connections.close()

@@ -1,24 +1,21 @@
-"""Decisions about hosts: what is allowed, what a person is asked about, and which addresses a name may stand for."""
+"""Decisions about hosts: what is allowed, what a user can be asked about, and which addresses a name may stand for."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import ipaddress
-import logging
 import socket
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from toolcrib import ToolcribError
 from toolcrib._namedtuple import NamedTuple
 from toolcrib._regex import Regex
 from tools.environments._workers import Workers
 
-_log = logging.getLogger(__name__)
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Ask = Callable[[str, int], Awaitable[bool]]
 
 LOOPBACK = "localhost"
 """Name of this machine's loopback addresses, and of all others that reach this machine. They are allowed port by port."""
@@ -31,9 +28,6 @@ _METADATA = frozenset(
 """Addresses outside the link-local ranges at which clouds serve credentials to the machine."""
 _ADDRESSES = 4
 """Addresses of a name that are tried."""
-_ASKS = 16
-"""Hosts that a person is asked about at once. Further ones are refused, so that a loop can't bury the person in prompts."""
-_ANSWER_LIMIT = 600.0
 _KEPT = 1000
 _resolvers = Workers("toolcrib-resolve", 8)
 
@@ -52,32 +46,24 @@ class HostRefusedError(ToolcribError):
 
 
 class HostPolicy:
-    """Hosts that a session may reach. ``ask`` is awaited once for each other host, on the event loop that ``admit`` runs on.
+    """Hosts that a sandbox may reach. Others are refused.
 
     A rule is ``example.org`` (all ports), ``example.org:443``, ``*.example.org`` (subdomains, not the domain itself), an address
     or ``[address]:port``. A loopback service is ``localhost:PORT``; no other rule allows one. Link-local and metadata addresses
-    are refused, never asked about, unless a rule names the address.
+    are refused unless a rule names the address.
     """
 
-    def __init__(self, allow: Sequence[str], ask: Ask | None, *, on_loopback: Callable[[int], None]) -> None:
+    def __init__(self, allow: Sequence[str], *, on_loopback: Callable[[int], None]) -> None:
         self._rules = Counter(map(parse_rule, allow))
-        self._ask = ask
         self._on_loopback = on_loopback
-        self._answers: dict[str, asyncio.Future[bool]] = {}
-        """Answers by what was asked; those that are not there yet, and refusals."""
-        self._tasks: set[asyncio.Task[None]] = set()
         self._denied: deque[DeniedHost] = deque(maxlen=_KEPT)
         self.learning: asyncio.Future[None] | None = None
-        """Done when the hosts of package managers are among the rules; nobody is asked before."""
+        """Done when the hosts of package managers are among the rules; connections to unknown hosts wait for it."""
 
     def allow(self, rule: str) -> None:
-        """Add ``rule``. Connections that wait for an answer about it go on. Raises ValueError for one that is malformed."""
+        """Add ``rule``. Raises ValueError for one that is malformed."""
         host, port = parse_rule(rule)
         self._rules[host, port] += 1
-        for asked in [key for key in self._answers if self._allows(*_of_key(key))]:
-            answer = self._answers.pop(asked)
-            if not answer.done():
-                answer.set_result(True)
         if host == LOOPBACK and port is not None:
             self._on_loopback(port)
 
@@ -98,14 +84,6 @@ class HostPolicy:
     def denials(self, since: float) -> list[DeniedHost]:
         """Return the connections that were refused at ``since`` or later, the oldest first; at most the last 1,000."""
         return [denied for denied in list(self._denied) if denied.when >= since]
-
-    def close(self) -> None:
-        """Refuse what still waits for an answer."""
-        for task in self._tasks:
-            task.cancel()
-        for answer in self._answers.values():
-            if not answer.done():
-                answer.set_result(False)
 
     async def admit(self, host: str, port: int) -> list[str]:
         """Return the addresses to connect to, all of which were checked. Raises HostRefusedError; OSError if there is none."""
@@ -143,32 +121,9 @@ class HostPolicy:
             await asyncio.shield(self.learning)
             if self._allows(name, port):
                 return
-        key = f"{name}:{port}" if name == LOOPBACK else name
-        answer = self._answers.get(key)
-        may_ask = len(self._tasks) < _ASKS and len(self._answers) < _KEPT
-        if answer is None and self._ask is not None and may_ask:
-            answer = self._answers[key] = asyncio.get_running_loop().create_future()
-            task = asyncio.ensure_future(self._ask_about(self._ask, key, name, port))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        if answer is None or not await asyncio.shield(answer):
-            shown = key if ":" not in name else f"[{name}]"
-            raise self._refused(name, port, f"toolcrib: {shown} is not an allowed host;"
-                                " ask the user to allow it, or to run the command outside the sandbox")  # fmt: skip
-
-    async def _ask_about(self, ask: Ask, key: str, name: str, port: int) -> None:
-        yes = False
-        try:
-            async with asyncio.timeout(_ANSWER_LIMIT):
-                yes = await ask(name, port) is True
-        except Exception:  # noqa: BLE001 - whatever the caller's function raises, the connection is refused
-            _log.exception("asking about %s failed; it is refused", key)
-        finally:
-            answer = self._answers.get(key)
-            if yes:
-                self.allow(key if ":" not in name else f"[{name}]")
-            elif answer is not None and not answer.done():
-                answer.set_result(False)
+        shown = f"{name}:{port}" if name == LOOPBACK else f"[{name}]" if ":" in name else name
+        raise self._refused(name, port, f"toolcrib: {shown} is not an allowed host;"
+                            " ask the user to allow it, or to run the command outside the sandbox")  # fmt: skip
 
     def _allows(self, name: str, port: int | None) -> bool:
         if not self._rules.keys().isdisjoint({(name, port), (name, None)}):
@@ -265,11 +220,6 @@ def as_address(text: str) -> Address | None:
         if inner is not None and not inner.is_global:
             return inner
     return address
-
-
-def _of_key(key: str) -> tuple[str, int | None]:
-    name, _, port = key.partition(":") if key.startswith(LOOPBACK) else (key, "", "")
-    return name, int(port) if port else None
 
 
 def _resolve(name: str, port: int) -> list[Address]:

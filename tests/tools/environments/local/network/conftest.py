@@ -55,12 +55,12 @@ def namespaces() -> None:
 
 @pytest.fixture
 def sandbox(namespaces: None) -> Iterator[Callable[..., Sandbox]]:
-    """Make sandboxes with the rules and the function that asks."""
+    """Make sandboxes with the rules."""
     with contextlib.ExitStack() as stack:
 
-        def make(*allow: str, ask: Any = None) -> Sandbox:
+        def make(*allow: str) -> Sandbox:
             said: list[str] = []
-            guard = NetworkGuard(allow, ask, said.append)
+            guard = NetworkGuard(allow, said.append)
             guard.start()
             stack.callback(guard.close)
             return Sandbox(guard, said)

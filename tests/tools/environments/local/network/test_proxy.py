@@ -57,7 +57,7 @@ async def _place(*allow: str) -> AsyncIterator[_Place]:
     accepted: asyncio.Queue[Streams] = asyncio.Queue()
     host = await asyncio.start_server(lambda reader, writer: accepted.put_nowait((reader, writer)), "127.0.0.1", 0)
     port = host.sockets[0].getsockname()[1]
-    policy = HostPolicy([f"localhost:{port}", *allow], None, on_loopback=lambda _port: None)
+    policy = HostPolicy([f"localhost:{port}", *allow], on_loopback=lambda _port: None)
     made = Connections()
     listener = socket.create_server(("127.0.0.1", 0))
     made.serve(listener, HostProxy(policy, _no_own_port).answer)
