@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from agent.config import Config, contents_path
 from toolcrib import Environment, RunsCommand, ToolcribError, ToolRegistry
-from toolcrib._dataclass import dataclass
-from toolcrib._store import Store
+from toolcrib._dataclass import dataclass, replace
+from toolcrib._store import SessionInfo, Store
 from toolcrib._undo import ChangeStep, StepKind
 from tools.undo import choose
 from tools.undo.contents import MemoryContents
-from tools.undo.keeper import UndoStore
+from tools.undo.keeper import UndoStore, holder_of
 from tools.undo.locks import FileSlots, MemorySlots
 
 if TYPE_CHECKING:  # it loads with the first undo
     from tools.undo.differences import FileDifference
     from tools.undo.restore import Done, UndoItem
+    from tools.undo.snapshots.calls import CallRecorder, SnapshotRestore
+    from tools.undo.snapshots.project import Project
 
 _NEWS = ("[the person brought back the changes of", "[the person undid the changes of")
 _NEWS_END = ". Read them again before you change them.]"
@@ -74,6 +78,8 @@ class UndoPlan:
     items: Sequence[UndoItem]
     others: Sequence[str] = ()
     since: Sequence[str] = ()
+    beside: SnapshotRestore | None = None
+    """The part of ``items`` that snapshots restore."""
 
     @property
     def acting(self) -> list[UndoItem]:
@@ -87,14 +93,24 @@ class UndoPlan:
 
 
 class Undo:
-    """Undo in one session. ``environment`` is where its files are."""
+    """Undo in one session. ``environment`` is where its files are. ``opened`` opens the snapshots of its project, if it has some;
+    None: no snapshots are taken.
+    """
 
-    def __init__(self, keeps: UndoStore | None, store: Store, registry: ToolRegistry, session_id: str) -> None:
+    def __init__(
+        self,
+        keeps: UndoStore | None,
+        store: Store,
+        registry: ToolRegistry,
+        session_id: str,
+        opened: Callable[[SessionInfo], Project | None] | None = None,
+    ) -> None:
         if keeps is None:
             raise ToolcribError("nothing is kept for an undo: undo.enabled is false in the configuration")
         self._keeps = keeps
         self._store = store
         self._registry = registry
+        self._opened = opened
         self.session_id = session_id
 
     async def steps(self) -> Sequence[ChangeStep]:
@@ -105,7 +121,9 @@ class Undo:
         """Compare each file that tools changed in this session with what it was before. Raises as ``carry_out``."""
         from tools.undo.differences import differences
 
-        return await differences(self._keeps, environment, await self.steps())
+        async with self._recorder(environment) as recorder:
+            other = None if recorder is None else recorder.content
+            return await differences(self._keeps, environment, await self.steps(), other)
 
     async def could(self, wanted: UndoRequest) -> float:
         """Return when the last step was made that the request may mean, in Unix seconds; 0 where there is none. For ``id`` ""
@@ -118,17 +136,24 @@ class Undo:
         """Look at what it would do. Raises NothingToUndoError, ToolcribError and EnvironmentFailed."""
         from tools.undo.restore import plan
 
-        steps = await self.steps()
-        chosen = _chosen(steps, wanted)
-        if not chosen:
-            raise NothingToUndoError(_nothing(steps, wanted, self.session_id))
-        named = bool(wanted.id) or wanted.force
-        targets = choose.only(choose.targets(steps, chosen, passed=named), wanted.paths)
-        items = await plan(self._keeps, environment, targets, force=wanted.force)
+        async with self._recorder(environment) as recorder:
+            steps = await self.steps()
+            chosen = _chosen(steps, wanted)
+            if not chosen:
+                raise NothingToUndoError(_nothing(steps, wanted, self.session_id))
+            named = bool(wanted.id) or wanted.force
+            targets = choose.only(choose.targets(steps, chosen, passed=named), wanted.paths)
+            beside, items = None, []
+            if recorder is not None:
+                beside = await recorder.plan(chosen, targets, whole=not wanted.paths, force=wanted.force)
+                known = {item.path for item in beside.items}
+                items, targets = list(beside.items), [target for target in targets if target.path not in known]
+                beside = beside if beside.items else None
+            items += await plan(self._keeps, environment, targets, force=wanted.force)
         if wanted.what != "turn" or wanted.paths:
-            return UndoPlan(wanted, chosen, items)
+            return UndoPlan(wanted, chosen, items, beside=beside)
         since = [] if wanted.id else await self._since(steps, chosen[-1].turn)
-        return UndoPlan(wanted, chosen, items, await self._others(chosen), since)
+        return UndoPlan(wanted, chosen, items, await self._others(chosen), since, beside)
 
     async def carry_out(self, found: UndoPlan, environment: Environment) -> Done:
         """Do what was shown. Raises ToolcribError, EnvironmentFailed and StoreFailed; see tools.undo.restore.carry_out."""
@@ -136,16 +161,37 @@ class Undo:
 
         kind: StepKind = "redo" if found.wanted.what == "redo" else "undo"
         revives = choose.reverted(await self.steps(), found.steps[-1]) if kind == "redo" else ()
-        return await carry_out(
-            self._keeps,
-            environment,
-            found.items,
-            session_id=self.session_id,
-            kind=kind,
-            turn=found.steps[-1].turn,
-            revives=revives,
-            force=found.wanted.force,
-        )
+        known = set() if found.beside is None else {item.path for item in found.beside.items}
+        async with self._recorder(environment) as recorder:
+            beside = None if found.beside is None or recorder is None else replace(found.beside, recorder=recorder)
+            return await carry_out(
+                self._keeps,
+                environment,
+                [item for item in found.items if item.path not in known],
+                session_id=self.session_id,
+                kind=kind,
+                turn=found.steps[-1].turn,
+                revives=revives,
+                force=found.wanted.force,
+                beside=beside,
+            )
+
+    @asynccontextmanager
+    async def _recorder(self, environment: Environment) -> AsyncIterator[CallRecorder | None]:
+        """Yield what reads the session's snapshots, None if it has none. Raises SnapshotFailed and SnapshotRefused."""
+        info = None if self._opened is None else await self._store.sessions.get(self.session_id)
+        project = None if info is None or self._opened is None else self._opened(info)
+        if project is None:
+            yield None
+            return
+        from tools.undo.snapshots.calls import CallRecorder
+
+        try:
+            recorder = CallRecorder(project, self._store.changes, self.session_id, partial(holder_of, environment))
+            await recorder.recover()
+            yield recorder
+        finally:
+            project.close()
 
     async def _others(self, chosen: Sequence[ChangeStep]) -> list[str]:
         """Calls of the same turn that may have had effects of which nothing is kept."""

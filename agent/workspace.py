@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # all that only some uses need loads with them
     from tools.dispatch.hooks import HookManager
     from tools.dispatch.pipeline import Dispatcher
     from tools.undo.keeper import UndoStore
+    from tools.undo.snapshots.project import Project
 
 _log = logging.getLogger(__name__)
 
@@ -281,7 +282,15 @@ class Workspace:
         """Return what takes back changes of a session's tools in files. Raises ToolcribError where nothing is kept."""
         from agent.undo import Undo
 
-        return Undo(self._keeps, self.store, self.registry, session_id)
+        return Undo(
+            self._keeps, self.store, self.registry, session_id, self._snapshots if self.config.snapshots.enabled else None
+        )
+
+    def _snapshots(self, info: SessionInfo) -> Project | None:
+        """Open the snapshots of a session's project; None if it has none."""
+        from agent.snapshots import open_project
+
+        return open_project(self.config.snapshots, info.cwd, only_known=True)
 
     async def delete_sessions(self, session_ids: Collection[str]) -> Sequence[str]:
         """Delete stored sessions with all that was kept of them, what could be undone too; see agent.deleting."""

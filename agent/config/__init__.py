@@ -5,10 +5,10 @@
 
 Loading collects every fault of the file and raises them together: nothing in a broken file may loosen anything.
 
-``_schema`` has every key, with ``_model``, ``_environments``, ``_platforms``, ``_chat_keys`` and ``_rules`` for its larger
-parts and ``_setting`` to declare one. ``_layers`` puts defaults, file, profile and project (``_project``) together, ``_read``
-finds faults with their lines, ``_keys`` goes by dotted names, ``_write`` changes the file, ``_example`` writes
-config.example.yaml, ``_described`` tells of every key; ``_paths``, ``_files`` and ``_secrets`` lie below.
+``_schema`` has every key, with ``_model``, ``_environments``, ``_platforms``, ``_snapshots``, ``_chat_keys`` and ``_rules``
+for its larger parts and ``_setting`` to declare one. ``_layers`` puts defaults, file, profile and project (``_project``)
+together, ``_read`` finds faults with their lines, ``_keys`` goes by dotted names, ``_write`` changes the file, ``_example``
+writes config.example.yaml, ``_described`` tells of every key; ``_paths``, ``_files`` and ``_secrets`` lie below.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from agent.config._schema import (
     UserConfig,
 )
 from agent.config._secrets import Secrets, read_secrets, secret, secrets_path, values_in, write_secret
+from agent.config._snapshots import SnapshotsConfig
 from toolcrib._late import late
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ __all__ = [
     "SandboxSettings",
     "Secrets",
     "SmartConfig",
+    "SnapshotsConfig",
     "StoreConfig",
     "TerminalConfig",
     "ToolsConfig",

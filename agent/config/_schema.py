@@ -42,6 +42,7 @@ from agent.config._setting import (
     profile_names,
     setting,
 )
+from agent.config._snapshots import SnapshotsConfig
 from toolcrib._dataclass import dataclass
 
 _INTERNAL = {"internal": True}
@@ -282,6 +283,7 @@ class Config:
     sessions: SessionsConfig = field(default_factory=SessionsConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     undo: UndoConfig = field(default_factory=UndoConfig)
+    snapshots: SnapshotsConfig = field(default_factory=SnapshotsConfig)
     display: DisplayConfig = field(default_factory=DisplayConfig)
     profiles: Mapping[str, Profile] = setting(
         dict,

@@ -97,6 +97,10 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         | ({"send_message": _sending(here, store)} if "send_message" in names else {})
         | {**delegates.handlers, **wanted.handlers},
     )
+    if descent is None and here.config.snapshots.enabled:  # a delegate shares its parent's
+        from agent.snapshots import give_snapshots
+
+        give_snapshots(scope, here.config, location, store.changes)
     session = Session(scope, names, location.backend, store=store, fence=fence, owner=new_owner(), here=here)
     session.delegates, delegates.session, session.reports = delegates, session, reports
     session.link.learned = here.windows_learned

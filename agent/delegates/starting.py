@@ -117,8 +117,10 @@ class DelegateStarter:
         own, shared = child.scope.policy, scope.policy
         if isinstance(own, Policy) and isinstance(shared, Policy):
             told = {"name": str(about["name"]), "task": str(about["task"])}
-            child.scope.policy = replace(own, files=SharedFiles(shared.files, parent.id, own.files), delegate=told)
+            files = SharedFiles(shared.files, parent.id, own.files)
+            child.scope.policy = replace(own, files=files, delegate=told, covers=shared.covers)
         child.scope.undo = None if scope.undo is None else SharedUndo(scope.undo)
+        child.scope.snapshots = None if scope.snapshots is None else scope.snapshots.shared()
         return child
 
 

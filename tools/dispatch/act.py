@@ -8,6 +8,7 @@ from types import CoroutineType
 from typing import Any
 
 from toolcrib import (
+    Denied,
     EnvironmentFailed,
     ExecutionFailed,
     Internal,
@@ -53,7 +54,22 @@ async def run_again(current: CallInProgress, result: ToolResult) -> ToolResult:
 
 
 async def run_handler(current: CallInProgress) -> ToolResult:
-    """Run it once. Whatever it does becomes a result."""
+    """Run the handler once, between two snapshots if the call may write. Whatever it does becomes a result."""
+    snapshots, entry = current.scope.snapshots, current.plan.entry
+    if snapshots is None:
+        return await _handled(current)
+    try:
+        follows = await snapshots.before(current.call, entry, current.ctx.effects)
+    except Denied as error:
+        return failed(current.call.name, error, inside=False)
+    try:
+        return await _handled(current)
+    finally:
+        if follows:
+            await snapshots.after(current.call, entry)
+
+
+async def _handled(current: CallInProgress) -> ToolResult:
     name, entry, scope = current.call.name, current.plan.entry, current.scope
     invoke, is_async = entry.invoke, entry.is_async
     if entry.handler is None:

@@ -90,7 +90,8 @@ class Dispatcher:
         Never raises for the call's sake; Ctrl-C is raised on after the call was ended.
         """
         plan = self._plan(call.name)
-        inline = (plan is None or plan.inline) and not scope.asker_is_async and scope.ledger is None and scope.tickets is None
+        waits = scope.asker_is_async or scope.ledger is not None or scope.tickets is not None or scope.snapshots is not None
+        inline = (plan is None or plan.inline) and not waits
         current = _begin(call, scope, extra, inline=inline, found=plan)
         executed = contextvars.copy_context().run(_drive, self.whole(current)) if inline else run_async(self.whole(current))
         if current.later:

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from toolcrib import (
     Answer,
+    Effect,
     Environment,
     EnvironmentFailed,
     EventSink,
@@ -28,6 +29,7 @@ from toolcrib import (
     SuspendTicket,
     ToolCall,
     ToolCallContext,
+    ToolEntry,
 )
 from toolcrib._context import AgentSpec
 from toolcrib._dataclass import dataclass
@@ -79,6 +81,26 @@ class CallRunner(Protocol):
         ...
 
 
+class CallSnapshots(Protocol):
+    """Snapshots around the calls of a session."""
+
+    async def before(self, call: ToolCall, entry: ToolEntry, effects: Sequence[Effect], /) -> bool:
+        """Take a snapshot before a call that may write. Return whether ``after`` shall follow. Raises Denied."""
+        ...
+
+    async def after(self, call: ToolCall, entry: ToolEntry, /) -> None:
+        """Take a snapshot after a call, and record what the call changed."""
+        ...
+
+    def shared(self) -> CallSnapshots:
+        """Return these snapshots for another scope, which closes them too."""
+        ...
+
+    def close(self) -> None:
+        """End the use by one scope; the last one closes the snapshots."""
+        ...
+
+
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False, match_args=False)  # others would be compiled at each start
 class CallScope:
     """A session's side of the dispatcher. ``close`` it at the end: it owns its environment and its spill folder.
@@ -103,6 +125,8 @@ class CallScope:
     limits: Limits = field(default_factory=Limits)
     settings: Mapping[str, Json] = field(default_factory=dict)
     undo: UndoLog | None = None
+    snapshots: CallSnapshots | None = None
+    """Snapshots around calls that may write; None: none are taken. The scope closes it."""
     policy: object | None = None
     """The tools.approval.policy.Policy that the approval gate goes by; None for the gate's own."""
     states: StateStore = field(default_factory=MemoryStates)
@@ -271,6 +295,9 @@ class CallScope:
             for ticket_id in list(self.asking):
                 await self.tickets.settle(Answer(ticket_id, action="cancel", reason=why, by="nobody"), "expired")
         await self._end_calls()
+        if self.snapshots is not None:
+            self.snapshots.close()
+            self.snapshots = None
         with self._lock:
             self._closed = True
             environment, self._environment = self._environment, None

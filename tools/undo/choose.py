@@ -9,6 +9,8 @@ from toolcrib._dataclass import dataclass
 from toolcrib._undo import ChangeStep, FileChange, FileState
 
 _SHOWN = 10
+BACKGROUND = "background"
+"""Tool of a step with changes between two calls, by the user or by programs in the background. Only its own name selects it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,8 @@ def last_call(steps: Sequence[ChangeStep], *, passed: bool) -> list[ChangeStep]:
 
 def call(steps: Sequence[ChangeStep], part: str) -> list[ChangeStep]:
     """The newest call whose id begins or ends so: providers repeat ids. Raises NotFound, and ToolcribError for several ids."""
-    found = [step for step in _calls(steps) if step.call_id.startswith(part) or step.call_id.endswith(part)]
+    calls = [step for step in steps if step.kind == "call"]
+    found = [step for step in calls if step.call_id.startswith(part) or step.call_id.endswith(part)]
     names = {step.call_id for step in found}
     if not found:
         raise NotFound(f"no call whose id begins or ends with {part!r} changed files; `toolcrib undo --list` lists them")
@@ -145,7 +148,7 @@ def _later(steps: Sequence[ChangeStep], chosen: Sequence[ChangeStep]) -> Mapping
 
 
 def _calls(steps: Iterable[ChangeStep]) -> list[ChangeStep]:
-    return [step for step in steps if step.kind == "call"]
+    return [step for step in steps if step.kind == "call" and step.tool != BACKGROUND]
 
 
 def _open(step: ChangeStep, *, passed: bool) -> bool:

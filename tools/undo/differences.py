@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
 
 from toolcrib import Environment, EnvironmentFailed
 from toolcrib._dataclass import dataclass
 from toolcrib._undo import ChangeStep, FileChange
 from tools.files.differing import NOWHERE, unified
+from tools.undo.choose import BACKGROUND
 from tools.undo.keeper import UndoStore, holder_of, size_of
 
 MOST_BYTES = 2_000_000
@@ -23,27 +25,37 @@ class FileDifference:
     why: str = ""
 
 
-async def differences(keeps: UndoStore, environment: Environment, steps: Sequence[ChangeStep]) -> list[FileDifference]:
-    """Compare each file that the steps changed with its content before the first of them.
+Other: TypeAlias = Callable[[str], Awaitable[bytes | None]]
+"""Another store of contents: return one by its digest, None if it is not kept."""
 
-    A file that is as it was is left out; so are changes that were undone. Raises EnvironmentFailed and StoreFailed.
+
+async def differences(
+    keeps: UndoStore, environment: Environment, steps: Sequence[ChangeStep], other: Other | None = None
+) -> list[FileDifference]:
+    """Compare each file that the steps changed with its content before the first of them. ``other`` has contents that ``keeps``
+    does not have.
+
+    A file that is as it was is left out; so are changes that were undone, and those of programs in the background. Raises
+    EnvironmentFailed and StoreFailed.
     """
     first: dict[tuple[str, str], FileChange] = {}
     for step in steps:
         for change in step.changes:
-            if change.in_effect and step.kind == "call":
+            if change.in_effect and step.kind == "call" and step.tool != BACKGROUND:
                 first.setdefault((change.holder, change.path), change)
-    found = [await _compared(keeps, environment, change) for change in first.values()]
+    found = [await _compared(keeps, environment, change, other) for change in first.values()]
     return [one for one in sorted(found, key=lambda one: one.path) if one.lines or one.why]
 
 
-async def _compared(keeps: UndoStore, environment: Environment, change: FileChange) -> FileDifference:
+async def _compared(keeps: UndoStore, environment: Environment, change: FileChange, other: Other | None) -> FileDifference:
     path = change.path
     if holder_of(environment, path) != change.holder:
         return FileDifference(path, why=f"it is elsewhere: {change.holder}")
     if change.lost:
         return FileDifference(path, why=f"what it was before is not kept: {change.lost}")
     before = b"" if change.before is None else await keeps.contents.get(change.before.digest)
+    if before is None and other is not None and change.before is not None:
+        before = await other(change.before.digest)
     if before is None:
         return FileDifference(path, why="what it was before is not kept any more")
     info = await environment.stat(path)

@@ -6,7 +6,7 @@ import difflib
 import errno
 import time
 from collections.abc import Collection, Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from toolcrib import Environment, RemovesFolders, StoreFailed, ToolcribError
 from toolcrib._dataclass import dataclass, replace
@@ -190,6 +190,19 @@ class Done:
         return [item for item in self.items if item.why_not]
 
 
+class RestoresBeside(Protocol):
+    """A part of an undo that something else than the files' environment restores."""
+
+    @property
+    def recorded(self) -> Sequence[FileChange]:
+        """Changes that it makes."""
+        ...
+
+    async def run(self, step: ChangeStep) -> Sequence[UndoItem]:
+        """Carry it out, as a part of this step, which is recorded. Return its files, with reasons for those that were left."""
+        ...
+
+
 async def carry_out(
     store: UndoStore,
     environment: Environment,
@@ -200,9 +213,10 @@ async def carry_out(
     turn: int,
     revives: Sequence[FileChange] = (),
     force: bool = False,
+    beside: RestoresBeside | None = None,
 ) -> Done:
     """Do what was planned, as far as the files are still as the plan found them. What is replaced is kept, so that it can be
-    brought back. ``revives`` are the changes that a redo puts in effect again.
+    brought back. ``revives`` are the changes that a redo puts in effect again. ``beside`` is carried out in the same step.
 
     Raises EnvironmentFailed, StoreFailed, and ToolcribError where another session does not let go of a file; what was done
     before is on record.
@@ -210,9 +224,8 @@ async def carry_out(
     try:
         async with held(store.slots, [item.path for item in items], LOCK_SECONDS):
             again = [_unless_moved(item, await _item(store, environment, item.target, force=force)) for item in items]
-            return await _carry_out(
-                store, environment, again, ChangeStep(session_id, turn, "", kind, time.time(), (), kind), revives
-            )
+            step = ChangeStep(session_id, turn, "", kind, time.time(), (), kind)
+            return await _carry_out(store, environment, again, step, revives, beside)
     except TimeoutError:
         raise ToolcribError(
             "another session is changing one of these files and does not come to an end; nothing was done"
@@ -228,7 +241,12 @@ def _unless_moved(shown: UndoItem, now: UndoItem) -> UndoItem:
 
 
 async def _carry_out(
-    store: UndoStore, environment: Environment, items: list[UndoItem], step: ChangeStep, revives: Sequence[FileChange]
+    store: UndoStore,
+    environment: Environment,
+    items: list[UndoItem],
+    step: ChangeStep,
+    revives: Sequence[FileChange],
+    beside: RestoresBeside | None,
 ) -> Done:
     notes: list[str] = []
     failed: dict[str, str] = {}
@@ -247,8 +265,8 @@ async def _carry_out(
         changes.append(change)
         if why:
             notes.append(f"{item.path}: {why}; a redo will not bring it back")
-    step = await store.journal.begin(replace(step, changes=tuple(changes)))
-    for item, change in zip(acting, step.changes, strict=True):
+    step = await store.journal.begin(replace(step, changes=(*changes, *(() if beside is None else beside.recorded))))
+    for item, change in zip(acting, step.changes[: len(acting)], strict=True):
         if failed:
             failed[item.path] = "not done, since another file failed"
             await store.journal.forget([change.id])
@@ -262,6 +280,11 @@ async def _carry_out(
         if item.action == "nothing" and not item.why_not and item.target.to is None:
             await _remove_folders(environment, item.target, notes)
     items = [replace(item, why_not=failed.get(item.path, item.why_not)) for item in items]
+    if beside is not None:
+        restored = await beside.run(step)
+        left = {item.path for item in restored if item.why_not}
+        await store.journal.forget([change.id for change in step.changes[len(acting) :] if change.path in left])
+        items += restored
     await _settle(store, step, items, revives, failed)
     return Done(step, items, notes)
 

@@ -113,6 +113,17 @@ class ProjectChange:
         )
 
 
+class RestorePreview(NamedTuple):
+    """What a restore would do. ``after`` of each change is the present state; the paths in ``unchanged`` are as before already.
+    ``conflicts`` and ``failed`` have paths and reasons; only conflicts can be forced.
+    """
+
+    changes: Sequence[ProjectChange]
+    unchanged: Sequence[str]
+    conflicts: Sequence[tuple[str, str]]
+    failed: Sequence[tuple[str, str]]
+
+
 @dataclass(frozen=True, slots=True)
 class RestoreReport:
     """Outcome of a restore: paths that are as before, and with their reasons those that are not.

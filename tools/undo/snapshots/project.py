@@ -20,6 +20,7 @@ from tools.undo.snapshots.entries import (
     FileEntry,
     ProjectChange,
     ProjectSnapshot,
+    RestorePreview,
     RestoreReport,
     SnapshotFailed,
     SnapshotRefused,
@@ -66,6 +67,11 @@ class Project:
         self._taken = 0
         self._closed = threading.Event()
 
+    @staticmethod
+    def folder(root: str, store: str) -> Path:
+        """Return the folder of the snapshots of this root, which need not exist."""
+        return Path(os.path.realpath(store), hashlib.sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:32])
+
     @classmethod
     def open(
         cls, root: str, store: str, *, skip: Sequence[str] = (), max_mb: int = MAX_MB, keep_days: float = KEEP_DAYS
@@ -79,7 +85,7 @@ class Project:
             raise SnapshotRefused(f"{root} is no folder")
         if real == home or f"{home}/".startswith(f"{real.rstrip('/')}/"):
             raise SnapshotRefused(f"{root} is or holds your home folder; work in a project folder below it")
-        folder = Path(os.path.realpath(store), hashlib.sha256(os.fsencode(real)).hexdigest()[:32])
+        folder = cls.folder(real, store)
         with cls._opening:
             project, users = cls._projects.get((real, str(folder)), (None, 0))
             if project is None:
@@ -135,12 +141,24 @@ class Project:
             return entry.content if entry.kind == LINK else b""
         return await in_daemon_thread(self._alone, lambda: b"".join(map(self._store.packs.get, digests_of(entry.content))))
 
-    async def restore(self, changes: Sequence[ProjectChange]) -> RestoreReport:
+    async def chunk(self, digest: bytes) -> bytes:
+        """Return a chunk of contents by its digest. Raises SnapshotFailed if it is not kept any more."""
+        return await in_daemon_thread(self._alone, lambda: self._store.packs.get(digest))
+
+    async def restore(self, changes: Sequence[ProjectChange], *, call_id: str = "", session_id: str = "") -> RestoreReport:
         """Bring paths back to their state ``before``. A path that is not as it was ``after`` is left alone, as a conflict.
 
-        A restore that was interrupted can be repeated with the same changes. Raises as ``take``.
+        The snapshots before and after it have ``call_id`` and ``session_id``. A restore that was interrupted can be repeated
+        with the same changes. Raises as ``take``.
         """
-        return await in_daemon_thread(self._restore, changes)
+        return await in_daemon_thread(self._restore, changes, call_id, session_id)
+
+    async def preview(self, changes: Sequence[ProjectChange], *, force: bool = False) -> RestorePreview:
+        """Return what ``restore`` would do now. Raises as ``take``.
+
+        ``force``: it would overwrite paths that are not as they were ``after``.
+        """
+        return await in_daemon_thread(self._preview, changes, force)
 
     def covers(self, path: str) -> bool:
         """Return whether a change at this absolute path would be undone by a restore.
@@ -148,17 +166,25 @@ class Project:
         False until the project was measured, after a snapshot that failed, for what lies outside or is left out, for folders
         that hold such paths (but those that a tool makes again), for special files, and for files with a hard link elsewhere.
         """
+        return self._is_covered(path, REBUILDABLE)
+
+    def covers_all(self, path: str) -> bool:
+        """Return whether ``covers`` holds for a path and for all that is below it, folders that a tool makes again too."""
+        return self._is_covered(path, ())
+
+    def _is_covered(self, path: str, but: Collection[str]) -> bool:
         if self._problem or not self._measured or "\0" in path or ".." in path.split("/"):
             return False
         real = os.path.realpath(path)
         if real != self.root and not real.startswith(f"{self.root}/"):
             return False
         try:
-            return self._covers(real[len(self.root) + 1 :])
+            return self._covers(real[len(self.root) + 1 :], but)
         except OSError:
             return False
 
-    def _covers(self, path: str) -> bool:
+    def _covers(self, path: str, but: Collection[str]) -> bool:
+        """Return whether a path is covered. Folders below it may be left out for one of the reasons ``but``."""
         names = path.split("/") if path else []
         fd = open_folder(self.root, "")
         try:
@@ -180,7 +206,7 @@ class Project:
         finally:
             os.close(fd)
         inside = [one for one in tuple(self._tree.skipped) if not path or one.startswith(f"{path}/")]
-        return all(entry.why_skipped in REBUILDABLE for one in inside if (entry := self._tree.entries.get(one)) is not None)
+        return all(entry.why_skipped in but for one in inside if (entry := self._tree.entries.get(one)) is not None)
 
     def _keeps(self, path: str, kind: str, found: os.stat_result) -> bool:
         if kind == FILE and found.st_nlink > 1:
@@ -271,9 +297,17 @@ class Project:
         if folders:
             self._store.note_restoring({})
 
-    def _restore(self, changes: Sequence[ProjectChange]) -> RestoreReport:
+    def _preview(self, changes: Sequence[ProjectChange], force: bool) -> RestorePreview:
         with self._lock:
-            before = self._take(ProjectSnapshot(0, time.time(), "before undo"), False)
+            self._take(ProjectSnapshot(0, time.time(), "now"), False)
+            restorer = ProjectRestorer(self.root, self._tree, self._store.packs)
+            chosen = restorer.choose(changes, force=force)
+            return RestorePreview(chosen, restorer.restored, restorer.conflicts, restorer.failed)
+
+    def _restore(self, changes: Sequence[ProjectChange], call_id: str, session_id: str) -> RestoreReport:
+        with self._lock:
+            wanted = ProjectSnapshot(0, time.time(), "before undo", call_id=call_id, session_id=session_id)
+            before = self._take(wanted, False)
             with self._store.locked():
                 restorer = ProjectRestorer(self.root, self._tree, self._store.packs)
                 chosen = restorer.choose(changes)
@@ -281,7 +315,8 @@ class Project:
                 self._store.note_restoring({path: self._tree.entries.get(path) for path in folders})
                 restorer.run(chosen)
                 self._store.note_restoring({})
-                after = self._add(ProjectSnapshot(0, time.time(), "after undo"), thorough=False, known=restorer.written)
+                wanted = ProjectSnapshot(0, time.time(), "after undo", call_id=call_id, session_id=session_id)
+                after = self._add(wanted, thorough=False, known=restorer.written)
             return RestoreReport(before, after, sorted(restorer.restored), restorer.conflicts, restorer.failed)
 
 

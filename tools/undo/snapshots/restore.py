@@ -47,8 +47,10 @@ class ProjectRestorer:
         self.failed: list[tuple[str, str]] = []
         self.written: dict[str, FileEntry] = {}
 
-    def choose(self, changes: Sequence[ProjectChange]) -> list[ProjectChange]:
-        """Return the changes that can be reverted. The tree has the present state."""
+    def choose(self, changes: Sequence[ProjectChange], *, force: bool = False) -> list[ProjectChange]:
+        """Return the changes that can be reverted; with ``force`` also those of paths that were changed later. The tree has the
+        present state.
+        """
         chosen = []
         for change in changes:
             present = self._tree.entries.get(change.path)
@@ -56,7 +58,7 @@ class ProjectRestorer:
                 self.restored.append(change.path)
             elif change.before is not None and change.before.kind == SKIPPED:
                 self.failed.append((change.path, f"its content was not kept: {change.before.why_skipped}"))
-            elif not _is_expected(present, change):
+            elif not force and not _is_expected(present, change):
                 self.conflicts.append((change.path, "it was changed later"))
             else:
                 chosen.append(ProjectChange(change.path, change.before, present))

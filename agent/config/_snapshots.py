@@ -1,0 +1,33 @@
+"""Settings of snapshots: what commands changed in the project, for an undo."""
+
+from __future__ import annotations
+
+from agent.config._model import COUNT
+from agent.config._setting import above_zero, all_text, at_least_one, setting
+from toolcrib._dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotsConfig:
+    """Snapshots of the project on this machine, so that `toolcrib undo` and /undo also revert what commands changed in it"""
+
+    enabled: bool = setting(
+        False,
+        "Whether a snapshot is taken before and after each call that may write. It needs undo.enabled. Your home folder is not\n"
+        "covered.",
+        expect="true or false",
+    )
+    max_mb: int = setting(
+        2000,
+        "MiB that a project may hold; no snapshots are taken of a larger one. The snapshots of one may take twice as much.",
+        expect=COUNT,
+        check=at_least_one,
+    )
+    skip: tuple[str, ...] = setting(
+        (),
+        "Folders that are left out, by name, by their path in the project, or absolute. Folders that a tool makes again\n"
+        "(node_modules, .venv, target, ...) are left out if git ignores them.",
+        expect="a list of names and paths of folders",
+        check=all_text,
+    )
+    keep: float = setting(14.0, "Days that a snapshot is kept.", expect="a number of days above 0", check=above_zero)

@@ -1,0 +1,213 @@
+"""Undo of what commands changed, through a session's public surface, with snapshots on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.run import assemble
+from agent.undo import NothingToUndoError, UndoRequest
+from tests.agent.test_undo import Person, configured
+from tests.fuzz.undo_scripts import make_tree, picture
+from tools.dispatch.bridge import run_async
+from tools.undo.snapshots.entries import SnapshotFailed
+from tools.undo.snapshots.project import Project
+
+Opened = Callable[..., Person]
+ON = "snapshots: {enabled: true}\n"
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opened]:
+    """``opened("snapshots: {skip: [x]}")``: a session with this configuration in a project with odd things."""
+    make_tree(tmp_path / "project")
+    subprocess.run(["rm", "-rf", ".git"], cwd=tmp_path / "project", check=True)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path / "project", check=True)
+    people: list[Person] = []
+
+    def make(text: str = ON) -> Person:
+        person = Person(assemble(project_dir=tmp_path / "project", config=configured(text)), tmp_path / "project")
+        people.append(person)
+        return person
+
+    yield make
+    for person in people:
+        person.close()
+        person.crib.close()
+    subprocess.run(["chmod", "-R", "u+rwx", str(tmp_path)], check=True)
+
+
+def _run(person: Person, command: str) -> None:
+    result = person.call("terminal", command=command)
+    assert result.is_success, result
+
+
+def _restored(person: Person) -> list[str]:
+    done = person.undo()
+    assert not done.refused, done.refused
+    return sorted(item.path.removeprefix(f"{person.folder}/") for item in done.changed)
+
+
+@pytest.mark.parametrize("by_model", [True, False], ids=["a turn", "by hand"])
+def test_what_commands_changed_is_undone_exactly(opened: Opened, by_model: bool) -> None:
+    person = opened()
+    before = picture(person.folder)
+    if by_model:
+        person.turn()
+    _run(person, "rm -rf src empty && mv ro renamed && chmod 640 .env && git add -A && mkdir new && ln -s x new/link")
+    if by_model:
+        _run(person, "echo more > new/file; echo replaced > .env")
+    assert person.undo().refused == []
+    assert picture(person.folder) == before
+
+
+def test_a_turn_of_tools_and_commands_is_undone_once_and_redone(opened: Opened) -> None:
+    person = opened()
+    before = picture(person.folder)
+    person.turn()
+    person.write("src/a.py", "by a tool\n")
+    _run(person, "sed -i s/tool/command/ src/a.py; mkdir made; echo 1 > made/one")
+    person.turn()
+    _run(person, "echo later > later")
+    after = picture(person.folder)
+    assert _restored(person) == ["later"]
+    assert _restored(person) == ["made", "made/one", "src/a.py"]
+    assert picture(person.folder) == before
+    with pytest.raises(NothingToUndoError):
+        person.plan()
+    for _ in range(2):
+        person.undo("redo")
+    assert {path: facts[4] for path, facts in picture(person.folder).items()} == {path: facts[4] for path, facts in after.items()}
+    assert [step.tool for step in person.steps if step.kind == "call"] == ["write_file", "terminal", "terminal"]
+
+
+def test_a_later_change_of_a_person_is_shown_and_kept(opened: Opened) -> None:
+    person = opened()
+    _run(person, "echo command | tee src/a.py src/b.py > /dev/null")
+    (person.folder / "src/a.py").write_text("a person's\n")
+    plan = person.plan()
+    assert [(item.path.rpartition("/")[2], item.why_not) for item in plan.refused] == [("a.py", "it was changed later")]
+    assert [item.path.rpartition("/")[2] for item in plan.acting] == ["b.py"]
+    person.carry_out(plan)
+    assert (person.folder / "src/a.py").read_text() == "a person's\n"
+    assert (person.folder / "src/b.py").read_text() == "two\n"
+    person.undo(force=True)
+    assert (person.folder / "src/a.py").read_text() == "one\ntwo\n"
+    person.undo("redo")
+    assert (person.folder / "src/a.py").read_text() == "a person's\n"
+
+
+def test_a_change_between_two_calls_is_listed_and_undone_only_by_its_name(opened: Opened) -> None:
+    person = opened()
+    person.turn()
+    _run(person, "echo 1 > one")
+    (person.folder / "between").write_text("not by a call")
+    _run(person, "echo 2 > two")
+    (step,) = [step for step in person.steps if step.tool == "background"]
+    assert [change.path for change in step.changes] == [f"{person.folder}/between"]
+    assert _restored(person) == ["one", "two"]
+    with pytest.raises(NothingToUndoError):
+        person.plan()
+    assert (person.folder / "between").exists()
+    person.undo("call", step.call_id)
+    assert not (person.folder / "between").exists()
+
+
+def test_the_difference_of_a_session_has_what_commands_changed(opened: Opened) -> None:
+    person = opened()
+    _run(person, "sed -i s/two/2/ src/a.py; rm src/b.py; rm src/link")
+    found = run_async(person.crib.undo(person.session.id).differences(person.session.scope.environment))
+    lines = {one.path.rpartition("/")[2]: one.lines for one in found}
+    assert "-two" in lines["a.py"]
+    assert "+2" in lines["a.py"]
+    assert "-two" in lines["b.py"]
+
+
+def test_a_call_that_only_reads_takes_no_snapshot(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    person = opened()
+
+    def fail(*_: Any) -> None:
+        raise SnapshotFailed("no room")
+
+    monkeypatch.setattr(Project, "_take", fail)
+    _run(person, "ls; cat src/a.py")
+    assert person.call("read_file", path="src/a.py").is_success
+
+
+def test_a_call_is_denied_if_no_snapshot_can_be_taken(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    person = opened()
+    _run(person, "echo 1 > one")
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tools.undo.snapshots.store.SnapshotStore.add", fail)
+    for name, args in (("terminal", {"command": "rm one"}), ("write_file", {"path": "one", "content": "2"})):
+        failure = person.call(name, **args).failure
+        assert failure is not None
+        assert failure.kind == "Denied"
+        assert "no snapshot could be taken" in failure.text
+        assert "No space left on device" in failure.text
+    assert (person.folder / "one").read_text() == "1\n"
+    assert not person.session.scope.policy.covers(str(person.folder / "one"))  # type: ignore[attr-defined, union-attr]  # a Policy
+    monkeypatch.undo()
+    _run(person, "rm one")
+    assert person.session.scope.policy.covers(str(person.folder / "one"))  # type: ignore[attr-defined, union-attr]  # a Policy
+
+
+def test_a_project_that_is_too_large_has_no_snapshots_and_its_calls_run(opened: Opened) -> None:
+    person = opened("snapshots: {enabled: true, max_mb: 1}")
+    _run(person, "rm -rf src")
+    assert not (person.folder / "src").exists()
+    assert not person.session.scope.policy.covers(str(person.folder / "new"))  # type: ignore[attr-defined, union-attr]  # a Policy
+    with pytest.raises(NothingToUndoError):
+        person.plan()
+
+
+def test_snapshots_are_off_by_default(opened: Opened) -> None:
+    person = opened("")
+    _run(person, "rm src/a.py")
+    assert person.session.scope.snapshots is None
+    with pytest.raises(NothingToUndoError, match="what commands changed is not kept"):
+        person.plan()
+    assert not list(Path(os.environ["HOME"]).rglob("snapshots"))
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from agent.run import assemble
+from tests.agent.test_snapshots import ON
+from tests.agent.test_undo import Person, configured
+
+folder, when = Path(sys.argv[1]), sys.argv[2]
+person = Person(assemble(project_dir=folder, config=configured(ON)), folder)
+print(person.session.id, flush=True)
+person.call("terminal", command="rm -rf src; echo new > .env" + (f"; kill -9 {os.getpid()}" if when == "within" else ""))
+print("done", flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("when", ["after", "within"])
+def test_an_undo_after_the_session_was_killed(opened: Opened, tmp_path: Path, when: str) -> None:
+    folder = tmp_path / "project"
+    before = picture(folder)
+    (tmp_path / "tmp").mkdir()
+    command, env = [sys.executable, "-c", _KILLED, str(folder), when], {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert not (folder / "src").exists(), ended.stderr
+    session_id, *reached = ended.stdout.split()
+    assert reached == (["done"] if when == "after" else [])
+    person = opened()
+    undo = person.crib.undo(session_id)
+    environment = person.session.scope.environment
+    plan = run_async(undo.plan(UndoRequest(), environment))
+    assert run_async(undo.carry_out(plan, environment)).refused == []
+    assert picture(folder) == before

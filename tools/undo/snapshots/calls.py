@@ -1,0 +1,221 @@
+"""Snapshots around calls: what each call changed, recorded as steps of the journal, and reverted for an undo.
+
+The journal says which changes are in effect; the snapshots have the entries that a restore needs. A step of a call finds its
+snapshots by the call's id and turn, a step of an undo by its own number.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
+from typing import ClassVar
+
+from toolcrib._dataclass import dataclass, replace
+from toolcrib._undo import ChangeJournal, ChangeStep, FileChange, FileState
+from tools.undo.choose import BACKGROUND, UndoTarget
+from tools.undo.contents import digest_of
+from tools.undo.restore import UndoItem
+from tools.undo.snapshots.entries import FILE, SKIPPED, FileEntry, ProjectChange, ProjectSnapshot, SnapshotFailed, same_content
+from tools.undo.snapshots.packs import DIGEST
+from tools.undo.snapshots.project import Project
+
+_BEFORE, _AFTER = "before", "after"
+
+
+class CallRecorder:
+    """Snapshots around the calls of one session, and the journal's steps of what they changed.
+
+    ``holder`` returns the holder of a file by its absolute path; see ``FileChange``.
+    """
+
+    _running: ClassVar[set[tuple[str, str]]] = set()
+    """Sessions and ids of calls that this process runs now."""
+
+    def __init__(self, project: Project, journal: ChangeJournal, session_id: str, holder: Callable[[str], str]) -> None:
+        self._project = project
+        self._journal = journal
+        self._session_id = session_id
+        self._holder = holder
+        self._begun: dict[str, ProjectSnapshot] = {}
+        self._last: ProjectSnapshot | None = None
+        """The last snapshot of this object."""
+
+    async def before(self, call_id: str, turn: int) -> None:
+        """Take a snapshot before a call, and record what changed since the last call.
+
+        Raises SnapshotRefused, SnapshotFailed and StoreFailed.
+        """
+        key, is_alone = (self._session_id, call_id), not self._begun
+        known = await self._project.snapshots(self._session_id) if self._last is not None and is_alone else []
+        taken = await self._project.take(_BEFORE, turn=turn, call_id=call_id, session_id=self._session_id)
+        self._begun[call_id] = self._last = taken
+        self._running.add(key)
+        if known:
+            number = f"{BACKGROUND}-{known[-1].id}-{taken.id}"
+            await self._record(known[-1], taken, ChangeStep(self._session_id, 0, number, BACKGROUND, time.time(), ()))
+
+    async def after(self, call_id: str, tool: str, turn: int, *, is_kept: bool) -> None:
+        """Take a snapshot after a call, and record what the call changed. Raises as ``before``.
+
+        ``is_kept``: the tool recorded its own changes of files.
+        """
+        began = self._begun.pop(call_id)
+        self._running.discard((self._session_id, call_id))
+        taken = await self._project.take(_AFTER, turn=began.turn, call_id=call_id, session_id=self._session_id)
+        self._last = taken
+        known: set[str] = set()
+        if is_kept:
+            steps = await self._journal.steps(self._session_id)
+            known = {one.path for step in steps if (step.call_id, step.turn) == (call_id, turn) for one in step.changes}
+        await self._record(began, taken, ChangeStep(self._session_id, turn, call_id, tool, time.time(), ()), known)
+
+    async def recover(self) -> None:
+        """Record what calls changed whose process ended before ``after``. Raises as ``before``."""
+        unfinished: dict[tuple[str, int], ProjectSnapshot] = {}
+        for one in await self._project.snapshots(self._session_id):
+            if one.label == _BEFORE:
+                unfinished.setdefault((one.call_id, one.turn), one)
+            elif one.label == _AFTER:
+                unfinished.pop((one.call_id, one.turn), None)
+        for (call_id, turn), began in unfinished.items():
+            if (self._session_id, call_id) not in self._running:
+                taken = await self._project.take(_AFTER, turn=turn, call_id=call_id, session_id=self._session_id)
+                await self._record(began, taken, ChangeStep(self._session_id, turn, call_id, "terminal", began.at, ()))
+
+    async def _record(
+        self, before: ProjectSnapshot, after: ProjectSnapshot, step: ChangeStep, known: Collection[str] = ()
+    ) -> None:
+        found = [self._change(one) for one in await self._project.changed(before, after) if _is_listed(one)]
+        changes = tuple(one for one in found if one.path not in known)
+        if changes:
+            await self._journal.begin(replace(step, changes=changes))
+
+    def _change(self, found: ProjectChange) -> FileChange:
+        path = self._path(found.path)
+        return FileChange(path, self._holder(path), _state(found.before), _state(found.after))
+
+    def _path(self, name: str) -> str:
+        return f"{self._project.root.rstrip('/')}/{name}" if name else self._project.root
+
+    async def content(self, digest: str) -> bytes | None:
+        """Return the content of a file by its digest, None if it is not kept; large ones have none in the journal."""
+        try:
+            return await self._project.chunk(bytes.fromhex(digest)) if digest else None
+        except SnapshotFailed:
+            return None
+
+    # -- undo ----------------------------------------------------------------------------------------------------------------
+
+    async def plan(
+        self, chosen: Sequence[ChangeStep], targets: Sequence[UndoTarget], *, whole: bool, force: bool
+    ) -> SnapshotRestore:
+        """Return what snapshots restore of an undo of these steps. ``whole``: of all their paths. Raises as ``before``."""
+        by_path = {target.path: target for target in targets}
+        changes, broken = await self._composed(chosen)
+        wanted = [one for one in changes if self._path(one.path) in by_path or (whole and one.is_minor)]
+        if not wanted:
+            return SnapshotRestore(self, (), ())
+        torn = {one.path for one in wanted if one.path in broken and not force}
+        found = await self._project.preview([one for one in wanted if one.path not in torn], force=force)
+        why = {**dict(found.conflicts), **dict.fromkeys(torn, "something else changed it between these calls")}
+        present = {one.path: one for one in found.changes}
+        failed = dict(found.failed)
+        items = []
+        for change in wanted:
+            target = by_path.get(self._path(change.path))
+            if target is not None:
+                item = _item(target, present.get(change.path))
+                reason = why.get(change.path) or failed.get(change.path, "")
+                items.append(replace(item, why_not=reason, forceable=change.path in why) if reason else item)
+        return SnapshotRestore(self, items, found.changes)
+
+    async def restore(self, wanted: SnapshotRestore, step: ChangeStep) -> list[UndoItem]:
+        """Carry out what was planned, as a step that the journal has. Raises as ``before``."""
+        report = await self._project.restore(wanted.changes, call_id=_key(step), session_id=self._session_id)
+        why = {self._path(path): reason for path, reason in (*report.conflicts, *report.failed)}
+        return [replace(item, why_not=item.why_not or why.get(item.path, "")) for item in wanted.items]
+
+    async def _composed(self, steps: Sequence[ChangeStep]) -> tuple[list[ProjectChange], set[str]]:
+        """Return the whole change of each path in these steps, and the paths that something else changed between them."""
+        known = await self._project.snapshots(self._session_id)
+        found: dict[str, ProjectChange] = {}
+        broken: set[str] = set()
+        for before, after in _joined([span for step in steps for span in _spans(step, known)]):
+            for one in await self._project.changed(before, after):
+                first = found.get(one.path, one)
+                if first is not one and not same_content(first.after, one.before):
+                    broken.add(one.path)
+                found[one.path] = ProjectChange(one.path, first.before, one.after)
+        return list(found.values()), broken
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRestore:
+    """The part of an undo that snapshots restore. ``changes`` are those that a restore reverts."""
+
+    recorder: CallRecorder
+    items: Sequence[UndoItem]
+    changes: Sequence[ProjectChange]
+
+    @property
+    def recorded(self) -> list[FileChange]:
+        """Changes that the restore makes, for the journal."""
+        acting = [item for item in self.items if not item.why_not and item.action != "nothing"]
+        return [FileChange(item.path, item.target.holder, item.found, item.target.to) for item in acting]
+
+    async def run(self, step: ChangeStep) -> list[UndoItem]:
+        """Restore; return the items as they are then. Raises SnapshotRefused and SnapshotFailed."""
+        return await self.recorder.restore(self, step)
+
+
+def _is_listed(change: ProjectChange) -> bool:
+    return not change.is_minor and (change.after is None or change.after.kind != SKIPPED)
+
+
+def _item(target: UndoTarget, change: ProjectChange | None) -> UndoItem:
+    if change is None:
+        return UndoItem(target)
+    found = _state(change.after)
+    if change.before is None:
+        return UndoItem(target, "remove", found)
+    return UndoItem(target, "recreate" if change.after is None else "restore", found)
+
+
+def _state(entry: FileEntry | None) -> FileState | None:
+    if entry is None:
+        return None
+    digest = ""
+    if entry.kind == FILE and len(entry.content) <= DIGEST:
+        digest = entry.content.hex() or digest_of(b"")
+    size = entry.size if entry.kind == FILE else 0
+    return FileState(digest, size, entry.mode & 0o7777, (entry.uid, entry.gid), entry.mtime_ns)
+
+
+def _key(step: ChangeStep) -> str:
+    return f"{step.kind}-{step.id}"
+
+
+def _spans(step: ChangeStep, known: Sequence[ProjectSnapshot]) -> list[tuple[ProjectSnapshot, ProjectSnapshot]]:
+    """Return the snapshots between which a step made its changes."""
+    if step.tool == BACKGROUND:
+        by_number = {str(one.id): one for one in known}
+        ends = [by_number.get(number) for number in step.call_id.split("-")[1:]]
+        return [(ends[0], ends[1])] if len(ends) == 2 and ends[0] is not None and ends[1] is not None else []
+    if step.kind != "call":
+        own = [one for one in known if one.call_id == _key(step)]
+    else:
+        own = [one for one in known if (one.call_id, one.turn) == (step.call_id, step.turn)]
+    return [(one, other) for one, other in pairwise(own) if (one.label, other.label) != (_AFTER, _BEFORE)]
+
+
+def _joined(spans: Sequence[tuple[ProjectSnapshot, ProjectSnapshot]]) -> list[tuple[ProjectSnapshot, ProjectSnapshot]]:
+    """Join spans that overlap: of calls that ran at the same time."""
+    found: list[tuple[ProjectSnapshot, ProjectSnapshot]] = []
+    for before, after in sorted(spans, key=lambda span: (span[0].id, span[1].id)):
+        if found and before.id <= found[-1][1].id:
+            last = found.pop()
+            found.append((last[0], max(last[1], after, key=lambda one: one.id)))
+        else:
+            found.append((before, after))
+    return found
