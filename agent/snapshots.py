@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,8 @@ def give_snapshots(scope: CallScope, config: Config, location: Location, journal
     project.begin()
     scope.snapshots = SessionSnapshots(project, scope, journal)
     if isinstance(scope.policy, Policy):
-        scope.policy = replace(scope.policy, covers=scope.snapshots.covers)
+        covers = scope.snapshots.covers
+        scope.policy = replace(scope.policy, covers=covers, covers_all_but_ignored=partial(covers, but_ignored=True))
 
 
 def open_project(settings: SnapshotsConfig, start: str, *, only_known: bool = False) -> Project | None:
@@ -75,9 +77,10 @@ class SessionSnapshots:
         self._recorder: CallRecorder | None = None
         self.users = 1
 
-    def covers(self, path: str) -> bool:
-        """Return whether an undo reverts every change of an absolute path and of all that is below it."""
-        return not self._is_refused and self._project.covers_all(path)
+    def covers(self, path: str, *, but_ignored: bool = False) -> bool:
+        """Return whether an undo reverts every change of an absolute path and of all that is below it; see Policy."""
+        covers = self._project.covers if but_ignored else self._project.covers_all
+        return not self._is_refused and covers(path)
 
     def shared(self) -> SessionSnapshots:
         """Return these snapshots for another scope, which closes them too."""

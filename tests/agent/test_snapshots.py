@@ -15,11 +15,14 @@ from agent.run import assemble
 from agent.undo import NothingToUndoError, UndoRequest
 from tests.agent.test_undo import Person, configured
 from tests.fuzz.undo_scripts import make_tree, picture
+from toolcrib import Answer, SuspendTicket, ToolCallContext
 from tools.dispatch.bridge import run_async
+from tools.environments.local.holding import sandbox_here
 from tools.undo.snapshots.entries import SnapshotFailed
 from tools.undo.snapshots.project import Project
 
 Opened = Callable[..., Person]
+HELD = sandbox_here("workspace")
 ON = "snapshots: {enabled: true}\n"
 
 
@@ -168,6 +171,38 @@ def test_a_project_that_is_too_large_has_no_snapshots_and_its_calls_run(opened: 
     assert not person.session.scope.policy.covers(str(person.folder / "new"))  # type: ignore[attr-defined, union-attr]  # a Policy
     with pytest.raises(NothingToUndoError):
         person.plan()
+
+
+@pytest.mark.skipif(HELD.mode != "workspace", reason=f"no sandbox can be made here: {HELD.why_not_more}")
+@pytest.mark.parametrize(
+    ("command", "is_asked"),
+    [
+        ("rm -rf src", False),
+        ("git reset --hard", False),
+        ("git clean -fd", False),
+        ("git clean -fdx", True),
+        ("rm -rf node_modules", True),
+        ("rm -rf .", True),
+        ('rm -rf "$X"', True),
+        ("git push --force origin main", True),
+    ],
+)
+def test_what_an_undo_reverts_is_not_asked_in_a_sandbox(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, command: str, is_asked: bool
+) -> None:
+    """A folder that git ignores and a tool makes again is left out, so what may change it is asked about."""
+    asked = []
+
+    def refuse(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
+        asked.append(ticket)
+        return Answer(ticket.id, payload={"approved": False, "reason": "no"})
+
+    monkeypatch.setattr("tests.agent.test_undo.agree", refuse)
+    person = opened(f"{ON}sandbox: {{mode: workspace}}\n")
+    _run(person, "mkdir node_modules; echo 1 > node_modules/a; echo node_modules > .gitignore; git add -A; echo 2 >> src/a.py")
+    assert not asked
+    person.call("terminal", command=command)
+    assert bool(asked) == is_asked
 
 
 def test_snapshots_are_off_by_default(opened: Opened) -> None:

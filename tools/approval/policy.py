@@ -73,6 +73,8 @@ class Policy:
     delegate: Mapping[str, str] | None = None
     """Name and task of the delegate whose session it is; None for a session of a person's."""
     covers: Callable[[str], bool] | None = None
+    covers_all_but_ignored: Callable[[str], bool] | None = None
+    """As ``covers``, but folders below the path may be left out that git ignores and a tool makes again, such as node_modules."""
 
     def only_asking(self, told: Callable[[Weighed], None]) -> Policy:
         """Return the same policy for whoever asks what the gate would say: nothing is recorded, remembered or spent by it."""

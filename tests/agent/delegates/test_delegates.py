@@ -19,6 +19,7 @@ from agent.conversation.limits import RunLimits, TokenCapReached
 from agent.conversation.transcript import is_persons
 from agent.events import Event, ToolFinished
 from agent.summarising import told_of
+from agent.undo import UndoRequest
 from toolcrib import ActivityEvent, Answer, SuspendTicket, ToolCallContext
 from toolcrib.testing import ChatServer
 from tools.dispatch.bridge import run_async
@@ -250,6 +251,24 @@ def test_undo_takes_back_what_its_delegates_changed(start: Start, tmp_path: Path
     agent.ask("go")
     steps = run_async(agent.crib.store.changes.steps(agent.session.id))
     assert [step.tool for step in steps] == ["write_file"]
+
+
+def test_undo_reverts_what_commands_of_delegates_changed(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("before\n")
+    agent, _ = start(
+        {
+            "go": [ChatServer.calls(order("edit")), ChatServer.calls(("terminal", {"command": "mkdir made"})), DONE],
+            "edit": [ChatServer.calls(("terminal", {"command": "echo after | tee a.txt b.txt"})), ChatServer.text("edited")],
+        },
+        config="snapshots: {enabled: true}",
+    )
+    agent.ask("go")
+    undo, environment = agent.crib.undo(agent.session.id), agent.session.scope.environment
+    plan = run_async(undo.plan(UndoRequest(), environment))
+    assert sorted(Path(item.path).name for item in plan.acting) == ["a.txt", "b.txt", "made"]
+    assert run_async(undo.carry_out(plan, environment)).refused == []
+    assert (tmp_path / "a.txt").read_text() == "before\n"
+    assert not (tmp_path / "made").exists()
 
 
 def test_a_long_answer_is_clipped_and_can_be_read_whole(start: Start) -> None:

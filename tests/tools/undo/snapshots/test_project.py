@@ -162,6 +162,8 @@ def test_rebuildable_folders_that_git_ignores_are_left_out(project: Project, roo
     taken = _take(project, thorough=True)
     paths = ("node_modules/a", "dist/c", "target/b", "src/dist/d")
     assert [path for path in paths if project.covers(str(root / path))] == ["src/dist/d"]
+    assert project.covers(str(root))
+    assert [name for name in ("", "src", "node_modules", "dist") if project.covers_all(str(root / name))] == ["src"]
     _bash(root, "rm -rf node_modules dist src/dist")
     report = _undo(project, taken)
     assert {path for path, _ in report.failed} == {"node_modules", "dist"}
