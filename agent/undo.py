@@ -132,6 +132,11 @@ class Undo:
         chosen = _chosen(await self.steps(), wanted)
         return chosen[-1].at if chosen else 0.0
 
+    async def recover(self, environment: Environment) -> None:
+        """Record what calls changed whose process was killed meanwhile. Raises SnapshotFailed and SnapshotRefused."""
+        async with self._recorder(environment):
+            return
+
     async def plan(self, wanted: UndoRequest, environment: Environment) -> UndoPlan:
         """Look at what it would do. Raises NothingToUndoError, ToolcribError and EnvironmentFailed."""
         from tools.undo.restore import plan
@@ -140,7 +145,7 @@ class Undo:
             steps = await self.steps()
             chosen = _chosen(steps, wanted)
             if not chosen:
-                raise NothingToUndoError(_nothing(steps, wanted, self.session_id))
+                raise NothingToUndoError(_nothing(steps, wanted, self.session_id, has_snapshots=recorder is not None))
             named = bool(wanted.id) or wanted.force
             targets = choose.only(choose.targets(steps, chosen, passed=named), wanted.paths)
             beside, items = None, []
@@ -269,9 +274,11 @@ def _chosen(steps: Sequence[ChangeStep], wanted: UndoRequest) -> list[ChangeStep
     return choose.turn(steps, int(wanted.id))
 
 
-def _nothing(steps: Sequence[ChangeStep], wanted: UndoRequest, session_id: str) -> str:
+def _nothing(steps: Sequence[ChangeStep], wanted: UndoRequest, session_id: str, *, has_snapshots: bool) -> str:
     if wanted.what == "redo":
         return "there is no undo to bring back"
+    if has_snapshots:
+        return f"no call of this session ({session_id[:12]}) changed anything that is not undone; --list has all changes"
     if any(step.kind == "call" for step in steps):
         return "nothing is left to undo: all that this session's file tools changed was undone before, or could not be"
     return f"file tools changed nothing in this session ({session_id[:12]}); what commands changed is not kept"

@@ -190,10 +190,12 @@ async def undo_in_chat(chat: Conversation, rest: str) -> None:
     words = rest.split()
     force = "force" in words
     what, *names = [word for word in words if word != "force"] or ["turn"]
+    if what.isdecimal() and not names:
+        what, names = "turn", [what]
     kinds: dict[str, What] = {"turn": "turn", "call": "call", "redo": "redo"}
     if what not in kinds or len(names) > (what != "redo"):
         raise ToolcribError(
-            "write /undo, /undo turn [N], /undo call [ID] or /undo redo; `force` after it, also for changed files"
+            "write /undo, /undo turn [N], /undo N, /undo call [ID] or /undo redo; `force` after it, also for changed files"
         )
     undo, environment = chat.opening.crib.undo(chat.session.identity.session_id), chat.session.scope.environment
     plan = await undo.plan(UndoRequest(kinds[what], names[0] if names else "", force), environment)

@@ -174,23 +174,8 @@ def test_a_project_that_is_too_large_has_no_snapshots_and_its_calls_run(opened: 
 
 
 @pytest.mark.skipif(HELD.mode != "workspace", reason=f"no sandbox can be made here: {HELD.why_not_more}")
-@pytest.mark.parametrize(
-    ("command", "is_asked"),
-    [
-        ("rm -rf src", False),
-        ("git reset --hard", False),
-        ("git clean -fd", False),
-        ("git clean -fdx", True),
-        ("rm -rf node_modules", True),
-        ("rm -rf .", True),
-        ('rm -rf "$X"', True),
-        ("git push --force origin main", True),
-    ],
-)
-def test_what_an_undo_reverts_is_not_asked_in_a_sandbox(
-    opened: Opened, monkeypatch: pytest.MonkeyPatch, command: str, is_asked: bool
-) -> None:
-    """A folder that git ignores and a tool makes again is left out, so what may change it is asked about."""
+def test_what_an_undo_reverts_is_not_asked_in_a_sandbox(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """003-24. A folder that git ignores and a tool makes again is left out, so what may change it is asked about."""
     asked = []
 
     def refuse(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
@@ -199,10 +184,19 @@ def test_what_an_undo_reverts_is_not_asked_in_a_sandbox(
 
     monkeypatch.setattr("tests.agent.test_undo.agree", refuse)
     person = opened(f"{ON}sandbox: {{mode: workspace}}\n")
-    _run(person, "mkdir node_modules; echo 1 > node_modules/a; echo node_modules > .gitignore; git add -A; echo 2 >> src/a.py")
-    assert not asked
-    person.call("terminal", command=command)
-    assert bool(asked) == is_asked
+    _run(person, "mkdir node_modules; echo 1 > node_modules/a; echo node_modules > .gitignore; git add -A")
+    for command in ("git clean -fdx", "rm -rf node_modules", "rm -rf .", 'rm -rf "$X"', "git push --force origin main"):
+        (person.folder / "src/a.py").write_text(f"before {command}")
+        asked.clear()
+        person.call("terminal", command=command)
+        assert asked, command
+    asked.clear()
+    for command in ("git checkout -f", "git clean -fd", "git reset --hard", "rm -rf src"):
+        (person.folder / "src/a.py").write_text(f"before {command}")
+        (person.folder / "untracked").write_text("x")
+        person.call("terminal", command=command)
+        assert not asked, command
+    assert not (person.folder / "src").exists()
 
 
 def test_snapshots_are_off_by_default(opened: Opened) -> None:

@@ -36,6 +36,9 @@ says. You see what will be done, and are asked; --yes does it unasked. A file th
 --force, and then --redo has its content. Not undone: what commands in the terminal and other tools did, and files that were too
 big to keep; both are named. The next message tells the session's model.
 
+With snapshots.enabled, what commands changed in the project is undone with the turn too. Changes that no call made, by you or by
+programs in the background, are listed under the name `background`; only --call with the id of such a change undoes it.
+
 The exit code is 0 where all was undone, 1 where something could not be undone or there was nothing, 4 where nobody could be
 asked.
 """
@@ -106,6 +109,8 @@ async def _last(crib: Crib, args: argparse.Namespace) -> SessionInfo:
     from agent.undo import NothingToUndoError
 
     wanted, here = _wanted(args), []
+    if crib.config.snapshots.enabled:
+        await _recover(crib, args)
     for session_id in await crib.store.changes.sessions(_SESSIONS):
         info = await crib.store.sessions.get(session_id)
         if info is not None and info.cwd == str(crib.project_dir):
@@ -120,6 +125,16 @@ async def _last(crib: Crib, args: argparse.Namespace) -> SessionInfo:
         return here[0]
     done_at = {info.id: await crib.undo(info.id).could(wanted) for info in here}
     return max(here, key=lambda info: done_at[info.id])
+
+
+async def _recover(crib: Crib, args: argparse.Namespace) -> None:
+    """Record what calls of this folder's last session changed, in case its process was killed."""
+    for info in await crib.store.sessions.list(1, cwd=str(crib.project_dir)):
+        environment = crib.open_environment(info, args.backend)
+        try:
+            await crib.undo(info.id).recover(environment)
+        finally:
+            await environment.close()
 
 
 async def _run(crib: Crib, args: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
+from pathlib import PurePosixPath
 from typing import ClassVar
 
 from toolcrib._dataclass import dataclass, replace
@@ -16,7 +17,16 @@ from toolcrib._undo import ChangeJournal, ChangeStep, FileChange, FileState
 from tools.undo.choose import BACKGROUND, UndoTarget
 from tools.undo.contents import digest_of
 from tools.undo.restore import UndoItem
-from tools.undo.snapshots.entries import FILE, SKIPPED, FileEntry, ProjectChange, ProjectSnapshot, SnapshotFailed, same_content
+from tools.undo.snapshots.entries import (
+    FILE,
+    FOLDER,
+    SKIPPED,
+    FileEntry,
+    ProjectChange,
+    ProjectSnapshot,
+    SnapshotFailed,
+    same_content,
+)
 from tools.undo.snapshots.packs import DIGEST
 from tools.undo.snapshots.project import Project
 
@@ -110,10 +120,20 @@ class CallRecorder:
     async def plan(
         self, chosen: Sequence[ChangeStep], targets: Sequence[UndoTarget], *, whole: bool, force: bool
     ) -> SnapshotRestore:
-        """Return what snapshots restore of an undo of these steps. ``whole``: of all their paths. Raises as ``before``."""
+        """Return what snapshots restore of an undo of these steps. ``whole``: of all their paths. Raises as ``before``.
+
+        The folders of a file are restored with it.
+        """
         by_path = {target.path: target for target in targets}
         changes, broken = await self._composed(chosen)
-        wanted = [one for one in changes if self._path(one.path) in by_path or (whole and one.is_minor)]
+        above = {str(folder) for path in by_path for folder in PurePosixPath(path).parents}
+        wanted = [
+            one
+            for one in changes
+            if (path := self._path(one.path)) in by_path
+            or (whole and one.is_minor)
+            or (path in above and one.before is not None and one.before.kind == FOLDER)
+        ]
         if not wanted:
             return SnapshotRestore(self, (), ())
         torn = {one.path for one in wanted if one.path in broken and not force}

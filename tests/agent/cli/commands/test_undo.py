@@ -15,6 +15,7 @@ from agent.cli.conversation import Conversation
 from agent.cli.opening import ChatOpening
 from agent.cli.render import Screen, table
 from agent.cli.undoing import SPARE, WHOLE, rows
+from agent.config import config_path
 from agent.conversation.limits import RunLimits
 from agent.models import ModelChoice
 from agent.run import assemble
@@ -233,3 +234,64 @@ def test_it_is_done_in_the_session_s_own_place(run: Any, write: Any, config: Any
     assert (unknown.code, "there is no backend 'venus'" in unknown.err) == (2, True)
     assert run("undo", "--yes", "--backend", "local").code == 0
     assert not (tmp_path / "a").exists()
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Any) -> Path:
+    """A project with snapshots."""
+    (config_path().parent).mkdir(parents=True, exist_ok=True)
+    config_path().write_text("snapshots: {enabled: true}\n")
+    (tmp_path / "project/src").mkdir(parents=True)
+    (tmp_path / "project/src/a").write_text("1\n")
+    monkeypatch.chdir(tmp_path / "project")
+    return tmp_path / "project"
+
+
+def test_what_a_command_changed_is_shown_undone_and_redone(run: Any, project: Path) -> None:
+    assert run("call", "terminal", json.dumps({"command": "mv src/a b; rmdir src; ln -s b link"})).code == 0
+    shown = run("undo", "--dry-run")
+    assert shown.code == 0
+    assert "(terminal, " in shown.out
+    lines = [" ".join(line.split()[:2]) for line in shown.out.splitlines() if line.startswith("  ")]
+    names = (("remove", "b"), ("remove", "link"), ("recreate", "src"), ("recreate", "src/a"))
+    assert sorted(lines) == sorted(f"{verb} {project}/{name}" for verb, name in names)
+    assert run("undo", "--yes").code == 0
+    assert sorted(path.name for path in project.rglob("*")) == ["a", "src"]
+    again = run("undo", "--yes")
+    assert (again.code, "no call of this session" in again.err) == (1, True)
+    assert run("undo", "--redo", "--yes").code == 0
+    assert sorted(path.name for path in project.rglob("*")) == ["b", "link"]
+    listed = run("undo", "--list", "--json").out
+    assert [step["tool"] for step in json.loads(listed)] == ["redo", "undo", "terminal"]
+    assert run("undo", "--file", "src/a", "--yes").code == 0
+    assert (project / "src/a").read_text() == "1\n"
+    assert (project / "link").is_symlink()
+
+
+def test_the_chat_undoes_a_turn_of_commands_by_its_number(run: Any, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its difference has what commands changed."""
+
+    async def confirm(question: str) -> bool:
+        return True
+
+    async def talk(server: ChatServer, *lines: str) -> None:
+        async with assemble(project_dir=project) as crib:
+            opening = ChatOpening(crib, lambda ticket, ctx: None, RunLimits(), confirm=confirm)
+            chat = Conversation(opening, ModelChoice("test-model", server.base_url), Screen(interactive=False))
+            await chat.open()
+            for line in lines:
+                await chat.say(line)
+            await chat.close()
+
+    first = ChatServer.calls(("terminal", {"command": "echo 2 >> src/a"}))
+    second = ChatServer.calls(("terminal", {"command": "echo x > new; chmod 600 new"}))
+    done = ChatServer.text("Done.")
+    with ChatServer(first, done, second, done, done) as server:
+        asyncio.run(talk(server, "one", "two", "/diff", "/undo 1", "go on"))
+    out, err = capsys.readouterr()
+    assert "+2" in out
+    assert "+x" in out
+    assert "undo turn 1 (terminal, " in err
+    assert (project / "src/a").read_text() == "1\n"
+    assert (project / "new").exists()
+    assert f"[the person undid the changes of these files: {project}/src/a." in said(server.requests[-1])[-1]
