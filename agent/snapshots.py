@@ -74,6 +74,7 @@ class SessionSnapshots:
         self._journal = journal
         self._session_id = scope.identity.session_id
         self._is_refused = False
+        self._has_acted = False
         self._recorder: CallRecorder | None = None
         self.users = 1
 
@@ -105,6 +106,7 @@ class SessionSnapshots:
                 await recorder.recover()
                 self._recorder = self._recorder or recorder
             await self._recorder.before(call.id, self._turn)
+            self._has_acted = True
         except SnapshotRefused as error:
             self._is_refused = True
             _log.warning(_NONE, error)
@@ -120,6 +122,15 @@ class SessionSnapshots:
             await self._recorder.after(call.id, call.name, self._turn, is_kept=entry.kind == "edit")
         except (SnapshotRefused, SnapshotFailed, StoreFailed) as error:
             _log.warning("the snapshot after %s could not be taken: %s", call.name, error)
+
+    def rest(self) -> None:
+        """Walk the project in the background if a call was made since the last time.
+
+        No event reports a write through a memory map while it is mapped.
+        """
+        if self._has_acted and not self._is_refused:
+            self._has_acted = False
+            self._project.begin(thorough=True)
 
     def close(self) -> None:
         """End the use by one scope; the last one closes the project."""

@@ -249,6 +249,8 @@ class Driver:
             error = type(raised).__name__
             raise
         finally:
+            if session.scope.snapshots is not None:
+                session.scope.snapshots.rest()
             await session.tell("on_run_end", stopped=stopped, error=error)
 
     async def _driven(self, steps: Steps, state: RunState) -> RunResult | Exception:

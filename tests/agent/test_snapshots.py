@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import subprocess
 import sys
@@ -120,6 +121,37 @@ def test_a_change_between_two_calls_is_listed_and_undone_only_by_its_name(opened
     assert (person.folder / "between").exists()
     person.undo("call", step.call_id)
     assert not (person.folder / "between").exists()
+
+
+def test_a_change_between_two_calls_of_a_turn_is_not_undone_with_them(opened: Opened) -> None:
+    person = opened()
+    person.turn()
+    _run(person, "echo 1 > one; echo 1 > two")
+    (person.folder / "one").write_text("a person's\n")
+    _run(person, "echo 2 >> one; echo 2 >> two")
+    plan = person.plan()
+    assert [(item.path.rpartition("/")[2], item.why_not) for item in plan.refused] == [
+        ("one", "something else changed it between these calls")
+    ]
+    person.carry_out(plan)
+    assert (person.folder / "one").read_text() == "a person's\n2\n"
+    assert not (person.folder / "two").exists()
+
+
+def test_a_write_through_a_memory_map_is_found_when_the_run_ends(opened: Opened) -> None:
+    """No event reports it while the file is mapped."""
+    person = opened()
+    file = person.folder / "mapped"
+    file.write_bytes(b"a" * 4096)
+    with file.open("r+b") as opened_file, mmap.mmap(opened_file.fileno(), 0) as mapped:
+        person.turn()
+        _run(person, "echo 1 > one")
+        mapped[:1] = b"b"
+        mapped.flush()
+        person.turn()  # the run has ended
+        _run(person, "rm mapped")
+        assert _restored(person) == ["mapped"]
+        assert file.read_bytes()[:1] == b"b"
 
 
 def test_the_difference_of_a_session_has_what_commands_changed(opened: Opened) -> None:

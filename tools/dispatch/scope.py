@@ -92,6 +92,10 @@ class CallSnapshots(Protocol):
         """Take a snapshot after a call, and record what the call changed."""
         ...
 
+    def rest(self) -> None:
+        """Take a snapshot in the background that also finds writes through memory maps: the session's run has ended."""
+        ...
+
     def shared(self) -> CallSnapshots:
         """Return these snapshots for another scope, which closes them too."""
         ...

@@ -62,6 +62,7 @@ class Project:
         self._last = 0
         self._walked = False
         """True if every folder is watched since the last walk."""
+        self._is_walk_due = False
         self._measured = False
         self._problem = ""
         self._taken = 0
@@ -110,9 +111,13 @@ class Project:
             self._watch.close()
             self._store.close()
 
-    def begin(self) -> None:
-        """Take the first snapshot in the background, and watch the project from then on. A failure shows at ``take``."""
-        threading.Thread(target=self._begin, name="toolcrib-first-snapshot", daemon=True).start()
+    def begin(self, *, thorough: bool = False) -> None:
+        """Take the first snapshot in the background, and watch the project from then on. A failure shows at ``take``.
+
+        ``thorough``: take one also if there was one, as ``take`` does. A ``take`` that comes first walks instead.
+        """
+        self._is_walk_due = self._is_walk_due or thorough
+        threading.Thread(target=self._begin, name="toolcrib-snapshot", daemon=True).start()
 
     async def take(
         self, label: str, *, turn: int = 0, call_id: str = "", session_id: str = "", thorough: bool = False
@@ -217,8 +222,8 @@ class Project:
 
     def _begin(self) -> None:
         with contextlib.suppress(SnapshotRefused, SnapshotFailed):  # ``covers`` says no, and ``take`` raises it
-            if not self._walked:
-                self._take(ProjectSnapshot(0, time.time(), "first"), False)
+            if self._is_walk_due or not self._walked:
+                self._take(ProjectSnapshot(0, time.time(), "first" if not self._taken else "idle"), False)
 
     def _alone(self, work: Callable[[], T]) -> T:
         with self._lock, self._store.locked():
@@ -228,6 +233,7 @@ class Project:
         with self._lock:
             if self._closed.is_set():
                 raise SnapshotFailed("the project was closed")
+            thorough, self._is_walk_due = thorough or self._is_walk_due, False
             try:
                 with self._store.locked():
                     taken = self._add(wanted, thorough=thorough)
