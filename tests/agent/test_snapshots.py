@@ -6,7 +6,9 @@ import mmap
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,9 @@ import pytest
 
 from agent.run import assemble
 from agent.undo import NothingToUndoError, UndoRequest
-from tests.agent.test_undo import Person, configured
+from tests.agent.test_undo import Hand, Person, configured
 from tests.fuzz.undo_scripts import make_tree, picture
-from toolcrib import Answer, SuspendTicket, ToolCallContext
+from toolcrib import Answer, ExecutedCall, ProviderTurn, SuspendTicket, ToolCall, ToolCallContext
 from tools.dispatch.bridge import run_async
 from tools.environments.local.holding import sandbox_here
 from tools.undo.snapshots.entries import SnapshotFailed
@@ -25,6 +27,19 @@ from tools.undo.snapshots.project import Project
 Opened = Callable[..., Person]
 HELD = sandbox_here("workspace")
 ON = "snapshots: {enabled: true}\n"
+
+
+class Batch(Hand):
+    """A model that makes all these calls in one turn."""
+
+    def __init__(self, calls: Sequence[ToolCall]) -> None:
+        self._turns = [ProviderTurn("", tuple(calls)), ProviderTurn("done")]
+
+    async def stream_turn(self, on_event: Any) -> ProviderTurn:
+        return self._turns.pop(0)
+
+    async def append_tool_results(self, turn: ProviderTurn, executed: Sequence[ExecutedCall]) -> None:
+        assert all(one.result.is_success for one in executed)
 
 
 @pytest.fixture
@@ -121,6 +136,39 @@ def test_a_change_between_two_calls_is_listed_and_undone_only_by_its_name(opened
     assert (person.folder / "between").exists()
     person.undo("call", step.call_id)
     assert not (person.folder / "between").exists()
+
+
+def test_what_an_interrupted_command_changed_is_undone(opened: Opened) -> None:
+    person = opened()
+    before = picture(person.folder)
+
+    def interrupt() -> None:
+        while not (person.folder / "begun").exists():
+            time.sleep(0.01)
+        person.session.interrupt()
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    result = person.call("terminal", command="rm src/a.py; touch begun; sleep 60")
+    thread.join()
+    assert result.failure is not None
+    assert result.failure.kind == "Cancelled"
+    person.session.scope.clear_interrupt()
+    assert _restored(person) == ["begun", "src/a.py"]
+    assert picture(person.folder) == before
+
+
+def test_calls_at_the_same_time_are_undone_with_their_turn(opened: Opened) -> None:
+    person = opened()
+    before = picture(person.folder)
+    calls = [ToolCall(ToolCall.new_id(), "write_file", {"path": f"new/{name}", "content": name}) for name in "abcd"]
+    calls.append(ToolCall(ToolCall.new_id(), "terminal", {"command": "rm -r src; echo x >> .env"}))
+    person.session.link.use(Batch(calls))
+    assert run_async(person.session.ask("go on")).stopped == "done"
+    assert not (person.folder / "src").exists()
+    assert (person.folder / "new/d").exists()
+    assert person.undo().refused == []
+    assert picture(person.folder) == before
 
 
 def test_a_change_between_two_calls_of_a_turn_is_not_undone_with_them(opened: Opened) -> None:
