@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -44,7 +45,7 @@ def give_snapshots(scope: CallScope, config: Config, location: Location, journal
         return
     assert project is not None, "it need not be known"  # noqa: S101 - for the type checker
     project.begin()
-    scope.snapshots = SessionSnapshots(project, scope, journal)
+    scope.snapshots = SessionSnapshots(project, scope, journal, max(config.undo.days, config.snapshots.keep))
     if isinstance(scope.policy, Policy):
         covers = scope.snapshots.covers
         scope.policy = replace(scope.policy, covers=covers, covers_all_but_ignored=partial(covers, but_ignored=True))
@@ -65,13 +66,15 @@ def open_project(settings: SnapshotsConfig, start: str, *, only_known: bool = Fa
 class SessionSnapshots:
     """Snapshots around the calls of one scope, in the state folder, which is closed to commands. See CallSnapshots.
 
-    ``users`` counts the scopes that use it: a session's, and those of its delegates.
+    ``users`` counts the scopes that use it: a session's, and those of its delegates. Steps of the journal that are older than
+    ``days`` are deleted.
     """
 
-    def __init__(self, project: Project, scope: CallScope, journal: ChangeJournal) -> None:
+    def __init__(self, project: Project, scope: CallScope, journal: ChangeJournal, days: float) -> None:
         self._project = project
         self._scope = scope
         self._journal = journal
+        self._days = days
         self._session_id = scope.identity.session_id
         self._is_refused = False
         self._has_acted = False
@@ -104,6 +107,7 @@ class SessionSnapshots:
 
                 recorder = CallRecorder(self._project, self._journal, self._session_id, self._holder)
                 await recorder.recover()
+                await self._journal.prune(time.time() - self._days * 86_400)
                 self._recorder = self._recorder or recorder
             await self._recorder.before(call.id, self._turn)
             self._has_acted = True

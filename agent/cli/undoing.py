@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _WILL: Mapping[Action, str] = {"restore": "restore", "remove": "remove", "recreate": "recreate", "nothing": "leave"}
 _DID: Mapping[Action, str] = {"restore": "restored", "remove": "removed", "recreate": "recreated", "nothing": "left"}
 _CALLS = 5
+_FILES = 200
 
 
 def compared(found: Sequence[FileDifference]) -> Iterator[str]:
@@ -44,9 +45,7 @@ def planned(plan: UndoPlan, now: float, force: str) -> Iterator[str]:
     """Yield the lines of a plan: what will be reverted, and what can't be. ``force`` is how a person includes changed files."""
     yield from _since(plan)
     yield exact(title(plan, now))
-    for item in plan.items:
-        if not item.why_not:
-            yield f"  {_line(item, _WILL)}"
+    yield from _acted(plan.items, _WILL)
     yield from _rest(plan.items, plan.others)
     if any(item.forceable for item in plan.items):
         yield f"  {force} overwrites what has changed since, and keeps it for a redo"
@@ -54,12 +53,18 @@ def planned(plan: UndoPlan, now: float, force: str) -> Iterator[str]:
 
 def done(plan: UndoPlan, found: Done) -> Iterator[str]:
     """Yield the lines of the outcome of a plan."""
-    for item in found.items:
-        if not item.why_not:
-            yield f"  {_line(item, _DID)}"
+    yield from _acted(found.items, _DID)
     yield from _rest(found.items, plan.others)
     yield from (f"  {line}" for line in _since(plan))
     yield from (f"  {exact(note)}" for note in found.notes)
+
+
+def _acted(items: Sequence[UndoItem], words: Mapping[Action, str]) -> Iterator[str]:
+    """Yield a line for each file that is changed, and for what a command changed beyond ``_FILES`` their number."""
+    acting = [item for item in items if not item.why_not]
+    yield from (f"  {_line(item, words)}" for item in acting[:_FILES])
+    if len(acting) > _FILES:
+        yield f"  and {len(acting) - _FILES} more; `toolcrib undo --list` names them"
 
 
 def _since(plan: UndoPlan) -> Iterator[str]:

@@ -244,6 +244,25 @@ def test_a_call_is_denied_if_no_snapshot_can_be_taken(opened: Opened, monkeypatc
     assert person.session.scope.policy.covers(str(person.folder / "one"))  # type: ignore[attr-defined, union-attr]  # a Policy
 
 
+def test_an_undo_that_fails_can_be_repeated(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    person = opened()
+    before = picture(person.folder)
+    _run(person, "rm -rf src")
+    plan = person.plan()
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tools.undo.snapshots.store.SnapshotStore.add", fail)
+    with pytest.raises(SnapshotFailed, match="No space left"):
+        person.carry_out(plan)
+    monkeypatch.undo()
+    with pytest.raises(NothingToUndoError):
+        person.plan("redo")
+    assert person.undo().refused == []
+    assert picture(person.folder) == before
+
+
 def test_a_project_that_is_too_large_has_no_snapshots_and_its_calls_run(opened: Opened) -> None:
     person = opened("snapshots: {enabled: true, max_mb: 1}")
     _run(person, "rm -rf src")

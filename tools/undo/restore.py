@@ -281,9 +281,13 @@ async def _carry_out(
             await _remove_folders(environment, item.target, notes)
     items = [replace(item, why_not=failed.get(item.path, item.why_not)) for item in items]
     if beside is not None:
-        restored = await beside.run(step)
-        left = {item.path for item in restored if item.why_not}
-        await store.journal.forget([change.id for change in step.changes[len(acting) :] if change.path in left])
+        ids = {change.path: change.id for change in step.changes[len(acting) :]}
+        try:
+            restored = await beside.run(step)
+        except ToolcribError:
+            await store.journal.forget(ids.values())
+            raise
+        await store.journal.forget([ids[item.path] for item in restored if item.why_not and item.path in ids])
         items += restored
     await _settle(store, step, items, revives, failed)
     return Done(step, items, notes)
