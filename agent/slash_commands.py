@@ -84,7 +84,7 @@ SLASH_COMMANDS: Mapping[str, SlashCommand] = {
     "/model": SlashCommand("which model answers; /model NAME, or /model PROVIDER NAME, takes another one"),
     "/image": SlashCommand("/image FILE shows a picture with the next message; /image alone removes it"),
     "/explain": SlashCommand("/explain COMMAND tells what would be said of a command here and now; nothing is run"),
-    "/mode": SlashCommand("what is asked besides; /mode default, cautious, confirm-edits or plan switches it", at_once=True),
+    "/mode": SlashCommand("what is asked besides; /mode default, cautious, plan or confirm-edits switches it", at_once=True),
     "/undo": SlashCommand("undo the last turn's file changes; /undo call, the last call's; /undo redo makes them again"),
     "/diff": SlashCommand("what tools changed in files in this session; /diff FILE, in one of them", at_once=True),
     "/cost": SlashCommand("tokens, cost and calls of this session; `toolcrib usage` has all of them", at_once=True, alone=True),

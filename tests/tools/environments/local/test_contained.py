@@ -55,7 +55,7 @@ Inside = Callable[..., list[Any]]
 
 
 def _python_for_all() -> str:
-    """Return a Python that an ordinary user can start, "" if there is none."""
+    """Return a Python that an ordinary user can start, also from itself, "" if there is none. setpriv starts what root may."""
     for path in (os.path.realpath(sys.executable), "/usr/bin/python3"):
         argv = [
             "setpriv",
@@ -66,7 +66,7 @@ def _python_for_all() -> str:
             "--clear-groups",
             path,
             "-c",
-            "import sys; print(sys.version_info >= (3, 11))",
+            "import subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=True); print(sys.version_info >= (3, 11))",
         ]
         if subprocess.run(argv, capture_output=True, check=False, cwd="/").stdout == b"True\n":
             return path

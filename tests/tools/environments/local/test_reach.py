@@ -271,5 +271,6 @@ finally:
 
 def _runs(python: str) -> bool:
     argv = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", python, "-c"]
-    version = "import sys; sys.exit(sys.version_info < (3, 11))"
-    return subprocess.run([*argv, version], cwd="/", capture_output=True, check=False).returncode == 0
+    # setpriv starts what root may, and this account may not start again.
+    again = "import subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=True); sys.exit(sys.version_info < (3, 11))"
+    return subprocess.run([*argv, again], cwd="/", capture_output=True, check=False).returncode == 0

@@ -57,7 +57,8 @@ def test_masked_paths_that_appear_later_are_empty(account: str) -> None:
         environment = {**os.environ, "HOME": work, "TMPDIR": everyones, "PYTHONDONTWRITEBYTECODE": "1"}
         root = Path(__file__).parents[4]
         start = [*before, sys.executable, "-c"]
-        if subprocess.run([*start, "import toolcrib"], cwd=root, env=environment, capture_output=True, check=False).returncode:
+        again = "import subprocess, sys, toolcrib; subprocess.run([sys.executable, '-c', ''], check=True)"
+        if subprocess.run([*start, again], cwd=root, env=environment, capture_output=True, check=False).returncode:
             pytest.skip("an ordinary account can't read this Python or this code")
         argv = [*start, _LATER, work]
         done = subprocess.run(argv, cwd=root, env=environment, capture_output=True, text=True, timeout=300, check=False)
