@@ -41,6 +41,7 @@ WATCHED = (
     "terminal.backend",
     "terminal.pass_env",
     "sandbox",
+    "snapshots",
     "environments",
     "model.provider",
     "model.base_url",
