@@ -27,7 +27,7 @@ _TMP = "/tmp"  # noqa: S108 - the sandbox's own, which is tried
 
 @dataclass(frozen=True, slots=True)
 class SandboxTrial:
-    """One thing that was tried. ``problem`` is "" if the sandbox holds there; ``untried`` says why it could not be tried."""
+    """Result of one trial. ``problem`` is "" if the sandbox holds there; ``untried`` says why it could not be tried."""
 
     what: str
     problem: str = ""

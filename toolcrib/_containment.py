@@ -12,7 +12,7 @@ from toolcrib._environment import Environment
 
 @dataclass(frozen=True, slots=True)
 class Containment:
-    """What the sandbox of an environment holds back. Paths are absolute, links resolved.
+    """Restrictions of an environment's sandbox. Paths are absolute, with links resolved.
 
     ``writable``: folders that commands can change and that outlive the sandbox: the project and granted folders.
     ``ephemeral``: folders of the sandbox's own, deleted with it: /tmp and private caches.

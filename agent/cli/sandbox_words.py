@@ -1,4 +1,4 @@
-"""What the sandbox of this machine holds back, in words: the chat's first line, and the rows of `toolcrib sandbox`."""
+"""Descriptions of the sandbox of this machine: the chat's first line, and the rows of `toolcrib sandbox`."""
 
 from __future__ import annotations
 

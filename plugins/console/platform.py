@@ -90,7 +90,7 @@ class ConsolePlatform:
         """See toolcrib.chat.TellsShortcomings."""
         if passphrase.is_set():
             return ()
-        return (("no passphrase is set, so nobody can agree to anything in the console", "toolcrib gateway passphrase"),)
+        return (("no passphrase is set, so the console can't approve anything", "toolcrib gateway passphrase"),)
 
     async def connect(self) -> str:
         """Look whether the socket can be ours. Raises ToolcribError."""

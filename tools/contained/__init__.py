@@ -1,4 +1,4 @@
-"""What follows from a sandbox: what it stopped, and what a command inside it leaves for later.
+"""Consequences of a sandbox: what it stopped, and the files that a command leaves to be run later.
 
 ``stopped`` finds in the output of a command what the sandbox denied. ``outside`` offers to run one outside the sandbox, and knows
 the programs that can't work inside. ``later`` names files that run after the session without a command of its own.

@@ -44,7 +44,7 @@ _RULES: tuple[tuple[str, str], ...] = (
     ("git", "hooks/pre-* hooks/post-* hooks/commit-msg .git/config .lintstagedrc .lintstagedrc.json"),
     ("an agent", ".mcp.json .claude/* .cursor/mcp.json .toolcrib/*"),
 )
-"""What runs a file, and patterns of such files: a name, or the end of a path with a part of it for each part of the pattern."""
+"""Pairs of a runner and the patterns of the files it runs. A pattern is matched against the last parts of a path."""
 _PATTERNS = [(tuple(pattern.split("/")), by) for by, patterns in _RULES for pattern in patterns.split()]
 _SCRIPTS = (".sh", ".bash", ".zsh", ".fish", ".ps1", ".command", ".desktop", ".service", ".timer")
 

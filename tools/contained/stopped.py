@@ -1,4 +1,4 @@
-"""What a sandbox denied to a command, found in the command's own messages.
+"""Denials of a sandbox, found in a command's own messages.
 
 The result is a hint: it explains a failure and leads to an offer. It allows nothing, so a message that a program makes up
 can do no more than make a person read a needless offer.

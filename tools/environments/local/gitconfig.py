@@ -59,7 +59,7 @@ def merge(ours: bytes, base: bytes, now: bytes, place: tuple[str, str]) -> tuple
         return now, []
     kept = [key for key in changed if key not in refused]
     if len(kept) > _MOST_KEYS:
-        return ours, [*refused, f"{len(kept)} others, as they are too many to be told apart"]
+        return ours, [*refused, f"{len(kept)} others (too many to compare one by one)"]
     text = _with(ours, {key: new.get(key, []) for key in kept}) if kept else ours
     return (ours, [*refused, *kept]) if text is None else (text, refused)
 

@@ -22,9 +22,9 @@ _CONFIGS = ("config", "config.worktree")
 _SETTLED_NS = 100_000_000
 """Age in nanoseconds from which a folder's time tells every change: clocks of file systems are coarse."""
 _MANY = 1_000
-"""Folders up to which each look walks them all."""
+"""Maximum number of folders for which every check walks the whole tree."""
 _SHARE = 30
-"""How many times a walk's own time passes before the next one, over more folders than that."""
+"""Ratio of the pause after a walk to the walk's duration, for larger trees."""
 _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 

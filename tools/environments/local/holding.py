@@ -1,4 +1,4 @@
-"""Which mode of the sandbox this machine can hold, why it can't hold more, and how to get more."""
+"""Check of which sandbox mode this machine supports, why it supports no stronger one, and how to get it."""
 
 from __future__ import annotations
 

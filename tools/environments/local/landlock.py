@@ -1,7 +1,7 @@
-"""Landlock, by which a process closes files to itself and all that it starts, without any namespace.
+"""Landlock: a process denies itself and its children access to files, without namespaces.
 
-It allows paths and closes all others. To close a folder, everything beside it and beside each folder above it is allowed. In the
-folders above it no file can be made then. The names of closed files can be listed, and connecting to sockets is not stopped.
+It allows paths and closes all others. To close a folder, everything beside it and beside each folder above it is allowed. No
+file can be created in those parent folders. Names of closed files can still be listed, and sockets can be connected to.
 """
 
 from __future__ import annotations

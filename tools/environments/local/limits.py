@@ -1,7 +1,7 @@
 """Looks at what runs in sandboxes, so that one that reaches a limit is ended and its user learns why.
 
-The kernel holds processes to their number, and each to its memory. It has no limit for the memory of all together that an
-ordinary user may set, and a fork bomb that it stops goes on trying.
+The kernel limits the number of processes and the memory of each. An ordinary user can't limit their total memory, and a fork bomb
+keeps trying to fork at the limit.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class InnerNetwork:
 
     line: socket.socket
     listener: socket.socket
-    """Where its commands reach the proxy."""
+    """Address at which commands in the sandbox reach the proxy."""
     tables: tuple[int, ...]
     _turn: asyncio.Lock
     _is_closed: bool = False

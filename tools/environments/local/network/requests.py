@@ -32,7 +32,7 @@ class RequestRefusedError(ToolcribError):
 
 
 class ProxyRequest(NamedTuple):
-    """One request: the host and port it names, and what goes to the host first and to the client once it is connected."""
+    """Request to the proxy: its host and port, the first bytes for the host, and the reply to the client after connecting."""
 
     host: str
     port: int

@@ -43,7 +43,7 @@ class Tunnel:
         self.used = self._loop.time()
 
     def ended(self) -> None:
-        """One way has ended. The other goes on: a client may end what it sends and still wait for the answer."""
+        """Handle the end of one direction. The other continues: a client may finish sending and still wait for the answer."""
         if all(way.ended for way in self._ways):
             self.close()
             return
@@ -64,7 +64,7 @@ class Tunnel:
 
 
 class _Way:
-    """One direction of a tunnel. It has a pipe only while there is something in it."""
+    """Direction of a tunnel. It holds a pipe only while data is in transit."""
 
     def __init__(self, tunnel: Tunnel, source: socket.socket, target: socket.socket, pipes: Pipes) -> None:
         self._tunnel, self._target, self._pipes = tunnel, target, pipes
