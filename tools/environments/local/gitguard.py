@@ -29,9 +29,9 @@ _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class GitGuard:
-    """Watches the git folders below the writable ``folders`` (absolute, links resolved), to which the caller may add some.
+    """Guard of the git folders below the writable ``folders`` (absolute, links resolved). The caller may add folders.
 
-    ``note`` before a command, unless something of an earlier one still runs: its changes are not the user's. ``put_back`` after
+    Call ``note`` before a command unless an earlier one still runs, as its changes are not the user's. Call ``put_back`` after
     each command. With a folder ``copies`` the configurations of ``.git`` in the folders themselves, which the sandbox pins, get
     private copies there. ``links`` names those that are not mounted yet: the sandbox mounts a link to the copy over the
     configuration and reports it to ``mounted``. From then on commands write to the copy, and the user's git never reads what is
