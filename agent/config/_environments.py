@@ -119,7 +119,7 @@ class SandboxSettings:
     """The sandbox of commands on this machine, with terminal.backend: local"""
 
     mode: Literal["workspace", "own", "none"] = setting(
-        "none",
+        "workspace",
         "workspace: commands change only the project, private caches and a private /tmp, and read no keys. own: only toolcrib's\n"
         "own files are closed to them. none: commands may do what you may. `toolcrib doctor` says which mode this machine can\n"
         "hold; if it can't hold this one, a weaker one is used.",
@@ -139,7 +139,7 @@ class SandboxSettings:
         "yours, and what they leave there may run outside of the sandbox later.",
     )
     network: Literal["none", "hosts", "on"] = setting(
-        "on",
+        "hosts",
         "Network of commands. hosts, with mode: workspace: they reach sandbox.hosts, the hosts of the package managers that you\n"
         "use, and others once you agree to each. none: there is none. on: this machine's.",
     )
@@ -151,7 +151,7 @@ class SandboxSettings:
         check=_all_hosts,
     )
     outside: Literal["ask", "never"] = setting(
-        "never",
+        "ask",
         "ask: a model may ask you to run one command outside of the sandbox, and commands that can't work in it, such as sudo\n"
         "and docker, are asked about at once. never: all commands run in the sandbox.",
     )

@@ -12,7 +12,7 @@ class SnapshotsConfig:
     """Snapshots of the project on this machine, so that `toolcrib undo` and /undo also revert what commands changed in it"""
 
     enabled: bool = setting(
-        False,
+        True,
         "Whether a snapshot is taken before and after each call that may write. It needs undo.enabled. Your home folder is not\n"
         "covered.",
         expect="true or false",
