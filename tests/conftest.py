@@ -42,6 +42,16 @@ FULL_RUN_FIXTURES = {
 }  # fmt: skip
 """Fixtures that start a service, or the program on a terminal: it leaves out the tests that use them."""
 
+WITH_DEFAULTS = (
+    "e2e", "docs", "house", "agent/cli/setup", "agent/cli/commands", "agent/test_sandbox_trial", "agent/test_snapshots",
+    "agent/test_config", "agent/reference",
+)  # fmt: skip
+"""What runs with the defaults, beside tests marked ``defaults``. In the world of the others, the person turned sandbox and
+snapshots off: these tests are about something else, such as what is asked where nothing is undone."""
+
+UNPROTECTED = "sandbox: {mode: none}\nsnapshots: {enabled: false}\n"
+"""The configuration of a person whose commands run without a sandbox and without snapshots."""
+
 _KEPT = {"TOOLCRIB_CORPORA"}
 _HOMES = itertools.count()
 _SECRET_ENDINGS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
@@ -142,7 +152,7 @@ def _processes_of(base: Path) -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def _own_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _own_world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A home of its own, so that no test reads or writes the person's files or keys.
 
     Its name comes once only: Python takes a module for compiled by path, size and the second of its last change, and bytecode may
@@ -164,8 +174,22 @@ def _own_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             ("XDG_CACHE_HOME", ".cache"),
         ):
             patch.setenv(name, str(home / folder))
+        if not _has_defaults(request.node):
+            (home / ".config" / "toolcrib").mkdir(parents=True)
+            (home / ".config" / "toolcrib" / "config.yaml").write_text(UNPROTECTED)
         yield
     shutil.rmtree(home, ignore_errors=True)
+
+
+def _has_defaults(node: pytest.Item) -> bool:
+    below = node.path.relative_to(Path(__file__).parent).as_posix()
+    return below.startswith(WITH_DEFAULTS) or node.get_closest_marker("defaults") is not None
+
+
+@pytest.fixture
+def unprotected() -> str:
+    """The lines of a configuration by which commands run without a sandbox and without snapshots."""
+    return UNPROTECTED
 
 
 @pytest.fixture(scope="session")
@@ -213,15 +237,18 @@ def agree() -> Callable[[], None]:
 
 
 @pytest.fixture
-def config(agree: Callable[[], None]) -> Callable[[str], Path]:
-    """Write the person's configuration; where toolcrib was started before, they agree to it too."""
+def config(agree: Callable[[], None], request: pytest.FixtureRequest) -> Callable[[str], Path]:
+    """Write the person's configuration, which keeps what `_own_world` says of protection; where toolcrib was started before,
+    they agree to it too.
+    """
+    kept = "" if _has_defaults(request.node) else UNPROTECTED
 
     def write(text: str) -> Path:
         from toolcrib import ConfigError
 
         file = Path(os.environ["XDG_CONFIG_HOME"]) / "toolcrib" / "config.yaml"
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
+        file.write_text(text if "sandbox:" in text or "snapshots:" in text else f"{text}\n{kept}")
         if (Path(os.environ["XDG_STATE_HOME"]) / "toolcrib").exists():
             with contextlib.suppress(ConfigError):  # a broken one is agreed to by nobody
                 agree()

@@ -194,7 +194,8 @@ class IrcHouse:
             "allow_local": True,
             "settings": settings_of(port, self.nick, self.channel, **more),
         }
-        config = {"plugins": {"enabled": ["irc"]}, "platforms": {"irc": irc}}
+        config: dict[str, Any] = {"plugins": {"enabled": ["irc"]}, "platforms": {"irc": irc}}
+        config |= {"sandbox": {"mode": "none"}, "snapshots": {"enabled": False}}
         (self.folder / "config.yaml").write_text(json.dumps(config))  # which is YAML too
 
     def gateway(self) -> Gateway:

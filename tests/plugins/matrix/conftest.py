@@ -220,7 +220,8 @@ class MatrixHouse:
             "allow_local": True,
             "settings": self.settings,
         }
-        config = {"plugins": {"enabled": ["matrix"]}, "platforms": {"matrix": matrix}}
+        config: dict[str, Any] = {"plugins": {"enabled": ["matrix"]}, "platforms": {"matrix": matrix}}
+        config |= {"sandbox": {"mode": "none"}, "snapshots": {"enabled": False}}
         (self.folder / "config.yaml").write_text(json.dumps(config))  # which is YAML too
 
     def gateway(self) -> Gateway:

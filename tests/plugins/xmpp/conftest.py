@@ -301,7 +301,8 @@ class XmppHouse:
             "allow_local": True,
             "settings": self.server.settings(self.bot, **({"rooms": rooms} if rooms else {})),
         }
-        config = {"plugins": {"enabled": ["xmpp"]}, "platforms": {"xmpp": xmpp}}
+        config: dict[str, Any] = {"plugins": {"enabled": ["xmpp"]}, "platforms": {"xmpp": xmpp}}
+        config |= {"sandbox": {"mode": "none"}, "snapshots": {"enabled": False}}
         (self.folder / "config.yaml").write_text(json.dumps(config))  # which is YAML too
 
     def gateway(self) -> Gateway:
