@@ -28,6 +28,7 @@ from toolcrib import (
 from tools.availability import needs_binary
 from tools.contained.hosts import allowing, needed_hosts, refused
 from tools.contained.outside import NOTICE, judged_in, offer_after, outside_effect, plain_schema
+from tools.dispatch.where import is_elsewhere
 from tools.judge.folders import under
 from tools.registry import registry
 
@@ -247,7 +248,7 @@ def for_person(data: Mapping[str, Any]) -> str:
     status = f"exit code {data['exit_code']}"
     if "meaning" in data:
         status += f": {data['meaning']}"
-    if data["where"] != "local":
+    if is_elsewhere(data["where"]):
         status += f" · {data['where']}"
     if "cwd" in data:
         status += f" · now in {data['cwd']}"

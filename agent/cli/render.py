@@ -12,6 +12,7 @@ from unicodedata import category, east_asian_width
 from agent.cli.escape import one_line, tame
 from toolcrib import ExecutedCall, Image, ToolCall, ToolCallStatus, ToolcribError
 from tools.dispatch.faces import as_json, images_of
+from tools.dispatch.where import is_elsewhere
 
 _OUTCOMES = {
     ToolCallStatus.SUCCEEDED: ("ok", "green"),
@@ -91,7 +92,7 @@ def brief_line(executed: ExecutedCall, emoji: str, words: str = "", *, timed: bo
         seconds_of(executed.duration) if timed else "",
         outcome(executed)[0],
     ]
-    if isinstance(result.data, dict) and (where := result.data.get("where", "local")) != "local":
+    if isinstance(result.data, dict) and is_elsewhere(where := result.data.get("where", "")):
         parts.append(one_line(str(where), 60))
     line = "  ".join(part for part in parts if part)
     if result.is_success:

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.backends import BUBBLEWRAP, LOCAL
+from toolcrib import EnvironmentFailed
 from toolcrib._dataclass import dataclass
 
 if TYPE_CHECKING:
     from agent.backends import Backend
     from agent.config import Config
+    from agent.conversation.session import Session
     from agent.sandbox_trial import SandboxTrial
     from toolcrib import Containment
     from tools.environments.local.holding import Mode, SandboxHolding
@@ -24,6 +26,7 @@ _MODES: dict[str, str] = {
 }
 """Mode -> what holds in it."""
 _HOLDS_LESS = "sandbox.mode {wanted} does not hold here: `toolcrib sandbox` says why"
+_UNDONE = " /undo reverts their changes."
 _NETWORK = {"none": "none", "on": "as this machine's", "hosts": "only hosts that you allow"}
 _LINES = {"none": " They have no network.", "on": "", "hosts": " They reach only hosts that you allow."}
 
@@ -62,18 +65,26 @@ def wanted_mode(backend: Backend) -> Mode:
     return mode
 
 
-def first_line(config: Config, backend: Backend) -> str:
-    """Return what the sandbox of ``local`` holds back, in a line; "" for other backends, and if no mode was chosen."""
-    from tools.environments.local.holding import sandbox_here
+def first_line(config: Config, backend: Backend, start: str, *, undoes: bool = False) -> str:
+    """Return what the sandbox of ``local`` holds back in a folder, in a line; "" for other backends.
 
-    if backend.kind != LOCAL or config.origin("sandbox.mode") == "default":
+    ``undoes``: snapshots are taken of the project.
+    """
+    from tools.environments.local.holding import sandbox_here
+    from tools.environments.local.plan import working_folder
+
+    if backend.kind != LOCAL:
         return ""
     settings = config.sandbox
     held = sandbox_here(settings.mode)
     caches = "private caches" if settings.caches == "private" else "your caches"
-    line = _MODES[held.mode].format(folders=_listed(["this project", *map(short, settings.write), caches, "a private /tmp"]))
+    folders = [*map(short, settings.write), caches, "a private /tmp"]
+    if held.mode == "workspace" and (folder := working_folder(start)):
+        folders.insert(0, "your home folder" if folder == str(Path.home().resolve()) else "this project")
+    line = _MODES[held.mode].format(folders=_listed(folders))
     if held.by == "namespaces":
         line += _LINES[_reached(settings.network, held.mode)]
+    line += _UNDONE * undoes
     return line if held.mode == settings.mode else f"{line} {_HOLDS_LESS.format(wanted=settings.mode)}."
 
 
@@ -82,10 +93,14 @@ def _reached(network: str, mode: Mode) -> str:
     return "none" if network == "hosts" and mode == "own" else network
 
 
-def where_line(config: Config, backend: Backend) -> str:
-    """Return where commands run and what their sandbox holds back, in a line; "" if all is as by default."""
-    told = f"commands run in {backend.name}: {backend.shown}." if backend.told else ""
-    return first_line(config, backend) or told
+def where_line(session: Session) -> str:
+    """Return where the commands of a session run and what their sandbox holds back, in a line."""
+    backend, scope = session.backend, session.scope
+    told = f"commands run in {backend.name}: {backend.shown}."
+    try:
+        return first_line(session.config, backend, scope.start, undoes=scope.snapshots is not None) or told
+    except EnvironmentFailed as error:
+        return f"No command can run here: {error}."
 
 
 def status_rows(status: SandboxStatus) -> list[list[str]]:

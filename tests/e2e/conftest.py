@@ -157,6 +157,12 @@ class Person:
 
 
 @pytest.fixture
+def cautious(config: Callable[[str], Path]) -> None:
+    """Ask also about what the sandbox or a snapshot holds, for tests about questions."""
+    config("approval: {mode: cautious}\n")
+
+
+@pytest.fixture
 def project(tmp_path: Path) -> Path:
     folder = tmp_path / "project"
     folder.mkdir()

@@ -15,7 +15,7 @@ import pytest
 
 from agent.cli.words import SLASH
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("cautious")]
 COMMAND = str(Path(sys.executable).with_name("toolcrib"))
 DELETE = '@terminal {"command": "rm -rf build"}'
 
@@ -240,7 +240,7 @@ def test_ctrl_c_twice_at_work_interrupts_and_at_the_prompt_leaves(chatting: Any,
 )
 def test_what_a_foreign_hand_allowed_must_be_confirmed(sit_down: Any, project: Path, config: Any, entry: str, shown: str) -> None:
     """003-27: an entry that no answer of the person's wrote does not count before they say so."""
-    config(f"command_allowlist: [{entry.format(project=project)}]\n")
+    config(f"approval: {{mode: cautious}}\ncommand_allowlist: [{entry.format(project=project)}]\n")
     for said, asked in (("maybe", True), ("yes", False)):
         build = make_build(project)
         person = sit_down("chat")

@@ -12,7 +12,7 @@ import pytest
 
 from toolcrib.testing import ChatServer, Response
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("cautious")]
 
 
 class TalkServer(ChatServer):
@@ -71,7 +71,7 @@ def test_a_delegate_asks_the_person_of_the_chat(sit_down: Any, project: Path) ->
 
 
 def test_who_waits_and_who_has_ended_do_not_look_busy(sit_down: Any, config: Any) -> None:
-    config("delegates: {at_once: 2}\n")
+    config("approval: {mode: cautious}\ndelegates: {at_once: 2}\n")
     calls = [("delegate_task", {"task": f"{name} it", "name": name}) for name in ("count", "ask", "wait")]
     scripts = {
         "go": [ChatServer.calls(*calls), ChatServer.text("All is done.")],
@@ -172,7 +172,7 @@ def test_no_command_of_the_chat_wakes_the_model(sit_down: Any) -> None:
 
 
 def test_a_delegate_that_failed_is_not_shown_as_ok(sit_down: Any, config: Any) -> None:
-    config("retry: {attempts: 1}\n")
+    config("approval: {mode: cautious}\nretry: {attempts: 1}\n")
     refused = ChatServer.body({"error": {"message": "no such key"}}, 401)
     calls = ("delegate_task", {"task": "count apples", "name": "counter"}), ("delegate_task", {"task": "sum", "name": "adder"})
     replies = [

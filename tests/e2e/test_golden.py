@@ -16,7 +16,7 @@ import pytest
 
 from toolcrib.testing import ChatServer
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("cautious")]
 GOLDEN = Path(__file__).with_name("golden")
 SETTLED = r"^>[^\n]*\n  (?:plan · )?m\b[^\n]*· (/[^\n]*|lo…)\Z"
 """The draft's line, and below it the status of a chat that is not at work: it ends in what /help is cut to."""
@@ -278,7 +278,7 @@ def _style_of(cell: Any) -> str:
 
 @pytest.mark.parametrize("theme", ["light", "dark", "colorblind", "none"])
 def test_themes(chat: Any, server: ChatServer, project: Path, theme: str, config: Any) -> None:
-    config(f"display: {{theme: {theme}}}\n")
+    config(f"approval: {{mode: cautious}}\ndisplay: {{theme: {theme}}}\n")
     album = Album(f"theme-{theme}", project)
     (project / "a.py").write_text("one\ntwo\nthree\n")
     (project / "build").mkdir()

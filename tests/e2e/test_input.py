@@ -15,7 +15,7 @@ import pytest
 
 from toolcrib.testing import ChatServer
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("cautious")]
 
 
 def said(server: ChatServer, request: int = -1) -> Any:
@@ -252,7 +252,7 @@ def test_secrets_of_ones_own_commands_stay_out(sit_down: Any, server: ChatServer
 
 
 def test_keys_are_chosen_and_listed(sit_down: Any, server: ChatServer, config: Any, project: Path) -> None:
-    config("display: {keys: {newline: [enter], send: [f5], steer: ['ctrl-x e'], search: [f7]}}\n")
+    config("approval: {mode: cautious}\ndisplay: {keys: {newline: [enter], send: [f5], steer: ['ctrl-x e'], search: [f7]}}\n")
     slow = {"command": "touch started; until [ -e go ]; do sleep 0.05; done"}
     server.responses += [ChatServer.calls(("terminal", slow)), ChatServer.text("Done.")]
     person = sit_down("chat", "--base-url", server.base_url, "--model", "m")
@@ -377,7 +377,7 @@ def test_a_screen_reader_gets_lines_in_words_that_stay(
     sit_down: Any, server: ChatServer, config: Any, project: Path, how: str
 ) -> None:
     (project / "build").mkdir()
-    config("display: {screen_reader: true}\n" if how == "key" else "{}\n")
+    config("approval: {mode: cautious}\ndisplay: {screen_reader: true}\n" if how == "key" else "approval: {mode: cautious}\n")
     text = "A first paragraph that comes in pieces.\n\nAnd the last one."
     server.responses += [
         ChatServer.calls(("terminal", {"command": "echo hi"})),
@@ -431,7 +431,7 @@ def test_a_screen_reader_gets_what_matters_of_a_call_and_the_whole_by_its_number
 
 def test_a_screen_reader_is_asked_by_lines_elsewhere_too(sit_down: Any, config: Any, project: Path) -> None:
     (project / "build").mkdir()
-    config("display: {screen_reader: true}\n")
+    config("approval: {mode: cautious}\ndisplay: {screen_reader: true}\n")
     person = sit_down("call", "terminal", '{"command": "rm -rf build"}')
     person.sees(r"\[o\]nce.*>$")
     person.types("o")

@@ -17,7 +17,11 @@ from agent.run import assemble
 from toolcrib import ExecRequest
 from tools.dispatch.bridge import close_loop, run_async
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("nested_chat")]  # one process makes the attacks, all at once
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.usefixtures("cautious"),
+    pytest.mark.xdist_group("nested_chat"),
+]  # one process makes the attacks, all at once
 COMMAND = Path(sys.executable).with_name("toolcrib")
 PATIENCE = 60.0
 DRIVE = r"""

@@ -17,7 +17,7 @@ from agent.store.sqlite import SqliteStore
 from toolcrib.testing import ChatServer
 from tools.dispatch.bridge import run_async
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("cautious")]
 COMMAND = str(Path(sys.executable).with_name("toolcrib"))
 ASKED = r"o once .*d deny  \? help$"
 CLARIFY = ("clarify", {"question": "Which colour?", "choices": ["red", "green"]})

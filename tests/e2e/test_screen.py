@@ -12,7 +12,7 @@ import pytest
 
 from toolcrib.testing import ChatServer
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("cautious")]
 CHOICES_SHORT = r"^  v  o .*  d deny  \? help$"
 CHOICES = r"^  o once .*  d deny  \? help$"
 SLOW = {"command": "touch started; until [ -e go ]; do sleep 0.05; done; echo went"}
@@ -490,7 +490,7 @@ def test_a_word_that_leaves_other_programs_leaves(talking: Any, server: ChatServ
 def test_a_question_rings_the_bell_once(
     sit_down: Any, server: ChatServer, project: Path, config: Any, bell: str, rings: int
 ) -> None:
-    config(f"display: {{bell: {bell}}}\n")
+    config(f"approval: {{mode: cautious}}\ndisplay: {{bell: {bell}}}\n")
     (project / "build").mkdir()
     server.responses += [ChatServer.calls(("terminal", {"command": "rm -rf build"})), ChatServer.text("So be it.")]
     person = sit_down("chat", "--base-url", server.base_url, "--model", "m")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -182,18 +183,20 @@ def test_a_weaker_backend_is_asked_about_again(set_up: Any, config: Any) -> None
     assert ("# strict" in written, "# for a reason" in written, "bubblewrap" in written) == (True, True, False)
 
 
-def test_the_sandbox_is_offered_in_two_lines(set_up: Any) -> None:
+def test_the_sandbox_and_snapshots_are_explained_in_two_lines(set_up: Any) -> None:
     if (held := sandbox_here("workspace")).mode != "workspace":
         pytest.skip(f"no sandbox can be made here: {held.why_not_more}")
     person = set_up("--no-test", "--provider", "manual", "--toolsets", "preset")
     screen = asked(person, "Where do commands run")
-    assert "commands write only the project, private caches and a private /tmp" in " ".join(screen.split())
-    assert "it holds here; choose it now, or later: toolcrib config set sandbox.mode workspace" in " ".join(screen.split())
-    person.types(next(line.split()[0] for line in screen.splitlines() if "local, sandbox workspace" in line))
+    said = " ".join(screen.split())
+    assert "sandbox: commands on this machine write only the project, private caches and a private /tmp, read no keys" in said
+    assert "snapshots: /undo and `toolcrib undo` revert what commands changed in the project" in said
+    assert re.search(r"1  as now: local, sandbox workspace: .*\(recommended\)", said)
+    person.types(next(line.split()[0] for line in screen.splitlines() if "no sandbox" in line))
+    answers(person, "where now they are kept in a sandbox", "2")
     answers(person, "Write this", "")
     assert person.waits_for_the_end() == 0
-    assert 'sandbox.mode: "none" -> "workspace"' in person.text
-    assert "workspace" in config_file().read_text()
+    assert 'sandbox.mode: "workspace" -> "none"' in person.text
 
 
 def test_a_person_goes_back_at_the_end(set_up: Any, server: ChatServer) -> None:

@@ -1,4 +1,4 @@
-"""Results say where their tool worked, unless that was this machine as it is."""
+"""Results say where their tool worked, unless that was this machine, in its own sandbox or without one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from toolcrib import ToolResult
 from toolcrib._dataclass import replace
 from tools.dispatch.progress import CallInProgress
 
-_HERE = ("", "local")
+_HERE = ("", "local", "local:workspace", "local:own")
+
+
+def is_elsewhere(where: str) -> bool:
+    """Return whether an environment of this name is another than this machine's, which needs no mention."""
+    return where not in _HERE
 
 
 def placed(current: CallInProgress, result: ToolResult) -> ToolResult:
@@ -14,7 +19,7 @@ def placed(current: CallInProgress, result: ToolResult) -> ToolResult:
 
     A tool that says it in ``data["where"]`` has said it. Text that is JSON passes as it is.
     """
-    if not current.ctx.used_environment or (where := current.scope.where) in _HERE:
+    if not current.ctx.used_environment or not is_elsewhere(where := current.scope.where):
         return result
     data, views, failure = result.data, result.views, result.failure
     line = f"[where: {where}]"

@@ -240,8 +240,7 @@ class _Below:
 def _greet(conversation: Conversation) -> None:
     if is_below_any():
         print("toolcrib: this chat runs below a command of a session: it decides nothing, and every question is answered no.")
-    if line := where_line(conversation.opening.crib.config, conversation.session.backend):
-        print(f"toolcrib: {tame(line)}")
+    print(f"toolcrib: {tame(where_line(conversation.session))}")
     if conversation.model:
         print(f"toolcrib: {conversation.model} answers. /help lists the commands, Ctrl-D leaves.")
         return

@@ -29,6 +29,7 @@ def settle(wizard: Wizard) -> None:
     Raises UnansweredError, StoppedError, and ToolcribError for a flag that says what is not there.
     """
     asks = wizard.asks
+    sandbox.explain(wizard)
     while True:
         seen, mode = _choose(wizard, asks=asks)
         kept = {key: value for key, value in wizard.values.items() if not key.startswith(("environments.", "sandbox."))}
@@ -67,7 +68,7 @@ def _choose(wizard: Wizard, *, asks: bool) -> tuple[BackendSeen, str]:
     if not wizard.person.is_there or (not asks and not present.problem and ready == [present]):
         return present, mode
     usable.sort(key=lambda one: one.backend.name != now)
-    modes = sandbox.offered(wizard) if mode == mode_now and any(is_local(one.backend) for one in usable) else [mode]
+    modes = sandbox.modes_here(wizard) if mode == mode_now and any(is_local(one.backend) for one in usable) else [mode]
     options = [
         Option(_label(wizard, one, each), (one, each))
         for one in usable
@@ -92,7 +93,7 @@ def _label(wizard: Wizard, one: BackendSeen, mode: str) -> str:
     now = wizard.before
     wants = f"; it needs {one.wants}" if one.wants else ""
     problem = f"; it does not work now: {one.problem}" if one.problem else ""
-    what = sandbox.LABELS[mode] if is_local(one.backend) else f": {one.backend.shown}"
+    what = sandbox.label(mode) if is_local(one.backend) else f": {one.backend.shown}"
     is_now = one.backend.name == now.terminal.backend and mode == now.sandbox.mode
     return f"{'as now: ' if is_now else ''}{one.backend.name}{what}{wants}{problem}"
 

@@ -17,22 +17,40 @@ LABELS = {
     "own": ", sandbox own: only toolcrib's own files are closed to commands",
 }
 """Mode -> how it is offered, after the backend's name."""
-_DOES = "a sandbox of this machine: commands write only the project, private caches and a private /tmp, and read no keys"
+_SANDBOX = (
+    "sandbox: commands on this machine write only the project, private caches and a private /tmp, read no keys, and reach only"
+    " hosts that you allow"
+)
+_SNAPSHOTS = "snapshots: /undo and `toolcrib undo` revert what commands changed in the project"
 _MODES: tuple[Mode, ...] = ("workspace", "own", "none")
 
 
-def offered(wizard: Wizard) -> list[str]:
-    """Say in two lines what the sandbox does and whether it holds here. Return the modes that hold, the present one first."""
+def explain(wizard: Wizard) -> None:
+    """Say in two lines what the sandbox and the snapshots do, and how to get what does not hold now."""
     from tools.environments.local.holding import sandbox_here
 
-    held = sandbox_here("workspace")
-    wizard.person.tell(f"  {_DOES}")
-    if held.mode == "workspace":
-        wizard.person.tell("  it holds here; choose it now, or later: toolcrib config set sandbox.mode workspace")
-    else:
-        wizard.person.tell(f"  it does not hold here: {held.why_not_more}. To get it: {held.fix}")
+    config, held = wizard.before, sandbox_here("workspace")
+    lack = f". It does not hold here: {held.why_not_more}. To get it: {held.fix}" if held.mode != "workspace" else ""
+    off = "" if lack or config.sandbox.mode == "workspace" else ". To turn it on: --sandbox workspace"
+    wizard.person.tell(f"{_SANDBOX}{lack or off}")
+    off = "" if config.snapshots.enabled else ". To turn them on: toolcrib config set snapshots.enabled true"
+    wizard.person.tell(f"{_SNAPSHOTS}{off}")
+
+
+def modes_here(wizard: Wizard) -> list[Mode]:
+    """Return the present mode, then the others that hold here."""
+    from tools.environments.local.holding import sandbox_here
+
     now = wizard.before.sandbox.mode
     return [now, *(mode for mode in _MODES if mode != now and sandbox_here(mode).mode == mode)]
+
+
+def label(mode: Mode) -> str:
+    """Return how a mode is offered, after the backend's name."""
+    from tools.environments.local.holding import sandbox_here
+
+    held = sandbox_here(mode).mode
+    return LABELS[mode] if held == mode else f", sandbox {mode}, which does not hold here{LABELS[held]}"
 
 
 def check_flag(wizard: Wizard, backend: Backend) -> None:

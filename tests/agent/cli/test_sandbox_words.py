@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,21 +11,19 @@ import pytest
 from agent.backends import Backends
 from agent.cli.sandbox_words import first_line
 from agent.config import load_config
+from toolcrib import EnvironmentFailed
 from tools.environments.local.holding import sandbox_here
 
 HELD = sandbox_here("workspace")
 Config = Callable[[str], Path]
 
 
-def line(backend: str = "local") -> str:
+def line(backend: str = "local", start: str | Path = "/usr", *, undoes: bool = False) -> str:
     config = load_config()
-    return first_line(config, Backends(config, []).get(backend))
+    return first_line(config, Backends(config, []).get(backend), str(start), undoes=undoes)
 
 
-def test_it_is_said_only_if_a_mode_was_chosen(config: Config) -> None:
-    assert line() == ""
-    config("sandbox: {network: none}\n")
-    assert line() == ""
+def test_commands_without_a_sandbox_are_named(config: Config) -> None:
     config("sandbox: {mode: none}\n")
     assert line() == "Commands are not sandboxed."
     assert line("bubblewrap") == ""
@@ -33,10 +32,17 @@ def test_it_is_said_only_if_a_mode_was_chosen(config: Config) -> None:
 @pytest.mark.xdist_group("bubblewrap")
 @pytest.mark.skipif(HELD.mode != "workspace", reason=f"no sandbox can be made here: {HELD.why_not_more}")
 def test_it_says_what_commands_can_change(config: Config) -> None:
-    config("sandbox: {mode: own}\n")
+    default = "Commands write only this project, private caches and a private /tmp. They reach only hosts that you allow."
+    assert line() == default
+    assert line(undoes=True) == f"{default} /undo reverts their changes."
+    config("sandbox: {mode: own, network: 'on'}\n")
     assert line() == "toolcrib's own files are closed to commands; they may do all else that you may."
-    config("sandbox: {mode: workspace}\n")
+    config("sandbox: {mode: workspace, network: 'on'}\n")
     assert line() == "Commands write only this project, private caches and a private /tmp."
+    assert line(start=Path.home()) == "Commands write only your home folder, private caches and a private /tmp."
+    assert line(start="/") == "Commands write only private caches and a private /tmp."
+    with pytest.raises(EnvironmentFailed, match="choose a folder below it"):
+        line(start=tempfile.gettempdir())
     config(f"sandbox: {{mode: workspace, write: [{Path.home()}/other], caches: shared, network: none}}\n")
     assert line() == ("Commands write only this project, ~/other, your caches and a private /tmp. They have no network.")
     config("sandbox: {mode: workspace, network: hosts}\n")

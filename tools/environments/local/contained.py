@@ -30,7 +30,7 @@ from tools.environments._workers import Workers
 from tools.environments.local import LocalEnvironment, files, landlock
 from tools.environments.local.child_env import child_environment
 from tools.environments.local.guarded import GuardedSandbox
-from tools.environments.local.plan import MASKED, PROCESSES, SandboxPlan, existing_folder, is_within, masks
+from tools.environments.local.plan import MASKED, PROCESSES, SandboxPlan, existing_folder, is_within, masks, working_folder
 from tools.environments.local.plan import caches as caches_of
 from tools.environments.local.sandbox import Sandbox
 from tools.environments.own_files import NONE, OwnFiles
@@ -106,8 +106,8 @@ class SandboxedEnvironment(_WithOutside):
             raise EnvironmentFailed("the sandbox needs Linux and bash: install bash, or choose sandbox: none")
         super().__init__(cwd, pass_env=pass_env, env=env, own=own)
         folders = [existing_folder(path, "the writable folder") for path in writable]
-        if mode == "workspace":
-            folders.insert(0, existing_folder(self._cwd, "the working folder"))
+        if mode == "workspace" and (start := working_folder(self._cwd)):
+            folders.insert(0, start)
         for folder, path in ((folder, path) for folder in folders for path in masks(masked) if is_within(folder, path)):
             raise EnvironmentFailed(f"{folder} can't be written in the sandbox, as {path} is masked in it: choose another folder")
         cached = caches_of(caches, folders) if mode == "workspace" else ()
@@ -122,7 +122,7 @@ class SandboxedEnvironment(_WithOutside):
             processes=processes,
             memory=memory_mb << 20,
         )
-        self._reach = self._reaching(hosts or (), folders or [self._cwd]) if self._plan.hosts else None
+        self._reach = self._reaching(hosts or (), folders) if self._plan.hosts else None
         self._projects = folders  # without caches
         self._kind = f"local:{kind or mode}"
         self._sandbox: Sandbox | None = None

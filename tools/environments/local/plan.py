@@ -228,6 +228,14 @@ def may_mount() -> bool:
     return False
 
 
+def working_folder(path: str) -> str:
+    """Return the folder that commands start in and can write, with links resolved; "" for /, which stays read-only.
+
+    Raises as ``existing_folder``.
+    """
+    return "" if os.path.realpath(Path(path).expanduser()) == "/" else existing_folder(path, "the working folder")
+
+
 def existing_folder(path: str, what: str) -> str:
     """Return the folder with links resolved. Raises EnvironmentFailed if it is missing or is /."""
     found = os.path.realpath(Path(path).expanduser())

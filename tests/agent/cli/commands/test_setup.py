@@ -169,7 +169,7 @@ def test_a_key_stays_with_its_server(setup: Any, server: ChatServer, config: Any
 
 
 def test_a_stricter_backend_stays_where_nobody_names_another(run: Any, config: Any) -> None:
-    config("terminal: {backend: bubblewrap}\nmodel: {provider: manual}\n")
+    config("terminal: {backend: bubblewrap}\nmodel: {provider: manual}\nsandbox: {mode: none}\n")
     done = run("setup", *NOWHERE, "--no-test", "--yes")
     assert (done.code, load_config().terminal.backend) == (0, "bubblewrap")
     assert run("config", "confirm").code == 0
@@ -264,21 +264,26 @@ def test_the_backend_is_tried(run: Any) -> None:
 
 
 @pytest.mark.xdist_group("bubblewrap")
-def test_a_flag_chooses_the_sandbox(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flag_chooses_the_sandbox(run: Any, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("setup", *NOWHERE, "--no-test", "--provider", "manual")
     assert run(*words).code == 0
     assert load_config().origin("sandbox.mode") == "default"
+    told = run(*words)
+    assert "sandbox: commands on this machine write only the project" in told.out
+    assert "snapshots: /undo and `toolcrib undo` revert what commands changed in the project" in told.out
     if (held := sandbox_here("workspace")).mode == "workspace":
+        weaker = run(*words, "--backend", "local", "--sandbox", "own", "--dry-run")
+        assert "commands may do on this machine what you may, where now they are kept in a sandbox" in weaker.out
+        assert run(*words, "--sandbox", "none").code == 4  # it loosens: a person confirms it
+        config("model: {provider: manual}\nsandbox: {mode: none}\n")
+        told = run(*words)
+        assert ". To turn it on: --sandbox workspace" in told.out
         done = run(*words, "--sandbox", "workspace")
         assert (done.code, 'sandbox.mode: "none" -> "workspace"' in done.out) == (0, True), done.err
         assert "backend: local (this machine, in a sandbox)" in done.out
         assert load_config().sandbox.mode == "workspace"
-        assert run(*words).code == 0
-        assert load_config().sandbox.mode == "workspace"
-        weaker = run(*words, "--backend", "local", "--sandbox", "own", "--dry-run")
-        assert "commands may do on this machine what you may, where now they are kept in a sandbox" in weaker.out
     else:
-        assert f"sandbox workspace does not hold here: {held.why_not_more}" in run(*words, "--sandbox", "workspace").out
+        assert f"It does not hold here: {held.why_not_more}. To get it: {held.fix}" in told.out
     refused = run(*words, "--backend", "bubblewrap", "--sandbox", "own")
     assert refused.code == 2
     assert "--sandbox own is for local without another sandbox, and the backend is bubblewrap: add --backend local" in refused.err
