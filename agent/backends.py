@@ -275,8 +275,7 @@ class Backends:
 
         for folder in folders_of(self._config):  # what is absent can't be closed
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        home, begin = Path.home().resolve(), Path(start).expanduser().resolve()
-        project = project_root(begin, begin)
+        home, project = Path.home().resolve(), project_of(start)
         writable = [*([] if project == home or project in home.parents else [str(project)]), *settings.write]
         for reach in [os.path.realpath(Path(path).expanduser()) for path in (start, *writable)]:
             for own in map(os.path.realpath, self._protected):
@@ -301,6 +300,12 @@ class Backends:
                         "Start in a folder of the project"
                     )
         return {**options, "masked": [*MASKED, *options["masked"], *self._protected]}
+
+
+def project_of(start: str) -> Path:
+    """Return the root of the project that a session starts in, with links resolved."""
+    begin = Path(start).expanduser().resolve()
+    return project_root(begin, begin)
 
 
 def _told_of_container(options: Mapping[str, Any]) -> str:

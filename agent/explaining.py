@@ -18,8 +18,10 @@ from tools.approval.policy import Policy, Weighed
 from tools.dispatch.scope import CallScope
 from tools.judge.findings import TOOL_RULE, Finding, Level
 from tools.judge.layers import Handling, handling
+from tools.undo.snapshots.entries import SnapshotFailed
 
 if TYPE_CHECKING:
+    from agent.backends import Location
     from agent.config import Config
     from agent.workspace import Workspace
     from tools.dispatch.pipeline import Dispatcher
@@ -172,7 +174,10 @@ class Explainer:
 
         identity = RunIdentity(secrets.token_hex(16), platform="cli")
         first = modes.first_mode(here.config.approval.mode, {}, mode)
-        return cls(here, _scope(here, identity, first_location(here, backend), MemoryStore(), first))  # nothing is granted yet
+        location = first_location(here, backend)
+        scope = _scope(here, identity, location, MemoryStore(), first)  # nothing is granted yet
+        await _measure(here, scope, location)
+        return cls(here, scope)
 
     @classmethod
     async def of_stored(cls, here: Workspace, prefix: str, backend: str = "", mode: str = "") -> Explainer:
@@ -191,8 +196,9 @@ class Explainer:
         if state is not None:
             who = state.principal
             identity = RunIdentity(info.id, state.id, platform=who.platform, user=who.user, roles=who.roles)
-        first = modes.first_mode(here.config.approval.mode, info.place, mode)
-        scope = _scope(here, identity, location_of(here, info, backend), here.store, first)
+        first, location = modes.first_mode(here.config.approval.mode, info.place, mode), location_of(here, info, backend)
+        scope = _scope(here, identity, location, here.store, first)
+        await _measure(here, scope, location)
         if state is not None and state.shell is not None:
             environment = scope.environment
             if isinstance(environment, Portable):
@@ -211,6 +217,16 @@ class Explainer:
     async def close(self) -> None:
         """Close what was opened to look."""
         await self._scope.close()
+
+
+async def _measure(here: Workspace, scope: CallScope, location: Location) -> None:
+    """Find out what snapshots of the session would cover."""
+    from agent.snapshots import SessionSnapshots, give_snapshots
+
+    with contextlib.suppress(SnapshotFailed):  # the session itself would say so
+        give_snapshots(scope, here.config, location, here.store.changes)
+        if isinstance(scope.snapshots, SessionSnapshots):
+            await scope.snapshots.measured()
 
 
 def _scope(here: Workspace, identity: RunIdentity, location: Any, store: Any, mode: Mode) -> CallScope:

@@ -18,6 +18,7 @@ from toolcrib._dataclass import replace
 from toolcrib._undo import ChangeJournal
 from tools.approval.policy import Policy
 from tools.dispatch.scope import CallScope
+from tools.dispatch.threads import in_daemon_thread
 from tools.undo.keeper import holder_of
 from tools.undo.snapshots.entries import SnapshotFailed, SnapshotRefused
 from tools.undo.snapshots.project import Project
@@ -85,6 +86,10 @@ class SessionSnapshots:
         """Return whether an undo reverts every change of an absolute path and of all that is below it; see Policy."""
         covers = self._project.covers if but_ignored else self._project.covers_all
         return not self._is_refused and covers(path)
+
+    async def measured(self) -> None:
+        """Wait until ``covers`` can answer, or never will."""
+        await in_daemon_thread(self._project.measure)
 
     def shared(self) -> SessionSnapshots:
         """Return these snapshots for another scope, which closes them too."""

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.backends import BUBBLEWRAP, LOCAL
+from agent.backends import BUBBLEWRAP, LOCAL, project_of
 from toolcrib import EnvironmentFailed
 from toolcrib._dataclass import dataclass
 
@@ -26,7 +26,6 @@ _MODES: dict[str, str] = {
 }
 """Mode -> what holds in it."""
 _HOLDS_LESS = "sandbox.mode {wanted} does not hold here: `toolcrib sandbox` says why"
-_UNDONE = " /undo reverts their changes."
 _NETWORK = {"none": "none", "on": "as this machine's", "hosts": "only hosts that you allow"}
 _LINES = {"none": " They have no network.", "on": "", "hosts": " They reach only hosts that you allow."}
 
@@ -65,10 +64,10 @@ def wanted_mode(backend: Backend) -> Mode:
     return mode
 
 
-def first_line(config: Config, backend: Backend, start: str, *, undoes: bool = False) -> str:
-    """Return what the sandbox of ``local`` holds back in a folder, in a line; "" for other backends.
+def first_line(config: Config, backend: Backend, start: str) -> str:
+    """Return what the sandbox of ``local`` holds back in a folder, and whether snapshots are taken, in a line.
 
-    ``undoes``: snapshots are taken of the project.
+    Return "" for other backends.
     """
     from tools.environments.local.holding import sandbox_here
     from tools.environments.local.plan import working_folder
@@ -84,8 +83,11 @@ def first_line(config: Config, backend: Backend, start: str, *, undoes: bool = F
     line = _MODES[held.mode].format(folders=_listed(folders))
     if held.by == "namespaces":
         line += _LINES[_reached(settings.network, held.mode)]
-    line += _UNDONE * undoes
-    return line if held.mode == settings.mode else f"{line} {_HOLDS_LESS.format(wanted=settings.mode)}."
+    if held.mode != settings.mode:
+        line += f" {_HOLDS_LESS.format(wanted=settings.mode)}."
+    if config.snapshots.enabled and config.undo.enabled and not Path.home().resolve().is_relative_to(project_of(start)):
+        line += " /undo reverts what they change in the project."
+    return line
 
 
 def _reached(network: str, mode: Mode) -> str:
@@ -98,7 +100,7 @@ def where_line(session: Session) -> str:
     backend, scope = session.backend, session.scope
     told = f"commands run in {backend.name}: {backend.shown}."
     try:
-        return first_line(session.config, backend, scope.start, undoes=scope.snapshots is not None) or told
+        return first_line(session.config, backend, scope.start) or told
     except EnvironmentFailed as error:
         return f"No command can run here: {error}."
 

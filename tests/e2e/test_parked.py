@@ -189,7 +189,7 @@ def test_a_task_waits_behind_a_parked_run(sit_down: Any, project: Path) -> None:
 
 def test_what_nobody_answered_in_time_is_not_run(project: Path) -> None:
     """002-24: the ticket expires, an answer is too late, and the model is told."""
-    (project / "config.yaml").write_text("approval: {park_timeout: 0.2}\n")
+    (project / "config.yaml").write_text("approval: {mode: cautious, park_timeout: 0.2}\n")
     with ChatServer(delete("build"), ChatServer.text("Too late.")) as server:
         (ticket,) = park(project, server, "--config", str(project / "config.yaml"))
         while json.loads(toolcrib(project, "approvals", "pending", "--json").stdout):

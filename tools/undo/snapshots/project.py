@@ -119,6 +119,10 @@ class Project:
         self._is_walk_due = self._is_walk_due or thorough
         threading.Thread(target=self._begin, name="toolcrib-snapshot", daemon=True).start()
 
+    def measure(self) -> None:
+        """Block until ``covers`` can answer, or the first snapshot failed."""
+        self._begin()
+
     async def take(
         self, label: str, *, turn: int = 0, call_id: str = "", session_id: str = "", thorough: bool = False
     ) -> ProjectSnapshot:
