@@ -27,10 +27,10 @@ examples:
   toolcrib sandbox test --backend bubblewrap
 
 `sandbox.mode` of the configuration chooses what commands on this machine may do:
-  workspace   they write only the project, private caches and a private /tmp, and read no keys
+  workspace   the default: they write only the project, private caches and a private /tmp, and read no keys
   own         only toolcrib's own files are closed to them
   none        they may do what you may
-  toolcrib config set sandbox.mode workspace
+  toolcrib config set sandbox.mode own
 
 exit codes: 0 done, 1 there is no sandbox or a promise does not hold (test, shell), the command's own (shell), 2 a wrong
 command line or configuration.
