@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.below import BELOW, folders_of, marks_of
 from agent.config import Config, SandboxSettings
@@ -21,6 +21,9 @@ from toolcrib._dataclass import dataclass, replace
 from toolcrib._near import near
 from tools.environments import known_environments, open_environment
 from tools.environments.own_files import NONE, OwnFiles
+
+if TYPE_CHECKING:
+    from tools.environments.local.holding import SandboxHolding
 
 LOCAL, BUBBLEWRAP, DOCKER, SSH = "local", "bubblewrap", "docker", "ssh"
 BUILT_IN = (LOCAL, BUBBLEWRAP, DOCKER, SSH)
@@ -49,17 +52,18 @@ class Backend:
     @property
     def held(self) -> str:
         """Return the mode of the sandbox in which this machine holds commands: workspace, own or none."""
-        settings = self.options.get("sandbox")
-        if settings is None or self.kind != LOCAL:
-            return "none"
-        from tools.environments.local.holding import sandbox_here
+        return self._holding().mode
 
-        return sandbox_here(settings.mode).mode
+    def _holding(self) -> SandboxHolding:
+        from tools.environments.local.holding import SandboxHolding, sandbox_here
+
+        settings = self.options.get("sandbox")
+        return SandboxHolding("none") if settings is None or self.kind != LOCAL else sandbox_here(settings.mode)
 
     @property
     def limits_hosts(self) -> bool:
         """Return whether commands reach only the hosts that a person allowed."""
-        return self.held == "workspace" and self.options["sandbox"].network == "hosts"
+        return self._holding().by == "namespaces" and self.options["sandbox"].network == "hosts"
 
     @property
     def target(self) -> str:
@@ -267,10 +271,10 @@ class Backends:
         closed = {"sandbox": mode, "masked": [*settings.mask, *self._protected, console], "closed": self._closed}
         limits: dict[str, Any] = {"processes": settings.processes, "memory_mb": settings.memory_mb}
         limits["network"] = settings.network == "on"
-        if mode == "own":
-            return closed | limits
         if settings.network == "hosts":
             limits["hosts"] = settings.hosts
+        if mode == "own":
+            return closed | limits
         from tools.environments.local.plan import MASKED
 
         for folder in folders_of(self._config):  # what is absent can't be closed

@@ -43,8 +43,9 @@ FULL_RUN_FIXTURES = {
 """Fixtures that start a service, or the program on a terminal: it leaves out the tests that use them."""
 
 WITH_DEFAULTS = (
-    "e2e", "docs", "house", "agent/cli/setup", "agent/cli/commands", "agent/test_sandbox_trial", "agent/test_snapshots",
-    "agent/test_config", "agent/reference",
+    "e2e", "docs", "house", "agent/cli/setup", "agent/cli/commands", "agent/reference", "agent/cli/test_confirming",
+    "agent/cli/test_sandbox_checks", "agent/cli/test_sandbox_words", "agent/cli/test_without_state", "agent/test_backend",
+    "agent/test_config", "agent/test_sandbox_trial", "agent/test_snapshots",
 )  # fmt: skip
 """What runs with the defaults, beside tests marked ``defaults``. In the world of the others, the person turned sandbox and
 snapshots off: these tests are about something else, such as what is asked where nothing is undone."""

@@ -82,17 +82,12 @@ def first_line(config: Config, backend: Backend, start: str) -> str:
         folders.insert(0, "your home folder" if folder == str(Path.home().resolve()) else "this project")
     line = _MODES[held.mode].format(folders=_listed(folders))
     if held.by == "namespaces":
-        line += _LINES[_reached(settings.network, held.mode)]
+        line += _LINES[settings.network]
     if held.mode != settings.mode:
         line += f" {_HOLDS_LESS.format(wanted=settings.mode)}."
     if config.snapshots.enabled and config.undo.enabled and not Path.home().resolve().is_relative_to(project_of(start)):
         line += " /undo reverts what they change in the project."
     return line
-
-
-def _reached(network: str, mode: Mode) -> str:
-    """Return the network that commands have: hosts are limited in the mode workspace only, and there is none in the mode own."""
-    return "none" if network == "hosts" and mode == "own" else network
 
 
 def where_line(session: Session) -> str:

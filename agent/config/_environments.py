@@ -140,7 +140,7 @@ class SandboxSettings:
     )
     network: Literal["none", "hosts", "on"] = setting(
         "hosts",
-        "Network of commands. hosts, with mode: workspace: they reach sandbox.hosts, the hosts of the package managers that you\n"
+        "Network of commands. hosts: they reach sandbox.hosts, the hosts of the package managers that you\n"
         "use, and others once you agree to each. none: there is none. on: this machine's.",
     )
     hosts: tuple[str, ...] = setting(

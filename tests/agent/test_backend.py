@@ -149,10 +149,10 @@ def test_a_result_says_where_it_ran(tmp_path: Path) -> None:
     with crib_of(tmp_path, "{}") as crib:
         with session_of(crib) as session:
             executed = session.call("terminal", {"command": "pwd"})
-            assert executed.result.data["where"] == "local"
+            assert executed.result.data["where"] == "local:workspace"
             assert "local" not in executed.result.views["person"]
             assert "[where" not in as_json(session.call("write_file", {"path": "a", "content": "b"}))
-            assert "Tools act on" not in session.prompt.text()
+            assert "Tools act on this machine, in a sandbox" in session.prompt.text()
         with session_of(crib, backend="bubblewrap") as session:
             executed = session.call("terminal", {"command": "pwd"})
             assert executed.result.data["where"] == "local:bubblewrap"
@@ -282,7 +282,7 @@ def test_secrets_file_is_not_read_into_any_place(tmp_path: Path, monkeypatch: py
 
 @HERE
 def test_the_sandbox_of_this_machine_by_configuration(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """sandbox.mode: workspace holds the backend local; the default leaves it as it was."""
+    """sandbox.mode holds the backend local; the default is workspace."""
     home = outside / "home"
     for folder in ("project/.git", "project/sub", "sibling", "home/.ssh"):
         (outside / folder).mkdir(parents=True, exist_ok=True)
@@ -305,9 +305,12 @@ def test_the_sandbox_of_this_machine_by_configuration(outside: Path, monkeypatch
         assert says(session, f"touch {outside}/out && echo done") == "done\n"
         closed = asyncio.run(session.scope.environment.execute(ExecRequest(f"cat {outside}/config.yaml")))
         assert closed.stdout.total == 0
-    with crib_of(outside, "{}") as crib, session_of(crib) as session:
+    with crib_of(outside, "sandbox: {mode: none}") as crib, session_of(crib) as session:
         assert says(session, "true") == ""
         assert session.scope.environment.identity == "local"
+    with crib_of(outside, "{}") as crib, session_of(crib) as session:
+        assert says(session, "true") == ""
+        assert session.scope.environment.identity == "local:workspace"
 
 
 @HERE
@@ -316,7 +319,7 @@ def test_hosts_of_the_sandbox_by_configuration(outside: Path, monkeypatch: pytes
     from tools.environments.local.network import guard
 
     monkeypatch.setattr(guard, "learned_hosts", lambda *_: [])  # asking each package manager takes a second
-    text = "sandbox: {mode: workspace, network: hosts, hosts: [known.example]}"
+    text = "sandbox: {mode: workspace, outside: never, hosts: [known.example]}"
     with crib_of(outside, text) as crib, session_of(crib) as session:
         environment = session.scope.environment
         assert environment.containment().network == "hosts"
@@ -324,11 +327,12 @@ def test_hosts_of_the_sandbox_by_configuration(outside: Path, monkeypatch: pytes
         assert says(session, "tail -n +2 /proc/net/route; tail -n +3 /proc/net/dev | cut -d: -f1").split() == ["lo"]
         assert "only hosts that the user allowed" in session.prompt.text()
         assert _parameters(crib, session) == ["command", "timeout", "cwd", "hosts"]
-    with crib_of(outside, text.replace("hosts: [", "outside: ask, hosts: [")) as crib, session_of(crib) as session:
+    with crib_of(outside, text.replace("never", "ask")) as crib, session_of(crib) as session:
         assert _parameters(crib, session) == ["command", "timeout", "cwd", "outside", "hosts"]
     with crib_of(outside, text.replace("workspace", "own")) as crib, session_of(crib) as session:
-        assert session.scope.environment.containment().network == "none"
-        assert _parameters(crib, session) == ["command", "timeout", "cwd"]
+        assert session.scope.environment.containment().network == "hosts"
+        assert says(session, "tail -n +2 /proc/net/route; tail -n +3 /proc/net/dev | cut -d: -f1").split() == ["lo"]
+        assert _parameters(crib, session) == ["command", "timeout", "cwd", "hosts"]
 
 
 def _parameters(crib: Any, session: Any) -> list[str]:

@@ -50,7 +50,7 @@ def test_it_says_what_commands_can_change(config: Config) -> None:
     config("sandbox: {mode: workspace, network: hosts}\n")
     assert line().startswith(default)
     config("sandbox: {mode: own, network: hosts}\n")
-    assert line().endswith(" They have no network." + UNDO)
+    assert line().endswith(" They reach only hosts that you allow." + UNDO)
 
 
 def test_a_mode_that_does_not_hold_is_named(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
