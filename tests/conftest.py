@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -44,14 +44,10 @@ FULL_RUN_FIXTURES = {
 
 WITH_DEFAULTS = (
     "e2e", "docs", "house", "agent/cli/setup", "agent/cli/commands", "agent/reference", "agent/cli/test_confirming",
-    "agent/cli/test_sandbox_checks", "agent/cli/test_sandbox_words", "agent/cli/test_without_state", "agent/test_backend",
-    "agent/test_config", "agent/test_sandbox_trial", "agent/test_snapshots",
+    "agent/cli/test_sandbox_checks", "agent/cli/test_sandbox_words", "agent/test_backend", "agent/test_config",
+    "agent/test_sandbox_trial", "agent/test_snapshots",
 )  # fmt: skip
-"""What runs with the defaults, beside tests marked ``defaults``. In the world of the others, the person turned sandbox and
-snapshots off: these tests are about something else, such as what is asked where nothing is undone."""
-
-UNPROTECTED = "sandbox: {mode: none}\nsnapshots: {enabled: false}\n"
-"""The configuration of a person whose commands run without a sandbox and without snapshots."""
+"""What runs with the default configuration, besides tests marked ``defaults`` and all programs that tests start."""
 
 _KEPT = {"TOOLCRIB_CORPORA"}
 _HOMES = itertools.count()
@@ -153,7 +149,7 @@ def _processes_of(base: Path) -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def _own_world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _own_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A home of its own, so that no test reads or writes the person's files or keys.
 
     Its name comes once only: Python takes a module for compiled by path, size and the second of its last change, and bytecode may
@@ -175,22 +171,35 @@ def _own_world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
             ("XDG_CACHE_HOME", ".cache"),
         ):
             patch.setenv(name, str(home / folder))
-        if not _has_defaults(request.node):
-            (home / ".config" / "toolcrib").mkdir(parents=True)
-            (home / ".config" / "toolcrib" / "config.yaml").write_text(UNPROTECTED)
         yield
     shutil.rmtree(home, ignore_errors=True)
 
 
-def _has_defaults(node: pytest.Item) -> bool:
-    below = node.path.relative_to(Path(__file__).parent).as_posix()
-    return below.startswith(WITH_DEFAULTS) or node.get_closest_marker("defaults") is not None
+@pytest.fixture(autouse=True)
+def _unprotected(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Have no sandbox and no snapshots unless the configuration asks for them, in tests of other things.
+
+    Most tests are about what is asked, shown and kept if nothing holds a command back, and would each start a sandbox.
+    """
+    below = request.path.relative_to(Path(__file__).parent).as_posix()
+    if below.startswith(WITH_DEFAULTS) or request.node.get_closest_marker("defaults") is not None:
+        yield
+        return
+    from agent.config import SandboxSettings, SnapshotsConfig
+
+    with pytest.MonkeyPatch.context() as patch:
+        for settings, off in ((SandboxSettings, {"mode": "none"}), (SnapshotsConfig, {"enabled": False})):
+            for _ in range(6):  # by then the class is complete, and keeps the __init__ that it gets
+                settings()
+            patch.setattr(settings, "__init__", _with_values(settings.__init__, off))
+        yield
 
 
-@pytest.fixture
-def unprotected() -> str:
-    """The lines of a configuration by which commands run without a sandbox and without snapshots."""
-    return UNPROTECTED
+def _with_values(init: Callable[..., None], values: Mapping[str, object]) -> Callable[..., None]:
+    def initialize(self: object, *args: Any, **given: Any) -> None:
+        init(self, *args, **(given if args else {**values, **given}))
+
+    return initialize
 
 
 @pytest.fixture(scope="session")
@@ -238,18 +247,15 @@ def agree() -> Callable[[], None]:
 
 
 @pytest.fixture
-def config(agree: Callable[[], None], request: pytest.FixtureRequest) -> Callable[[str], Path]:
-    """Write the person's configuration, which keeps what `_own_world` says of protection; where toolcrib was started before,
-    they agree to it too.
-    """
-    kept = "" if _has_defaults(request.node) else UNPROTECTED
+def config(agree: Callable[[], None]) -> Callable[[str], Path]:
+    """Write the person's configuration; where toolcrib was started before, they agree to it too."""
 
     def write(text: str) -> Path:
         from toolcrib import ConfigError
 
         file = Path(os.environ["XDG_CONFIG_HOME"]) / "toolcrib" / "config.yaml"
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text if "sandbox:" in text or "snapshots:" in text else f"{text}\n{kept}")
+        file.write_text(text)
         if (Path(os.environ["XDG_STATE_HOME"]) / "toolcrib").exists():
             with contextlib.suppress(ConfigError):  # a broken one is agreed to by nobody
                 agree()

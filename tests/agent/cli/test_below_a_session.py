@@ -7,7 +7,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -51,8 +50,7 @@ NESTINGS = {
 }
 
 
-def test_a_nested_chat_answers_every_question_no(tmp_path: Path, root: Path, agree: Callable[[], None]) -> None:
-    agree()
+def test_a_nested_chat_answers_every_question_no(tmp_path: Path, root: Path) -> None:
     typist = tmp_path / "typist.py"
     typist.write_text(TYPIST.format(typed=TYPED))
     words = {

@@ -113,7 +113,7 @@ def test_state_is_there_again_in_the_next_process(tmp_path: Path) -> None:
 def test_the_store_can_be_switched_off(tmp_path: Path) -> None:
     from agent.config import config_path, state_dir
 
-    config_path().parent.mkdir(parents=True, exist_ok=True)
+    config_path().parent.mkdir(parents=True)
     config_path().write_text("store: {enabled: false}\n")
     with assemble(project_dir=tmp_path) as crib:
         run(crib.open_session(), "hello")

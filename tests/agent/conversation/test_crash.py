@@ -92,8 +92,6 @@ def responses() -> list[Any]:
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., int]]:
     """Run the conversation in a process that dies at the write of that number; the exit code, 0 where it lived."""
     folder = tmp_path_factory.mktemp("lives")
-    (folder / "toolcrib").mkdir()
-    (folder / "toolcrib" / "config.yaml").write_text("sandbox: {mode: none}\nsnapshots: {enabled: false}\n")
     with subprocess.Popen(
         [sys.executable, "-c", FORKS],
         stdin=subprocess.PIPE,

@@ -58,7 +58,7 @@ class TaskServer(ChatServer):
 def configured(folder: Path, text: str) -> Config:
     """Return the configuration with that text."""
     file = folder / "config.yaml"
-    file.write_text(text if "sandbox:" in text or "snapshots:" in text else f"{text}\nsandbox: {{mode: none}}\nsnapshots: {{enabled: false}}\n")
+    file.write_text(text)
     return load_config(file)
 
 

@@ -236,8 +236,7 @@ class MailHouse:
             "allow_local": True,
             "settings": self.post.settings(self.bot, **{**link_settings(), **settings}),
         }
-        config: dict[str, Any] = {"plugins": {"enabled": ["email"]}, "platforms": {"email": mail}}
-        config |= {"sandbox": {"mode": "none"}, "snapshots": {"enabled": False}}
+        config = {"plugins": {"enabled": ["email"]}, "platforms": {"email": mail}}
         (self.folder / "config.yaml").write_text(json.dumps(config))  # which is YAML too
 
     def gateway(self) -> Gateway:

@@ -194,8 +194,7 @@ class IrcHouse:
             "allow_local": True,
             "settings": settings_of(port, self.nick, self.channel, **more),
         }
-        config: dict[str, Any] = {"plugins": {"enabled": ["irc"]}, "platforms": {"irc": irc}}
-        config |= {"sandbox": {"mode": "none"}, "snapshots": {"enabled": False}}
+        config = {"plugins": {"enabled": ["irc"]}, "platforms": {"irc": irc}}
         (self.folder / "config.yaml").write_text(json.dumps(config))  # which is YAML too
 
     def gateway(self) -> Gateway:

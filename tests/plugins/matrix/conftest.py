@@ -220,8 +220,7 @@ class MatrixHouse:
             "allow_local": True,
             "settings": self.settings,
         }
-        config: dict[str, Any] = {"plugins": {"enabled": ["matrix"]}, "platforms": {"matrix": matrix}}
-        config |= {"sandbox": {"mode": "none"}, "snapshots": {"enabled": False}}
+        config = {"plugins": {"enabled": ["matrix"]}, "platforms": {"matrix": matrix}}
         (self.folder / "config.yaml").write_text(json.dumps(config))  # which is YAML too
 
     def gateway(self) -> Gateway:

@@ -301,8 +301,7 @@ class XmppHouse:
             "allow_local": True,
             "settings": self.server.settings(self.bot, **({"rooms": rooms} if rooms else {})),
         }
-        config: dict[str, Any] = {"plugins": {"enabled": ["xmpp"]}, "platforms": {"xmpp": xmpp}}
-        config |= {"sandbox": {"mode": "none"}, "snapshots": {"enabled": False}}
+        config = {"plugins": {"enabled": ["xmpp"]}, "platforms": {"xmpp": xmpp}}
         (self.folder / "config.yaml").write_text(json.dumps(config))  # which is YAML too
 
     def gateway(self) -> Gateway:
