@@ -349,15 +349,16 @@ def test_a_damaged_store_is_repaired_at_a_terminal_only(run: Any, terminal: Any,
 
 @pytest.fixture
 def venv(root: Path, tmp_path: Path) -> Path:
-    """A virtual environment with toolcrib from a wheel, which finds the libraries of this one."""
+    """A virtual environment with toolcrib from a wheel, which finds the libraries of this one, and pip."""
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "--quiet"]
     env = {**os.environ, "PIP_NO_CACHE_DIR": "1"}
     words = [sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(tmp_path / "wheels"), str(root)]
     subprocess.run(words, check=True, timeout=120, env=env)
-    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True, timeout=120)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True, timeout=120)
     (wheel,) = (tmp_path / "wheels").glob("*.whl")
     python = tmp_path / "venv" / "bin" / "python"
-    words = [str(python), "-m", "pip", "install", "--no-deps", "--no-index", "--disable-pip-version-check", "--quiet", str(wheel)]
+    options = ["--no-deps", "--no-index", "--no-compile", "--disable-pip-version-check", "--quiet"]
+    words = [sys.executable, "-m", "pip", "--python", str(python), "install", *options, str(wheel)]
     subprocess.run(words, check=True, timeout=120, env=env)
     (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
     (site / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
