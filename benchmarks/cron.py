@@ -20,9 +20,9 @@ from benchmarks._gateway_process import gateway_of, settings_for
 from benchmarks.core import CannotMeasureError, Figure
 
 _JOBS, _MINUTE, _FEW, _FEW_SECONDS = 1_000, 60.0, 20, 5.0
-_QUICK_JOBS, _QUICK_MINUTE, _QUICK_FEW = 30, 2.0, 5
+_QUICK_JOBS, _QUICK_MINUTE, _QUICK_FEW = 10, 1.0, 3
 _IDLE, _IDLE_SECONDS = 10_000, 40.0
-_QUICK_IDLE, _QUICK_IDLE_SECONDS = 200, 2.0
+_QUICK_IDLE, _QUICK_IDLE_SECONDS = 50, 1.0
 _START_SECONDS = 4.0
 """Seconds that a gateway may take until it listens, before the first job is due."""
 _SETTLES_SECONDS = 5.0

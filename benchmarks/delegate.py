@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def measure(*, quick: bool) -> list[Figure]:
     """Median in ms, with the store on, on disk; the first of a process, which loads more, counts like the others."""
-    rounds = 3 if quick else 60
+    rounds = 1 if quick else 60
     with tempfile.TemporaryDirectory(prefix="toolcrib-bench-") as folder, ModelServer(_orders()) as server:
         command = [sys.executable, "-m", "benchmarks._delegate_child", server.base_url, str(rounds)]
         environment = {**clean_environment(Path(folder)), "PYTHONPATH": str(ROOT)}

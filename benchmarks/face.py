@@ -68,7 +68,7 @@ def _first_prompt(home: Path, *, quick: bool) -> Figure:
     runs = {"pass": _process([sys.executable, "-c", "pass"], home), "chat": chat}
     for run in runs.values():
         run()  # compiles what is not compiled yet
-    took = median_of_each(runs, 2 if quick else 15)
+    took = median_of_each(runs, 1 if quick else 15)
     return Figure(
         "face.first_prompt", took["chat"] * 1e3, "ms", took["pass"] * 1e3, 25, "ratio", "python -c pass; the chat also ends"
     )
@@ -97,7 +97,7 @@ def _resume(home: Path, *, quick: bool) -> Figure:
         runs: dict[str, Callable[[], float]] = {"resumed": resumed, "new": lambda: chat(new, b"m answers")}
         for run in runs.values():
             run()  # compiles what is not compiled yet
-        took = median_of_each(runs, 2 if quick else 9)
+        took = median_of_each(runs, 1 if quick else 9)
     against = f"a new chat; {_LONG:,} messages, and the chat also ends"
     return Figure("face.resume", took["resumed"] * 1e3, "ms", took["new"] * 1e3, 1000, "value", against)
 
@@ -144,7 +144,7 @@ def _program(home: Path, *, quick: bool) -> Figure:
     """The whole chat, with its screen and with its lines piped, while a server sends 200 tokens a second."""
     from toolcrib.testing import ChatServer
 
-    count = 300 if quick else 2_000
+    count = 60 if quick else 2_000
     text = "".join(tokens(count))
     size = len(text) // count + 1
     command = [str(Path(sys.executable).with_name("toolcrib")), "chat", "--model", "m", "--base-url"]
@@ -236,8 +236,8 @@ class _Watched:
 
 
 def _while_it_streams(home: Path, *, quick: bool) -> list[Figure]:
-    idle, _, _ = _streamed(home, 0, 20 if quick else 60)
-    count = 300 if quick else 3_000
+    idle, _, _ = _streamed(home, 0, 10 if quick else 60)
+    count = 60 if quick else 3_000
     loaded, shown, size = _streamed(home, count, 0)
     calm = _percentile(idle, 95)
     return [

@@ -22,7 +22,7 @@ _LIMIT = 240.0
 itself before that, with the figures that it has by then.
 """
 _CHATS, _FEW = 1_000, 50
-_IDLE, _SOME = 10_000, 200
+_IDLE, _SOME = 10_000, 30
 _PARKED = 100
 _ROUNDS = 10
 _KILLS, _USERS = 20, 50
@@ -38,7 +38,7 @@ def measure(*, quick: bool) -> list[Figure]:
     """In child processes: a model server, and a gateway with a platform that only notes. Raises CannotMeasureError with all
     figures but those of the part that could not be measured.
     """
-    chats, few, idle, parked, rounds = (_FEW, 5, _SOME, 5, 2) if quick else (_CHATS, _FEW, _IDLE, _PARKED, _ROUNDS)
+    chats, few, idle, parked, rounds = (10, 5, _SOME, 5, 1) if quick else (_CHATS, _FEW, _IDLE, _PARKED, _ROUNDS)
     kills, users, seconds = (1, 5, 2.0) if quick else (_KILLS, _USERS, _SECONDS)
     figures: list[Figure] = []
     failed: list[str] = []
@@ -46,7 +46,7 @@ def measure(*, quick: bool) -> list[Figure]:
         parts: list[Callable[[], list[Figure]]] = [
             lambda: _streamed(url, few, chats, seconds),
             lambda: _approved(url, rounds),
-            lambda: _idle_and_start(url, idle, parked),
+            lambda: _idle_and_start(url, idle, parked, 1 if quick else 3),
             lambda: _gateway_matrix.measure(url, quick=quick),
             lambda: [_kill(kills, users)],
         ]
@@ -80,12 +80,12 @@ def _approved(url: str, rounds: int) -> list[Figure]:
     return [Figure("gateway.approve", ran, "ms", asked, 100.0, "value", "a message until its question")]
 
 
-def _idle_and_start(url: str, chats: int, parked: int) -> list[Figure]:
-    """Keep so many chats, and so many parked runs, then start with them."""
+def _idle_and_start(url: str, chats: int, parked: int, starts: int) -> list[Figure]:
+    """Keep so many chats and parked runs, then start with them, and without any, ``starts`` times each."""
     with tempfile.TemporaryDirectory(prefix="tc-bench-") as folder:
         found = _read(_run(["idle", url, str(chats), str(parked), str(_MEET_SECONDS), folder]))
-        none = statistics.median(_child("start", url)["seconds"] for _ in range(3))
-        full = statistics.median(_read(_run(["start", url, folder]))["seconds"] for _ in range(3))
+        none = statistics.median(_child("start", url)["seconds"] for _ in range(starts))
+        full = statistics.median(_read(_run(["start", url, folder]))["seconds"] for _ in range(starts))
     added, met = found["after"] - found["before"], found["chats"]
     late = f"; only {met} were met in {found['seconds']:.0f} s" if met < chats else ""
     print(f"gateway.idle: {met} chats met, {found['cpu'] / met * 1000:.1f} ms of processor time each", file=sys.stderr)

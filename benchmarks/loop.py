@@ -31,10 +31,10 @@ def measure(*, quick: bool) -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="toolcrib-bench-") as folder:
         home = Path(folder)
         return [
-            _first_request(home, 2 if quick else 15),
-            _turn_gap(home, 2 if quick else 30),
+            _first_request(home, 1 if quick else 15),
+            _turn_gap(home, 1 if quick else 30),
             _session_memory(home, 200 if quick else 10_000, 1 if quick else 5),
-            _stream(200 if quick else 10_000, 2 if quick else 15),
+            _stream(200 if quick else 10_000, 1 if quick else 15),
         ]
 
 

@@ -27,7 +27,7 @@ from tools.dispatch.faces import as_json
 
 _DESCRIPTORS = 1024
 _SESSIONS, _SECONDS = 1000, 60.0
-_FEW, _SOON = 150, 5.0
+_FEW, _SOON = 30, 1.0
 _BEAT = 0.005
 """Seconds between two looks at how late the event loop is."""
 _IDLE = 5.0

@@ -35,7 +35,7 @@ def measure(*, quick: bool) -> list[Figure]:
         }
         for run in runs.values():
             run()  # compiles what is not compiled yet
-        took = {name: seconds * 1e3 for name, seconds in median_of_each(runs, 3 if quick else 40).items()}
+        took = {name: seconds * 1e3 for name, seconds in median_of_each(runs, 1 if quick else 40).items()}
     rounds = 1 if quick else 5
     peak = median_of_each({"pass": _peak(PEAK), "definitions": _peak(f"{DEFINITIONS}; {PEAK}")}, rounds)
     nothing = "python -c pass"

@@ -54,7 +54,7 @@ def measure(*, quick: bool) -> list[Figure]:
     """Append in us by the clock; the event loop's delay in ms."""
     with tempfile.TemporaryDirectory(prefix="toolcrib-store-") as made:
         folder = Path(made)
-        number, rounds = (200, 2) if quick else (1000, 15)
+        number, rounds = (100, 1) if quick else (1000, 15)
         held, times = (0.3, 1) if quick else (_HELD, 3)
         figures = _appends(folder, number, rounds)
         with _opened(folder / "locked.db") as store:

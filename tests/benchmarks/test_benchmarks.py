@@ -32,7 +32,7 @@ def run(root: Path, *arguments: str, without: Sequence[str] = ()) -> subprocess.
     command = [sys.executable, "-m", "benchmarks", *arguments]
     env = {name: value for name, value in os.environ.items() if name not in without}
     return subprocess.run(
-        command, cwd=root, env=env, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False
+        command, cwd=root, env=env, capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL, check=False
     )
 
 
