@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-FIRST, EVERY = 20, 4
+FIRST, EVERY = 6, 16
 """Cases of a test that are traced: so many at the beginning, and one of so many of the rest."""
-CHILDREN = 8
+CHILDREN = 16
 """Of so many tests, one measures the Pythons that it starts: by its name, so that it is the same one in each run."""
-EXAMPLES = 15
+EXAMPLES = 8
 """Examples of hypothesis in which a test is traced."""
 
 _UNTRACED = pytest.StashKey[bool]()
