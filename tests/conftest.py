@@ -51,6 +51,8 @@ WITH_DEFAULTS = (
 
 _KEPT = {"TOOLCRIB_CORPORA"}
 _HOMES = itertools.count()
+_UNTOUCHED: list[Path] = []
+"""A home that nothing was written to."""
 _SECRET_ENDINGS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 
 
@@ -171,9 +173,11 @@ def _own_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A home of its own, so that no test reads or writes the person's files or keys.
 
     Its name comes once only: Python takes a module for compiled by path, size and the second of its last change, and bytecode may
-    be kept elsewhere (PYTHONPYCACHEPREFIX). The plugin of a test would be the one of the test before.
+    be kept elsewhere (PYTHONPYCACHEPREFIX). The plugin of a test would be the one of the test before. Most tests don't touch their
+    home, and the next test gets it then.
     """
-    home = tmp_path_factory.mktemp(f"home{next(_HOMES)}", numbered=False)
+    home = _UNTOUCHED.pop() if _UNTOUCHED else tmp_path_factory.mktemp(f"home{next(_HOMES)}", numbered=False)
+    made = home.stat().st_ctime_ns
     with pytest.MonkeyPatch.context() as patch:
         for name in list(os.environ):
             if (name.startswith("TOOLCRIB_") and name not in _KEPT) or name.endswith(_SECRET_ENDINGS):
@@ -190,7 +194,10 @@ def _own_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         ):
             patch.setenv(name, str(home / folder))
         yield
-    shutil.rmtree(home, ignore_errors=True)
+    if home.is_dir() and home.stat().st_ctime_ns == made and not any(home.iterdir()):
+        _UNTOUCHED.append(home)
+    else:
+        shutil.rmtree(home, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)
