@@ -84,6 +84,18 @@ def _traced_at_first(test: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Trace in one process of a run what runs when a module is imported: it is the same in each."""
+    tracer = sys.gettrace()
+    if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
+        sys.settrace(None)
+    try:
+        return (yield)
+    finally:
+        sys.settrace(tracer)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_pycollect_makeitem() -> Generator[None, Any, Any]:
     """Collect untraced what stands in a module that was imported: no line of ours runs in it."""
     tracer = sys.gettrace()
