@@ -173,8 +173,8 @@ def _own_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A home of its own, so that no test reads or writes the person's files or keys.
 
     Its name comes once only: Python takes a module for compiled by path, size and the second of its last change, and bytecode may
-    be kept elsewhere (PYTHONPYCACHEPREFIX). The plugin of a test would be the one of the test before. Most tests don't touch their
-    home, and the next test gets it then.
+    be kept elsewhere (PYTHONPYCACHEPREFIX). The plugin of a test would be the one of the test before. Most tests write nothing to
+    their home: then the next test gets it.
     """
     home = _UNTOUCHED.pop() if _UNTOUCHED else tmp_path_factory.mktemp(f"home{next(_HOMES)}", numbered=False)
     made = home.stat().st_ctime_ns
