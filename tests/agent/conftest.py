@@ -6,13 +6,14 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
 
 from agent.run import Crib, assemble
+from toolcrib._testing_server import _QuietServer
 
 
 @dataclass
@@ -40,10 +41,10 @@ def serve() -> Iterator[Serve]:
 
     A list gives one answer a request. An int is a status, bytes go out as an event stream, a callable is asked with the body.
     """
-    open_: list[ThreadingHTTPServer] = []
+    open_: list[_QuietServer] = []
 
     def start(routes: dict[str, Any]) -> Served:
-        server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(routes, served := Served(0)))
+        server = _QuietServer(("127.0.0.1", 0), _handler(routes, served := Served(0)))
         server.daemon_threads = True
         served.port = int(server.server_address[1])
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
@@ -106,7 +107,7 @@ class PieceServer:
     def __init__(self) -> None:
         self.requests = 0
         self.stopped = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _in_pieces(self))
+        self._server = _QuietServer(("127.0.0.1", 0), _in_pieces(self))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
 

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from plugins.webhook.forms import Malformed, inbound_of, press_of
 from plugins.webhook.platform import BODY_BYTES, WebhookPlatform
 from plugins.webhook.signing import HEADER, problem_of, signature
 from toolcrib import ConfigError, StoreFailed
+from toolcrib._testing_server import _QuietServer
 from toolcrib.chat import Attachment, Chat, NotSent, Outbound, OutFile
 from toolcrib.testing import FakeHost
 
@@ -61,7 +62,7 @@ class Receiver:
             def log_message(self, *args: object) -> None:
                 return
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = _QuietServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
 
     @property
