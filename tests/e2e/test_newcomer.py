@@ -20,7 +20,7 @@ def test_every_step_works_from_a_fresh_clone(root: Path, tmp_path: Path, monkeyp
         pytest.skip("no git, or no clone")
     monkeypatch.setenv("PYTHON", sys.executable)
     person = pexpect.spawn(
-        str(root / "scripts" / "newcomer"), [], cwd=str(tmp_path), timeout=300, encoding="utf-8", dimensions=(50, 200)
+        str(root / "scripts" / "newcomer"), [], cwd=str(tmp_path), timeout=800, encoding="utf-8", dimensions=(50, 200)
     )
     met = person.expect(["Type yes or no:", "stumbled at: ", pexpect.EOF])
     shown = str(person.before)
