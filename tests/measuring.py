@@ -1,9 +1,8 @@
 """In what part of the tests coverage is measured: tracing every line makes Python two to five times as slow.
 
-Every case of a test runs and counts; of many, only the first `FIRST` are traced and one of `EVERY` after them, as the rest runs
-nearly the same lines; so it is with the examples that hypothesis gives a test. Tests without fixtures only compute: their cases
-are cheap and differ in the lines that they run, so more are traced. Pythons that tests start are measured in one test of
-`CHILDREN`: a start of toolcrib takes more than twice as long then, there are thousands of them, and they all load the same
+Every case of a test runs and counts; of many, only the first `FIRST` are traced and every `EVERY`-th after them, as the rest runs
+nearly the same lines; so it is with the examples that hypothesis gives a test. Pythons that tests start are measured in one test
+of `CHILDREN`: a start of toolcrib takes more than twice as long then, there are thousands of them, and they all load the same
 modules. So the figure is a lower bound, and a gate that it passes is passed.
 """
 
@@ -19,15 +18,11 @@ from typing import Any
 
 import pytest
 
-FIRST, EVERY = 3, 8
-"""Cases of a test that are traced: so many at the beginning, and one of so many of the rest: by its name, so that those of each
-backend are among them.
-"""
-COMPUTED, EVERY_COMPUTED = 20, 4
-"""The same for a test without fixtures."""
+FIRST, EVERY = 20, 4
+"""Cases of a test that are traced: so many at the beginning, and one of so many of the rest."""
 CHILDREN = 16
 """Of so many tests, one measures the Pythons that it starts: by its name, so that it is the same one in each run."""
-EXAMPLES = 8
+EXAMPLES = 15
 """Examples of hypothesis in which a test is traced."""
 
 _UNTRACED = pytest.StashKey[bool]()
@@ -45,18 +40,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         number = seen[item.parent, name]
         seen[item.parent, name] += 1
         marked = item.get_closest_marker("untraced") is not None
-        first, every = (COMPUTED, EVERY_COMPUTED) if _only_computes(item) else (FIRST, EVERY)
-        drawn = zlib.crc32(item.nodeid.encode())
-        item.stash[_UNTRACED] = marked or (number >= first and drawn % every != 0)
-        item.stash[_WITH_CHILDREN] = not item.stash[_UNTRACED] and drawn % CHILDREN == 0
-
-
-def _only_computes(item: pytest.Item) -> bool:
-    """Return whether all arguments of a test are those of its case."""
-    if not isinstance(item, pytest.Function):
-        return False
-    cases = item.callspec.params if hasattr(item, "callspec") else {}
-    return set(item._fixtureinfo.argnames) <= set(cases)
+        item.stash[_UNTRACED] = marked or (number >= FIRST and number % EVERY != 0)
+        item.stash[_WITH_CHILDREN] = not item.stash[_UNTRACED] and zlib.crc32(item.nodeid.encode()) % CHILDREN == 0
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
