@@ -48,7 +48,7 @@ async def _try(backends: Backends, backend: Backend, start: str, own: Sequence[s
         held = environment.containment() if isinstance(environment, Contained) else None
         if held is None:
             raise EnvironmentFailed("commands are not sandboxed, so there is nothing to try")
-        found = [await _project(environment)]
+        found = [await _project(environment, held)]
         if held.mode == "workspace":
             found += [
                 await _outside(environment, held, start),
@@ -70,8 +70,10 @@ async def _said(environment: Environment, script: str) -> str:
     return said.removesuffix(_END).strip()
 
 
-async def _project(environment: Environment) -> SandboxTrial:
+async def _project(environment: Environment, held: Containment) -> SandboxTrial:
     name = _new_name()
+    if not _is_in_any(environment.cwd, held.writable):
+        return SandboxTrial("the project can be written", untried=f"{environment.cwd} is no project")
     said = await _said(environment, f"echo well >{name} && cat {name} && rm {name}")
     return SandboxTrial("the project can be written", "" if said == "well" else f"no file could be made in {environment.cwd}")
 

@@ -163,6 +163,17 @@ def cautious(config: Callable[[str], Path]) -> None:
 
 
 @pytest.fixture
+def plain(config: Callable[[str], Path]) -> Callable[[str], Path]:
+    """Configure no sandbox and no snapshots, for tests of something else. Call it with what else is to be configured."""
+
+    def write(text: str) -> Path:
+        return config(f"sandbox: {{mode: none}}\nsnapshots: {{enabled: false}}\n{text}")
+
+    write("")
+    return write
+
+
+@pytest.fixture
 def project(tmp_path: Path) -> Path:
     folder = tmp_path / "project"
     folder.mkdir()

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from agent.cli.words import SLASH
+from tools.environments.local.holding import sandbox_here
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("cautious")]
+HELD = sandbox_here("workspace")
 COMMAND = str(Path(sys.executable).with_name("toolcrib"))
 DELETE = '@terminal {"command": "rm -rf build"}'
 
@@ -79,6 +81,30 @@ def test_approval_granted_once_is_asked_again(chatting: Any, project: Path) -> N
     chatting.denies()
     chatting.sees(r"  denied  #")
     assert build.exists()
+
+
+@pytest.mark.xdist_group("bubblewrap")
+@pytest.mark.skipif(HELD.mode != "workspace", reason=f"no sandbox can be made here: {HELD.why_not_more}")
+def test_by_default_an_undo_is_enough_and_a_new_host_is_asked_about(sit_down: Any, project: Path, config: Any) -> None:
+    config("{}\n")
+    build = make_build(project)
+    person = sit_down("chat")
+    said = " ".join(person.at_prompt().split())
+    assert "Commands write only this project, private caches and a private /tmp. They reach only hosts that you allow." in said
+    person.types(DELETE)
+    assert "o once" not in person.sees(r"exit code 0")
+    assert not build.exists()
+    person.at_prompt()
+    person.types("/undo")
+    person.sees(r"Type yes or no: ?$")
+    person.types("yes")
+    person.at_prompt()
+    assert (build / "old").read_text() == "x"
+    person.types('@terminal {"command": "curl -sS https://example.test/x"}')
+    screen = person.sees(r"o once .*d deny")
+    assert "reaches example.test, which the sandbox does not allow yet" in " ".join(screen.split())
+    person.denies("not now")
+    assert "not now" in person.at_prompt()
 
 
 def test_approval_for_the_session_is_not_asked_again(chatting: Any, project: Path) -> None:
@@ -222,7 +248,7 @@ def test_ctrl_c_twice_at_work_interrupts_and_at_the_prompt_leaves(chatting: Any,
     chatting.sees(r"interrupted")
     chatting.sees(r"^> a draft\n[^\n]*/help\Z")
     chatting.types("\x15/mode")
-    chatting.sees(r"^→  default")
+    chatting.sees(r"^→  cautious")
     chatting.at_prompt()
     chatting.presses("c")
     chatting.sees(r"^Ctrl-C once more leaves, as Ctrl-D does$")

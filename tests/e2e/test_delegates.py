@@ -12,7 +12,7 @@ import pytest
 
 from toolcrib.testing import ChatServer, Response
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("cautious")]
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("plain")]
 
 
 class TalkServer(ChatServer):
@@ -70,8 +70,8 @@ def test_a_delegate_asks_the_person_of_the_chat(sit_down: Any, project: Path) ->
         assert person.waits_for_the_end() == 0
 
 
-def test_who_waits_and_who_has_ended_do_not_look_busy(sit_down: Any, config: Any) -> None:
-    config("approval: {mode: cautious}\ndelegates: {at_once: 2}\n")
+def test_who_waits_and_who_has_ended_do_not_look_busy(sit_down: Any, plain: Any) -> None:
+    plain("delegates: {at_once: 2}\n")
     calls = [("delegate_task", {"task": f"{name} it", "name": name}) for name in ("count", "ask", "wait")]
     scripts = {
         "go": [ChatServer.calls(*calls), ChatServer.text("All is done.")],
@@ -171,8 +171,8 @@ def test_no_command_of_the_chat_wakes_the_model(sit_down: Any) -> None:
         person.sees(r"^> /resume [0-9a-f]{12}$")
 
 
-def test_a_delegate_that_failed_is_not_shown_as_ok(sit_down: Any, config: Any) -> None:
-    config("approval: {mode: cautious}\nretry: {attempts: 1}\n")
+def test_a_delegate_that_failed_is_not_shown_as_ok(sit_down: Any, plain: Any) -> None:
+    plain("retry: {attempts: 1}\n")
     refused = ChatServer.body({"error": {"message": "no such key"}}, 401)
     calls = ("delegate_task", {"task": "count apples", "name": "counter"}), ("delegate_task", {"task": "sum", "name": "adder"})
     replies = [

@@ -16,7 +16,7 @@ import pytest
 
 from toolcrib.testing import ChatServer
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("cautious")]
+pytestmark = pytest.mark.e2e
 GOLDEN = Path(__file__).with_name("golden")
 SETTLED = r"^>[^\n]*\n  (?:plan · )?m\b[^\n]*· (/[^\n]*|lo…)\Z"
 """The draft's line, and below it the status of a chat that is not at work: it ends in what /help is cut to."""
@@ -191,6 +191,7 @@ def test_what_is_said_and_done(chat: Any, server: ChatServer, project: Path, col
     album.compare()
 
 
+@pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("columns", [40, 80, 200])
 def test_approvals_and_modes(chat: Any, server: ChatServer, project: Path, columns: int) -> None:
     album = Album(f"approvals-{columns}", project)
@@ -277,8 +278,8 @@ def _style_of(cell: Any) -> str:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark", "colorblind", "none"])
-def test_themes(chat: Any, server: ChatServer, project: Path, theme: str, config: Any) -> None:
-    config(f"approval: {{mode: cautious}}\ndisplay: {{theme: {theme}}}\n")
+def test_themes(chat: Any, server: ChatServer, project: Path, theme: str, plain: Any) -> None:
+    plain(f"display: {{theme: {theme}}}\n")
     album = Album(f"theme-{theme}", project)
     (project / "a.py").write_text("one\ntwo\nthree\n")
     (project / "build").mkdir()

@@ -15,7 +15,7 @@ import pytest
 
 from toolcrib.testing import ChatServer
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("cautious")]
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("plain")]
 
 
 def said(server: ChatServer, request: int = -1) -> Any:
@@ -251,8 +251,8 @@ def test_secrets_of_ones_own_commands_stay_out(sit_down: Any, server: ChatServer
 # -- keys --------------------------------------------------------------------------------------------------------------
 
 
-def test_keys_are_chosen_and_listed(sit_down: Any, server: ChatServer, config: Any, project: Path) -> None:
-    config("approval: {mode: cautious}\ndisplay: {keys: {newline: [enter], send: [f5], steer: ['ctrl-x e'], search: [f7]}}\n")
+def test_keys_are_chosen_and_listed(sit_down: Any, server: ChatServer, plain: Any, project: Path) -> None:
+    plain("display: {keys: {newline: [enter], send: [f5], steer: ['ctrl-x e'], search: [f7]}}\n")
     slow = {"command": "touch started; until [ -e go ]; do sleep 0.05; done"}
     server.responses += [ChatServer.calls(("terminal", slow)), ChatServer.text("Done.")]
     person = sit_down("chat", "--base-url", server.base_url, "--model", "m")
@@ -374,10 +374,10 @@ def test_the_draft_of_a_first_message_comes_back(
 
 @pytest.mark.parametrize("how", ["flag", "key"])
 def test_a_screen_reader_gets_lines_in_words_that_stay(
-    sit_down: Any, server: ChatServer, config: Any, project: Path, how: str
+    sit_down: Any, server: ChatServer, plain: Any, project: Path, how: str
 ) -> None:
     (project / "build").mkdir()
-    config("approval: {mode: cautious}\ndisplay: {screen_reader: true}\n" if how == "key" else "approval: {mode: cautious}\n")
+    plain("display: {screen_reader: true}\n" if how == "key" else "")
     text = "A first paragraph that comes in pieces.\n\nAnd the last one."
     server.responses += [
         ChatServer.calls(("terminal", {"command": "echo hi"})),
@@ -429,9 +429,9 @@ def test_a_screen_reader_gets_what_matters_of_a_call_and_the_whole_by_its_number
     person.sees(r"^1\n2\n3\n")
 
 
-def test_a_screen_reader_is_asked_by_lines_elsewhere_too(sit_down: Any, config: Any, project: Path) -> None:
+def test_a_screen_reader_is_asked_by_lines_elsewhere_too(sit_down: Any, plain: Any, project: Path) -> None:
     (project / "build").mkdir()
-    config("approval: {mode: cautious}\ndisplay: {screen_reader: true}\n")
+    plain("display: {screen_reader: true}\n")
     person = sit_down("call", "terminal", '{"command": "rm -rf build"}')
     person.sees(r"\[o\]nce.*>$")
     person.types("o")

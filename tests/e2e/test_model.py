@@ -16,7 +16,7 @@ import pytest
 
 from toolcrib.testing import ChatServer, Response
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("cautious")]
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("plain")]
 COMMAND = str(Path(sys.executable).with_name("toolcrib"))
 WRONG = "def add(a, b):\n    return a - b\n"
 TEST = "from calc import add\nassert add(2, 3) == 5, add(2, 3)\nprint('the test passes')\n"
@@ -149,8 +149,8 @@ FAULTS = [
 ]
 
 
-def test_whatever_the_server_does_is_told_and_the_session_kept(sit_down: Any, config: Any) -> None:
-    config("approval: {mode: cautious}\nretry: {attempts: 1}\nmodel: {between_bytes_timeout: 0.3}\n")
+def test_whatever_the_server_does_is_told_and_the_session_kept(sit_down: Any, plain: Any) -> None:
+    plain("retry: {attempts: 1}\nmodel: {between_bytes_timeout: 0.3}\n")
     with ChatServer() as server:
         port = server.port
         person = sit_down("chat", "--base-url", server.base_url, "--model", "test-model")
@@ -295,8 +295,8 @@ def test_the_model_is_switched_in_the_chat(talking: Any, server: ChatServer) -> 
     assert talking.waits_for_the_end() == 0
 
 
-def test_without_markdown_text_is_as_it_was_written(sit_down: Any, config: Any, server: ChatServer) -> None:
-    config("approval: {mode: cautious}\ndisplay: {markdown: false, thinking: true}\n")
+def test_without_markdown_text_is_as_it_was_written(sit_down: Any, plain: Any, server: ChatServer) -> None:
+    plain("display: {markdown: false, thinking: true}\n")
     thinking = {"choices": [{"index": 0, "delta": {"reasoning_content": "let me think"}}]}
     answer = {"choices": [{"index": 0, "delta": {"content": "**Bold** it is.\u202e\x1b[2J"}}]}
     server.responses.append(ChatServer.stream(thinking, answer))

@@ -19,7 +19,7 @@ from tools.dispatch.bridge import close_loop, run_async
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.usefixtures("cautious"),
+    pytest.mark.usefixtures("plain"),
     pytest.mark.xdist_group("nested_chat"),
 ]  # one process makes the attacks, all at once
 COMMAND = Path(sys.executable).with_name("toolcrib")

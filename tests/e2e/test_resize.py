@@ -13,7 +13,7 @@ import pytest
 
 from toolcrib.testing import ChatServer
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("cautious")]
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("plain")]
 SLOW = {"command": "touch started; until [ -e go ]; do sleep 0.05; done; echo went"}
 SIZES = [(100, 30), (60, 20), (120, 40), (50, 12), (72, 10), (40, 24), (100, 14), (60, 30), (80, 24), (44, 20), (100, 30)]
 """Wider, narrower, shorter, higher, and both at once."""

@@ -14,7 +14,7 @@ from agent.run import assemble
 from toolcrib.testing import ChatServer
 from tools.dispatch.bridge import run_async
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("cautious")]
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("plain")]
 TOO_LONG = ChatServer.body({"error": {"message": "maximum context length is 100 tokens", "code": "context_length_exceeded"}}, 400)
 
 

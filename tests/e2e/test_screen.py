@@ -12,7 +12,7 @@ import pytest
 
 from toolcrib.testing import ChatServer
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("cautious")]
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("plain")]
 CHOICES_SHORT = r"^  v  o .*  d deny  \? help$"
 CHOICES = r"^  o once .*  d deny  \? help$"
 SLOW = {"command": "touch started; until [ -e go ]; do sleep 0.05; done; echo went"}
@@ -488,9 +488,9 @@ def test_a_word_that_leaves_other_programs_leaves(talking: Any, server: ChatServ
 
 @pytest.mark.parametrize(("bell", "rings"), [("always", 1), ("never", 0)])
 def test_a_question_rings_the_bell_once(
-    sit_down: Any, server: ChatServer, project: Path, config: Any, bell: str, rings: int
+    sit_down: Any, server: ChatServer, project: Path, plain: Any, bell: str, rings: int
 ) -> None:
-    config(f"approval: {{mode: cautious}}\ndisplay: {{bell: {bell}}}\n")
+    plain(f"display: {{bell: {bell}}}\n")
     (project / "build").mkdir()
     server.responses += [ChatServer.calls(("terminal", {"command": "rm -rf build"})), ChatServer.text("So be it.")]
     person = sit_down("chat", "--base-url", server.base_url, "--model", "m")

@@ -72,12 +72,13 @@ class SandboxPlan:
     def containment(self) -> Containment:
         """Return what the sandbox holds back."""
         whole = self.mode == "own"
+        writable = ("/",) if whole else self.writable
         return Containment(
             mode=self.mode,
-            writable=("/",) if whole else self.writable,
+            writable=writable,
             ephemeral=() if whole else (*self.temporary(), *self.caches),
             masked=self.masked,
-            read_only=tuple(path for path in self._read_only() if any(is_within(path, one) for one in self.writable or ("/",))),
+            read_only=tuple(path for path in self._read_only() if any(is_within(path, one) for one in writable)),
             network="on" if self.network else "hosts" if self.hosts else "none",
         )
 

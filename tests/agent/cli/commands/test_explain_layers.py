@@ -15,13 +15,16 @@ from agent.explaining import Explanation
 from toolcrib import Containment
 from tools.approval.policy import Weighed
 from tools.environments.local import LocalEnvironment
+from tools.environments.local.holding import sandbox_here
 from tools.judge.calls import Judgement
 from tools.judge.findings import Finding
 from tools.judge.layers import Layers
 
+HELD = sandbox_here("workspace")
+
 
 @pytest.fixture
-def boxed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
+def boxed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, plain: object) -> Callable[..., None]:
     """Let the local backend describe a sandbox around the project."""
 
     def one(network: Any = "on") -> None:
@@ -62,6 +65,19 @@ def test_the_layer_of_each_finding_as_json(run: Any, boxed: Callable[..., None])
     assert [one["decided_by"].startswith("a person") for one in explained["findings"]] == [False, True]
     (line,) = run("explain", "--jsonl", stdin=b'{"id": 1, "command": "rm -rf /opt/x"}\n').out.splitlines()
     assert {one["held_by"] for one in json.loads(line)["findings"]} == {"sandbox"}
+
+
+@pytest.mark.xdist_group("bubblewrap")
+@pytest.mark.skipif(HELD.mode != "workspace", reason=f"no sandbox can be made here: {HELD.why_not_more}")
+def test_without_a_session_its_sandbox_and_snapshots_count(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    for command, why in (
+        ("rm -rf src", "undone by /undo"),
+        ("rm -rf /opt/x", "stopped by the sandbox: /opt/x is read-only there"),
+    ):
+        done = run("explain", command)
+        assert (done.code, why in done.out) == (0, True), done.out
+    assert run("explain", "curl -sS https://example.test/x").code == 1
 
 
 def test_a_cautious_session_is_explained_as_without_a_sandbox(run: Any, boxed: Callable[..., None]) -> None:

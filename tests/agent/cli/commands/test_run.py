@@ -222,8 +222,9 @@ def test_every_type_is_documented(root: Path) -> None:
         assert f'"{kind}"' in source
 
 
-def test_what_would_ask_is_denied_and_told_in_the_exit_code(ask: Any, tmp_path: Path) -> None:
+def test_what_would_ask_is_denied_and_told_in_the_exit_code(ask: Any, config: Any, tmp_path: Path) -> None:
     """003-28"""
+    config("approval: {mode: cautious}\n")
     (tmp_path / "build").mkdir()
     for option in ((), ("--json",)):
         with ChatServer(ChatServer.calls(DELETE), ChatServer.text("I could not.")) as server:

@@ -32,7 +32,8 @@ def key() -> Path:
     return key
 
 
-def test_without_a_sandbox_it_says_how_to_get_one(run: Any) -> None:
+def test_without_a_sandbox_it_says_how_to_get_one(run: Any, config: Any) -> None:
+    config("sandbox: {mode: none}\n")
     done = run("sandbox")
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("backend  local\nwanted   none\nholds    none\n")
@@ -83,6 +84,15 @@ def test_hosts_are_shown_and_tried(run: Any, config: Any, monkeypatch: pytest.Mo
     assert (done.code, "✓ the network reaches only allowed hosts" in done.out) == (0, True), done.out + done.err
 
 
+@HOLDS
+def test_where_no_project_is_nothing_on_the_disk_can_be_written(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    rows = dict(line.split(maxsplit=1) for line in run("sandbox").out.splitlines())
+    assert (rows["holds"], rows["writable"], rows["read-only"]) == ("workspace", "nothing", "nothing")
+    done = run("sandbox", "test")
+    assert (done.code, "- the project can be written: not tried, / is no project" in done.out) == (0, True), done.out
+
+
 def test_what_is_no_sandbox_of_this_machine_is_refused(run: Any) -> None:
     done = run("sandbox", "test", "--backend", "docker")
     assert (done.code, done.out) == (2, "")
@@ -126,7 +136,7 @@ def test_a_shell_is_refused_below_a_session(run: Any, config: Any, monkeypatch: 
 @HOLDS
 def test_the_configured_mode_is_tried(run: Any, config: Any, key: Path, tmp_path: Path) -> None:
     for mode in ("workspace", "own"):
-        config(f"sandbox: {{mode: {mode}}}\n")
+        config(f"sandbox: {{mode: {mode}, network: 'on'}}\n")
         done = run("sandbox", "test")
         assert (done.code, done.err) == (0, ""), done.out
         assert done.out.splitlines()[0] == f"✓ the mode {mode} holds here"

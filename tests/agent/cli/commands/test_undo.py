@@ -22,6 +22,8 @@ from agent.run import assemble
 from toolcrib._undo import ChangeStep, FileChange
 from toolcrib.testing import ChatServer
 
+pytestmark = pytest.mark.usefixtures("plain")
+
 
 @pytest.fixture
 def write(run: Any) -> Callable[[str, str], None]:
