@@ -86,7 +86,7 @@ def test_a_chat_reads_on_after_each_of_them() -> None:
     lines = [
         '@terminal {"command": ',
         "@tool nope {}",
-        '@terminal {"command": "rm -rf x"}',
+        '@terminal {"command": "git push --force origin main"}',
         '@terminal {"command": "echo still here"}',
     ]
     done = start(

@@ -15,7 +15,7 @@ from tools.environments.local.holding import sandbox_here
 
 
 def _config(mode: Literal["workspace", "own", "none"]) -> Config:
-    return replace(Config(path=Path("/none")), sandbox=SandboxSettings(mode=mode))
+    return replace(Config(path=Path("/none")), sandbox=SandboxSettings(mode=mode, network="on"))
 
 
 @pytest.mark.parametrize("mode", ["workspace", "own"])

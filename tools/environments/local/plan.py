@@ -195,7 +195,7 @@ def caches(kind: Literal["private", "shared"], writable: Iterable[str]) -> tuple
     for name, program in _CACHES:
         path = os.path.realpath(Path(name).expanduser())
         with contextlib.suppress(OSError):  # the home can't be written
-            if not Path(path).exists() and (not program or shutil.which(program)) and Path(path).parts[1:]:
+            if not Path(path).exists() and Path.home().is_dir() and (not program or shutil.which(program)):
                 Path(path).mkdir(parents=True)
         if Path(path).is_dir() and (kind == "shared" or not any(is_within(path, one) for one in writable)):
             found.append(path)

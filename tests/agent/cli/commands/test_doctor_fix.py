@@ -164,7 +164,7 @@ def _gone(pid: int) -> bool:
 
 
 @pytest.fixture
-def left(tmp_path: Path) -> Iterator[int]:
+def left(tmp_path: Path, plain: object) -> Iterator[int]:
     """A command of a toolcrib that was killed, and its watchdog before it; its number."""
     words = [sys.executable, "-c", HOST]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as host:
@@ -202,6 +202,7 @@ def test_commands_and_folders_of_a_killed_process_are_ended_at_a_terminal_only(
     assert str(left) not in str(found(run, "--offline").get("leftover.processes"))
 
 
+@pytest.mark.usefixtures("plain")  # a sandbox that starts removes such folders
 def test_folders_of_dead_processes_go_once_somebody_agrees(terminal: Any, is_asked: Any, leave: Any) -> None:
     with subprocess.Popen(["true"]) as ended:
         pass

@@ -202,9 +202,10 @@ def test_operators_rules_for_tools_are_told(run: Any, plain: Any) -> None:
     assert lines_of(feed(run, {"command": "cat secret"}))[0]["level"] == "block"
 
 
-def test_as_a_stored_session_would(run: Any, tmp_path: Path) -> None:
+def test_as_a_stored_session_would(run: Any, plain: Any, tmp_path: Path) -> None:
     (tmp_path / "got.sh").write_text("echo hi\n")
     store = SqliteStore(state_dir() / "toolcrib.db")
+    plain("")  # with a state folder, a person confirms it
     run_async(store.sessions.create("5e551044", platform="cli", user="", cwd=str(tmp_path)))
     run_async(store.origins.remember("5e551044", {str(tmp_path / "got.sh"): int(Taint.REMOTE)}))
     grant = new_grant("uses", "fs.recursive-delete", f"{tmp_path}/", session_id="5e551044", uses=1, at=time.time())
