@@ -1,7 +1,7 @@
 """Files that a person names in a message, as ``@path``: what of them goes to the model beside it.
 
-A file is read where the session's commands run, and under the rule that read_file obeys there; one that looks like a keeper of
-secrets is attached only where the person says so.
+A file is read where the session's commands run, or outside of their sandbox if it is not there, and under the rule that
+read_file obeys there; one that looks like a keeper of secrets is attached only where the person says so.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 from agent.cli.beside import Beside
 from agent.cli.escape import exact, one_line
 from agent.cli.opening import BrokenOffMessage
-from toolcrib import Block, EnvironmentFailed, FileInfo, Image, Suspend, ToolCall, ToolcribError
+from toolcrib import Block, Environment, EnvironmentFailed, FileInfo, HasOutside, Image, Suspend, ToolCall, ToolcribError
 from toolcrib._dataclass import dataclass
 from toolcrib._image import IMAGE_BYTES
 from toolcrib._regex import Regex
+from tools.contained.outside import containment_of
+from tools.judge.folders import under
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
@@ -97,10 +99,8 @@ async def _attach(
     done: Attached,
     seen: set[str],
 ) -> None:
-    environment = session.scope.environment
     for named in paths:
-        path = await environment.resolve(named)
-        info = await environment.stat(path)
+        environment, path, info = await _found(session.scope.environment, named)
         if info is not None:
             break
     else:
@@ -113,14 +113,26 @@ async def _attach(
     if path in seen:
         return
     seen.add(path)
-    if not await _may(session, named, path, confirm, done):
+    if not await _may(session, environment, named, path, confirm, done):
         return
     if info.kind == "dir":
         _take_folder(done, named, await environment.list_dir(path))
     elif info.kind != "file":
         done.faults.append(f"@{one_line(named)} is not attached: it is no regular file")
     else:
-        await _take_file(session, done, named, path, info)
+        await _take_file(session, environment, done, named, path, info)
+
+
+async def _found(environment: Environment, named: str) -> tuple[Environment, str, FileInfo | None]:
+    """Return where a file is, its path and what it is. If the sandbox of commands hides it from them, that is outside of it."""
+    path = await environment.resolve(named)
+    info, held = await environment.stat(path), containment_of(environment)
+    if held is None or not isinstance(environment, HasOutside):
+        return environment, path, info
+    if info is None or any(under(path, masked) for masked in held.masked):
+        environment = environment.outside()
+        info = await environment.stat(path := await environment.resolve(path))
+    return environment, path, info
 
 
 def _dropped(paths: Sequence[str]) -> Image | None:
@@ -132,13 +144,18 @@ def _dropped(paths: Sequence[str]) -> Image | None:
 
 
 async def _may(
-    session: Session, named: str, path: str, confirm: Callable[[str], Awaitable[bool | None]] | None, done: Attached
+    session: Session,
+    environment: Environment,
+    named: str,
+    path: str,
+    confirm: Callable[[str], Awaitable[bool | None]] | None,
+    done: Attached,
 ) -> bool:
     """Return whether the file may be read for the model: what the gate says of read_file, and the person of secrets."""
     from agent.explaining import foreseen
     from toolcrib._dataclass import replace
 
-    scope = replace(session.scope, open_environment=lambda: session.scope.environment, granted=None)
+    scope = replace(session.scope, open_environment=lambda: environment, granted=None)
     heard: list[Weighed] = []
     call = ToolCall(ToolCall.new_id(), "read_file", {"path": path})
     decision = await foreseen(session.dispatcher, scope, call, heard.append)
@@ -176,10 +193,9 @@ def _take_folder(done: Attached, named: str, entries: Sequence[FileInfo]) -> Non
     done.notes.append(f"attached {one_line(named)}: a folder of {len(names)}")
 
 
-async def _take_file(session: Session, done: Attached, named: str, path: str, info: FileInfo) -> None:
+async def _take_file(session: Session, environment: Environment, done: Attached, named: str, path: str, info: FileInfo) -> None:
     from tools.files.text import decode, describe
 
-    environment = session.scope.environment
     head = await environment.read_file(path, limit=_HEAD)
     if _is_image(head):
         image = Image.of(await environment.read_file(path, limit=IMAGE_BYTES + 1))

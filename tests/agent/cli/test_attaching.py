@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,9 @@ from agent.cli.attaching import _SECRET, attach, mentions
 from agent.cli.filenames import FileNames
 from agent.run import assemble
 from tools.dispatch.bridge import run_async
+from tools.environments.local.holding import sandbox_here
+
+HELD = sandbox_here("workspace")
 
 
 @pytest.mark.parametrize(
@@ -41,6 +46,31 @@ def test_a_file_that_is_not_there_is_told_where_the_word_looks_like_one(tmp_path
         "attached calc.py: 1 line",
         "@src/gone stays words: no such file is there",
     ]
+
+
+@pytest.mark.xdist_group("bubblewrap")
+@pytest.mark.skipif(HELD.mode != "workspace", reason=f"no sandbox can be made here: {HELD.why_not_more}")
+def test_the_sandbox_hides_no_file_that_the_person_names(config: Any, tmp_path: Path) -> None:
+    config("sandbox: {mode: workspace, network: none}\n")
+    key = Path.home() / ".ssh" / "id_test"
+    key.parent.mkdir(mode=0o700)
+    key.write_text("no key\n")
+    project = tmp_path / "project"
+    project.mkdir()
+    asked: list[str] = []
+
+    async def agree(question: str) -> bool:
+        asked.append(question)
+        return True
+
+    with tempfile.NamedTemporaryFile("w", suffix=".md") as file, assemble(project_dir=project) as crib:
+        file.write("in /tmp\n")
+        file.flush()
+        session = crib.open_session(cwd=str(project))
+        done = run_async(attach(session, f"@{file.name} and @{key}", agree))
+        session.close_sync()
+    assert [part.text for part in done.parts] == ["in /tmp\n", "no key\n"], done
+    assert [str(key) in question for question in asked] == [True]
 
 
 def test_keepers_of_secrets_are_known_by_name() -> None:
