@@ -27,8 +27,7 @@ from toolcrib import (
 )
 from tools.availability import needs_binary
 from tools.contained.hosts import allowing, needed_hosts, refused
-from tools.contained.outside import NOTICE, judged_in, offer_after, outside_effect, plain_schema
-from tools.dispatch.where import is_elsewhere
+from tools.contained.outside import NOTICE, is_elsewhere, judged_in, offer_after, outside_effect, plain_schema
 from tools.judge.folders import under
 from tools.registry import registry
 

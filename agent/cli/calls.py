@@ -10,7 +10,7 @@ from agent.cli.render import outcome, result_text, seconds_of, short_args
 from agent.cli.screen.cells import Row, chunks, folded, row_width, shortened, width, words_of
 from toolcrib import ExecutedCall, ToolCall
 from toolcrib._dataclass import dataclass
-from tools.dispatch.where import is_elsewhere
+from tools.contained.outside import is_elsewhere
 
 MOST_OUTPUT, MOST_DIFF, MOST_REASON = 6, 40, 6
 """Rows that are shown of an output, a diff and a reason; the rest by /show."""

@@ -11,8 +11,8 @@ from unicodedata import category, east_asian_width
 
 from agent.cli.escape import one_line, tame
 from toolcrib import ExecutedCall, Image, ToolCall, ToolCallStatus, ToolcribError
+from tools.contained.outside import is_elsewhere
 from tools.dispatch.faces import as_json, images_of
-from tools.dispatch.where import is_elsewhere
 
 _OUTCOMES = {
     ToolCallStatus.SUCCEEDED: ("ok", "green"),

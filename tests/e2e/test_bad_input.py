@@ -184,7 +184,7 @@ def test_a_plugin_that_fails_at_import_is_named_and_stops_nothing(plugin: Any) -
     assert "No module named 'no_such_module_anywhere'" in done.stderr
 
 
-def test_a_gate_that_hangs_is_closed(plugin: Any) -> None:
+def test_a_gate_that_hangs_is_closed(plugin: Any, config: Any) -> None:
     from agent.run import assemble
     from tools.dispatch.scope import Limits
 

@@ -30,6 +30,11 @@ NOTICE = "ran outside the sandbox, in a shell of its own: changes of variables a
 _REFUSED = "outside: no command runs outside the sandbox here (sandbox.outside is never); leave it out"
 
 
+def is_elsewhere(where: str) -> bool:
+    """Return whether an environment of this name is another than this machine's, in its sandbox or outside of it."""
+    return where not in ("", "local", "local:workspace", "local:own")
+
+
 def containment_of(environment: Environment) -> Containment | None:
     """Return what the sandbox of an environment holds back, or None if there is none, or none that it can describe now."""
     try:

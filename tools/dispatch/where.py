@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from toolcrib import ToolResult
 from toolcrib._dataclass import replace
+from tools.contained.outside import is_elsewhere
 from tools.dispatch.progress import CallInProgress
-
-_HERE = ("", "local", "local:workspace", "local:own")
-
-
-def is_elsewhere(where: str) -> bool:
-    """Return whether an environment of this name is another than this machine's, which needs no mention."""
-    return where not in _HERE
 
 
 def placed(current: CallInProgress, result: ToolResult) -> ToolResult:
