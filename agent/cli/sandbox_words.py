@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -83,6 +84,8 @@ def first_line(config: Config, backend: Backend, start: str) -> str:
     line = _MODES[held.mode].format(folders=_listed(folders))
     if held.by == "namespaces":
         line += _LINES[settings.network]
+    elif held.by == "landlock":
+        line += " Only Landlock enforces this, so it limits neither sockets nor file tools."
     if held.mode != settings.mode:
         line += f" {_HOLDS_LESS.format(wanted=settings.mode)}."
     if config.snapshots.enabled and config.undo.enabled and not Path.home().resolve().is_relative_to(project_of(start)):
@@ -109,6 +112,7 @@ def status_rows(status: SandboxStatus) -> list[list[str]]:
     if held is None:
         return rows
     from agent.sandbox_trial import keys_of
+    from tools.environments.local.system_calls import has_filter
 
     keys = keys_of(held, status.own)
     absent = sum(not Path(path).exists() for path in held.masked)
@@ -119,6 +123,7 @@ def status_rows(status: SandboxStatus) -> list[list[str]]:
         ["closed", f"toolcrib's own files: {_short(status.own)}"],
         ["read-only", _short(held.read_only)],
         ["network", _NETWORK[held.network]],
+        ["system calls", "filtered" if has_filter() else f"all: there is no filter for {os.uname().machine}"],
     ]
     if held.network == "hosts":
         rows.append(["hosts", f"those of your package managers{''.join(f', {host}' for host in status.hosts)}"])

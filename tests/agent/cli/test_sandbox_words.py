@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from agent.backends import Backends
-from agent.cli.sandbox_words import first_line
+from agent.cli.sandbox_words import SandboxStatus, first_line, status_rows
 from agent.config import load_config
-from toolcrib import EnvironmentFailed
-from tools.environments.local.holding import sandbox_here
+from toolcrib import Containment, EnvironmentFailed
+from tools.environments.local.holding import SandboxHolding, sandbox_here
 
 UNDO = " /undo reverts what they change in the project."
 HELD = sandbox_here("workspace")
@@ -57,3 +59,19 @@ def test_a_mode_that_does_not_hold_is_named(config: Config, monkeypatch: pytest.
     config("sandbox: {mode: workspace}\n")
     monkeypatch.setattr("tools.environments.local.holding.is_supported", lambda: False)
     assert line() == "Commands are not sandboxed. sandbox.mode workspace does not hold here: `toolcrib sandbox` says why." + UNDO
+
+
+@pytest.mark.parametrize("mode", ["workspace", "own"])
+def test_landlock_is_named_with_its_limits(config: Config, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    config(f"sandbox: {{mode: {mode}}}\n")
+    held = SandboxHolding("own", "" if mode == "own" else "no namespaces", "a fix", "landlock")
+    monkeypatch.setattr("tools.environments.local.holding.sandbox_here", lambda wanted: held)
+    assert "Only Landlock enforces this, so it limits neither sockets nor file tools." in line()
+
+
+@pytest.mark.parametrize(("machine", "words"), [("x86_64", "filtered"), ("riscv64", "all: there is no filter for riscv64")])
+def test_the_status_says_whether_system_calls_are_filtered(monkeypatch: pytest.MonkeyPatch, machine: str, words: str) -> None:
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine=machine))
+    held = Containment("workspace", ("/work",), (), (), (), "none")
+    rows = dict(status_rows(SandboxStatus("local", "workspace", SandboxHolding("workspace", by="namespaces"), held, [])))
+    assert rows["system calls"] == words

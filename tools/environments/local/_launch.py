@@ -28,7 +28,7 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s390x": 280}
 _REFER, _ABSTRACT_SOCKETS = 1 << 13, 1
 """Rights of Landlock: to move files between folders, and to connect to abstract sockets outside."""
-_SET_PDEATHSIG, _CAPBSET_DROP, _SET_NO_NEW_PRIVS, _CAP_AMBIENT = 1, 24, 38, 47
+_SET_PDEATHSIG, _SET_SECCOMP, _CAPBSET_DROP, _SET_NO_NEW_PRIVS, _CAP_AMBIENT = 1, 22, 24, 38, 47
 _HERE = -100
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _COVERED = ("sys", "sysrq-trigger", "irq", "bus", "fs", "scsi", "acpi", "driver", "mtrr", "dynamic_debug", "pressure")
@@ -75,7 +75,8 @@ class LaunchPlan:
 
     ``ids``: the user and group to map in a user namespace, "" for none. ``disk``: ``ro``, or ``rw`` to leave the disk as it is.
     ``network``: 1 for this machine's network. ``processes`` and ``memory`` (bytes) are limits, 0 for none. ``person``: 1 if the
-    command is a person's shell, which ends with the program that started it.
+    command is a person's shell, which ends with the program that started it. ``filter``: the program of the seccomp filter, in
+    hexadecimal digits, "" for none.
     """
 
     def __init__(self, settings: str, mounts: list[str]) -> None:
@@ -84,6 +85,7 @@ class LaunchPlan:
         self.is_read_only = values["disk"] == "ro"
         self.has_network, self.is_persons = values["network"] == "1", values["person"] == "1"
         self.processes, self.memory = int(values["processes"]), int(values["memory"])
+        self.filter = bytes.fromhex(values["filter"])
         self.mounts = list(zip(mounts[::3], mounts[1::3], mounts[2::3], strict=True))
 
 
@@ -122,6 +124,7 @@ def _become_first(plan: LaunchPlan, command: list[str]) -> None:
         _drop_privileges()
         if plan.is_read_only:
             _restrict()
+        _refuse_calls(plan.filter)
         os.execvp(command[0], command)  # noqa: S606 - it is the command itself that is wanted
     except OSError as error:
         sys.stderr.write(f"{error.strerror or error}\n")
@@ -346,6 +349,14 @@ def _restrict() -> None:
         os.close(root)
     check(_libc.syscall(_RESTRICT_SELF, rules, 0), "Landlock")
     os.close(rules)
+
+
+def _refuse_calls(program: bytes) -> None:
+    """Have the kernel refuse system calls: see system_calls.py."""
+    if program:
+        buffer = ctypes.create_string_buffer(program, len(program))
+        given = (ctypes.c_uint64 * 2)(len(program) // 8, ctypes.addressof(buffer))  # struct sock_fprog of little-endian machines
+        check(_libc.prctl(_SET_SECCOMP, 2, given, 0, 0), "seccomp")
 
 
 def run(argv: list[str]) -> int:

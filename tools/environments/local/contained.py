@@ -33,6 +33,7 @@ from tools.environments.local.guarded import GuardedSandbox
 from tools.environments.local.plan import MASKED, PROCESSES, SandboxPlan, existing_folder, is_within, masks, working_folder
 from tools.environments.local.plan import caches as caches_of
 from tools.environments.local.sandbox import Sandbox
+from tools.environments.local.system_calls import filter_program
 from tools.environments.own_files import NONE, OwnFiles
 from tools.environments.shell.launcher import LocalLauncher, is_supported
 
@@ -380,7 +381,7 @@ class LandlockedEnvironment(_WithOutside):
 
     def person_argv(self) -> list[str]:
         """Return the command line that starts a shell for a person, as closed as this one."""
-        return landlock.argv([*self._plan.masked], [*self._plan.closed], ["bash"])
+        return landlock.argv([*self._plan.masked], [*self._plan.closed], filter_program(), ["bash"])
 
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 It allows paths and closes all others. To close a folder, everything beside it and beside each folder above it is allowed. No
 file can be created in those parent folders. Names of closed files can still be listed, and sockets can be connected to.
+A seccomp filter is installed as well: see system_calls.py.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _BY_VERSION = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15
 """All rights about files that a version of Landlock knows."""
 _LATEST = (1 << 16) - 1
 _OF_FILES = _EXECUTES | _WRITES_FILE | _READS_FILE | 1 << 14 | 1 << 15
-_SET_NO_NEW_PRIVS = 38
+_SET_NO_NEW_PRIVS, _SET_SECCOMP = 38, 22
 _O_PATH = 0x200000
 
 
@@ -30,17 +31,21 @@ def version() -> int:
     return max(found, 0)
 
 
-def argv(hidden: list[str], closed: list[str], command: list[str]) -> list[str]:
-    """Return the command line that runs ``command`` without access to ``hidden`` paths, and unable to change ``closed`` ones."""
+def argv(hidden: list[str], closed: list[str], program: bytes, command: list[str]) -> list[str]:
+    """Return the command line that runs ``command`` without access to ``hidden`` paths, and unable to change ``closed`` ones.
+
+    ``program``: the seccomp filter, b"" for none.
+    """
     paths = [word for kind, found in (("hide", hidden), ("close", closed)) for path in found for word in (kind, path)]
-    return [sys.executable, "-I", "-S", __file__, *paths, "--", *command]
+    return [sys.executable, "-I", "-S", __file__, f"filter={program.hex()}", *paths, "--", *command]
 
 
 def main(words: list[str]) -> None:
     """Close the paths to this process and become the command. Raises OSError."""
     end = words.index("--")
-    kinds = dict(zip(words[1:end:2], words[:end:2], strict=True))
+    kinds = dict(zip(words[2:end:2], words[1:end:2], strict=True))
     restrict([path for path, kind in kinds.items() if kind == "hide"], [path for path, kind in kinds.items() if kind == "close"])
+    _refuse_calls(bytes.fromhex(words[0].removeprefix("filter=")))
     os.execvp(words[end + 1], words[end + 1 :])  # noqa: S606 - it is the command itself that is wanted
 
 
@@ -67,6 +72,13 @@ def restrict(hidden: list[str], closed: list[str]) -> None:
     os.close(ruleset)
 
 
+def _refuse_calls(program: bytes) -> None:
+    if program:
+        buffer = ctypes.create_string_buffer(program, len(program))
+        given = (ctypes.c_uint64 * 2)(len(program) // 8, ctypes.addressof(buffer))
+        _checked(ctypes.CDLL(None, use_errno=True).prctl(_SET_SECCOMP, 2, given, 0, 0))
+
+
 def _allowed(folder: str, hidden: set[str], closed: set[str], rights: int, reads: int) -> list[tuple[str, int]]:
     """Return what is allowed below a folder that holds some of the paths, each with its rights."""
     found: list[tuple[str, int]] = []
@@ -84,7 +96,7 @@ def _allowed(folder: str, hidden: set[str], closed: set[str], rights: int, reads
 def _checked(result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"Landlock: {os.strerror(number)}")
+        raise OSError(number, f"Landlock or seccomp: {os.strerror(number)}")
     return result
 
 

@@ -14,6 +14,7 @@ from typing import Literal
 from toolcrib import Containment, EnvironmentFailed
 from toolcrib._dataclass import dataclass, replace
 from tools.environments import leftovers
+from tools.environments.local.system_calls import filter_program
 from tools.environments.shell.watchdog import watchdog
 
 _START = "import sys; sys.path.append(sys.argv.pop(1)); import _launch; sys.exit(_launch.run(sys.argv))"
@@ -94,7 +95,7 @@ class SandboxPlan:
         """Return the command line that runs ``command`` in the sandbox. ``root``: the folder to mount at INNER."""
         ids = "" if may_mount() else f"{os.geteuid()}:{os.getegid()}"
         disk = "rw" if self.mode == "own" else "ro"
-        limits = f"processes={self.processes},memory={self.memory}"
+        limits = f"processes={self.processes},memory={self.memory},filter={filter_program().hex()}"
         settings = f"ids={ids},disk={disk},network={int(self.network)},person={int(person)},{limits}"
         mounts = [word for mount in self._mounts(root) for word in mount]
         return launcher_argv(settings, *mounts, "--", *command)
