@@ -20,6 +20,10 @@ def measure(*, quick: bool) -> list[Figure]:
     """Times in ms."""
     with tempfile.TemporaryDirectory(prefix="toolcrib-safe-") as folder:
         cwd = str(Path(folder).resolve())
+        for name in (".git/objects", ".git/refs", ".git/hooks"):  # a repository, whose settings the sandbox guards
+            Path(cwd, name).mkdir(parents=True)
+        for name, text in (("HEAD", "ref: refs/heads/main\n"), ("config", "[core]\n\tbare = false\n")):
+            Path(cwd, ".git", name).write_text(text)
         try:
             asyncio.run(_first("workspace", cwd))
         except EnvironmentFailed as error:

@@ -152,9 +152,11 @@ def grant(argv: list[str]) -> int:
                 raise FileNotFoundError(2, "another folder has its name in the sandbox")
             tree = clone(path)
             set_attributes(tree, "", 0, clear=_ATTR_RDONLY, tree=False)
+        kept = {below: clone(below) for kind, below, _ in mounts if kind in ("tmpfs", "cache", "hide") and os.path.lexists(below)}
         _put("bind", path, tree)
         for kind, below, _ in mounts[1:]:
-            _put(kind, below, -1)
+            if below in kept or kind in ("bind", "ro"):
+                _put(kind, below, kept.get(below, -1))
     except OSError as error:
         sys.stderr.write(f"{error.strerror}\n")
         return 125
@@ -169,12 +171,16 @@ def link(argv: list[str]) -> int:
             _enter(f"/proc/{pid}/ns/user")
         _enter(f"/proc/{pid}/ns/mnt")
         for path, source in zip(argv[1::2], argv[2::2], strict=True):
-            tree = _libc.syscall(_OPEN_TREE, _HERE, os.fsencode(source), _CLONE_TREE | _NO_FOLLOW)
-            attach(check(tree, f"open_tree {source}"), path)
+            _link(path, source)
     except OSError as error:
         sys.stderr.write(f"{error.strerror}\n")
         return 125
     return 0
+
+
+def _link(path: str, source: str) -> None:
+    tree = _libc.syscall(_OPEN_TREE, _HERE, os.fsencode(source), _CLONE_TREE | _NO_FOLLOW)
+    attach(check(tree, f"open_tree {source}"), path)
 
 
 def _enter(path: str) -> None:
@@ -228,15 +234,21 @@ def _build(plan: LaunchPlan) -> None:
     _mount_proc(plan)
     size = f"size={plan.memory}," if plan.memory else ""
     if plan.is_read_only:
-        _mount_dev(devices, size)
+        _mount_dev(devices)
+        trees |= _temporary([path for kind, path, _ in plan.mounts if kind == "tmpfs"], size)
     for kind, path, source in plan.mounts:
-        if kind == "tmpfs":
-            _point(path, is_folder=True)
-            mount("tmpfs", path, "tmpfs", _NOSUID | _NODEV, f"{size}mode=1777")
-        elif kind == "hide":
+        if kind == "hide" and os.path.lexists(path):  # a socket may have just been deleted
             _hide(path, trees.get(path, -1), is_folder=source == "folder")
-        else:
+        elif kind not in ("hide", "link"):
             _put(kind, path, trees.get(path, -1))
+    try:
+        for kind, path, source in plan.mounts:
+            if kind == "link":
+                _link(path, source)
+    except OSError:  # the kernel can mount no link, or git has just replaced the file
+        os.write(1, b"unlinked\n")
+    if plan.is_read_only:
+        set_attributes(_HERE, "/dev", _ATTR_RDONLY, tree=False)
     if not plan.has_network:
         _raise_loopback()
 
@@ -285,7 +297,20 @@ def _mount_proc(plan: LaunchPlan) -> None:
             _put("ro", f"/proc/{name}", -1)
 
 
-def _mount_dev(devices: dict[str, int], size: str) -> None:
+def _temporary(paths: list[str], size: str) -> dict[str, int]:
+    """Mount /dev/shm. Return copies of empty folders for other paths, which share its file system and the limit of its size."""
+    shared = "/dev/shm"  # noqa: S108 - the sandbox's own
+    mount("tmpfs", shared, "tmpfs", _NOSUID | _NODEV, f"{size}mode=0755")
+    trees = {}
+    for number, path in enumerate([shared, *paths]):
+        os.mkdir(f"{shared}/{number}")  # noqa: PTH102 - as above
+        os.chmod(f"{shared}/{number}", 0o1777)  # noqa: PTH101, S103 - as above; each is a temporary folder
+        trees[path] = clone(f"{shared}/{number}", tree=False)
+    attach(trees.pop(shared), shared)
+    return trees
+
+
+def _mount_dev(devices: dict[str, int]) -> None:
     mount("tmpfs", "/dev", "tmpfs", _NOSUID, "mode=0755")
     for name, tree in devices.items():
         set_attributes(tree, "", _ATTR_RDONLY)  # closes its mode and times to root; what is written to a device is none of a disk
@@ -297,7 +322,6 @@ def _mount_dev(devices: dict[str, int], size: str) -> None:
     for name in ("pts", "shm"):
         os.mkdir(f"/dev/{name}")  # noqa: PTH102 - as above
     mount("devpts", "/dev/pts", "devpts", _NOSUID | _NOEXEC, "newinstance,ptmxmode=0666,mode=620")
-    mount("tmpfs", "/dev/shm", "tmpfs", _NOSUID | _NODEV, f"{size}mode=1777")  # noqa: S108 - the sandbox's own
 
 
 def _raise_loopback() -> None:

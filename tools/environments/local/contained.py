@@ -30,7 +30,16 @@ from tools.environments._workers import Workers
 from tools.environments.local import LocalEnvironment, files, landlock
 from tools.environments.local.child_env import child_environment
 from tools.environments.local.guarded import GuardedSandbox
-from tools.environments.local.plan import MASKED, PROCESSES, SandboxPlan, existing_folder, is_within, masks, working_folder
+from tools.environments.local.plan import (
+    MASKED,
+    PROCESSES,
+    SandboxPlan,
+    existing_folder,
+    is_within,
+    links_in,
+    masks,
+    working_folder,
+)
 from tools.environments.local.plan import caches as caches_of
 from tools.environments.local.sandbox import Sandbox
 from tools.environments.local.system_calls import filter_program
@@ -118,6 +127,7 @@ class SandboxedEnvironment(_WithOutside):
             masks(masked),
             masks(closed),
             cached if caches == "private" else (),
+            links=links_in(masked),
             network=network,
             hosts=hosts is not None and not network,
             processes=processes,
@@ -196,7 +206,7 @@ class SandboxedEnvironment(_WithOutside):
         self._open()
         assert self._sandbox is not None  # noqa: S101 - _open made it
         if not self._sandbox.is_up():
-            await _starters.run(self._sandbox.view)
+            await _starters.run(self._sandbox.view if self._guard is None else self._guard.start)
         if shown := self._sandbox.shown():
             await _starters.run(partial(self._sandbox.hide, shown))
 

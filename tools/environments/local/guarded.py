@@ -33,6 +33,18 @@ class GuardedSandbox:
         finally:
             self._lock.release()
 
+    def start(self) -> None:
+        """Start the sandbox, if it does not run, with links to private copies. Raises EnvironmentFailed."""
+        with self._lock:
+            if self._sandbox.is_up():
+                return
+            self._guard.unmounted()
+            links = self._note()
+            if self._sandbox.begin([(config, self._link_of(copy)) for config, copy in links]):
+                self._keeper = self._sandbox.keeper
+                for config, _ in links:
+                    self._guard.mounted(config)
+
     def before(self) -> None:
         """Prepare for a command: note what the user's git has, and mount links to private copies where they are missing."""
         with self._lock:
@@ -41,12 +53,15 @@ class GuardedSandbox:
                 self._keeper = self._sandbox.keeper
             if self._is_noted and not self._is_idle():
                 return
-            self._guard.note()
-            self._is_noted = True
-            links = [(config, self._link_of(copy)) for config, copy in self._guard.links()]
-            if links and self._sandbox.link(links):
+            links = self._note()
+            if links and self._sandbox.link([(config, self._link_of(copy)) for config, copy in links]):
                 for config, _ in links:
                     self._guard.mounted(config)
+
+    def _note(self) -> list[tuple[str, str]]:
+        self._guard.note()
+        self._is_noted = True
+        return self._guard.links()
 
     def _is_idle(self) -> bool:
         """Return whether nothing runs in the sandbox. What has just ended may be in the kernel's list for a moment."""

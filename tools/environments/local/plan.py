@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -54,7 +54,8 @@ class SandboxPlan:
     """The sandbox that is wanted. Paths are absolute, links resolved.
 
     ``writable``: folders. ``masked``: files and folders that are empty. ``closed``: files and folders that are read-only wherever
-    they lie. ``caches``: folders of which the sandbox changes a copy of its own; ``private`` is the folder of those copies.
+    they lie. ``links`` lead to masked paths. ``caches``: folders of which the sandbox changes a copy of its own; ``private`` is
+    the folder of those copies.
     ``network``: it has this machine's. ``hosts``: it has its own, and a guard outside lets it reach allowed hosts.
     ``memory`` is in bytes; 0 limits nothing.
     """
@@ -65,6 +66,7 @@ class SandboxPlan:
     closed: tuple[str, ...] = ()
     caches: tuple[str, ...] = ()
     private: str = ""
+    links: tuple[str, ...] = ()
     network: bool = False
     hosts: bool = False
     processes: int = PROCESSES
@@ -91,13 +93,34 @@ class SandboxPlan:
         folders = {*_TEMPORARY, os.path.realpath(tempfile.gettempdir())} - {"/", *self.writable}
         return tuple(sorted(folders))
 
-    def argv(self, command: Sequence[str], root: str = "", *, person: bool = False) -> list[str]:
-        """Return the command line that runs ``command`` in the sandbox. ``root``: the folder to mount at INNER."""
+    def masked_now(self) -> list[str]:
+        """Return what exists of the masked paths now, and where links to them lead now."""
+        return list({os.path.realpath(path) for path in (*self.masked, *self.links) if os.path.lexists(path)})
+
+    def sockets(self) -> list[str]:
+        """Return the paths of sockets of this machine's network that commands could connect to.
+
+        With ``network`` those in writable folders may be the sandbox's own.
+        """
+        if self.mode == "own":
+            return []
+        apart = (*self.temporary(), *self.caches, *self.masked, *(self.writable if self.network else ()))
+        found = (os.path.realpath(path) for path in listening_sockets() if not any(is_within(path, one) for one in apart))
+        return sorted({path for path in found if os.path.lexists(path) and not any(is_within(path, one) for one in apart)})
+
+    def argv(
+        self, command: Sequence[str], root: str = "", *, links: Iterable[tuple[str, str]] = (), person: bool = False
+    ) -> list[str]:
+        """Return the command line that runs ``command`` in the sandbox. ``root``: the folder to mount at INNER.
+
+        ``links``: pairs of a file and a symbolic link to mount over it, as commands see both.
+        """
         ids = "" if may_mount() else f"{os.geteuid()}:{os.getegid()}"
         disk = "rw" if self.mode == "own" else "ro"
         limits = f"processes={self.processes},memory={self.memory},filter={filter_program().hex()}"
         settings = f"ids={ids},disk={disk},network={int(self.network)},person={int(person)},{limits}"
-        mounts = [word for mount in self._mounts(root) for word in mount]
+        all_mounts = [*self._mounts(root), *(("link", path, link) for path, link in links)]
+        mounts = [word for mount in all_mounts for word in mount]
         return launcher_argv(settings, *mounts, "--", *command)
 
     def grant_argv(self, pid: int, folder: str) -> list[str]:
@@ -108,7 +131,7 @@ class SandboxPlan:
     def with_folder(self, folder: str) -> SandboxPlan:
         """Return the plan with one more writable folder. Raises EnvironmentFailed for one that would open what is closed."""
         for path in (*self.masked, *self.closed):
-            if os.path.lexists(path) and (is_within(path, folder) or is_within(folder, path)):
+            if is_within(path, folder) or is_within(folder, path):
                 raise EnvironmentFailed(
                     f"{folder} can't be made writable in the sandbox: {path} is closed in it. Choose another folder"
                 )
@@ -128,7 +151,7 @@ class SandboxPlan:
         found |= {path: ("cache", f"{self.private}/{number}") for number, path in enumerate(self.caches)}
         found |= {path: ("bind", path) for path in self.writable if self.mode == "workspace"}
         found |= {path: ("ro", "") for path in closed if Path(path).exists() and (self.mode == "own" or path in within)}
-        found |= {path: ("hide", "folder" if Path(path).is_dir() else "file") for path in hidden}
+        found |= {path: ("hide", "folder" if Path(path).is_dir() else "file") for path in (*hidden, *self.sockets())}
         if root and self.mode == "workspace":
             found[INNER] = ("bind", root)
         return [(kind, path, source) for path, (kind, source) in sorted(found.items())]
@@ -174,6 +197,14 @@ def launcher_argv(*words: str) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", _START, _FOLDER, *words]
 
 
+def listening_sockets() -> Iterator[str]:
+    """Yield the absolute paths of the Unix sockets of this process's network."""
+    with contextlib.suppress(OSError):  # no such file: none can be listed
+        for line in Path("/proc/net/unix").read_bytes().splitlines():
+            if b" /" in line:
+                yield os.fsdecode(line[line.index(b" /") + 1 :])
+
+
 def has_git(folder: str) -> bool:
     """Return whether the folder is the top of a repository whose files lie in it."""
     return Path(folder, ".git").is_dir() and not Path(folder, ".git").is_symlink()
@@ -206,6 +237,12 @@ def caches(kind: Literal["private", "shared"], writable: Iterable[str]) -> tuple
 def masks(paths: Iterable[str]) -> tuple[str, ...]:
     """Return these paths with links resolved, without those that lie in another of them."""
     return tuple(outermost(os.path.realpath(Path(path).expanduser()) for path in paths))
+
+
+def links_in(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return those of these paths that lead elsewhere by a symbolic link, as absolute paths."""
+    found = (str(Path(path).expanduser().absolute()) for path in paths)
+    return tuple(path for path in found if path != os.path.realpath(path))
 
 
 def outermost(paths: Iterable[str]) -> list[str]:

@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolcrib import EnvironmentFailed
@@ -22,7 +21,7 @@ from tools.environments.local import limits
 from tools.environments.local.holding import how_to_get_more
 from tools.environments.local.limits import usage
 from tools.environments.local.plan import INNER, SandboxPlan, launcher_argv
-from tools.environments.local.sandboxed import SandboxedShell, is_in, is_readable
+from tools.environments.local.sandboxed import SandboxedShell, children, is_dying, is_in, is_readable
 from tools.environments.shell.launcher import ShellProcess
 from tools.environments.shell.watchdog import watchdog
 
@@ -32,6 +31,8 @@ if TYPE_CHECKING:  # most sandboxes need none
 _LOOKS = 100
 _enders = Workers("toolcrib-sandbox-end", 4)
 _START_LIMIT = 20.0
+_PAUSE = 1.0
+"""Seconds between two looks at this machine's sockets."""
 _SHELLS = "env -i TERM=dumb setsid bash --noprofile --norc bash"
 _FIRST = rf"""
 set -m
@@ -71,6 +72,8 @@ class Sandbox:
         """Descriptors of its first process, which takes all others with it when it ends, and of the keeper."""
         self._lock = threading.Lock()
         self._is_at_limit, self._why_ended = False, ""
+        self._has_links = False
+        self._look_again = 0.0
 
     # -- shells --------------------------------------------------------------------------------------------------
 
@@ -94,8 +97,8 @@ class Sandbox:
 
     def _find(self, folder: str) -> SandboxedShell | None:
         """The shell that was started in that folder, of which no other knows. The kernel's lists may leave somebody out."""
-        for wrapper in _children(self._keeper):
-            for pid in _children(wrapper) if is_in(wrapper, folder) else ():
+        for wrapper in children(self._keeper):
+            for pid in children(wrapper) if is_in(wrapper, folder) else ():
                 with contextlib.suppress(OSError):  # not yet a shell, or gone
                     return SandboxedShell(pid, wrapper, folder)
         return None
@@ -126,9 +129,12 @@ class Sandbox:
             os.close(mounts)
 
     def shown(self) -> list[str]:
-        """Return the masked paths that show something now: what was made after the sandbox, or replaced what was there."""
-        view = f"/proc/{self._keeper}/root"
-        return [path for path in self._plan.masked if os.path.lexists(path) and _shows(view + path)]
+        """Return the paths to mask that show something now: what was made after the sandbox, or replaced what was there."""
+        view, paths = f"/proc/{self._keeper}/root", self._plan.masked_now()
+        if time.monotonic() > self._look_again:  # a busy machine has a long list of sockets
+            self._look_again = time.monotonic() + _PAUSE
+            paths += self._plan.sockets()
+        return [path for path in paths if _shows(view + path)]
 
     def hide(self, paths: Collection[str]) -> None:
         """Make these paths empty in the sandbox, or start another one if that fails. Raises EnvironmentFailed."""
@@ -138,6 +144,14 @@ class Sandbox:
             if subprocess.run(argv, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode:
                 self._forget()
                 self._running()
+
+    def begin(self, links: Sequence[tuple[str, str]]) -> bool:
+        """Start the sandbox with these links, as ``link`` takes them. Return whether it has them, and did not run before."""
+        with self._lock:
+            if self.is_up():
+                return False
+            self._running(links)
+            return self._has_links
 
     def is_up(self) -> bool:
         """Return True if the sandbox runs now, as far as no other thread starts or ends it at this moment."""
@@ -158,9 +172,7 @@ class Sandbox:
                 if self._process is None or not self._lives():
                     self._forget()
                     return True
-                if not _children(self._keeper) and _children(self._first) == [
-                    self._keeper
-                ]:  # daemons become the first's children
+                if not children(self._keeper) and children(self._first) == [self._keeper]:  # daemons become the first's children
                     return self._end_empty()
             time.sleep(0.002)  # the keeper has not yet waited for a shell that has just ended, or another one has begun
         return False
@@ -211,7 +223,7 @@ class Sandbox:
                 running = sum(name.isdigit() for name in os.listdir(f"/proc/{self._keeper}/root/proc"))  # noqa: PTH208 - strings
             except OSError:
                 return False
-            return running <= 2 + 2 * len(_children(self._keeper))
+            return running <= 2 + 2 * len(children(self._keeper))
 
     # -- limits ---------------------------------------------------------------------------------------------------
 
@@ -242,7 +254,7 @@ class Sandbox:
 
     # -- the sandbox itself --------------------------------------------------------------------------------------
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running(self, links: Sequence[tuple[str, str]] = ()) -> subprocess.Popen[bytes]:
         if self._process is not None and self._lives():
             return self._process
         self._forget()
@@ -251,7 +263,7 @@ class Sandbox:
         try:
             os.makedirs(self.root, mode=0o700, exist_ok=True)  # noqa: PTH103 - it is a string everywhere else
             process = started(
-                self._plan.argv(["bash", "--noprofile", "--norc", "-c", _FIRST], self.root),
+                self._plan.argv(["bash", "--noprofile", "--norc", "-c", _FIRST], self.root, links=links),
                 sys.executable,
                 env={"PATH": os.environ.get("PATH", os.defpath)},
                 stdin=subprocess.PIPE,
@@ -281,12 +293,13 @@ class Sandbox:
             self._forget()
             raise EnvironmentFailed(f"the sandbox cannot be made, and nothing runs outside of it: {why}. {how_to_get_more(why)}")
         pidfds: list[int] = []
+        self._has_links = b"unlinked" not in said
         try:
-            self._first = int(said.split()[0])
+            self._first = next(int(word) for word in said.split() if word.isdigit())
             pidfds.append(os.pidfd_open(self._first))
-            self._keeper = _children(self._first)[0]
+            self._keeper = children(self._first)[0]
             pidfds.append(os.pidfd_open(self._keeper))
-        except (OSError, ValueError, LookupError) as error:
+        except (OSError, StopIteration, LookupError) as error:
             self._forget()
             raise EnvironmentFailed("the sandbox ended while it was started: call again to start another") from error
         finally:
@@ -311,7 +324,7 @@ class Sandbox:
         """Return True if the sandbox and its keeper live. Without its keeper it could start no shell, and nothing would end
         it.
         """
-        return len(self._pidfds) == 2 and not any(map(is_readable, self._pidfds)) and not _is_dying(self._keeper)
+        return len(self._pidfds) == 2 and not any(map(is_readable, self._pidfds)) and not is_dying(self._keeper)
 
     def _forget(self) -> None:
         process, self._process, self._keeper = self._process, None, 0
@@ -361,28 +374,14 @@ def _has_files(root: str, folder: str, mounted: Collection[str]) -> bool:
 
 
 def _shows(path: str) -> bool:
-    """Return whether a path holds anything that a command could read."""
+    """Return whether a path holds anything that a command could read or connect to."""
     try:
         found = os.lstat(path)
-        return bool(os.listdir(path)) if stat.S_ISDIR(found.st_mode) else stat.S_ISREG(found.st_mode) and found.st_size > 0  # noqa: PTH208 - before each command
+        if stat.S_ISDIR(found.st_mode):
+            return bool(os.listdir(path))  # noqa: PTH208 - before each command
+        return stat.S_ISSOCK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_size > 0)
     except OSError:  # it does not exist, or is closed to this account
         return False
-
-
-def _is_dying(pid: int) -> bool:
-    """Return whether the process is gone or about to be: it may have got SIGKILL, and not yet have had a processor to die on."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
-        return True
-    return fields[0] in b"ZX" or bool(int(fields[28]) >> 8 & 1)
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_bytes().split()]
-    except OSError:
-        return []
 
 
 def _read_all(fd: int, end: bytes) -> bytes:

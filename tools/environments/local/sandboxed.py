@@ -8,6 +8,7 @@ import fcntl
 import os
 import select
 import signal
+from pathlib import Path
 
 from tools.environments import _groups
 from tools.environments._census import Sessions
@@ -110,3 +111,20 @@ def is_readable(fd: int, wait: float = 0) -> bool:
     poll = select.poll()  # not `select`, which knows no descriptor above 1023
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(wait * 1000))
+
+
+def is_dying(pid: int) -> bool:
+    """Return whether the process is gone or about to be: it may have got SIGKILL, and not yet have had a processor to die on."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return True
+    return fields[0] in b"ZX" or bool(int(fields[28]) >> 8 & 1)
+
+
+def children(pid: int) -> list[int]:
+    """Return the process's children, as far as the kernel lists them."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_bytes().split()]
+    except OSError:
+        return []

@@ -5,9 +5,12 @@ The tests run as this account and, if that is root, as an ordinary user too.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 Inside = Callable[..., list[Any]]
 
@@ -67,6 +70,58 @@ def test_a_folder_is_granted_to_the_shell_that_runs(inside: Inside) -> None:
     assert "does not exist" in said[5]
     assert said[6]["writable"][1:] == [f"{inside.home}/sibling"]  # type: ignore[attr-defined]  # see the fixture
     assert (inside.home / "sibling" / "x").exists()  # type: ignore[attr-defined]  # as above
+
+
+def test_grants_nest_and_keep_what_is_private_below_them(inside: Inside) -> None:
+    """A folder above the project, one in another grant, and what the sandbox has for itself below the granted folder."""
+    home: Path = inside.home  # type: ignore[attr-defined]  # see the fixture
+    (home / ".cache").mkdir()
+    for path in ("shared", "shared/inner", "shared/temporary"):
+        (home / path).mkdir()
+    for path in (home / ".cache", home / "shared", home / "shared" / "inner", home / "shared" / "temporary"):
+        os.chown(path, home.stat().st_uid, home.stat().st_gid)
+    write = "touch HOME/.cache/a HOME/shared/inner/a HOME/shared/a HOME/project/a HOME/a; ls HOME/.cache"
+    said = inside(
+        ("run", write),
+        ("allow", "HOME/shared"),
+        ("allow", "HOME/shared/inner"),
+        ("run", "kept=1; touch HOME/shared/inner/b HOME/shared/b"),
+        ("allow", "HOME"),
+        ("run", f"echo $kept; {write}; touch HOME/project/.git/hooks/x; mv HOME/project/.git HOME/project/g"),
+        ("contains", None),
+        masked=[],
+    )
+    assert said[0].count("Read-only file system") == 3
+    assert (said[1], said[2], said[4]) == (None, None, None)
+    assert said[3] == ""
+    assert said[5].startswith("1\na\n")
+    assert (said[5].count("Read-only file system"), said[5].count("busy")) == (1, 1)  # the hook, and .git
+    assert list((home / ".cache").iterdir()) == []
+    assert f"{home}/.cache" in said[6]["ephemeral"]
+    assert (home / "shared" / "inner" / "b").exists()
+    assert (home / "a").exists()
+
+
+def test_a_folder_above_a_mask_is_not_granted(inside: Inside) -> None:
+    """Also if nothing is masked there yet: a command could make the key, and a program outside would read it."""
+    said = inside(("allow", "HOME/sibling"), ("run", "touch HOME/sibling/x"), masked=["HOME/sibling/key"])
+    assert "/sibling/key is closed in it" in said[0]
+    assert "Read-only file system" in said[1]
+
+
+@pytest.mark.parametrize("memory_mb", [0, 64])
+def test_temporary_folders_share_one_limit(inside: Inside, memory_mb: int) -> None:
+    said = inside(
+        ("run", "stat -c %d /tmp /run /var/tmp /dev/shm | sort -u | wc -l; stat -c %a /tmp /dev/shm; touch /dev/x"),
+        ("run", "for each in /tmp /run /var/tmp; do head -c 30M /dev/zero >$each/x && echo full; done"),
+        ("run", "echo $(($(stat -f -c '%b * %S' /tmp) / 1024)) $(grep MemTotal /proc/meminfo | tr -dc 0-9)"),
+        memory_mb=memory_mb,
+    )
+    assert said[0].startswith("1\n1777\n1777\n")
+    assert "Read-only file system" in said[0]
+    assert said[1].count("full\n") == (2 if memory_mb else 3)
+    size, memory = map(int, said[2].split())
+    assert size <= memory * 0.55
 
 
 def test_in_the_mode_own_only_our_own_files_are_closed(inside: Inside) -> None:

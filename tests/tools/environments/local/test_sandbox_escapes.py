@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,6 +85,64 @@ def test_an_abstract_socket_outside_is_not_reached(boxed: Environment) -> None:
         outside.bind(name)
         outside.listen()
         assert _run(boxed, f"'{sys.executable}' -I -c '{program.replace(chr(39), chr(34))}'") == "1\n"  # EPERM
+
+
+_CONNECT = """
+import os, socket, sys
+for path in sys.argv[1:]:
+    kind = socket.SOCK_DGRAM if path.endswith("datagrams") else socket.SOCK_STREAM
+    print(os.path.basename(path), os.strerror(socket.socket(socket.AF_UNIX, kind).connect_ex(path)))
+"""
+
+
+@contextlib.contextmanager
+def _listening(path: Path) -> Iterator[None]:
+    """Listen on a socket that every account may connect to."""
+    kind = socket.SOCK_DGRAM if path.name == "datagrams" else socket.SOCK_STREAM
+    with socket.socket(socket.AF_UNIX, kind) as listener:
+        listener.bind(str(path))
+        path.chmod(0o777)
+        if kind == socket.SOCK_STREAM:
+            listener.listen()
+        yield
+    path.unlink()
+
+
+@pytest.mark.parametrize("network", [True, False])
+def test_sockets_of_programs_outside_are_not_reached(inside: Callable[..., list[Any]], network: bool) -> None:
+    """They are those of databases, editors and engines, wherever these listen."""
+    home: Path = inside.home  # type: ignore[attr-defined]  # see the fixture
+    (home / "project" / "connect.py").write_text(_CONNECT)
+    (home / ".cache").mkdir()
+    os.chown(home / ".cache", home.stat().st_uid, home.stat().st_gid)
+    paths = [home / "stream", home / "datagrams", home / ".cache" / "cached", home / "project" / "mine"]
+    with contextlib.ExitStack() as opened:
+        for path in paths:
+            opened.enter_context(_listening(path))
+        said = inside(("run", f"python3 -I connect.py {' '.join(map(str, paths))}"), network=network)[0].splitlines()
+    refused = [line.split()[0] for line in said if line.endswith("Connection refused")]
+    # With the machine's network a socket in the project may be one of the sandbox's own programs.
+    assert refused == ["stream", "datagrams", "cached", *([] if network else ["mine"])]
+    assert len(said) == 4
+
+
+def test_a_socket_that_appears_later_is_closed_soon(public_folder: Path) -> None:
+    if sandbox_here("workspace").by != "namespaces":
+        pytest.skip("this machine can make no namespaces")
+    work = public_folder / "work"
+    work.mkdir()
+    (work / "connect.py").write_text(_CONNECT)
+    connect = f"python3 -I connect.py {public_folder}/later"
+    environment = open_environment("local", cwd=str(work), sandbox="workspace")
+    try:
+        assert "No such file" in _run(environment, connect)
+        with _listening(public_folder / "later"):
+            while "refused" not in _run(environment, connect):
+                time.sleep(0.1)
+            assert (public_folder / "later").is_socket()
+        assert _run(environment, connect).startswith("later ")
+    finally:
+        asyncio.run(environment.close())
 
 
 _CONTROL_GROUPS = """

@@ -22,7 +22,11 @@ from tools.environments import open_environment
 async def main(work):
     (work / "login").write_text("old login\\n")
     (work / "keys").mkdir()
-    masked = [str(work / name) for name in ("token", "login", "keys")]
+    for name in ("ssh1", "ssh2"):
+        (work / name).mkdir()
+        (work / name / "key").write_text(name)
+    (work / "ssh").symlink_to(work / "ssh1")
+    masked = [str(work / name) for name in ("token", "login", "keys", "linked", "ssh")]
     environment = open_environment("local", cwd=str(work), sandbox="workspace", masked=masked)
     try:
         await environment.execute(ExecRequest("kept=state", timeout=60))
@@ -32,7 +36,13 @@ async def main(work):
         (work / "keys").rename(work / "before")
         (work / "keys").mkdir()
         (work / "keys" / "key").write_text("new key\\n")
-        shown = await environment.execute(ExecRequest("echo $kept; cat token login keys/* 2>/dev/null; ls keys", timeout=60))
+        (work / "elsewhere").mkdir()
+        (work / "elsewhere" / "key").write_text("moved key\\n")
+        (work / "linked").symlink_to("elsewhere")
+        (work / "ssh").unlink()
+        (work / "ssh").symlink_to(work / "ssh2")
+        command = "echo $kept; cat token login keys/* linked/key ssh/key 2>/dev/null; ls keys"
+        shown = await environment.execute(ExecRequest(command, timeout=60))
         print(shown.stdout.head.decode(), (work / "token").read_text(), sep="", end="")
         print(await environment.list_dir(str(work / "keys")))
     finally:
@@ -44,7 +54,7 @@ asyncio.run(main(Path(sys.argv[1]).resolve()))
 
 @pytest.mark.parametrize("account", ["own", "ordinary"])
 def test_masked_paths_that_appear_later_are_empty(account: str) -> None:
-    """A program outside writes a key anew with a file in its place, and makes files that did not exist."""
+    """A program outside writes a key anew with a file in its place, makes files that did not exist, and sets links anew."""
     if sandbox_here("workspace").by != "namespaces":
         pytest.skip("this machine can make no namespaces")
     before = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups"] if account == "ordinary" else []

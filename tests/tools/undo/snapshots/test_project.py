@@ -367,11 +367,12 @@ def test_changes_are_found_after_the_kernel_dropped_events(project: Project, roo
     assert _take(project).changes == 1
 
 
-def test_changes_are_found_if_no_watches_are_left(tmp_path: Path) -> None:
-    """A user namespace has a limit of its own on watches."""
+@pytest.mark.parametrize(("limit", "most"), [("watches", 3), ("instances", 0)])
+def test_changes_are_found_at_a_limit_of_inotify(tmp_path: Path, limit: str, most: int) -> None:
+    """A user has a limit of watches and one of programs that watch. A user namespace has its own."""
     code = (
         "import asyncio, sys; from pathlib import Path\n"
-        "Path('/proc/sys/user/max_inotify_watches').write_text('3')\n"
+        f"Path('/proc/sys/user/max_inotify_{limit}').write_text('{most}')\n"
         "from tests.fuzz.undo_scripts import make_tree\n"
         "from tests.tools.undo.snapshots.test_project import _found_after, _MOVES\n"
         "from tools.undo.snapshots.project import Project\nroot = Path(sys.argv[1])\nmake_tree(root)\n"
