@@ -86,6 +86,7 @@ _PRIVILEGES = Regex(
     r"|\bsu: (?:cannot set|must be run from|Authentication failure)|setuid: Operation not permitted"
     r"|requires superuser privilege|must be superuser|only root can|must be root|are you root\?"
     r"|\b(?:mount|umount|unshare|nsenter|ping|chroot|ip|iptables|dmesg)\b[^\n]*(?:Operation not permitted|[Pp]ermission denied)"
+    r"|bwrap: (?:Creating new namespace failed|No permissions to create)|No usable sandbox!"
 )
 _PROCESSES = Regex(
     r"fork: (?:retry: )?Resource temporarily unavailable|[Cc]annot fork|can't start new thread"

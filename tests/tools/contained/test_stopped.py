@@ -102,6 +102,13 @@ OTHERS = [
     ('sudo: The "no new privileges" flag is set, which prevents sudo from running as root.', "privilege", ""),
     ("su: cannot set groups: Operation not permitted", "privilege", ""),
     ("mount: /mnt: must be superuser to use mount.", "privilege", ""),
+    ("bwrap: Creating new namespace failed: Operation not permitted", "privilege", ""),
+    (
+        "bwrap: No permissions to create new namespace, likely because the kernel does not allow non-privileged user",
+        "privilege",
+        "",
+    ),
+    ("[9:9:FATAL:zygote_host_impl_linux.cc(128)] No usable sandbox! If you are running on Ubuntu 23.10+", "privilege", ""),
     ("bash: fork: retry: Resource temporarily unavailable", "process", ""),
 ]
 

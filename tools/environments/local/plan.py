@@ -22,7 +22,7 @@ _START = "import sys; sys.path.append(sys.argv.pop(1)); import _launch; sys.exit
 _FOLDER = str(Path(__file__).parent)
 INNER = "/dev/.toolcrib"
 """Path in the sandbox of the folder through which we speak to its shells: commands neither list nor clean it."""
-_TEMPORARY = ("/tmp", "/run", "/dev/shm", "/var/tmp")  # noqa: S108 - in the sandbox
+_TEMPORARY = ("/tmp", "/run", "/var/run", "/var/tmp")  # noqa: S108 - in the sandbox
 """Folders where commands can leave files that are deleted with the sandbox."""
 MASKED = (
     *("~/.ssh", "~/.gnupg", "~/.aws", "~/.azure", "~/.config/gcloud", "~/.docker", "~/.kube", "~/.config/containers"),
@@ -90,8 +90,8 @@ class SandboxPlan:
         if self.mode == "own":
             return ()
         # Other sessions keep their output and their shells' folders in TMPDIR.
-        folders = {*_TEMPORARY, os.path.realpath(tempfile.gettempdir())} - {"/", *self.writable}
-        return tuple(sorted(folders))
+        folders = {os.path.realpath(path) for path in (*_TEMPORARY, tempfile.gettempdir())} - {"/", *self.writable}
+        return tuple(sorted({*folders, "/dev/shm"}))  # noqa: S108 - as above
 
     def masked_now(self) -> list[str]:
         """Return what exists of the masked paths now, and where links to them lead now."""

@@ -57,7 +57,7 @@ _REFUSED = {
 }
 _UNKNOWN = {"clone3": (435, 435), "openat2": (437, 437)}
 _NONE = -1
-_Row = tuple[int, int, tuple[tuple[int, int], ...]]
+_Row = tuple[tuple[int, int], tuple[tuple[int, int], ...]]
 
 
 def _refused_with() -> list[_Row]:
@@ -68,17 +68,17 @@ def _refused_with() -> list[_Row]:
     mode = _USER_ID | (0 if os.geteuid() else _GROUP_ID)
     made = _USER_ID | _GROUP_ID
     return [
-        (272, 97, ((0, _NEW_USER),)),  # unshare
-        (56, 220, ((0, _NEW_USER),)),  # clone
-        (90, _NONE, ((1, mode),)),  # chmod
-        (91, 52, ((1, mode),)),  # fchmod
-        (268, 53, ((2, mode),)),  # fchmodat
-        (452, 452, ((2, mode),)),  # fchmodat2
-        (2, _NONE, ((1, _CREATES), (2, made))),  # open
-        (257, 56, ((2, _CREATES), (3, made))),  # openat
-        (85, _NONE, ((1, made),)),  # creat
-        (133, _NONE, ((1, made | _DEVICE),)),  # mknod
-        (259, 33, ((2, made | _DEVICE),)),  # mknodat
+        ((272, 97), ((0, _NEW_USER),)),  # unshare
+        ((56, 220), ((0, _NEW_USER),)),  # clone
+        ((90, _NONE), ((1, mode),)),  # chmod
+        ((91, 52), ((1, mode),)),  # fchmod
+        ((268, 53), ((2, mode),)),  # fchmodat
+        ((452, 452), ((2, mode),)),  # fchmodat2
+        ((2, _NONE), ((1, _CREATES), (2, made))),  # open
+        ((257, 56), ((2, _CREATES), (3, made))),  # openat
+        ((85, _NONE), ((1, made),)),  # creat
+        ((133, _NONE), ((1, made | _DEVICE),)),  # mknod
+        ((259, 33), ((2, made | _DEVICE),)),  # mknodat
     ]
 
 
@@ -99,12 +99,12 @@ def _program(column: int, architecture: int) -> list[bytes]:
     for calls, error in ((_REFUSED, _EPERM), (_UNKNOWN, _ENOSYS)):
         for numbers in calls.values():
             lines += _of_call(numbers[column], [_fail(error)])
-    for row in _refused_with():
+    for numbers, conditions in _refused_with():
         checks: list[bytes] = []
-        for argument, bits in reversed(row[2]):
+        for argument, bits in reversed(conditions):
             checks = [_argument(argument), _line(_ANY_BIT, bits, 0, len(checks) + 1), *checks]
-        if row[column] != _NONE:
-            lines += _of_call(row[column], [*checks, _fail(_EPERM), _ALLOW])
+        if numbers[column] != _NONE:
+            lines += _of_call(numbers[column], [*checks, _fail(_EPERM), _ALLOW])
     typed = [_argument(1), _line(_EQUAL, _INPUT[0], 1), _line(_EQUAL, _INPUT[1], 0, 1), _fail(_EPERM), _ALLOW]
     lines += _of_call((16, 29)[column], typed)  # ioctl
     known = [_line(_EQUAL, family, len(_FAMILIES) - index) for index, family in enumerate(_FAMILIES)]

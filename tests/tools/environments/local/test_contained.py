@@ -76,9 +76,8 @@ def test_grants_nest_and_keep_what_is_private_below_them(inside: Inside) -> None
     """A folder above the project, one in another grant, and what the sandbox has for itself below the granted folder."""
     home: Path = inside.home  # type: ignore[attr-defined]  # see the fixture
     (home / ".cache").mkdir()
-    for path in ("shared", "shared/inner", "shared/temporary"):
-        (home / path).mkdir()
-    for path in (home / ".cache", home / "shared", home / "shared" / "inner", home / "shared" / "temporary"):
+    (home / "shared" / "inner").mkdir(parents=True)
+    for path in (home / ".cache", home / "shared", home / "shared" / "inner"):
         os.chown(path, home.stat().st_uid, home.stat().st_gid)
     write = "touch HOME/.cache/a HOME/shared/inner/a HOME/shared/a HOME/project/a HOME/a; ls HOME/.cache"
     said = inside(
