@@ -133,54 +133,48 @@ def _become_first(plan: LaunchPlan, command: list[str]) -> None:
         os._exit(125)
 
 
-def grant(argv: list[str]) -> int:
-    """Make a folder writable in a sandbox that runs. Return 0, or 125 if it can't be done."""
-    pid, mounts = argv[0], list(zip(argv[1::3], argv[2::3], argv[3::3], strict=True))
+def grant(pid: str, words: list[str]) -> None:
+    """Make a folder writable in a sandbox that runs. Raises OSError."""
+    mounts = list(zip(words[::3], words[1::3], words[2::3], strict=True))
     path = mounts[0][1]
+    outside = os.stat(path)  # noqa: PTH116 - as below
     try:
-        outside = os.stat(path)  # noqa: PTH116 - as below
-        try:
-            tree = clone(path)
-        except OSError:  # only root may; an ordinary user takes the sandbox's own mount of the folder, which is read-only
-            tree = -1
-        if os.stat(f"/proc/{pid}/ns/user").st_ino != os.stat("/proc/self/ns/user").st_ino:  # noqa: PTH116 - as below
-            _enter(f"/proc/{pid}/ns/user")
-        _enter(f"/proc/{pid}/ns/mnt")
-        if tree < 0:
-            inside = os.stat(path)  # noqa: PTH116 - as below
-            if (inside.st_dev, inside.st_ino) != (outside.st_dev, outside.st_ino):
-                raise FileNotFoundError(2, "another folder has its name in the sandbox")
-            tree = clone(path)
-            set_attributes(tree, "", 0, clear=_ATTR_RDONLY, tree=False)
-        kept = {below: clone(below) for kind, below, _ in mounts if kind in ("tmpfs", "cache", "hide") and os.path.lexists(below)}
-        _put("bind", path, tree)
-        for kind, below, _ in mounts[1:]:
-            if below in kept or kind in ("bind", "ro"):
-                _put(kind, below, kept.get(below, -1))
-    except OSError as error:
-        sys.stderr.write(f"{error.strerror}\n")
-        return 125
-    return 0
+        tree = clone(path)
+    except OSError:  # only root may; an ordinary user takes the sandbox's own mount of the folder, which is read-only
+        tree = -1
+    _join(pid)
+    if tree < 0:
+        inside = os.stat(path)  # noqa: PTH116 - as below
+        if (inside.st_dev, inside.st_ino) != (outside.st_dev, outside.st_ino):
+            raise FileNotFoundError(2, "another folder has its name in the sandbox")
+        tree = clone(path)
+        set_attributes(tree, "", 0, clear=_ATTR_RDONLY, tree=False)
+    kept = {below: clone(below) for kind, below, _ in mounts if kind in ("tmpfs", "cache", "hide") and os.path.lexists(below)}
+    _put("bind", path, tree)
+    for kind, below, _ in mounts[1:]:
+        if below in kept or kind in ("bind", "ro"):
+            _put(kind, below, kept.get(below, -1))
 
 
-def link(argv: list[str]) -> int:
-    """Mount symbolic links over files in a sandbox that runs. Return 0, or 125 if it can't be done."""
-    pid = argv[0]
-    try:
-        if os.stat(f"/proc/{pid}/ns/user").st_ino != os.stat("/proc/self/ns/user").st_ino:  # noqa: PTH116 - as above
-            _enter(f"/proc/{pid}/ns/user")
-        _enter(f"/proc/{pid}/ns/mnt")
-        for path, source in zip(argv[1::2], argv[2::2], strict=True):
-            _link(path, source)
-    except OSError as error:
-        sys.stderr.write(f"{error.strerror}\n")
-        return 125
-    return 0
+def link(pid: str, words: list[str]) -> None:
+    """Mount symbolic links over files in a sandbox that runs. Raises OSError."""
+    _join(pid)
+    for path, source in zip(words[::2], words[1::2], strict=True):
+        _link(path, source)
 
 
-def _link(path: str, source: str) -> None:
-    tree = _libc.syscall(_OPEN_TREE, _HERE, os.fsencode(source), _CLONE_TREE | _NO_FOLLOW)
-    attach(check(tree, f"open_tree {source}"), path)
+def hide(pid: str, paths: list[str]) -> None:
+    """Make paths empty in a sandbox that runs. Raises OSError."""
+    _join(pid)
+    for path in paths:
+        _hide(path, -1, is_folder=os.path.isdir(path))  # noqa: PTH112 - as above
+
+
+def _join(pid: str) -> None:
+    """Enter the sandbox of a process."""
+    if os.stat(f"/proc/{pid}/ns/user").st_ino != os.stat("/proc/self/ns/user").st_ino:  # noqa: PTH116 - as below
+        _enter(f"/proc/{pid}/ns/user")
+    _enter(f"/proc/{pid}/ns/mnt")
 
 
 def _enter(path: str) -> None:
@@ -189,19 +183,9 @@ def _enter(path: str) -> None:
     os.close(fd)
 
 
-def hide(argv: list[str]) -> int:
-    """Make paths empty in a sandbox that runs. Return 0, or 125 if it can't be done."""
-    pid, paths = argv[0], argv[1:]
-    try:
-        if os.stat(f"/proc/{pid}/ns/user").st_ino != os.stat("/proc/self/ns/user").st_ino:  # noqa: PTH116 - as above
-            _enter(f"/proc/{pid}/ns/user")
-        _enter(f"/proc/{pid}/ns/mnt")
-        for path in paths:
-            _hide(path, -1, is_folder=os.path.isdir(path))  # noqa: PTH112 - as above
-    except OSError as error:
-        sys.stderr.write(f"{error.strerror}\n")
-        return 125
-    return 0
+def _link(path: str, source: str) -> None:
+    tree = _libc.syscall(_OPEN_TREE, _HERE, os.fsencode(source), _CLONE_TREE | _NO_FOLLOW)
+    attach(check(tree, f"open_tree {source}"), path)
 
 
 def _hide(path: str, null: int, *, is_folder: bool) -> None:
@@ -384,6 +368,13 @@ def _refuse_calls(program: bytes) -> None:
 
 
 def run(argv: list[str]) -> int:
-    """Do what the words after the program's name say, and return the exit code."""
-    others = {"grant": grant, "link": link, "hide": hide}
-    return others[argv[1]](argv[2:]) if argv[1] in others else main(argv)
+    """Do what the words after the program's name say. Return the exit code, 125 if it can't be done."""
+    changes = {"grant": grant, "link": link, "hide": hide}
+    if argv[1] not in changes:
+        return main(argv)
+    try:
+        changes[argv[1]](argv[2], argv[3:])
+    except OSError as error:
+        sys.stderr.write(f"{error.strerror}\n")
+        return 125
+    return 0
