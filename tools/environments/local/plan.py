@@ -93,10 +93,6 @@ class SandboxPlan:
         folders = {os.path.realpath(path) for path in (*_TEMPORARY, tempfile.gettempdir())} - {"/", *self.writable}
         return tuple(sorted({*folders, "/dev/shm"}))  # noqa: S108 - as above
 
-    def masked_now(self) -> list[str]:
-        """Return what exists of the masked paths now, and where links to them lead now."""
-        return list({os.path.realpath(path) for path in (*self.masked, *self.links) if os.path.lexists(path)})
-
     def sockets(self) -> list[str]:
         """Return the paths of sockets of this machine's network that commands could connect to.
 

@@ -130,11 +130,12 @@ class Sandbox:
 
     def shown(self) -> list[str]:
         """Return the paths to mask that show something now: what was made after the sandbox, or replaced what was there."""
-        view, paths = f"/proc/{self._keeper}/root", self._plan.masked_now()
+        view, paths = f"/proc/{self._keeper}/root", [*self._plan.masked, *self._plan.links]
         if time.monotonic() > self._look_again:  # a busy machine has a long list of sockets
             self._look_again = time.monotonic() + _PAUSE
             paths += self._plan.sockets()
-        return [path for path in paths if _shows(view + path)]
+        found = {os.path.realpath(path) for path in paths if os.path.lexists(path) and _shows(view + path)}
+        return [path for path in found if _shows(view + path)]
 
     def hide(self, paths: Collection[str]) -> None:
         """Make these paths empty in the sandbox, or start another one if that fails. Raises EnvironmentFailed."""
@@ -374,12 +375,12 @@ def _has_files(root: str, folder: str, mounted: Collection[str]) -> bool:
 
 
 def _shows(path: str) -> bool:
-    """Return whether a path holds anything that a command could read or connect to."""
+    """Return whether a path holds anything that a command could read, follow or connect to."""
     try:
         found = os.lstat(path)
         if stat.S_ISDIR(found.st_mode):
             return bool(os.listdir(path))  # noqa: PTH208 - before each command
-        return stat.S_ISSOCK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_size > 0)
+        return stat.S_ISSOCK(found.st_mode) or stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_size > 0)
     except OSError:  # it does not exist, or is closed to this account
         return False
 
