@@ -5,7 +5,7 @@ the namespace, makes the proxy's listening socket there and passes it out, so th
 
     guard = NetworkGuard(allow=["example.org", "localhost:5432"], said=print)
     guard.start()
-    guard.learn(environment, home, *projects)    # hosts of package managers, found when a host is first needed
+    guard.learn(environment, home, *projects)    # hosts of package managers, in the background
     guard.join(pid)                              # pid: a process in the sandbox's user and network namespaces
     shell = start_shell(env=guard.environment()) # HTTP_PROXY and the like
     guard.allow("other.example")                 # effective at once

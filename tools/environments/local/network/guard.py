@@ -120,7 +120,7 @@ class NetworkGuard:
             self._thread.call(lambda: self._no_longer(host))
 
     async def unknown(self, rules: Sequence[str]) -> list[str]:
-        """Return those of the rules that nothing allows yet, not even ``learn``. Raises ValueError if one is no rule."""
+        """Return those of the rules that nothing allows yet, once ``learn`` has ended. Raises ValueError if one is no rule."""
         if self._thread is None:
             raise RuntimeError("start the guard before it is asked")
         return await asyncio.wrap_future(self._thread.submit(self._policy.unknown(rules)))
@@ -130,19 +130,14 @@ class NetworkGuard:
         return self._policy.denials(since)
 
     def learn(self, environment: Mapping[str, str], home: str, *projects: str) -> None:
-        """Allow the hosts of package managers. They are asked for them when a host is first needed that nothing else allows."""
+        """Allow the hosts of package managers, found in the background. Until then connections to unknown hosts wait."""
         if self._thread is None:
             raise RuntimeError("start the guard before it learns hosts")
         found = dict(environment)
+        self._thread.call(lambda: self._keep(self._learn(lambda: learned_hosts(found, home, *projects))))
 
-        def learn() -> asyncio.Future[None]:
-            learning = asyncio.get_running_loop().create_future()
-            self._keep(self._learn(lambda: learned_hosts(found, home, *projects), learning))
-            return learning
-
-        self._policy.learn = learn
-
-    async def _learn(self, find: Callable[[], list[str]], learning: asyncio.Future[None]) -> None:
+    async def _learn(self, find: Callable[[], list[str]]) -> None:
+        learning = self._policy.learning = asyncio.get_running_loop().create_future()
         try:
             for host in await _learners.run(find):
                 self._policy.allow(host)

@@ -57,9 +57,8 @@ class HostPolicy:
         self._rules = Counter(map(parse_rule, allow))
         self._on_loopback = on_loopback
         self._denied: deque[DeniedHost] = deque(maxlen=_KEPT)
-        self.learn: Callable[[], asyncio.Future[None]] | None = None
-        """Begins to add the hosts of package managers. It is called once, for the first host that nothing else allows."""
-        self._learning: asyncio.Future[None] | None = None
+        self.learning: asyncio.Future[None] | None = None
+        """Done when the hosts of package managers are among the rules; connections to unknown hosts wait for it."""
 
     def allow(self, rule: str) -> None:
         """Add ``rule``. Raises ValueError for one that is malformed."""
@@ -73,11 +72,10 @@ class HostPolicy:
         self._rules -= Counter([parse_rule(rule)])
 
     async def unknown(self, rules: Sequence[str]) -> list[str]:
-        """Return those of the rules that nothing allows, the hosts of package managers included."""
-        found = [rule for rule in rules if not self._allows(*parse_rule(rule))]
-        if found:
-            await self._learned()
-        return [rule for rule in found if not self._allows(*parse_rule(rule))]
+        """Return those of the rules that nothing allows, once the hosts of package managers are known."""
+        if self.learning is not None:
+            await asyncio.shield(self.learning)
+        return [rule for rule in rules if not self._allows(*parse_rule(rule))]
 
     def loopback_ports(self) -> list[int]:
         """Return the ports of this machine's loopback that are allowed."""
@@ -119,19 +117,13 @@ class HostPolicy:
     async def _decide(self, name: str, port: int) -> None:
         if self._allows(name, port):
             return
-        await self._learned()
-        if self._allows(name, port):
-            return
+        if self.learning is not None:
+            await asyncio.shield(self.learning)
+            if self._allows(name, port):
+                return
         shown = f"{name}:{port}" if name == LOOPBACK else f"[{name}]" if ":" in name else name
         raise self._refused(name, port, f"toolcrib: {shown} is not an allowed host;"
                             " ask the user to allow it, or to run the command outside the sandbox")  # fmt: skip
-
-    async def _learned(self) -> None:
-        learn, self.learn = self.learn, None
-        if learn is not None:
-            self._learning = learn()
-        if self._learning is not None:
-            await asyncio.shield(self._learning)
 
     def _allows(self, name: str, port: int | None) -> bool:
         if not self._rules.keys().isdisjoint({(name, port), (name, None)}):

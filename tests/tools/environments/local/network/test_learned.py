@@ -137,27 +137,6 @@ def test_connections_wait_for_what_is_being_learned(sandbox: Any, website: Any, 
     assert process.communicate(timeout=120)[0] == "hello from outside\n"
 
 
-async def test_nothing_is_learned_before_an_unknown_host_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    learned: list[tuple[Any, ...]] = []
-
-    def found(*arguments: Any) -> list[str]:
-        learned.append(arguments)
-        return ["packages.test"]
-
-    monkeypatch.setattr("tools.environments.local.network.guard.learned_hosts", found)
-    guard = NetworkGuard(["known.test"], lambda _text: None)
-    guard.start()
-    try:
-        guard.learn({}, "/nowhere", "/project")
-        assert await guard.unknown(["known.test"]) == []
-        assert learned == []
-        assert await guard.unknown(["known.test", "packages.test", "other.test"]) == ["other.test"]
-        assert await guard.unknown(["another.test"]) == ["another.test"]
-        assert learned == [({}, "/nowhere", "/project")]
-    finally:
-        guard.close()
-
-
 def test_a_guard_that_has_not_begun_learns_nothing() -> None:
     guard = NetworkGuard([], lambda _text: None)
     with pytest.raises(RuntimeError, match="start the guard"):
