@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import CoroutineType
 from typing import Any
 
@@ -26,6 +26,7 @@ from tools.dispatch.finish import observe
 from tools.dispatch.gates import ROUNDS, suspend
 from tools.dispatch.loaded import load_all
 from tools.dispatch.progress import LIMIT, PENDING, PLAIN, SUCCESS, CallInProgress
+from tools.dispatch.scope import CallSnapshots
 from tools.dispatch.states import keep_state
 from tools.dispatch.threads import in_daemon_thread
 
@@ -53,11 +54,17 @@ async def run_again(current: CallInProgress, result: ToolResult) -> ToolResult:
     raise Internal(f"{current.call.name} suspended again and again")
 
 
-async def run_handler(current: CallInProgress) -> ToolResult:
+def run_handler(current: CallInProgress) -> Coroutine[Any, Any, ToolResult]:
     """Run the handler once, between two snapshots if the call may write. Whatever it does becomes a result."""
-    snapshots, entry = current.scope.snapshots, current.plan.entry
-    if snapshots is None:
-        return await _handled(current)
+    # It is no coroutine itself, so a call that needs no snapshot awaits only that of its handler.
+    snapshots = current.scope.snapshots
+    if snapshots is None or (current.plan.entry.kind == "read" and not current.ctx.effects):
+        return _handled(current)
+    return _between_snapshots(current, snapshots)
+
+
+async def _between_snapshots(current: CallInProgress, snapshots: CallSnapshots) -> ToolResult:
+    entry = current.plan.entry
     try:
         follows = await snapshots.before(current.call, entry, current.ctx.effects)
     except Denied as error:

@@ -2,135 +2,223 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
+import errno
 import logging
+import os
 import socket
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from tools.environments.local.network.tunnel import Pipes, Tunnel
+from tools.environments._workers import Workers
+from tools.environments.local.network.mover import CHUNK, ONCE, READ, WRITE, Mover
 
 _log = logging.getLogger(__name__)
 MOST = 256
 """Connections at once. Further ones wait in the backlog of their listener."""
+_ANSWERS = 32
+"""Connections that are answered at once. Those that have been connected need no thread."""
 IDLE = 3600.0
 """Seconds after which a connection ends that carries nothing."""
-_SWEEP = 30.0
-_AT_ONCE = 16
-_ATTEMPTS = 3
-"""Retries of a connection that gets no answer; the kernel makes them in about 15 seconds."""
+_PAUSE = 1.0
+_ROUNDS = 4
+"""Times that one side is read before others have their turn. The end of a connection often comes right behind its data."""
+_SPLICE = 1 | 2
+"""SPLICE_F_MOVE | SPLICE_F_NONBLOCK."""
+_OPTIONS = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 120_000),
+    (socket.IPPROTO_TCP, socket.TCP_SYNCNT, 3),  # the kernel gives up a connection after about 15 seconds
+)
 
-Answer = Callable[[socket.socket], Awaitable[socket.socket | None]]
+Answer = Callable[[socket.socket], socket.socket | None]
 
 
 class Connections:
-    """Accepts on listeners and tunnels each connection to the socket that the listener's function returns for it."""
+    """Accepts on listeners and tunnels each connection to the socket that the listener's function returns for it.
 
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._pipes = Pipes()
+    The functions run in threads and may wait. They raise OSError if there is no connection to be had.
+    """
+
+    def __init__(self, mover: Mover) -> None:
+        self.mover = mover
+        self._workers = Workers("toolcrib-network-answer", _ANSWERS)
         self._answers: dict[socket.socket, Answer] = {}
-        self._paused: set[socket.socket] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._paused: dict[socket.socket, float] = {}
+        self._answering: set[socket.socket] = set()
         self._tunnels: set[Tunnel] = set()
-        self._sweep: asyncio.TimerHandle = self._loop.call_later(_SWEEP, self._end_idle)
+        self._is_closed = False
 
     def serve(self, listener: socket.socket, answer: Answer) -> None:
         """Accept on ``listener``. ``answer`` gets each client and returns the other end, None if it has dealt with it."""
         listener.setblocking(False)
-        self._answers[listener] = answer
-        self._loop.add_reader(listener.fileno(), self._accept, listener)
+        with self.mover.lock:
+            self._answers[listener] = answer
+            self.mover.watch(listener.fileno(), READ, lambda _events: self._accept(listener))
 
     def stop(self, listener: socket.socket) -> None:
         """Close a listener. Its connections go on."""
-        self._loop.remove_reader(listener)
-        self._paused.discard(listener)
-        self._answers.pop(listener, None)
-        listener.close()
+        with self.mover.lock:
+            self.mover.forget(listener.fileno())
+            self._paused.pop(listener, None)
+            self._answers.pop(listener, None)
+            listener.close()
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close all listeners and connections."""
-        self._sweep.cancel()
-        for listener in list(self._answers):
-            self.stop(listener)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        for tunnel in list(self._tunnels):
+        with self.mover.lock:
+            self._is_closed = True
+            for listener in list(self._answers):
+                self.stop(listener)
+            for client in self._answering:  # the thread that answers it closes it
+                with contextlib.suppress(OSError):
+                    client.shutdown(socket.SHUT_RDWR)
+            for tunnel in list(self._tunnels):
+                tunnel.close()
+
+    def look(self) -> None:
+        """End idle connections, and accept again after an error."""
+        now = time.monotonic()
+        for tunnel in [tunnel for tunnel in self._tunnels if now - tunnel.used > IDLE]:
             tunnel.close()
-        self._pipes.close()
+        self._resume(now)
 
     def _accept(self, listener: socket.socket) -> None:
-        for _ in range(_AT_ONCE):
-            if len(self._tasks) + len(self._tunnels) >= MOST:
-                self._pause(listener)
-                return
-            try:
-                client, _address = listener.accept()
-            except BlockingIOError:
-                return
-            except OSError as error:  # no descriptor is left; the listener stays readable
-                _log.warning("a connection of the sandbox can't be accepted: %s", error)
-                self._pause(listener)
-                self._loop.call_later(1.0, self._resume)
-                return
-            client.setblocking(False)
-            task = self._loop.create_task(self._serve(client, self._answers[listener]))
-            self._tasks.add(task)
-            task.add_done_callback(self._answered)
+        if len(self._answering) + len(self._tunnels) >= MOST:
+            self._pause(listener, 0.0)
+            return
+        try:
+            client, _address = listener.accept()
+        except BlockingIOError:  # the client has gone
+            return
+        except OSError as error:  # no descriptor is left; the listener stays readable
+            _log.warning("a connection of the sandbox can't be accepted: %s", error)
+            self._pause(listener, time.monotonic() + _PAUSE)
+            return
+        self._answering.add(client)
+        self._workers.submit(partial(self._serve, client, self._answers[listener]))
 
-    def _pause(self, listener: socket.socket) -> None:
-        self._loop.remove_reader(listener)
-        self._paused.add(listener)
+    def _pause(self, listener: socket.socket, until: float) -> None:
+        self.mover.forget(listener.fileno())
+        self._paused[listener] = until
 
-    def _resume(self) -> None:
-        for listener in self._paused:
-            self._loop.add_reader(listener.fileno(), self._accept, listener)
-        self._paused.clear()
+    def _resume(self, now: float = 0.0) -> None:
+        for listener in [listener for listener, until in self._paused.items() if until <= now]:
+            del self._paused[listener]
+            self.serve(listener, self._answers[listener])
 
-    def _answered(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self._resume()
-
-    def _tunnel_ended(self, tunnel: Tunnel) -> None:
-        self._tunnels.discard(tunnel)
-        self._resume()
-
-    async def _serve(self, client: socket.socket, answer: Answer) -> None:
+    def _serve(self, client: socket.socket, answer: Answer) -> None:
         other = None
         try:
-            other = await answer(client)
-            if other is not None:
-                self._tunnels.add(Tunnel(client, other, self._pipes, self._tunnel_ended))
+            other = answer(client)
         except OSError as error:  # its client is gone, or the other end was not reached
             _log.debug("a connection of the sandbox ended: %s", error)
         finally:
-            if other is None:
-                client.close()
+            with self.mover.lock:
+                self._answering.discard(client)
+                if other is None or self._is_closed:
+                    for each in filter(None, (client, other)):
+                        each.close()
+                    self._resume()
+                else:
+                    self._tunnels.add(Tunnel(client, other, self.mover, self._ended))
 
-    def _end_idle(self) -> None:
-        for tunnel in list(self._tunnels):
-            if self._loop.time() - tunnel.used > IDLE:
-                tunnel.close()
-        self._sweep = self._loop.call_later(_SWEEP, self._end_idle)
+    def _ended(self, tunnel: Tunnel) -> None:
+        self._tunnels.discard(tunnel)
+        self._resume()
 
 
-async def dial(address: str, port: int) -> socket.socket:
-    """Return a connection to an address. Raises OSError."""
-    made = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+class Tunnel:
+    """Bytes from one socket to the other and back, until both have ended or one of them fails. It closes both sockets.
+
+    The kernel moves the bytes. While a side is too slow to take what the other sent, the other is not read.
+    """
+
+    def __init__(self, one: socket.socket, other: socket.socket, mover: Mover, on_end: Callable[[Tunnel], None]) -> None:
+        self._sockets, self._mover, self._on_end = (one, other), mover, on_end
+        self._rests: dict[socket.socket, bytes] = {}  # by the source: what the target did not take yet
+        self._has_ended: set[socket.socket] = set()
+        self.used = time.monotonic()
+        """Time at which something was moved last."""
+        for source, target in ((one, other), (other, one)):
+            source.setblocking(False)
+            source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            mover.watch(source.fileno(), READ | ONCE, partial(self._ready, source, target))
+
+    def _ready(self, source: socket.socket, target: socket.socket, events: int) -> None:
+        self.used = time.monotonic()
+        try:
+            if events & WRITE:
+                self._move(target, source)
+            if events & ~WRITE:
+                self._move(source, target)
+        except OSError:  # one of them was reset
+            self.close()
+
+    def _move(self, source: socket.socket, target: socket.socket) -> None:
+        """Move what ``source`` has, as much as ``target`` takes. Raises OSError."""
+        if source in self._has_ended or source.fileno() < 0:
+            return
+        (out, into), held = self._mover.pipe, 0
+        try:
+            while rest := self._rests.get(source):
+                self._rests[source] = rest[target.send(rest) :]
+            for _ in range(_ROUNDS):
+                held = os.splice(source.fileno(), into, CHUNK, flags=_SPLICE)
+                if not held:
+                    self._end(source, target)
+                    return
+                while held:
+                    held -= os.splice(out, target.fileno(), held, flags=_SPLICE)
+            self._mover.again(source.fileno(), READ | WRITE | ONCE)
+        except BlockingIOError:
+            if held:
+                self._mover.again(target.fileno(), READ | WRITE | ONCE)
+        finally:
+            if held:  # the pipe is everyone's
+                self._rests[source] = os.read(out, held)
+
+    def _end(self, source: socket.socket, target: socket.socket) -> None:
+        """Pass the end of one direction on. The other continues: a client may finish sending and still wait for the answer."""
+        self._has_ended.add(source)
+        if len(self._has_ended) == 2:
+            self.close()
+            return
+        with contextlib.suppress(OSError):  # it has ended by itself
+            target.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Close both sockets at once. Hold the mover's lock. It may be called again."""
+        for each in self._sockets:
+            if (fd := each.fileno()) >= 0:
+                self._mover.forget(fd)
+                each.close()
+        self._on_end(self)
+
+
+def dial(addresses: Sequence[str], port: int) -> socket.socket:
+    """Return a connection to the first of the addresses that can be reached. Raises the OSError of the last one."""
+    failed = OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
+    for address in addresses:
+        try:
+            return connected(socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET), address, port)
+        except OSError as error:
+            failed = error
+    raise failed
+
+
+def connected(made: socket.socket, address: str, port: int, seconds: float | None = None) -> socket.socket:
+    """Connect a socket and return it. It is closed if that fails. Raises OSError."""
     try:
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_SYNCNT, _ATTEMPTS)
-        await asyncio.get_running_loop().sock_connect(made, (address, port))
+        for level, option, value in _OPTIONS:
+            made.setsockopt(level, option, value)
+        made.settimeout(seconds)
+        made.connect((address, port))
     except BaseException:
         made.close()
         raise
     return made
-
-
-async def dial_any(addresses: list[str], port: int) -> socket.socket:
-    """Return a connection to the first of the addresses that can be reached. Raises the OSError of the last one."""
-    for address in addresses[:-1]:
-        try:
-            return await dial(address, port)
-        except OSError as error:
-            _log.debug("%s:%d can't be reached, the next address is tried: %s", address, port, error)
-    return await dial(addresses[-1], port)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import ipaddress
 import socket
+import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from toolcrib import ToolcribError
 from toolcrib._namedtuple import NamedTuple
 from toolcrib._regex import Regex
-from tools.environments._workers import Workers
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -29,7 +28,6 @@ _METADATA = frozenset(
 _ADDRESSES = 4
 """Addresses of a name that are tried."""
 _KEPT = 1000
-_resolvers = Workers("toolcrib-resolve", 8)
 
 
 class DeniedHost(NamedTuple):
@@ -50,31 +48,30 @@ class HostPolicy:
 
     A rule is ``example.org`` (all ports), ``example.org:443``, ``*.example.org`` (subdomains, not the domain itself), an address
     or ``[address]:port``. A loopback service is ``localhost:PORT``; no other rule allows one. Link-local and metadata addresses
-    are refused unless a rule names the address.
+    are refused unless a rule names the address. Threads may share a policy.
     """
 
-    def __init__(self, allow: Sequence[str], *, on_loopback: Callable[[int], None]) -> None:
+    def __init__(self, allow: Sequence[str]) -> None:
         self._rules = Counter(map(parse_rule, allow))
-        self._on_loopback = on_loopback
+        self._changing = threading.Lock()
         self._denied: deque[DeniedHost] = deque(maxlen=_KEPT)
-        self.learning: asyncio.Future[None] | None = None
-        """Done when the hosts of package managers are among the rules; connections to unknown hosts wait for it."""
+        self.learned = threading.Event()
+        """Set when the hosts of package managers are among the rules; connections to unknown hosts wait for it."""
+        self.learned.set()
 
     def allow(self, rule: str) -> None:
         """Add ``rule``. Raises ValueError for one that is malformed."""
-        host, port = parse_rule(rule)
-        self._rules[host, port] += 1
-        if host == LOOPBACK and port is not None:
-            self._on_loopback(port)
+        with self._changing:
+            self._rules = self._rules + Counter([parse_rule(rule)])
 
     def withdraw(self, rule: str) -> None:
         """Take back one ``allow`` of the rule. It holds until each is taken back."""
-        self._rules -= Counter([parse_rule(rule)])
+        with self._changing:
+            self._rules = self._rules - Counter([parse_rule(rule)])
 
-    async def unknown(self, rules: Sequence[str]) -> list[str]:
+    def unknown(self, rules: Sequence[str]) -> list[str]:
         """Return those of the rules that nothing allows, once the hosts of package managers are known."""
-        if self.learning is not None:
-            await asyncio.shield(self.learning)
+        self.learned.wait()
         return [rule for rule in rules if not self._allows(*parse_rule(rule))]
 
     def loopback_ports(self) -> list[int]:
@@ -85,42 +82,41 @@ class HostPolicy:
         """Return the connections that were refused at ``since`` or later, the oldest first; at most the last 1,000."""
         return [denied for denied in list(self._denied) if denied.when >= since]
 
-    async def admit(self, host: str, port: int) -> list[str]:
+    def admit(self, host: str, port: int) -> list[str]:
         """Return the addresses to connect to, all of which were checked. Raises HostRefusedError; OSError if there is none."""
         try:
             name = canonical(host)
         except ValueError as error:
             raise self._refused(host, port, f"toolcrib: {error}") from None
         if name == LOOPBACK:
-            await self._decide(LOOPBACK, port)
+            self._decide(LOOPBACK, port)
             return ["127.0.0.1", "::1"]
         if (literal := as_address(name)) is not None:
-            await self._decide_address(literal, port)
+            self._decide_address(literal, port)
             return [name]
         # A name is resolved once it is allowed: a lookup alone can carry data to the name's owner.
-        await self._decide(name, port)
-        found = (await _resolvers.run(lambda: _resolve(name, port)))[:_ADDRESSES]
+        self._decide(name, port)
+        found = _resolve(name, port)[:_ADDRESSES]
         for address in found:
             if not address.is_global or address.is_multicast or _is_this_machine(address):
-                await self._decide_address(address, port)
+                self._decide_address(address, port)
         return [str(address) for address in found]
 
-    async def _decide_address(self, address: Address, port: int) -> None:
+    def _decide_address(self, address: Address, port: int) -> None:
         if address.is_loopback or address.is_unspecified or _is_this_machine(address):
-            await self._decide(LOOPBACK, port)
+            self._decide(LOOPBACK, port)
         elif is_of_the_network(address) and not self._allows(str(address), port):
             raise self._refused(str(address), port, f"toolcrib: {address} is an address of the machine's own network services;"
                                 " it is refused unless the allowed hosts name exactly this address")  # fmt: skip
         else:
-            await self._decide(str(address), port)
+            self._decide(str(address), port)
 
-    async def _decide(self, name: str, port: int) -> None:
+    def _decide(self, name: str, port: int) -> None:
         if self._allows(name, port):
             return
-        if self.learning is not None:
-            await asyncio.shield(self.learning)
-            if self._allows(name, port):
-                return
+        self.learned.wait()
+        if self._allows(name, port):
+            return
         shown = f"{name}:{port}" if name == LOOPBACK else f"[{name}]" if ":" in name else name
         raise self._refused(name, port, f"toolcrib: {shown} is not an allowed host;"
                             " ask the user to allow it, or to run the command outside the sandbox")  # fmt: skip

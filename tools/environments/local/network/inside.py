@@ -2,78 +2,83 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import os
 import socket
 import struct
+import threading
 
-from toolcrib._dataclass import dataclass
+from tools.environments.local.network.connections import connected
 from tools.environments.local.network.inner import PROXY_PORT
 
 _PATIENCE = 10.0
-"""Seconds that the inner program has for an answer. A command of the sandbox may have stopped it."""
+"""Seconds that the inner program has for an answer."""
 _LISTEN = "0A"
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - read from a table, nothing is bound to it
 
 
-@dataclass(slots=True)
 class InnerNetwork:
     """A sandbox's network namespace, reached through ``line``, the connection of its inner program, and the tables in /proc.
 
-    The tables are open: they stay those of this namespace whatever becomes of the process that they were found by.
+    The tables are open: they stay those of this namespace whatever becomes of the process that they were found by. ``pid`` is the
+    inner program. Raises OSError if it could not enter a sandbox's network. Threads may share it.
     """
 
-    line: socket.socket
-    listener: socket.socket
-    """Address at which commands in the sandbox reach the proxy."""
-    tables: tuple[int, ...]
-    _turn: asyncio.Lock
-    _is_closed: bool = False
+    def __init__(self, line: socket.socket, pid: int) -> None:
+        self._line, self._turn = line, threading.Lock()
+        self._tables: list[int] = []
+        self._reading = threading.Lock()
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", int(_PATIENCE), 0))
+        with contextlib.ExitStack() as failed:
+            failed.callback(self.close)
+            self.listener = failed.enter_context(_received(line))
+            """Address at which commands in the sandbox reach the proxy."""
+            for name in ("tcp", "tcp6"):
+                with contextlib.suppress(FileNotFoundError):  # a kernel without IPv6
+                    self._tables.append(os.open(f"/proc/{pid}/net/{name}", os.O_RDONLY | os.O_CLOEXEC))
+            if os.stat(f"/proc/{pid}/ns/net").st_ino == os.stat("/proc/self/ns/net").st_ino:  # noqa: PTH116 - no file is read
+                raise PermissionError(errno.EPERM, "the inner program has this machine's network")
+            if self.listener.getsockname() != ("127.0.0.1", PROXY_PORT):
+                raise PermissionError(errno.EPERM, "the inner program sent another socket than the proxy's")
+            failed.pop_all()
 
-    async def made(self, verb: str, number: int) -> socket.socket:
+    def made(self, verb: str, number: int) -> socket.socket:
         """Return a socket made in the namespace: ``listen PORT`` or ``socket FAMILY``. Raises OSError."""
-        async with self._turn:
+        with self._turn:
             try:
-                self.line.send(f"{verb} {number}".encode())
-                return await _received(self.line)
-            except TimeoutError:  # a late answer would be taken for the next one
-                self.line.shutdown(socket.SHUT_RDWR)
-                raise
-            finally:
-                if self._is_closed:
-                    self.line.close()
+                self._line.send(f"{verb} {number}".encode())
+                return _received(self._line)
+            except BlockingIOError as error:  # a late answer would be taken for the next one
+                self._line.shutdown(socket.SHUT_RDWR)
+                raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)) from error
 
-    async def connect(self, port: int) -> socket.socket:
+    def connect(self, port: int) -> socket.socket:
         """Return a connection to a port on which a command of the sandbox listens. Raises OSError."""
         address = self.listening().get(port)
         if address is None:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
-        made = await self.made("socket", socket.AF_INET6 if ":" in address else socket.AF_INET)
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                await asyncio.get_running_loop().sock_connect(made, (address, port))
-        except BaseException:
-            made.close()
-            raise
-        return made
+        made = self.made("socket", socket.AF_INET6 if ":" in address else socket.AF_INET)
+        return connected(made, address, port, _PATIENCE)
 
     def listening(self) -> dict[int, str]:
         """Return the ports on which the sandbox's processes listen, each with the address to connect to, but the proxy's."""
         found: dict[int, str] = {}
-        for table in self.tables:
-            for fields in map(str.split, _read_listeners(table).splitlines()[1:]):
-                if len(fields) > 3 and fields[3] == _LISTEN:
-                    address, _, port = fields[1].partition(":")
-                    found.setdefault(int(port, 16), _as_text(address))
+        with self._reading:
+            rows = [row.split() for table in self._tables for row in _read_listeners(table).splitlines()[1:]]
+        for fields in rows:
+            if len(fields) > 3 and fields[3] == _LISTEN:
+                address, _, port = fields[1].partition(":")
+                found.setdefault(int(port, 16), _as_text(address))
         found.pop(PROXY_PORT, None)
         return found
 
     def has_ended(self) -> bool:
         """Return True if the inner program has ended, and with it the sandbox."""
+        if self._turn.locked():
+            return False
         try:
-            return not self._turn.locked() and not self.line.recv(1, socket.MSG_PEEK)
+            return not self._line.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
             return False
         except OSError:
@@ -81,46 +86,16 @@ class InnerNetwork:
 
     def close(self) -> None:
         """Close the descriptors; the inner program ends by that. A call of ``made`` that waits gets an OSError."""
-        self._is_closed = True
         with contextlib.suppress(OSError):  # the inner program has ended
-            self.line.shutdown(socket.SHUT_RDWR)
-        if not self._turn.locked():  # else ``made`` closes it: the event loop must not watch a number that is given away
-            self.line.close()
-        self.listener.close()
-        for table in self.tables:
-            os.close(table)
+            self._line.shutdown(socket.SHUT_RDWR)
+        with self._turn:
+            self._line.close()
+        with self._reading:
+            while self._tables:
+                os.close(self._tables.pop())
 
 
-async def attached(line: socket.socket, pid: int) -> InnerNetwork:
-    """Return the network of the inner program that was started as ``pid``. Raises OSError if it could not enter a sandbox's."""
-    line.setblocking(False)
-    listener = await _received(line)
-    tables: list[int] = []
-    try:
-        for name in ("tcp", "tcp6"):
-            with contextlib.suppress(FileNotFoundError):  # a kernel without IPv6
-                tables.append(os.open(f"/proc/{pid}/net/{name}", os.O_RDONLY | os.O_CLOEXEC))
-        if os.stat(f"/proc/{pid}/ns/net").st_ino == os.stat("/proc/self/ns/net").st_ino:  # noqa: PTH116 - no file is read
-            raise PermissionError(errno.EPERM, "the inner program has this machine's network")
-        if listener.getsockname() != ("127.0.0.1", PROXY_PORT):
-            raise PermissionError(errno.EPERM, "the inner program sent another socket than the proxy's")
-    except BaseException:
-        listener.close()
-        for table in tables:
-            os.close(table)
-        raise
-    return InnerNetwork(line, listener, tuple(tables), asyncio.Lock())
-
-
-async def _received(line: socket.socket) -> socket.socket:
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(line, lambda: None if ready.done() else ready.set_result(None))
-    try:
-        async with asyncio.timeout(_PATIENCE):
-            await ready
-    finally:
-        loop.remove_reader(line)
+def _received(line: socket.socket) -> socket.socket:
     answer, fds, _, _ = socket.recv_fds(line, 64, 4, socket.MSG_CMSG_CLOEXEC)
     if len(fds) != 1:
         for fd in fds:
@@ -131,7 +106,6 @@ async def _received(line: socket.socket) -> socket.socket:
     if made.family not in (socket.AF_INET, socket.AF_INET6) or made.type != socket.SOCK_STREAM:
         made.close()
         raise PermissionError(errno.EPERM, "the inner program sent something other than a TCP socket")
-    made.setblocking(False)
     return made
 
 

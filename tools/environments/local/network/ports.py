@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import errno
-import logging
 import socket
 from collections.abc import Callable
 
-from tools.environments.local.network.connections import Connections, dial_any
+from tools.environments.local.network.connections import Connections, dial
 from tools.environments.local.network.inside import InnerNetwork
 
-_log = logging.getLogger(__name__)
 MOST_FORWARDED = 32
 _PRIVILEGED = 1024
 
@@ -20,18 +18,18 @@ class SandboxPorts:
 
     def __init__(self, inner: InnerNetwork, connections: Connections, said: Callable[[str], None]) -> None:
         self._inner, self._connections, self._said = inner, connections, said
+        self._lock = connections.mover.lock
         self._seen: set[int] = set()
         self._outside: dict[int, socket.socket] = {}
-        self._offered: dict[int, socket.socket] = {}
-        self._making: set[int] = set()
+        self._offered: dict[int, socket.socket | None] = {}  # None: the listener is being made
         self._is_closed = False
         self._told: set[str] = set()
 
-    async def own(self, port: int) -> socket.socket | None:
+    def own(self, port: int) -> socket.socket | None:
         """Return a connection to a port that a command of the sandbox listens on, None if none does. Raises OSError."""
         if port in self._offered or port not in self._inner.listening():
             return None
-        return await self._inner.connect(port)
+        return self._inner.connect(port)
 
     def look(self) -> None:
         """Forward the ports that were listened on at the last look too, and close those that no longer are."""
@@ -51,39 +49,43 @@ class SandboxPorts:
         why = "" if outer == port else f", as {port} is taken here" if port >= _PRIVILEGED else ", as low ports are not opened"
         self._say(f"Port {port} of this session can be reached on this machine at 127.0.0.1:{outer}{why}.")
 
-    async def offer(self, port: int) -> None:
-        """Listen in the sandbox at a port of this machine's loopback that is allowed, for programs that know no proxy."""
-        if port in self._offered or port in self._making:
-            return
-        self._making.add(port)
-        try:
-            listener = await self._inner.made("listen", port)
-        except OSError as error:
-            if self._is_closed:
+    def offer(self, port: int, is_allowed: Callable[[], bool]) -> None:
+        """Listen in the sandbox at a port of this machine's loopback, for programs that know no proxy, if it is still allowed."""
+        with self._lock:
+            if self._is_closed or port in self._offered:
                 return
-            reason = "the session itself listens on it" if error.errno == errno.EADDRINUSE else error.strerror or "no answer"
-            self._say(f"localhost:{port} of this machine is allowed, but only through the proxy: {reason}.")
-            return
-        finally:
-            self._making.discard(port)
-        if self._is_closed:
-            listener.close()
-            return
-        self._offered[port] = listener
-        self._connections.serve(listener, lambda _client: dial_any(["127.0.0.1", "::1"], port))
+            self._offered[port] = None
+        listener, error = None, None
+        try:
+            listener = self._inner.made("listen", port)
+        except OSError as raised:
+            error = raised
+        with self._lock:
+            self._offered.pop(port)
+            if listener is not None and (self._is_closed or not is_allowed()):
+                listener.close()
+            elif listener is not None:
+                self._offered[port] = listener
+                self._connections.serve(listener, lambda _client: dial(["127.0.0.1", "::1"], port))
+            elif error is not None and not self._is_closed:
+                reason = "the session itself listens on it" if error.errno == errno.EADDRINUSE else error.strerror or "no answer"
+                self._say(f"localhost:{port} of this machine is allowed, but only through the proxy: {reason}.")
 
     def withdraw(self, port: int) -> None:
         """Offer a port no longer. Connections to it stay."""
-        if (listener := self._offered.pop(port, None)) is not None:
-            self._connections.stop(listener)
+        with self._lock:
+            if (listener := self._offered.get(port)) is not None:
+                del self._offered[port]
+                self._connections.stop(listener)
 
     def close(self) -> None:
         """Close all listeners."""
-        self._is_closed = True
-        for listener in (*self._outside.values(), *self._offered.values()):
-            self._connections.stop(listener)
-        self._outside.clear()
-        self._offered.clear()
+        with self._lock:
+            self._is_closed = True
+            for listener in filter(None, (*self._outside.values(), *self._offered.values())):
+                self._connections.stop(listener)
+            self._outside.clear()
+            self._offered = dict.fromkeys(port for port, listener in self._offered.items() if listener is None)
 
     def _say(self, text: str) -> None:
         if text not in self._told:
@@ -95,6 +97,5 @@ def _listener(port: int) -> socket.socket:
     """Return a listener at ``port`` of 127.0.0.1, at another port if it is taken."""
     try:
         return socket.create_server(("127.0.0.1", port))
-    except OSError as error:
-        _log.debug("port %d is taken: %s", port, error)
+    except OSError:
         return socket.create_server(("127.0.0.1", 0))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
+import errno
 import ipaddress
 import socket
+import time
 from urllib.parse import urlsplit
 
 from toolcrib import ToolcribError
@@ -40,21 +41,41 @@ class ProxyRequest(NamedTuple):
     connected: bytes = b""
 
 
-async def read_request(client: socket.socket, seen: bytes) -> ProxyRequest | None:
-    """Return a client's request, of which ``seen`` was received; None if the client ends before. Raises RequestRefusedError."""
-    if seen[:1] == SOCKS:
-        try:
-            return await _read_socks(client, seen)
-        except asyncio.IncompleteReadError:
-            return None
-    while (end := seen.find(b"\r\n\r\n")) < 0 and seen[:1].isalpha():
-        if len(seen) >= HEAD_LIMIT:
+class RequestReader:
+    """What a client sends within ``seconds``. Reading more raises OSError after that time, and if the client ends before."""
+
+    def __init__(self, client: socket.socket, seconds: float) -> None:
+        self.client, self._until = client, time.monotonic() + seconds
+        self.seen = b""
+        self.is_socks = False
+
+    def more(self) -> None:
+        """Receive."""
+        self.client.settimeout(max(self._until - time.monotonic(), 0.001))  # 0 would mean not to wait, without an error
+        received = self.client.recv(HEAD_LIMIT)
+        if not received:
+            raise ConnectionAbortedError(errno.ECONNABORTED, "the client has ended")
+        self.seen += received
+
+    def take(self, number: int) -> bytes:
+        """Return the next bytes."""
+        while len(self.seen) < number:
+            self.more()
+        taken, self.seen = self.seen[:number], self.seen[number:]
+        return taken
+
+
+def read_request(reader: RequestReader) -> ProxyRequest:
+    """Return a client's request. Raises RequestRefusedError, and OSError as the reader."""
+    reader.more()
+    reader.is_socks = reader.seen[:1] == SOCKS
+    if reader.is_socks:
+        return _read_socks(reader)
+    while (end := reader.seen.find(b"\r\n\r\n")) < 0 and reader.seen[:1].isalpha():
+        if len(reader.seen) >= HEAD_LIMIT:
             raise RequestRefusedError(431, f"toolcrib: the head of a request may have {HEAD_LIMIT} bytes")
-        more = await asyncio.get_running_loop().sock_recv(client, HEAD_LIMIT)
-        if not more:
-            return None
-        seen += more
-    return parse_http(seen[: end + 4], seen[end + 4 :]) if seen else None
+        reader.more()
+    return parse_http(reader.seen[: end + 4], reader.seen[end + 4 :])
 
 
 def parse_http(head: bytes, rest: bytes = b"") -> ProxyRequest:
@@ -96,33 +117,20 @@ def _checked(host: str, port: int | None, first: bytes, connected: bytes) -> Pro
     return ProxyRequest(host, port, first, connected)
 
 
-async def _read_socks(client: socket.socket, seen: bytes) -> ProxyRequest:
-    loop = asyncio.get_running_loop()
-
-    async def take(number: int) -> bytes:
-        nonlocal seen
-        while len(seen) < number:
-            more = await loop.sock_recv(client, HEAD_LIMIT)
-            if not more:
-                raise asyncio.IncompleteReadError(seen, number)
-            seen += more
-        taken, seen = seen[:number], seen[number:]
-        return taken
-
-    methods = await take((await take(2))[1])
+def _read_socks(reader: RequestReader) -> ProxyRequest:
+    methods = reader.take(reader.take(2)[1])
+    reader.client.sendall(b"\x05\x00" if 0 in methods else b"\x05\xff")
     if 0 not in methods:
-        await loop.sock_sendall(client, b"\x05\xff")
-        raise asyncio.IncompleteReadError(seen, None)
-    await loop.sock_sendall(client, b"\x05\x00")
-    version, command, _, kind = await take(4)
+        raise ConnectionAbortedError(errno.ECONNABORTED, "the client wants to be authenticated")
+    version, command, _, kind = reader.take(4)
     if version != SOCKS[0] or command != 1 or kind not in (1, 3, 4):
         raise RequestRefusedError(400, "only connections are made")
     if kind == 3:
-        host = (await take((await take(1))[0])).decode("latin-1")
+        host = reader.take(reader.take(1)[0]).decode("latin-1")
     else:
-        host = str(ipaddress.ip_address(await take(4 if kind == 1 else 16)))
-    port = int.from_bytes(await take(2), "big")
-    return _checked(host, port, seen, socks_reply(0))
+        host = str(ipaddress.ip_address(reader.take(4 if kind == 1 else 16)))
+    port = int.from_bytes(reader.take(2), "big")
+    return _checked(host, port, reader.seen, socks_reply(0))
 
 
 def refusal(status: int, text: str, socks: bool) -> bytes:

@@ -99,7 +99,7 @@ def test_what_is_allowed_meanwhile_holds_at_once(sandbox: Any, website: Any) -> 
 
 
 def test_ports_of_the_session_are_forwarded_and_said_once(sandbox: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.environments.local.network.guard._LOOK", 0.05)
+    monkeypatch.setattr("tools.environments.local.network.mover.LOOK", 0.05)
     box = sandbox()
     serve = (
         "import socket,sys; s=socket.create_server((sys.argv[1],int(sys.argv[2])))\nwhile 1: s.accept()[0].send(b'from inside')"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Sequence
 from typing import Any
@@ -33,13 +32,10 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
 def decided(allow: Sequence[str], host: str, port: int = 443) -> list[str] | str:
     """Return the addresses, or the refusal."""
 
-    async def run() -> list[str] | str:
-        try:
-            return await HostPolicy(allow, on_loopback=lambda _port: None).admit(host, port)
-        except HostRefusedError as error:
-            return str(error)
-
-    return asyncio.run(run())
+    try:
+        return HostPolicy(allow).admit(host, port)
+    except HostRefusedError as error:
+        return str(error)
 
 
 @pytest.mark.parametrize(
@@ -152,20 +148,17 @@ def test_a_name_that_is_not_known_is_an_error_of_the_resolver(names: dict[str, l
 def test_a_rule_holds_until_each_allow_is_withdrawn(names: dict[str, list[str]]) -> None:
     names.update({"kept.example": [PUBLIC], "lent.example": [PUBLIC]})
 
-    async def run() -> None:
-        policy = HostPolicy(["kept.example"], on_loopback=lambda _port: None)
-        for name in ("kept.example", "lent.example", "lent.example"):
-            policy.allow(name)
-        for name in ("kept.example", "lent.example"):
-            policy.withdraw(name)
-            assert await policy.admit(name, 443) == [PUBLIC]
-        policy.withdraw("lent.example")
-        with pytest.raises(HostRefusedError):
-            await policy.admit("lent.example", 443)
-        assert [(one.host, one.port) for one in policy.denials(0)] == [("lent.example", 443)]
-        assert await policy.unknown(["kept.example:80", "lent.example"]) == ["lent.example"]
-
-    asyncio.run(run())
+    policy = HostPolicy(["kept.example"])
+    for name in ("kept.example", "lent.example", "lent.example"):
+        policy.allow(name)
+    for name in ("kept.example", "lent.example"):
+        policy.withdraw(name)
+        assert policy.admit(name, 443) == [PUBLIC]
+    policy.withdraw("lent.example")
+    with pytest.raises(HostRefusedError):
+        policy.admit("lent.example", 443)
+    assert [(one.host, one.port) for one in policy.denials(0)] == [("lent.example", 443)]
+    assert policy.unknown(["kept.example:80", "lent.example"]) == ["lent.example"]
 
 
 @pytest.mark.parametrize(

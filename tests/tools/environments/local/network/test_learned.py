@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tools.environments.local.network import NetworkGuard, learned_hosts
+from tools.environments.local.network import learned_hosts
 
 PATH = os.defpath
 
@@ -135,9 +135,3 @@ def test_connections_wait_for_what_is_being_learned(sandbox: Any, website: Any, 
     time.sleep(0.1)  # by then it waits, as a rule
     learned.set()
     assert process.communicate(timeout=120)[0] == "hello from outside\n"
-
-
-def test_a_guard_that_has_not_begun_learns_nothing() -> None:
-    guard = NetworkGuard([], lambda _text: None)
-    with pytest.raises(RuntimeError, match="start the guard"):
-        guard.learn({}, "/nowhere", "/nowhere")

@@ -12,16 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools.environments.local.network import connections, proxy
+from tools.environments.local.network import connections, mover, proxy
 from tools.environments.local.network.connections import Connections
 from tools.environments.local.network.hosts import HostPolicy
+from tools.environments.local.network.mover import Mover
 from tools.environments.local.network.proxy import HostProxy
 from tools.environments.local.network.requests import HEAD_LIMIT, ProxyRequest, RequestRefusedError, parse_http
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def _no_own_port(port: int) -> socket.socket | None:
+def _no_own_port(port: int) -> socket.socket | None:
     return None
 
 
@@ -57,14 +58,22 @@ async def _place(*allow: str) -> AsyncIterator[_Place]:
     accepted: asyncio.Queue[Streams] = asyncio.Queue()
     host = await asyncio.start_server(lambda reader, writer: accepted.put_nowait((reader, writer)), "127.0.0.1", 0)
     port = host.sockets[0].getsockname()[1]
-    policy = HostPolicy([f"localhost:{port}", *allow], on_loopback=lambda _port: None)
-    made = Connections()
+    policy = HostPolicy([f"localhost:{port}", *allow])
+    made: list[Connections] = []
+
+    def look() -> None:
+        for one in made:
+            one.look()
+
+    shared = Mover.shared(look)
+    made.append(Connections(shared))
     listener = socket.create_server(("127.0.0.1", 0))
-    made.serve(listener, HostProxy(policy, _no_own_port).answer)
+    made[0].serve(listener, HostProxy(policy, _no_own_port).answer)
     try:
         yield _Place(listener.getsockname()[1], port, accepted, policy)
     finally:
-        await made.close()
+        made[0].close()
+        shared.release(look)
         host.close()
 
 
@@ -239,7 +248,7 @@ def test_a_slow_client_is_served_and_a_silent_one_is_not_kept(monkeypatch: pytes
 
 def test_a_tunnel_that_carries_nothing_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "IDLE", 0.0)
-    monkeypatch.setattr(connections, "_SWEEP", 0.05)
+    monkeypatch.setattr(mover, "LOOK", 0.05)
 
     async def scenario(place: _Place) -> None:
         reader, writer = await place.client(b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % place.host)
