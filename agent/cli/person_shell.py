@@ -7,7 +7,7 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.backends import Backend, Backends, Location
@@ -15,6 +15,7 @@ from toolcrib import EnvironmentFailed, ExecRequest
 
 if TYPE_CHECKING:
     from tools.environments.docker.admin import OurContainer
+    from tools.environments.local.reach import SandboxReach
 
 
 def open_shell(backends: Backends, backend: Backend, start: str, *, cwd: str = "", container: OurContainer | None = None) -> int:
@@ -56,12 +57,38 @@ def in_sandbox(backends: Backends, backend: Backend, start: str, command: Sequen
     environment: Any = backends.open(Location(backend, start), "")
     try:
         env = {**child_environment(backend.options["pass_env"]), "TERM": os.environ.get("TERM", "dumb")}
-        shell = environment.person_argv()
+        *launcher, shell = environment.person_argv()
         if backend.limits_hosts:
-            print("toolcrib: this shell has no network: sandbox.network: hosts is for sessions", file=sys.stderr)
-        return _run([*shell[:-1], *command] if command else shell, start, env)
+            return _run_with_hosts(environment.person_network(), launcher, command or [shell], start, env)
+        return _run([*launcher, *(command or [shell])], start, env)
     finally:
         asyncio.run(environment.close())
+
+
+def _run_with_hosts(
+    reach: SandboxReach, launcher: Sequence[str], command: Sequence[str], folder: str, env: Mapping[str, str]
+) -> int:
+    """Run a command in a sandbox with the network of ``reach``. The command waits until the network is there."""
+    reach.said = lambda text: print(f"toolcrib: {text}", file=sys.stderr)
+    waiting, ready = os.pipe()
+    wait = f'read -r _ <&{waiting}; exec {waiting}<&-; exec "$@"'
+    try:
+        process = subprocess.Popen(
+            [*launcher, "bash", "-c", wait, "bash", *command], cwd=folder, env={**env, **reach.environment()}, pass_fds=[waiting]
+        )
+    except OSError as error:
+        os.close(ready)
+        raise EnvironmentFailed(f"{launcher[0]} cannot be started: {error.strerror or error}") from error
+    finally:
+        os.close(waiting)
+    try:
+        reach.join_new(process)
+        os.close(ready)
+        return process.wait()
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
 
 
 def _in_container(backends: Backends, backend: Backend, start: str, container: OurContainer | None) -> int:

@@ -252,6 +252,10 @@ class SandboxedEnvironment(_WithOutside):
         self._plan = self._plan.prepare()
         return self._plan.argv(["bash"], person=True)
 
+    def person_network(self) -> SandboxReach | None:
+        """Return the network that a person's shell joins, None without ``hosts``. It serves one sandbox at a time."""
+        return self._reach
+
     async def close(self) -> None:
         if self._guard is not None and self._sandbox is not None:  # copies of configurations go with the shells
             await _starters.run(self._sandbox.close)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import threading
+import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -25,8 +27,10 @@ class SandboxReach:
 
     def __init__(self, allow: Sequence[str], variables: Mapping[str, str], projects: Sequence[str]) -> None:
         self._notices: deque[str] = deque(maxlen=_MOST_NOTICES)
+        self.said: Callable[[str], None] = self._notices.append
+        """Gets sentences for the user. They are kept for ``notices`` unless it is replaced."""
         try:
-            self._guard = NetworkGuard(allow, self._notices.append)
+            self._guard = NetworkGuard(allow, lambda text: self.said(text))
         except ValueError as error:
             raise EnvironmentFailed(f"sandbox.hosts: {error}") from error
         self._variables, self._projects = variables, projects
@@ -45,6 +49,15 @@ class SandboxReach:
             raise EnvironmentFailed(
                 f"the sandbox has no network, so nothing runs in it: {error.strerror}. Set sandbox.network to none or on"
             ) from error
+
+    def join_new(self, process: subprocess.Popen[bytes]) -> None:
+        """Serve the sandbox that a process makes, once it is there or the process has ended. Raises EnvironmentFailed."""
+        own = Path("/proc/self/ns/net").stat().st_ino
+        while process.poll() is None:
+            if Path(f"/proc/{process.pid}/ns/net").stat().st_ino != own:
+                self.join(process.pid)
+                return
+            time.sleep(0.005)
 
     def leave(self) -> None:
         """Serve no sandbox."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -79,7 +80,6 @@ def test_hosts_are_shown_and_tried(run: Any, config: Any, monkeypatch: pytest.Mo
     rows = dict(line.split(maxsplit=1) for line in run("sandbox").out.splitlines())
     assert (rows["network"], rows["hosts"]) == ("only hosts that you allow", "those of your package managers, known.example")
     assert json.loads(run("sandbox", "--json").out)["hosts"] == ["known.example"]
-    assert "this shell has no network: sandbox.network: hosts is for sessions" in run("sandbox", "shell", "--", "true").err
     done = run("sandbox", "test")
     assert (done.code, "✓ the network reaches only allowed hosts" in done.out) == (0, True), done.out + done.err
 
@@ -91,6 +91,28 @@ def test_where_no_project_is_nothing_on_the_disk_can_be_written(run: Any, monkey
     assert (rows["holds"], rows["writable"], rows["read-only"]) == ("workspace", "nothing", "nothing")
     done = run("sandbox", "test")
     assert (done.code, "- the project can be written: not tried, / is no project" in done.out) == (0, True), done.out
+
+
+@HOLDS
+def test_a_command_of_ones_own_reaches_allowed_hosts_only(
+    run: Any, config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the same proxy as the model's commands, which is there when the command begins."""
+    monkeypatch.setattr("tools.environments.local.network.guard.learned_hosts", lambda *_: [])  # it takes a second
+    with socket.create_server(("127.0.0.1", 0)) as service:
+        port = service.getsockname()[1]
+        config(f"sandbox: {{mode: workspace, network: hosts, hosts: ['localhost:{port}']}}\n")
+        script = (
+            "for host in localhost:%d other.example:80; do exec 3<>/dev/tcp/127.0.0.1/${HTTP_PROXY##*:};"
+            " printf 'CONNECT %%s HTTP/1.1\\r\\n\\r\\n' $host >&3; read -r line <&3; echo \"$line\" >>said; done; exit 7"
+        ) % port
+        done = run("sandbox", "shell", "--", "bash", "-c", script)
+    assert done.code == 7, done.err
+    assert (tmp_path / "said").read_bytes().decode().replace("\r", "").split("\n") == [
+        "HTTP/1.1 200 Connection established",
+        "HTTP/1.1 403 toolcrib: other.example is not an allowed host",
+        "",
+    ]
 
 
 def test_what_is_no_sandbox_of_this_machine_is_refused(run: Any) -> None:
