@@ -90,9 +90,7 @@ class NetworkGuard:
     def allow(self, host: str) -> None:
         """Allow a host, effective at once. Raises ValueError if it is no rule."""
         self._policy.allow(host)
-        name, port = parse_rule(host)
-        if name == LOOPBACK and port is not None:
-            self._offer(port)
+        self._offer_if_local(host)
 
     @contextlib.contextmanager
     def allowing(self, hosts: Iterable[str]) -> Iterator[None]:
@@ -128,7 +126,8 @@ class NetworkGuard:
     def _learn(self, environment: Mapping[str, str], home: str, *projects: str) -> None:
         try:
             for host in learned_hosts(environment, home, *projects):
-                self.allow(host)
+                self._policy.allow_own(host)
+                self._offer_if_local(host)
         finally:
             self._policy.learned.set()
 
@@ -163,6 +162,11 @@ class NetworkGuard:
 
     def _own_port(self, port: int) -> socket.socket | None:
         return None if (joined := self._joined) is None else joined[1].own(port)
+
+    def _offer_if_local(self, host: str) -> None:
+        name, port = parse_rule(host)
+        if name == LOOPBACK and port is not None:
+            self._offer(port)
 
     def _offer(self, port: int) -> None:
         if (joined := self._joined) is not None:

@@ -55,6 +55,7 @@ class HostPolicy:
         self._rules = Counter(map(parse_rule, allow))
         self._changing = threading.Lock()
         self._denied: deque[DeniedHost] = deque(maxlen=_KEPT)
+        self._own: dict[str, frozenset[Address] | None] = {}
         self.learned = threading.Event()
         """Set when the hosts of package managers are among the rules; connections to unknown hosts wait for it."""
         self.learned.set()
@@ -63,6 +64,11 @@ class HostPolicy:
         """Add ``rule``. Raises ValueError for one that is malformed."""
         with self._changing:
             self._rules = self._rules + Counter([parse_rule(rule)])
+
+    def allow_own(self, rule: str) -> None:
+        """Add a rule for a host of the user's own configuration. The private addresses that its name has first are allowed too."""
+        self.allow(rule)
+        self._own.setdefault(parse_rule(rule)[0], None)
 
     def withdraw(self, rule: str) -> None:
         """Take back one ``allow`` of the rule. It holds until each is taken back."""
@@ -97,13 +103,17 @@ class HostPolicy:
         # A name is resolved once it is allowed: a lookup alone can carry data to the name's owner.
         self._decide(name, port)
         found = _resolve(name, port)[:_ADDRESSES]
-        for address in found:
-            if not address.is_global or address.is_multicast or _is_this_machine(address):
+        private = [address for address in found if not address.is_global or address.is_multicast or _is_this_machine(address)]
+        first = self._own.get(name, frozenset())
+        if first is None:  # a mirror in the user's network; what its owner adds to the name later is decided as all others
+            first = self._own[name] = frozenset(each for each in private if not is_of_the_network(each) and not _is_loopback(each))
+        for address in private:
+            if address not in first:
                 self._decide_address(address, port)
         return [str(address) for address in found]
 
     def _decide_address(self, address: Address, port: int) -> None:
-        if address.is_loopback or address.is_unspecified or _is_this_machine(address):
+        if _is_loopback(address):
             self._decide(LOOPBACK, port)
         elif is_of_the_network(address) and not self._allows(str(address), port):
             raise self._refused(str(address), port, f"toolcrib: {address} is an address of the machine's own network services;"
@@ -221,6 +231,10 @@ def as_address(text: str) -> Address | None:
 def _resolve(name: str, port: int) -> list[Address]:
     found = (as_address(str(entry[4][0]).partition("%")[0]) for entry in socket.getaddrinfo(name, port, type=socket.SOCK_STREAM))
     return list(dict.fromkeys(address for address in found if address is not None))
+
+
+def _is_loopback(address: Address) -> bool:
+    return address.is_loopback or address.is_unspecified or _is_this_machine(address)
 
 
 def _is_this_machine(address: Address) -> bool:

@@ -112,6 +112,25 @@ def test_a_name_that_leads_to_a_private_address_is_that_address(names: dict[str,
     assert decided(both, "rebound.example", 5432) == [PUBLIC, address]
 
 
+def test_a_host_of_the_users_own_configuration_may_have_a_private_address(names: dict[str, list[str]]) -> None:
+    """A mirror in the user's network. Only the addresses that its name has first, and none of this machine or of metadata."""
+    policy = HostPolicy([])
+    policy.allow_own("mirror.example")
+    names["mirror.example"] = ["10.1.2.3"]
+    assert policy.admit("mirror.example", 443) == ["10.1.2.3"]
+    for later in ("10.1.2.4", "127.0.0.1", "169.254.169.254"):
+        names["mirror.example"] = ["10.1.2.3", later]
+        with pytest.raises(HostRefusedError):
+            policy.admit("mirror.example", 443)
+    for first in ("127.0.0.1", "169.254.169.254"):
+        names[f"x{first}.example"] = [first]
+        policy.allow_own(f"x{first}.example")
+        with pytest.raises(HostRefusedError):
+            policy.admit(f"x{first}.example", 443)
+    with pytest.raises(HostRefusedError):
+        policy.admit("10.1.2.3", 443)
+
+
 def test_a_name_that_leads_to_metadata_is_refused(names: dict[str, list[str]]) -> None:
     names["rebound.example"] = ["169.254.169.254"]
     assert "169.254.169.254 is an address of the machine's own" in decided(["rebound.example"], "rebound.example", 80)
