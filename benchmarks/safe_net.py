@@ -64,8 +64,7 @@ def _client_and_proxy() -> Iterator[tuple[Fetch, Fetch]]:
         server = stack.enter_context(_ended(subprocess.Popen([sys.executable, "-c", _SERVER], stdout=subprocess.PIPE, text=True)))
         assert server.stdout is not None
         port = server.stdout.readline().strip()
-        guard = NetworkGuard([f"localhost:{port}"], lambda _text: None)
-        guard.start()
+        guard = NetworkGuard([f"localhost:{port}"])
         stack.callback(guard.close)
         client = [sys.executable, "-c", _CLIENT, port]
         direct = stack.enter_context(_fetching(client, "direct"))

@@ -15,7 +15,7 @@ from toolcrib import EnvironmentFailed, ExecRequest
 
 if TYPE_CHECKING:
     from tools.environments.docker.admin import OurContainer
-    from tools.environments.local.reach import SandboxReach
+    from tools.environments.local.network import NetworkGuard
 
 
 def open_shell(backends: Backends, backend: Backend, start: str, *, cwd: str = "", container: OurContainer | None = None) -> int:
@@ -66,7 +66,7 @@ def in_sandbox(backends: Backends, backend: Backend, start: str, command: Sequen
 
 
 def _run_with_hosts(
-    reach: SandboxReach, launcher: Sequence[str], command: Sequence[str], folder: str, env: Mapping[str, str]
+    reach: NetworkGuard, launcher: Sequence[str], command: Sequence[str], folder: str, env: Mapping[str, str]
 ) -> int:
     """Run a command in a sandbox with the network of ``reach``. The command waits until the network is there."""
     reach.said = lambda text: print(f"toolcrib: {text}", file=sys.stderr)

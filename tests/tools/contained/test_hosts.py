@@ -26,7 +26,7 @@ from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import CallScope
 from tools.environments.local.contained import SandboxedEnvironment
 from tools.environments.local.holding import sandbox_here
-from tools.environments.local.network import DeniedHost, guard
+from tools.environments.local.network import DeniedHost, learned
 from tools.judge.setting import Setting
 from tools.registry import registry as known
 
@@ -267,7 +267,7 @@ def test_a_real_sandbox_asks_for_a_service_of_this_machine(
     """The first call is refused and says what to do, the second one asks, and the third one needs no question."""
     if (held := sandbox_here("workspace")).mode != "workspace":
         pytest.skip(f"no sandbox can be made here: {held.why_not_more}")
-    monkeypatch.setattr(guard, "learned_hosts", lambda *_: [])  # asking each package manager takes a second
+    monkeypatch.setattr(learned, "learned_hosts", lambda *_: [])  # asking each package manager takes a second
     sandbox = SandboxedEnvironment(str(tmp_path), masked=(), caches="shared", hosts=[])
     floor = floors(sandbox, "session", root=str(tmp_path))
     told = floor.data(f"curl -sS -m 60 http://localhost:{page}/")

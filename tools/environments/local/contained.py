@@ -47,8 +47,7 @@ from tools.environments.own_files import NONE, OwnFiles
 from tools.environments.shell.launcher import LocalLauncher, is_supported
 
 if TYPE_CHECKING:  # only sandboxes with hosts need it
-    from tools.environments.local.network import DeniedHost
-    from tools.environments.local.reach import SandboxReach
+    from tools.environments.local.network import DeniedHost, NetworkGuard
 
 _T = TypeVar("_T")
 _starters = Workers("toolcrib-sandbox", 4)
@@ -140,14 +139,17 @@ class SandboxedEnvironment(_WithOutside):
         self._guard: GuardedSandbox | None = None
         self._interrupts = 0
 
-    def _reaching(self, hosts: Sequence[str], folders: Sequence[str]) -> SandboxReach:
-        from tools.environments.local.reach import SandboxReach
+    def _reaching(self, hosts: Sequence[str], folders: Sequence[str]) -> NetworkGuard:
+        from tools.environments.local.network import NetworkGuard, learned
 
         outer = {**child_environment(self._pass_env), **self._given}
-        reach = SandboxReach(hosts, outer, folders)
+        try:
+            reach = NetworkGuard(hosts, lambda: learned.learned_hosts(outer, os.path.expanduser("~"), *folders))  # noqa: PTH111 - a string
+        except ValueError as error:
+            raise EnvironmentFailed(f"sandbox.hosts: {error}") from error
         self._inside_only = reach.environment().keys()
         self._given |= reach.environment()
-        self._reach_dropped = when_dropped(self, reach.close)
+        self._reach_dropped = when_dropped(self, partial(_starters.run, reach.close))
         return reach
 
     @property
@@ -252,7 +254,7 @@ class SandboxedEnvironment(_WithOutside):
         self._plan = self._plan.prepare()
         return self._plan.argv(["bash"], person=True)
 
-    def person_network(self) -> SandboxReach | None:
+    def person_network(self) -> NetworkGuard | None:
         """Return the network that a person's shell joins, None without ``hosts``. It serves one sandbox at a time."""
         return self._reach
 
@@ -265,7 +267,7 @@ class SandboxedEnvironment(_WithOutside):
             await _starters.run(self._sandbox.close)
         if self._reach is not None:
             self._reach_dropped.detach()
-            await self._reach.close()
+            await _starters.run(self._reach.close)
         plan, self._plan = self._plan, replace(self._plan, private="")
         await _starters.run(plan.clean)
 
@@ -281,7 +283,7 @@ class SandboxedEnvironment(_WithOutside):
 
     def denied_hosts(self, since: float) -> Sequence[DeniedHost]:
         """See LimitsHosts."""
-        return [] if self._reach is None else self._reach.denied(since)
+        return [] if self._reach is None else self._reach.denials(since)
 
     # -- files ---------------------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from tools.environments.shell.launcher import ShellProcess
 from tools.environments.shell.watchdog import watchdog
 
 if TYPE_CHECKING:  # most sandboxes need none
-    from tools.environments.local.reach import SandboxReach
+    from tools.environments.local.network import NetworkGuard
 
 _LOOKS = 100
 _enders = Workers("toolcrib-sandbox-end", 4)
@@ -63,7 +63,7 @@ class Sandbox:
     descriptors = 12
     """The number of our descriptors for a shell, with those of the sandbox itself."""
 
-    def __init__(self, root: str, plan: SandboxPlan, where: str, reach: SandboxReach | None = None) -> None:
+    def __init__(self, root: str, plan: SandboxPlan, where: str, reach: NetworkGuard | None = None) -> None:
         self.root, self.where, self._plan, self._reach = root, where, plan, reach
         self.inner = INNER if plan.mode == "workspace" else root
         self._process: subprocess.Popen[bytes] | None = None

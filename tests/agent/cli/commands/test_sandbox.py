@@ -75,7 +75,7 @@ def test_the_test_tries_each_promise(run: Any, key: Path, tmp_path: Path) -> Non
 
 @HOLDS
 def test_hosts_are_shown_and_tried(run: Any, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.environments.local.network.guard.learned_hosts", lambda *_: [])  # it takes a second
+    monkeypatch.setattr("tools.environments.local.network.learned.learned_hosts", lambda *_: [])  # it takes a second
     config("sandbox: {mode: workspace, network: hosts, hosts: [known.example]}\n")
     rows = dict(line.split(maxsplit=1) for line in run("sandbox").out.splitlines())
     assert (rows["network"], rows["hosts"]) == ("only hosts that you allow", "those of your package managers, known.example")
@@ -98,14 +98,14 @@ def test_a_command_of_ones_own_reaches_allowed_hosts_only(
     run: Any, config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the same proxy as the model's commands, which is there when the command begins."""
-    monkeypatch.setattr("tools.environments.local.network.guard.learned_hosts", lambda *_: [])  # it takes a second
+    monkeypatch.setattr("tools.environments.local.network.learned.learned_hosts", lambda *_: [])  # it takes a second
     with socket.create_server(("127.0.0.1", 0)) as service:
         port = service.getsockname()[1]
         config(f"sandbox: {{mode: workspace, network: hosts, hosts: ['localhost:{port}']}}\n")
         script = (
-            "for host in localhost:%d other.example:80; do exec 3<>/dev/tcp/127.0.0.1/${HTTP_PROXY##*:};"
-            " printf 'CONNECT %%s HTTP/1.1\\r\\n\\r\\n' $host >&3; read -r line <&3; echo \"$line\" >>said; done; exit 7"
-        ) % port
+            f"for host in localhost:{port} other.example:80; do exec 3<>/dev/tcp/127.0.0.1/${{HTTP_PROXY##*:}};"
+            " printf 'CONNECT %s HTTP/1.1\\r\\n\\r\\n' $host >&3; read -r line <&3; echo \"$line\" >>said; done; exit 7"
+        )
         done = run("sandbox", "shell", "--", "bash", "-c", script)
     assert done.code == 7, done.err
     assert (tmp_path / "said").read_bytes().decode().replace("\r", "").split("\n") == [

@@ -24,7 +24,7 @@ import pytest
 from toolcrib import EnvironmentFailed, ExecRequest
 from tools.environments.local.contained import SandboxedEnvironment
 from tools.environments.local.holding import sandbox_here
-from tools.environments.local.network import guard
+from tools.environments.local.network import learned
 
 ROOT = Path(__file__).parents[4]
 CURL = "curl -sS -m 60"
@@ -83,7 +83,7 @@ class Inside:
 
 @pytest.fixture
 def inside(project: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inside]:
-    monkeypatch.setattr(guard, "learned_hosts", lambda *_: [])  # asking each package manager takes a second
+    monkeypatch.setattr(learned, "learned_hosts", lambda *_: [])  # asking each package manager takes a second
     if (held := sandbox_here("workspace")).mode != "workspace":
         pytest.skip(f"no sandbox can be made here: {held.why_not_more}")
     hosts = getattr(request, "param", ["allowed.example"])

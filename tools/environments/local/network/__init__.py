@@ -3,21 +3,20 @@
 The sandbox has a network namespace without any route. ``guard.NetworkGuard`` is outside; ``inner`` is a small program that enters
 the namespace, makes the proxy's listening socket there and passes it out, so the guard accepts the commands' connections. Use:
 
-    guard = NetworkGuard(allow=["example.org", "localhost:5432"], said=print)
-    guard.start()
-    guard.learn(environment, home, *projects)    # hosts of package managers, in the background
+    guard = NetworkGuard(["example.org", "localhost:5432"], lambda: learned_hosts(environment, home, *projects))
     guard.join(pid)                              # pid: a process in the sandbox's user and network namespaces
     shell = start_shell(env=guard.environment()) # HTTP_PROXY and the like
     guard.allow("other.example")                 # effective at once
     with guard.allowing(["new.example"]): ...    # for a while
     guard.denials(since)                         # list[DeniedHost(host, port, when, why)]
+    guard.notices()                              # sentences for the user
     guard.leave()                                # the sandbox has ended; join the next one
     guard.close()
 
-While a sandbox is joined, ports that it listens on are forwarded to this machine's 127.0.0.1. ``environment`` of ``learn`` has
-the variables that the person's commands get: package managers are run with them.
+While a sandbox is joined, ports that it listens on are forwarded to this machine's 127.0.0.1. ``environment`` has the variables
+that the user's commands get: package managers are run with them.
 
-``hosts`` decides, ``requests`` reads the proxy's protocols, ``proxy`` answers, ``tunnel`` and ``connections`` move bytes,
+``hosts`` decides, ``requests`` reads the proxy's protocols, ``proxy`` answers, ``connections`` and ``mover`` move bytes,
 ``inside`` and ``ports`` are the two sides of the namespace, ``learned`` asks package managers for their hosts.
 """
 

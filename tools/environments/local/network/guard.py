@@ -6,20 +6,25 @@ import contextlib
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 
+from toolcrib import EnvironmentFailed
 from tools.environments._workers import Workers
 from tools.environments.local.network import inner
 from tools.environments.local.network.connections import Connections
-from tools.environments.local.network.hosts import LOOPBACK, DeniedHost, HostPolicy, parse_rule
+from tools.environments.local.network.hosts import LOOPBACK, DeniedHost, HostPolicy, askable, parse_rule
 from tools.environments.local.network.inside import InnerNetwork
-from tools.environments.local.network.learned import learned_hosts
 from tools.environments.local.network.mover import Mover
 from tools.environments.local.network.ports import SandboxPorts
 from tools.environments.local.network.proxy import HostProxy
 
 _HEAD_SECONDS = 30
+_MOST_NOTICES = 32
 _learners = Workers("toolcrib-learn-hosts", 1)
 _workers = Workers("toolcrib-hosts", 4)
 
@@ -27,28 +32,46 @@ _workers = Workers("toolcrib-hosts", 4)
 class NetworkGuard:
     """The only way out of a sandbox that has a network namespace without a route. The package's docstring says how it is used.
 
-    ``allow`` are rules as HostPolicy has them; other hosts are refused. ``said`` gets sentences for the user, in another thread.
+    ``allow`` are rules as HostPolicy has them; other hosts are refused but those that ``find`` returns, which is run once, in the
+    background. Raises ValueError for a malformed rule. It starts when it is first needed. Threads may share it.
     """
 
-    def __init__(self, allow: Sequence[str], said: Callable[[str], None]) -> None:
-        self._said = said
+    def __init__(self, allow: Sequence[str], find: Callable[[], Sequence[str]] | None = None) -> None:
+        self._find = find
+        self._notices: deque[str] = deque(maxlen=_MOST_NOTICES)
+        self.said: Callable[[str], None] = self._notices.append
+        """Gets sentences for the user, in another thread. They are kept for ``notices`` unless it is replaced."""
         self._policy = HostPolicy(allow)
         self._proxy = HostProxy(self._policy, self._own_port)
+        self._starting = threading.Lock()
         self._connections: Connections | None = None
         self._joined: tuple[InnerNetwork, SandboxPorts] | None = None
         self._program: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        """Begin. Nothing is reached before ``join``."""
-        self._connections = Connections(Mover.shared(self._look))
+    def _started(self) -> Connections:
+        with self._starting:
+            if self._connections is None:
+                self._connections = Connections(Mover.shared(self._look))
+                if self._find is not None:
+                    self._policy.learned.clear()
+                    _learners.submit(partial(self._learn, self._find))
+                    self._find = None
+            return self._connections
+
+    def _learn(self, find: Callable[[], Sequence[str]]) -> None:
+        try:
+            for host in find():
+                self._policy.allow_own(host)
+                self._offer_if_local(host)
+        finally:
+            self._policy.learned.set()
 
     def join(self, pid: int) -> None:
-        """Serve the sandbox of the process ``pid``, and no longer the one before it. Raises OSError if that can't be done.
+        """Serve the sandbox of the process ``pid``, and no longer the one before it. Raises EnvironmentFailed.
 
         The sandbox has user and network namespaces of its own; it keeps ``pid`` while this runs.
         """
-        if self._connections is None:
-            raise RuntimeError("start the guard before it joins a sandbox")
+        connections = self._started()
         self.leave()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -60,15 +83,26 @@ class NetworkGuard:
         try:
             network = InnerNetwork(ours, self._program.pid)
         except OSError as error:
-            why = self._ended() or str(error)
-            raise OSError(error.errno, f"the sandbox's network can't be reached: {why}") from error
-        ports = SandboxPorts(network, self._connections, self._said)
+            raise EnvironmentFailed(
+                f"the sandbox's network can't be reached, so nothing runs in it: {self._ended() or error}."
+                " Set sandbox.network to none or on"
+            ) from error
+        ports = SandboxPorts(network, connections, lambda text: self.said(text))
         # Clients of a proxy speak first, so it wakes up once for a connection and its request.
         network.listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, _HEAD_SECONDS)
-        self._connections.serve(network.listener, self._proxy.answer)
+        connections.serve(network.listener, self._proxy.answer)
         self._joined = network, ports
         for port in self._policy.loopback_ports():
             self._offer(port)
+
+    def join_new(self, process: subprocess.Popen[bytes]) -> None:
+        """Serve the sandbox that a process makes, once it is there or the process has ended. Raises EnvironmentFailed."""
+        own = Path("/proc/self/ns/net").stat().st_ino
+        while process.poll() is None:
+            if Path(f"/proc/{process.pid}/ns/net").stat().st_ino != own:
+                self.join(process.pid)
+                return
+            time.sleep(0.005)
 
     def leave(self) -> None:
         """Serve no sandbox. Call it when the sandbox has ended; it may be called again."""
@@ -108,8 +142,10 @@ class NetworkGuard:
         if joined is not None and port is not None and port not in self._policy.loopback_ports():
             joined[1].withdraw(port)
 
-    async def unknown(self, rules: Sequence[str]) -> list[str]:
-        """Return those of the rules that nothing allows yet, once ``learn`` has ended. Raises ValueError if one is no rule."""
+    async def unknown(self, hosts: Sequence[str]) -> list[str]:
+        """See LimitsHosts: those that nothing allows yet, once the hosts of package managers are known."""
+        rules = [askable(host) for host in hosts]
+        self._started()
         if self._policy.learned.is_set():
             return self._policy.unknown(rules)
         return await _workers.run(lambda: self._policy.unknown(rules))
@@ -118,18 +154,9 @@ class NetworkGuard:
         """Return the connections that were refused at ``since`` (``time.time()``) or later, the oldest first."""
         return self._policy.denials(since)
 
-    def learn(self, environment: Mapping[str, str], home: str, *projects: str) -> None:
-        """Allow the hosts of package managers, found in the background. Until then connections to unknown hosts wait."""
-        self._policy.learned.clear()
-        _learners.submit(partial(self._learn, dict(environment), home, *projects))
-
-    def _learn(self, environment: Mapping[str, str], home: str, *projects: str) -> None:
-        try:
-            for host in learned_hosts(environment, home, *projects):
-                self._policy.allow_own(host)
-                self._offer_if_local(host)
-        finally:
-            self._policy.learned.set()
+    def notices(self) -> list[str]:
+        """Return the sentences for the user since the last call, such as which port is forwarded."""
+        return [self._notices.popleft() for _ in range(len(self._notices))]
 
     def _detach(self) -> None:
         joined, connections = self._joined, self._connections

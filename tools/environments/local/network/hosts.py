@@ -66,7 +66,7 @@ class HostPolicy:
             self._rules = self._rules + Counter([parse_rule(rule)])
 
     def allow_own(self, rule: str) -> None:
-        """Add a rule for a host of the user's own configuration. The private addresses that its name has first are allowed too."""
+        """Add a rule for a host of the user's own configuration. Private addresses that its name has first are allowed too."""
         self.allow(rule)
         self._own.setdefault(parse_rule(rule)[0], None)
 
@@ -106,7 +106,9 @@ class HostPolicy:
         private = [address for address in found if not address.is_global or address.is_multicast or _is_this_machine(address)]
         first = self._own.get(name, frozenset())
         if first is None:  # a mirror in the user's network; what its owner adds to the name later is decided as all others
-            first = self._own[name] = frozenset(each for each in private if not is_of_the_network(each) and not _is_loopback(each))
+            first = self._own[name] = frozenset(
+                each for each in private if not is_of_the_network(each) and not _is_loopback(each)
+            )
         for address in private:
             if address not in first:
                 self._decide_address(address, port)

@@ -7,9 +7,7 @@ import functools
 import glob
 import os
 import shutil
-import signal
 import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -22,23 +20,15 @@ _VARIABLE = Regex(
     r"(?i)(?:PIP|UV|NPM_CONFIG|YARN|CARGO|RUSTUP|GEM|BUNDLE)_\w*(?:INDEX|URL|LINKS|REGISTRY|SERVER|HOST|ROOT)\w*|GOPROXY|GOSUMDB"
 )
 _OWN_INDEX = Regex(r"(?i)(?<!extra[-_])\bindex[-_]url\b|PIP_INDEX_URL")
-_FILES = (
-    *("/etc/pip.conf", "/etc/xdg/pip/pip.conf", "{config}/pip/pip.conf", "{home}/.pip/pip.conf", "{config}/uv/uv.toml"),
-    *(
-        "/etc/npmrc",
-        "{home}/.npmrc",
-        "{home}/.yarnrc.yml",
-        "{home}/.gemrc",
-        "/etc/gitconfig",
-        "{home}/.gitconfig",
-        "{config}/git/config",
-    ),
-    *("{cargo}/config.toml", "{cargo}/config", "{cargo}/registry/index/*/config.json"),
-    *("/etc/apt/sources.list", "/etc/apt/sources.list.d/*.list", "/etc/apt/sources.list.d/*.sources"),
-)
+_FILES = """
+    /etc/pip.conf /etc/xdg/pip/pip.conf {config}/pip/pip.conf {home}/.pip/pip.conf {config}/uv/uv.toml
+    /etc/npmrc {home}/.npmrc {home}/.yarnrc.yml {home}/.gemrc /etc/gitconfig {home}/.gitconfig {config}/git/config
+    {cargo}/config.toml {cargo}/config {cargo}/registry/index/*/config.json
+    /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources
+""".split()
 _SIZE = 262144
-_LIMIT = 8.0
-"""Seconds for all managers together; they are asked at the same time."""
+_LIMIT = "8"
+"""Seconds after which a manager that hangs is ended, with all that it started. They are asked at the same time."""
 _PIP = "from pip._internal.models.index import PyPI as index; print(index.url, 'https://' + index.file_storage_domain)"
 _NOWHERE = {"CARGO_HTTP_PROXY": "http://127.0.0.1:1", "CARGO_NET_RETRY": "0"}
 """With these cargo reaches no host; its error message names the index that it wanted."""
@@ -106,30 +96,17 @@ def _answers(
     parts = [part for part in variables.get("PATH", os.defpath).split(os.pathsep) if part.startswith("/")]
     path = os.pathsep.join(part for part in parts if not _is_in_any(Path(part), roots))
     environment = {**variables, **_NOWHERE, "PATH": path, "HOME": home}
-    running = []
+    limiter = shutil.which("timeout") or "timeout"
+    running: list[tuple[str, subprocess.Popen[str]]] = []
     for name, arguments in managers.items():
         program = shutil.which(name, path=path)
         if program is not None and not _is_in_any(Path(program), roots):
+            errors = subprocess.STDOUT if name == "cargo" else subprocess.DEVNULL  # cargo's answer is its error message
             with contextlib.suppress(OSError):  # it can't be run: nothing is learned from it
-                running.append((name, _started([program, *arguments], environment)))
-    give_up = time.monotonic() + _LIMIT
-    texts = [(name, _text(process, give_up)) for name, process in running]
+                process = subprocess.Popen(
+                    [limiter, "--signal=KILL", _LIMIT, program, *arguments], cwd="/", env=environment, start_new_session=True,
+                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, errors="replace",
+                )  # fmt: skip
+                running.append((name, process))
+    texts = [(name, process.communicate()[0]) for name, process in running]
     return [text if name != "go" else _SCHEMELESS.sub(r"https://\1", text) for name, text in texts]
-
-
-def _started(argv: list[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
-    errors = subprocess.STDOUT if argv[1] == "search" else subprocess.DEVNULL  # cargo's answer is its error message
-    return subprocess.Popen(
-        argv, cwd="/", env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True,
-        errors="replace", start_new_session=True,
-    )  # fmt: skip
-
-
-def _text(process: subprocess.Popen[str], give_up: float) -> str:
-    with process:
-        try:
-            return process.communicate(timeout=max(0.0, give_up - time.monotonic()))[0]
-        except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError):  # it has just ended
-                os.killpg(process.pid, signal.SIGKILL)
-            return ""

@@ -58,10 +58,10 @@ def sandbox(namespaces: None) -> Iterator[Callable[..., Sandbox]]:
     """Make sandboxes with the rules."""
     with contextlib.ExitStack() as stack:
 
-        def make(*allow: str) -> Sandbox:
+        def make(*allow: str, find: Callable[[], list[str]] | None = None) -> Sandbox:
             said: list[str] = []
-            guard = NetworkGuard(allow, said.append)
-            guard.start()
+            guard = NetworkGuard(allow, find)
+            guard.said = said.append
             stack.callback(guard.close)
             return Sandbox(guard, said)
 

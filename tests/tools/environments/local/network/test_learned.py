@@ -113,23 +113,21 @@ def test_pip_is_asked_by_its_own_interpreter(home: Path, project: Path, tmp_path
 
 
 def test_a_manager_that_hangs_is_ended(home: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.environments.local.network.learned._LIMIT", 0.2)
+    monkeypatch.setattr("tools.environments.local.network.learned._LIMIT", "0.2")
     program(tmp_path / "tools", "npm", "sleep 600 & sleep 600")
     assert isinstance(learned_hosts({"PATH": f"{tmp_path}/tools:{PATH}", "A": "hangs"}, str(home), str(project)), list)
 
 
 @pytest.mark.full
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_connections_wait_for_what_is_being_learned(sandbox: Any, website: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_wait_for_what_is_being_learned(sandbox: Any, website: Any) -> None:
     learned = threading.Event()
 
-    def slowly(*_arguments: Any) -> list[str]:
+    def slowly() -> list[str]:
         assert learned.wait(60)
         return [f"localhost:{website.server_port}"]
 
-    monkeypatch.setattr("tools.environments.local.network.guard.learned_hosts", slowly)
-    box = sandbox()
-    box.guard.learn({}, "/nowhere", "/nowhere")
+    box = sandbox(find=slowly)
     process = box.start(f"echo begun; curl -sS http://localhost:{website.server_port}/hello")
     assert process.stdout.readline() == "begun\n"
     time.sleep(0.1)  # by then it waits, as a rule
