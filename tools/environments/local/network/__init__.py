@@ -20,8 +20,8 @@ that the user's commands get: package managers are run with them.
 ``inside`` and ``ports`` are the two sides of the namespace, ``learned`` asks package managers for their hosts.
 """
 
-from tools.environments.local.network.guard import NetworkGuard, proxy_environment
+from tools.environments.local.network.guard import NetworkGuard
 from tools.environments.local.network.hosts import DeniedHost
 from tools.environments.local.network.learned import learned_hosts
 
-__all__ = ["DeniedHost", "NetworkGuard", "learned_hosts", "proxy_environment"]
+__all__ = ["DeniedHost", "NetworkGuard", "learned_hosts"]

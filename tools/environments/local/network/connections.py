@@ -17,7 +17,7 @@ from tools.environments.local.network.mover import CHUNK, ONCE, READ, WRITE, Mov
 _log = logging.getLogger(__name__)
 MOST = 256
 """Connections at once. Further ones wait in the backlog of their listener."""
-_ANSWERS = 32
+_ANSWERS = 128
 """Connections that are answered at once. Those that have been connected need no thread."""
 IDLE = 3600.0
 """Seconds after which a connection ends that carries nothing."""

@@ -118,8 +118,13 @@ class NetworkGuard:
             connections.mover.release(self._look)
 
     def environment(self) -> dict[str, str]:
-        """Return the variables by which commands find the proxy."""
-        return proxy_environment(inner.PROXY_PORT)
+        """Return the variables by which commands find the proxy.
+
+        ALL_PROXY is the HTTP proxy too: httpx and requests refuse to start with socks5h:// unless a further package is installed.
+        """
+        proxy = f"http://127.0.0.1:{inner.PROXY_PORT}"
+        values = {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": ""}
+        return {**values, **{name.lower(): value for name, value in values.items()}, "NODE_USE_ENV_PROXY": "1"}
 
     def allow(self, host: str) -> None:
         """Allow a host, effective at once. Raises ValueError if it is no rule."""
@@ -198,13 +203,3 @@ class NetworkGuard:
     def _offer(self, port: int) -> None:
         if (joined := self._joined) is not None:
             _workers.submit(partial(joined[1].offer, port, lambda: port in self._policy.loopback_ports()))
-
-
-def proxy_environment(port: int) -> dict[str, str]:
-    """Return the variables that lead programs to an HTTP proxy at ``port`` of the sandbox's loopback.
-
-    ALL_PROXY is the HTTP proxy too: httpx and requests refuse to start with socks5h:// unless a further package is installed.
-    """
-    proxy = f"http://127.0.0.1:{port}"
-    values = {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": ""}
-    return {**values, **{name.lower(): value for name, value in values.items()}, "NODE_USE_ENV_PROXY": "1"}

@@ -102,17 +102,16 @@ class HostPolicy:
             return [name]
         # A name is resolved once it is allowed: a lookup alone can carry data to the name's owner.
         self._decide(name, port)
-        found = _resolve(name, port)[:_ADDRESSES]
-        private = [address for address in found if not address.is_global or address.is_multicast or _is_this_machine(address)]
+        found = _resolve(name, port)
+        private = {each for each in found if not each.is_global or each.is_multicast or _is_this_machine(each)}
         first = self._own.get(name, frozenset())
         if first is None:  # a mirror in the user's network; what its owner adds to the name later is decided as all others
-            first = self._own[name] = frozenset(
-                each for each in private if not is_of_the_network(each) and not _is_loopback(each)
-            )
-        for address in private:
-            if address not in first:
+            first = frozenset(each for each in private if not is_of_the_network(each) and not _is_loopback(each))
+            self._own[name] = first
+        for address in found[:_ADDRESSES]:
+            if address in private - first:
                 self._decide_address(address, port)
-        return [str(address) for address in found]
+        return [str(address) for address in found[:_ADDRESSES]]
 
     def _decide_address(self, address: Address, port: int) -> None:
         if _is_loopback(address):
@@ -130,8 +129,9 @@ class HostPolicy:
         if self._allows(name, port):
             return
         shown = f"{name}:{port}" if name == LOOPBACK else f"[{name}]" if ":" in name else name
-        raise self._refused(name, port, f"toolcrib: {shown} is not an allowed host;"
-                            " ask the user to allow it, or to run the command outside the sandbox")  # fmt: skip
+        own = "; nothing in this session listens on that port" if name == LOOPBACK else ""
+        raise self._refused(name, port, f"toolcrib: {shown} is not an allowed host; ask the user to allow it,"
+                            f" or to run the command outside the sandbox{own}")  # fmt: skip
 
     def _allows(self, name: str, port: int | None) -> bool:
         if not self._rules.keys().isdisjoint({(name, port), (name, None)}):

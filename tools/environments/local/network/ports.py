@@ -61,7 +61,7 @@ class SandboxPorts:
         except OSError as raised:
             error = raised
         with self._lock:
-            self._offered.pop(port)
+            self._offered.pop(port, None)
             if listener is not None and (self._is_closed or not is_allowed()):
                 listener.close()
             elif listener is not None:
@@ -85,7 +85,7 @@ class SandboxPorts:
             for listener in filter(None, (*self._outside.values(), *self._offered.values())):
                 self._connections.stop(listener)
             self._outside.clear()
-            self._offered = dict.fromkeys(port for port, listener in self._offered.items() if listener is None)
+            self._offered.clear()
 
     def _say(self, text: str) -> None:
         if text not in self._told:

@@ -76,7 +76,7 @@ def test_a_refusal_names_the_host_and_is_recorded(sandbox: Any, website: Any) ->
     lines = shown.replace("\r", "").splitlines()
     assert lines[0] == f"toolcrib: registry.example {why}"
     assert lines[1] == "< HTTP/1.1 403 toolcrib: registry.example is not an allowed host"
-    assert lines[2] == f"toolcrib: localhost:{website.server_port} {why}"
+    assert lines[2] == f"toolcrib: localhost:{website.server_port} {why}; nothing in this session listens on that port"
     assert lines[-1] == "97"  # curl: the proxy refused
     denied = box.guard.denials(begin)
     assert [(one.host, one.port) for one in denied] == [
