@@ -42,7 +42,7 @@ class ProxyRequest(NamedTuple):
 
 
 class RequestReader:
-    """What a client sends within ``seconds``. Reading more raises OSError after that time, and if the client ends before."""
+    """Bytes that a client sends within ``seconds``. Reading more raises OSError later, and if the client ends before."""
 
     def __init__(self, client: socket.socket, seconds: float) -> None:
         self.client, self._until = client, time.monotonic() + seconds
