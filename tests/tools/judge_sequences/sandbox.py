@@ -24,7 +24,7 @@ INSIDE = ("inside.py", "driver.py", "world.py")
 OWN = "/run/venv"
 """Where toolcrib is installed in the sandbox; its folder of packages is ``PACKAGES`` below."""
 PACKAGES = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
-MODES = {"judge": "", "workspace": "sandbox: {mode: workspace}\nsnapshots: {enabled: true}\n"}
+MODES = {"judge": "", "workspace": "sandbox: {mode: workspace, network: hosts, outside: ask}\nsnapshots: {enabled: true}\n"}
 """What each mode adds to the configuration of the sessions. Modes other than ``judge`` open sandboxes of the product's own."""
 _NEST = ["unshare", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"]
 _SHOW_PROC = ["--bind", "/proc", "/run/outer-proc"]
