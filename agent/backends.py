@@ -275,17 +275,20 @@ class Backends:
             limits["hosts"] = settings.hosts
         if mode == "own":
             return closed | limits
+        from tools.environments.local.keys import keys_elsewhere
         from tools.environments.local.plan import MASKED
 
         for folder in folders_of(self._config):  # what is absent can't be closed
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         home, project = Path.home().resolve(), project_of(start)
         writable = [*([] if project == home or project in home.parents else [str(project)]), *settings.write]
-        for reach in [os.path.realpath(Path(path).expanduser()) for path in (start, *writable)]:
+        reached = [os.path.realpath(Path(path).expanduser()) for path in (start, *writable)]
+        for reach in reached:
             for own in map(os.path.realpath, self._protected):
                 if _within(reach, own) or (_within(own, reach) and not Path(own).parent.exists()):
                     raise EnvironmentFailed(f"{reach} can't be written in a sandbox: toolcrib's own {own} would be in reach")
-        masked = [*MASKED, *closed["masked"]]
+        keys = [key for key in keys_elsewhere(MASKED) if not any(_within(key, folder) for folder in reached)]
+        masked = [*MASKED, *keys, *closed["masked"]]
         return {**closed, **limits, "masked": masked, "writable": writable, "caches": settings.caches}
 
     def _sandbox(self, start: str, options: Mapping[str, Any]) -> Environment:

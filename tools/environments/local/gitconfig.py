@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from toolcrib._namedtuple import NamedTuple
 from tools.judge.folders import under
 
 MOST_BYTES = 1_000_000
@@ -45,12 +46,20 @@ _ADDRESSES = (
 )
 
 
-def merge(ours: bytes, base: bytes, now: bytes, place: tuple[str, str]) -> tuple[bytes, list[str]]:
+class GitPlace(NamedTuple):
+    """A git folder, the writable folder that it is in, and the path of the program git."""
+
+    folder: str
+    root: str
+    git: str
+
+
+def merge(ours: bytes, base: bytes, now: bytes, place: GitPlace) -> tuple[bytes, list[str]]:
     """Merge the changes from ``base`` to ``now`` that run nothing into ``ours``; return the text and the keys of the others.
 
-    ``place`` is the git folder, and the writable folder that it is in. If git can't read ``now``, nothing is merged.
+    If git can't read ``now``, nothing is merged.
     """
-    old, new = read(base), read(now)
+    old, new = read(base, place.git), read(now, place.git)
     if new is None or old is None:
         return ours, ["all of it, as git can't read it"]
     changed = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
@@ -60,11 +69,11 @@ def merge(ours: bytes, base: bytes, now: bytes, place: tuple[str, str]) -> tuple
     kept = [key for key in changed if key not in refused]
     if len(kept) > _MOST_KEYS:
         return ours, [*refused, f"{len(kept)} others (too many to compare one by one)"]
-    text = _with(ours, {key: new.get(key, []) for key in kept}) if kept else ours
+    text = _with(ours, {key: new.get(key, []) for key in kept}, place.git) if kept else ours
     return (ours, [*refused, *kept]) if text is None else (text, refused)
 
 
-def _is_harmless(key: str, values: Sequence[str | None], place: tuple[str, str]) -> bool:
+def _is_harmless(key: str, values: Sequence[str | None], place: GitPlace) -> bool:
     if not any(fnmatchcase(key, pattern) for pattern in _HARMLESS):
         return False
     if any(fnmatchcase(key, pattern) for pattern in _ADDRESSES):  # helper::address runs a program
@@ -72,15 +81,17 @@ def _is_harmless(key: str, values: Sequence[str | None], place: tuple[str, str])
     if fnmatchcase(key, "submodule.*.update"):
         return not any((value or "").startswith("!") for value in values)
     if key == "core.worktree":
-        return all(under(os.path.realpath(os.path.join(place[0], value or "")), place[1]) for value in values)  # noqa: PTH118 - a string
+        # a folder of the project may be a link to elsewhere later, and only submodules need the setting
+        found = [os.path.realpath(os.path.join(place.folder, value or "")) for value in values]  # noqa: PTH118 - strings
+        return "/modules/" in place.folder and all(under(path, place.root) for path in found)
     return True
 
 
-def read(text: bytes) -> dict[str, list[str | None]] | None:
+def read(text: bytes, git: str) -> dict[str, list[str | None]] | None:
     """Return the values of a configuration by key, as git reads it; a key without ``=`` has None. None if git can't read it."""
     if not text:
         return {}
-    listed = _git(["--file", "-", "--no-includes", "--list", "-z"], text)
+    listed = _config(git, ["--file", "-", "--no-includes", "--list", "-z"], text)
     if listed is None:
         return None
     found: dict[str, list[str | None]] = {}
@@ -90,30 +101,32 @@ def read(text: bytes) -> dict[str, list[str | None]] | None:
     return found
 
 
-def _with(text: bytes, wanted: Mapping[str, Sequence[str | None]]) -> bytes | None:
+def _with(text: bytes, wanted: Mapping[str, Sequence[str | None]], git: str) -> bytes | None:
     """Return the text with these values; None if git can't write them, or changed anything else."""
-    before = read(text)
+    before = read(text, git)
     with tempfile.TemporaryDirectory(prefix="toolcrib-git-") as folder:
         file = Path(folder, "config")
         file.write_bytes(text)
         for key, values in wanted.items():
-            if before is not None and key in before and _git(["--file", str(file), "--unset-all", key]) is None:
+            if before is not None and key in before and _config(git, ["--file", str(file), "--unset-all", key]) is None:
                 return None
-            if any(_git(["--file", str(file), "--add", key, "true" if value is None else value]) is None for value in values):
+            added = [_config(git, ["--file", str(file), "--add", key, "true" if value is None else value]) for value in values]
+            if None in added:
                 return None
         made = file.read_bytes()
-    after = read(made)
+    after = read(made, git)
     if before is None or after is None:
         return None
     return made if {**before, **wanted} == {**after, **{key: [] for key in wanted if key not in after}} else None
 
 
-def _git(args: Sequence[str], text: bytes = b"") -> bytes | None:
+def _config(git: str, args: Sequence[str], text: bytes = b"") -> bytes | None:
     """Return what ``git config`` prints, None if it fails. It reads no other configuration."""
-    env = {"PATH": os.environ.get("PATH", os.defpath), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "HOME": "/"}
-    argv = ["git", "config", *args]
+    env = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "HOME": "/"}
     try:
-        ran = subprocess.run(argv, input=text, cwd="/", env=env, capture_output=True, check=False, timeout=_LIMIT)
+        ran = subprocess.run(
+            [git, "config", *args], input=text, cwd="/", env=env, capture_output=True, check=False, timeout=_LIMIT
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return ran.stdout if ran.returncode == 0 else None

@@ -15,8 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from toolcrib._dataclass import dataclass
-from tools.environments.local.gitconfig import MOST_BYTES, merge
+from tools.environments.local.gitconfig import MOST_BYTES, GitPlace, merge
 from tools.environments.local.plan import is_within, outermost
+from tools.environments.local.programs import program
 
 _CONFIGS = ("config", "config.worktree")
 _SETTLED_NS = 100_000_000
@@ -118,13 +119,14 @@ class GitGuard:
         return reverted
 
     def _revert(self, folder: int, path: str, noted: _Noted, found: Sequence[str]) -> Iterator[str]:
-        root = self._root_of(path)
+        git = program("git", os.environ.get("PATH", os.defpath), self._folders)
+        place = GitPlace(path, self._root_of(path), git)
         for name in _CONFIGS:
             copy = self._links.get(f"{path}/{name}")
             if copy is not None and copy.is_mounted and copy.inode == _inode(folder, name):
-                refused = _merge_copy(folder, name, copy, (path, root))
+                refused = _merge_copy(folder, name, copy, place)
             else:
-                refused = _merge_file(folder, name, noted.texts[name], (path, root))
+                refused = _merge_file(folder, name, noted.texts[name], place)
             yield from (f"{name}: {key}" for key in refused)
         text, wanted = _read(folder, "commondir"), noted.texts["commondir"]
         is_worktree = text is not None and text.strip() == b"../.." and path.rsplit("/", 2)[0] in found
@@ -279,7 +281,7 @@ def _replace(folder: int, name: str, text: bytes | None) -> None:
     os.rename(made, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def _merge_file(folder: int, name: str, base: bytes | None, place: tuple[str, str]) -> list[str]:
+def _merge_file(folder: int, name: str, base: bytes | None, place: GitPlace) -> list[str]:
     """Revert what runs programs in a configuration itself. Return the keys."""
     now = _read(folder, name)
     if now == base and now != _OTHER:
@@ -296,7 +298,7 @@ def _merge_file(folder: int, name: str, base: bytes | None, place: tuple[str, st
     return refused
 
 
-def _merge_copy(folder: int, name: str, copy: _Copy, place: tuple[str, str]) -> list[str]:
+def _merge_copy(folder: int, name: str, copy: _Copy, place: GitPlace) -> list[str]:
     """Merge what runs nothing from a private copy into the configuration, and give the copy its text. Return the other keys."""
     ours = _read(folder, name)
     if ours is None or ours == _OTHER:

@@ -14,6 +14,7 @@ from typing import Literal
 from toolcrib import Containment, EnvironmentFailed
 from toolcrib._dataclass import dataclass, replace
 from tools.environments import leftovers
+from tools.environments.local.keys import without_logins
 from tools.environments.local.system_calls import filter_program
 from tools.environments.shell.watchdog import watchdog
 
@@ -30,7 +31,9 @@ MASKED = (
     *("~/.netrc", "~/.pgpass", "~/.my.cnf", "~/.git-credentials", "~/.config/git/credentials", "~/.vault-token", "~/.pypirc"),
     *("~/.cargo/credentials", "~/.cargo/credentials.toml", "~/.gem/credentials"),
     *("~/.password-store", "~/.local/share/keyrings", "~/.mozilla", "~/.thunderbird", "~/.config/google-chrome"),
-    *("~/.config/chromium", "~/.config/BraveSoftware", "~/.config/microsoft-edge"),
+    *("~/.config/chromium", "~/.config/BraveSoftware", "~/.config/microsoft-edge", "~/.config/vivaldi", "~/.librewolf"),
+    *("~/.var/app", "~/snap", "~/.config/op", "~/.oci", "~/.s3cfg", "~/.boto", "~/.databrickscfg", "~/.config/github-copilot"),
+    *("~/.claude/.credentials.json", "~/.codex/auth.json", "~/.cache/huggingface/token", "~/.huggingface/token"),
     *("~/.config/toolcrib", "~/.local/state/toolcrib"),
 )
 """Paths that are empty in the sandbox by default: commands that read and send files must not find keys."""
@@ -55,7 +58,7 @@ class SandboxPlan:
 
     ``writable``: folders. ``masked``: files and folders that are empty. ``closed``: files and folders that are read-only wherever
     they lie. ``links`` lead to masked paths. ``caches``: folders of which the sandbox changes a copy of its own; ``private`` is
-    the folder of those copies.
+    the folder of those copies. ``blanked``: files of which it reads a copy there without passwords.
     ``network``: it has this machine's. ``hosts``: it has its own, and a guard outside lets it reach allowed hosts.
     ``memory`` is in bytes; 0 limits nothing.
     """
@@ -67,6 +70,7 @@ class SandboxPlan:
     caches: tuple[str, ...] = ()
     private: str = ""
     links: tuple[str, ...] = ()
+    blanked: tuple[str, ...] = ()
     network: bool = False
     hosts: bool = False
     processes: int = PROCESSES
@@ -147,6 +151,7 @@ class SandboxPlan:
         found |= {path: ("cache", f"{self.private}/{number}") for number, path in enumerate(self.caches)}
         found |= {path: ("bind", path) for path in self.writable if self.mode == "workspace"}
         found |= {path: ("ro", "") for path in closed if Path(path).exists() and (self.mode == "own" or path in within)}
+        found |= {path: ("ro", f"{self.private}/blank-{number}") for number, path in enumerate(self.blanked)}
         found |= {path: ("hide", "folder" if Path(path).is_dir() else "file") for path in (*hidden, *self.sockets())}
         if root and self.mode == "workspace":
             found[INNER] = ("bind", root)
@@ -167,7 +172,8 @@ class SandboxPlan:
             if has_git(folder):
                 with contextlib.suppress(OSError):  # another account's repository, where commands can't make it either
                     Path(folder, ".git", "hooks").mkdir(exist_ok=True)
-        if not self.caches or self.private:
+        blanked = dict(without_logins()) if self.mode == "workspace" else {}
+        if not (self.caches or blanked) or self.private:
             return self
         base = tempfile.gettempdir()
         leftovers.sweep(base)
@@ -176,7 +182,9 @@ class SandboxPlan:
         for number in range(len(self.caches)):
             for name in ("upper", "work"):
                 Path(private, str(number), name).mkdir(parents=True)
-        return replace(self, private=private)
+        for number, text in enumerate(blanked.values()):
+            Path(private, f"blank-{number}").write_text(text, "utf-8")
+        return replace(self, private=private, blanked=tuple(blanked))
 
     def clean(self) -> None:
         """Delete the private copies of caches."""

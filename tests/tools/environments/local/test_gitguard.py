@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -95,6 +96,7 @@ HOSTILE = [
     ("git config credential.helper '!%s'", ".git/config: credential.helper"),
     ("git config submodule.x.update '!%s'", ".git/config: submodule.x.update"),
     ("git config core.worktree /", ".git/config: core.worktree"),
+    ("mkdir w; git config core.worktree ../w", ".git/config: core.worktree"),
     ("git config core.sshCommand '%s'", ".git/config: core.sshcommand"),
     ("git config url.evil:.insteadOf https://", ".git/config: url.evil:.insteadof"),
     ("cp -r .git evil; git config --file evil/config core.fsmonitor '%s'; echo ../evil > .git/commondir", ".git/commondir"),
@@ -129,7 +131,7 @@ def test_settings_that_run_programs_are_put_back(project: Path, guarded: Callabl
         assert not proves(project), command
 
 
-@pytest.mark.parametrize("number", [0, 1, 15, 16])
+@pytest.mark.parametrize("number", [0, 1, 16, 17])
 def test_without_the_guard_they_run(project: Path, number: int) -> None:
     run(HOSTILE[number][0].replace("%s", str(evil_in(project))), project)
     assert proves(project)
@@ -207,6 +209,18 @@ def test_without_git_a_changed_configuration_is_put_back(
     assert b"user" not in (project / ".git" / "config").read_bytes()
 
 
+def test_a_git_that_a_command_made_is_not_run(
+    project: Path, guarded: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person starts toolcrib with the project's virtual environment first in PATH."""
+    evil_in(project)
+    monkeypatch.setenv("PATH", f"{project}/.venv/bin:{os.environ['PATH']}")
+    assert guarded("mkdir -p .venv/bin; cp evil.sh .venv/bin/git; git config user.name me; git config core.pager x") == [
+        ".git/config: core.pager"
+    ]
+    assert not (project / "ran").exists()
+
+
 def test_many_changes_beside_a_refused_one_are_all_put_back(project: Path, guarded: Callable[[str], list[str]]) -> None:
     many = "; ".join(f"git config branch.b{number}.rebase true" for number in range(50))
     told = guarded(f"{many}; git config core.pager evil")
@@ -219,9 +233,10 @@ def test_values_with_odd_characters_survive(project: Path) -> None:
     config = project / ".git" / "config"
     base, value = config.read_bytes(), 'a "b" \\ #c ;d\n\te '
     subprocess.run(["git", "config", "branch.main.description", value], cwd=project, check=True)
-    text, refused = gitconfig.merge(b"[user]\n\tname = x\n", base, config.read_bytes(), (str(project), str(project)))
+    place = gitconfig.GitPlace(str(project), str(project), "git")
+    text, refused = gitconfig.merge(b"[user]\n\tname = x\n", base, config.read_bytes(), place)
     assert refused == []
-    assert gitconfig.read(text) == {"user.name": ["x"], "branch.main.description": [value]}
+    assert gitconfig.read(text, "git") == {"user.name": ["x"], "branch.main.description": [value]}
 
 
 # -- private copies ----------------------------------------------------------------------------------------------------

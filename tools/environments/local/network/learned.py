@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from toolcrib._regex import Regex
+from tools.environments.local.programs import is_in_any, program, search_path
 
 _URL = Regex(r"\b(https?|git|ssh)://(?:[^\s/\"'@]*@)?(\[[0-9A-Fa-f:]+\]|[\w.-]+)(:\d+)?")
 _SCHEMELESS = Regex(r"(?m)^([\w-]+(?:\.[\w-]+)+)$")
@@ -54,11 +55,10 @@ def learned_hosts(environment: Mapping[str, str], home: str, *projects: str) -> 
 @functools.lru_cache(maxsize=32)
 def _learned(environment: tuple[tuple[str, str], ...], home: str, projects: tuple[str, ...]) -> tuple[str, ...]:
     variables = dict(environment)
-    roots = [Path(project).resolve() for project in projects]
     texts = [f"{name}={value}" for name, value in environment if _VARIABLE.fullmatch(name)]
-    texts += [_COMMENT.sub("", text) for text in _files(variables, home, roots)]
+    texts += [_COMMENT.sub("", text) for text in _files(variables, home, projects)]
     asked = {name: argv for name, argv in _MANAGERS.items() if name != "python3" or not any(map(_OWN_INDEX.search, texts))}
-    texts += _answers(asked, variables, home, roots)
+    texts += _answers(asked, variables, home, projects)
     return tuple(dict.fromkeys(rule for text in texts for rule in _rules(text)))
 
 
@@ -69,7 +69,7 @@ def _rules(text: str) -> Iterator[str]:
             yield host.lower() + (port or ({"http": ":80", "https": ":443"}.get(scheme, ":22") if local else ""))
 
 
-def _files(variables: Mapping[str, str], home: str, roots: Sequence[Path]) -> Iterator[str]:
+def _files(variables: Mapping[str, str], home: str, projects: Sequence[str]) -> Iterator[str]:
     folders = {
         "home": home,
         "config": variables.get("XDG_CONFIG_HOME") or f"{home}/.config",
@@ -80,31 +80,24 @@ def _files(variables: Mapping[str, str], home: str, roots: Sequence[Path]) -> It
     found = [path for pattern in _FILES for path in sorted(glob.glob(pattern.format(**folders)))]  # noqa: PTH207 - absolute patterns
     for path in map(Path, (*found, *named)):
         with contextlib.suppress(OSError):  # it is not there, or is not for us to read
-            if path.is_file() and not _is_in_any(path, roots):
+            if path.is_file() and not is_in_any(path, projects):
                 with path.open(encoding="utf-8", errors="replace") as file:
                     yield file.read(_SIZE)
 
 
-def _is_in_any(path: Path, roots: Sequence[Path]) -> bool:
-    real = path.resolve()
-    return any(real.is_relative_to(root) for root in roots)
-
-
 def _answers(
-    managers: Mapping[str, tuple[str, ...]], variables: Mapping[str, str], home: str, roots: Sequence[Path]
+    managers: Mapping[str, tuple[str, ...]], variables: Mapping[str, str], home: str, projects: Sequence[str]
 ) -> list[str]:
-    parts = [part for part in variables.get("PATH", os.defpath).split(os.pathsep) if part.startswith("/")]
-    path = os.pathsep.join(part for part in parts if not _is_in_any(Path(part), roots))
+    path = search_path(variables.get("PATH", os.defpath), projects)
     environment = {**variables, **_NOWHERE, "PATH": path, "HOME": home}
     limiter = shutil.which("timeout") or "timeout"
     running: list[tuple[str, subprocess.Popen[str]]] = []
     for name, arguments in managers.items():
-        program = shutil.which(name, path=path)
-        if program is not None and not _is_in_any(Path(program), roots):
+        if found := program(name, path, projects):
             errors = subprocess.STDOUT if name == "cargo" else subprocess.DEVNULL  # cargo's answer is its error message
             with contextlib.suppress(OSError):  # it can't be run: nothing is learned from it
                 process = subprocess.Popen(
-                    [limiter, "--signal=KILL", _LIMIT, program, *arguments], cwd="/", env=environment, start_new_session=True,
+                    [limiter, "--signal=KILL", _LIMIT, found, *arguments], cwd="/", env=environment, start_new_session=True,
                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, errors="replace",
                 )  # fmt: skip
                 running.append((name, process))

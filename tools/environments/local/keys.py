@@ -1,0 +1,65 @@
+"""Keys that lie elsewhere than in folders of keys: behind links, and in settings that builds need."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from toolcrib._regex import Regex
+
+_MIXED = (
+    *("~/.npmrc", "~/.yarnrc.yml", "~/.config/pip/pip.conf", "~/.pip/pip.conf", "~/.m2/settings.xml", "~/.bundle/config"),
+    *("~/.gradle/gradle.properties", "~/.config/composer/auth.json", "~/.nuget/NuGet/NuGet.Config", "~/.condarc"),
+)
+"""Settings that builds need, and in which their programs keep passwords too."""
+_LOGINS = (
+    (Regex(r"(?im)^(.*(?:auth|password|passwd|token|secret)\w*[\"']?\s*[=:][ \t]*).+$"), r"\1"),
+    (Regex(r"(?i)(<(?:password|passphrase|token|secret)>)[^<]*"), r"\1"),
+    (Regex(r"://[^/\s:@]+:[^/\s@]+@"), "://"),
+)
+_NAMED = (
+    ("~/.ssh/config", Regex(r"(?im)^\s*(?:IdentityFile|CertificateFile)[ \t=]+\"?([^\"\n]+)")),
+    ("~/.gitconfig", Regex(r"(?m)store\s+--file[ =]['\"]?([^\s'\"]+)")),
+)
+_SIZE = 262_144
+
+
+def keys_elsewhere(masked: Sequence[str]) -> list[str]:
+    """Return the keys of this account that links in the ``masked`` folders lead to, and those that settings of ssh and git name:
+    absolute paths that exist, in the home folder, with links resolved.
+    """
+    home = os.path.realpath(Path.home())
+    found = {os.path.realpath(Path(path).expanduser()) for path in (*_linked(masked), *_named())}
+    return sorted(path for path in found if path.startswith(f"{home}/") and Path(path).exists())
+
+
+def _linked(masked: Sequence[str]) -> Iterator[str]:
+    for folder in masked:
+        with contextlib.suppress(OSError), os.scandir(Path(folder).expanduser()) as entries:  # a file, or absent
+            yield from (entry.path for entry in entries if entry.is_symlink())
+
+
+def _named() -> Iterator[str]:
+    for path, pattern in _NAMED:
+        for name in pattern.findall(_text(path)):
+            yield name.strip().replace("%d", "~")
+
+
+def without_logins() -> Iterator[tuple[str, str]]:
+    """Yield the path of each file of settings with a password in it, and its text without that. Hiding the whole file would make
+    package managers use another index than the user's.
+    """
+    for path in _MIXED:
+        text = blank = _text(path)
+        for pattern, by in _LOGINS:
+            blank = pattern.sub(by, blank)
+        if blank != text:
+            yield os.path.realpath(Path(path).expanduser()), blank
+
+
+def _text(path: str) -> str:
+    with contextlib.suppress(OSError), Path(path).expanduser().open(encoding="utf-8", errors="replace") as file:
+        return file.read(_SIZE)
+    return ""

@@ -1,0 +1,28 @@
+"""Programs that toolcrib runs itself, outside a sandbox."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def search_path(path: str, writable: Sequence[str]) -> str:
+    """Return a PATH without relative folders and without those in the ``writable`` ones: a session's commands may put programs
+    there, as into the virtual environment of a project that toolcrib was started from.
+    """
+    parts = [part for part in path.split(os.pathsep) if part.startswith("/")]
+    return os.pathsep.join(part for part in parts if not is_in_any(part, writable))
+
+
+def program(name: str, path: str, writable: Sequence[str]) -> str:
+    """Return the path of a program that does not lie in a ``writable`` folder, "" if there is none."""
+    found = shutil.which(name, path=search_path(path, writable))
+    return found if found is not None and not is_in_any(found, writable) else ""
+
+
+def is_in_any(path: str | Path, folders: Sequence[str]) -> bool:
+    """Return whether a path leads into one of the folders."""
+    real = Path(path).resolve()
+    return any(real.is_relative_to(Path(folder).resolve()) for folder in folders)
