@@ -65,7 +65,7 @@ def last_turn(steps: Sequence[ChangeStep], *, passed: bool) -> list[ChangeStep]:
     had to leave counts too.
     """
     found = [step for step in _calls(steps) if _open(step, passed=passed)]
-    return [step for step in found if step is found[-1] or (step.turn and step.turn == found[-1].turn)]
+    return [step for step in found if (step.turn or step.call_id) == (found[-1].turn or found[-1].call_id)]
 
 
 def turn(steps: Sequence[ChangeStep], number: int) -> list[ChangeStep]:
@@ -78,8 +78,8 @@ def turn(steps: Sequence[ChangeStep], number: int) -> list[ChangeStep]:
 
 
 def last_call(steps: Sequence[ChangeStep], *, passed: bool) -> list[ChangeStep]:
-    """Return the last call's step that can be undone, as a list of none or one. ``passed``: as for ``last_turn``."""
-    return [step for step in _calls(steps) if _open(step, passed=passed)][-1:]
+    """Return the steps of the last call that can be undone. ``passed``: as for ``last_turn``."""
+    return _of_last([step for step in _calls(steps) if _open(step, passed=passed)])
 
 
 def call(steps: Sequence[ChangeStep], part: str) -> list[ChangeStep]:
@@ -94,7 +94,12 @@ def call(steps: Sequence[ChangeStep], part: str) -> list[ChangeStep]:
     exact = part if part in names else found[0].call_id
     found = [step for step in found if step.call_id == exact]
     in_effect = [step for step in found if any(change.in_effect for change in step.changes)]
-    return _counting((in_effect or found)[-1:], f"the call {exact}")
+    return _counting(_of_last(in_effect or found), f"the call {exact}")
+
+
+def _of_last(steps: Sequence[ChangeStep]) -> list[ChangeStep]:
+    """Return the steps of the call that the last step is of: one of its own, and one of the snapshots around it."""
+    return [step for step in steps if (step.turn, step.call_id) == (steps[-1].turn, steps[-1].call_id)]
 
 
 def last_undo(steps: Sequence[ChangeStep]) -> list[ChangeStep]:

@@ -190,7 +190,7 @@ class SnapshotRestore:
 
 
 def _is_listed(change: ProjectChange) -> bool:
-    return not change.is_minor and (change.after is None or change.after.kind != SKIPPED)
+    return not change.is_minor and (change.after is None or change.after.kind != SKIPPED or change.before is not None)
 
 
 def _item(target: UndoTarget, change: ProjectChange | None) -> UndoItem:

@@ -17,6 +17,7 @@ from tools.undo.snapshots.entries import (
     FILE,
     FOLDER,
     LINK,
+    SKIPPED,
     FileEntry,
     ProjectChange,
     ProjectSnapshot,
@@ -263,6 +264,7 @@ class Project:
                 scan.everything()
             else:
                 scan.named(named)
+                scan.linked()
             self._measured = True
             scan.read()
             delta = {path: entry for path, entry in scan.delta.items() if entry is not None or path in self._tree.entries}
@@ -318,6 +320,8 @@ class Project:
         with self._lock:
             wanted = ProjectSnapshot(0, time.time(), "before undo", call_id=call_id, session_id=session_id)
             before = self._take(wanted, False)
+            if self._opened_again(changes):
+                before = self._take(wanted, True)
             with self._store.locked():
                 restorer = ProjectRestorer(self.root, self._tree, self._store.packs)
                 chosen = restorer.choose(changes)
@@ -328,6 +332,27 @@ class Project:
                 wanted = ProjectSnapshot(0, time.time(), "after undo", call_id=call_id, session_id=session_id)
                 after = self._add(wanted, thorough=False, known=restorer.written)
             return RestoreReport(before, after, sorted(restorer.restored), restorer.conflicts, restorer.failed)
+
+    def _opened_again(self, changes: Sequence[ProjectChange]) -> bool:
+        """Make the folders readable that the changes closed, so that a scan sees what is in them. Return whether there were any."""
+        found = False
+        for change in changes:
+            old, now = change.before, self._tree.entries.get(change.path)
+            if old is None or now is None or now.kind != SKIPPED or old.kind != FOLDER or old.ino != now.ino:
+                continue
+            with contextlib.suppress(OSError):  # the restore says so
+                above, _, name = change.path.rpartition("/")
+                parent = open_folder(self.root, above)
+                try:
+                    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
+                finally:
+                    os.close(parent)
+                try:
+                    Path(f"/proc/self/fd/{fd}").chmod(stat.S_IMODE(old.mode) | 0o700)
+                    found = True
+                finally:
+                    os.close(fd)
+        return found
 
 
 def _is_below(path: str, folders: Collection[str]) -> bool:

@@ -1,7 +1,8 @@
 """Write entries of a snapshot back into a project folder.
 
 A file is written under a temporary name in its folder and renamed, so a restore that is killed leaves each file whole: as it
-was, or as it should be. Everything happens below descriptors of folders that are opened without following links.
+was, or as it should be. One with a hard link elsewhere is written in place. Everything happens below descriptors of folders that
+are opened without following links.
 """
 
 from __future__ import annotations
@@ -144,6 +145,13 @@ class ProjectRestorer:
             self._made[entry.dev, entry.ino] = change.path  # the last one: a link changes the others' ctime
 
     def _replace(self, folder: int, name: str, entry: FileEntry, present: FileEntry | None) -> None:
+        if present is not None and entry.kind == present.kind == FILE and self._has_name_elsewhere(present):
+            self._check(folder, name, present)
+            with _opened(name, folder, os.O_WRONLY) as file:  # what was written under this name is undone under the other one too
+                self._pour(file, entry)
+                os.ftruncate(file, os.lseek(file, 0, os.SEEK_CUR))
+                _dress(file, entry)
+            return
         try:
             if entry.kind == FILE:
                 if entry.links < 2 or not self._link(folder, entry):
@@ -168,11 +176,18 @@ class ProjectRestorer:
 
     def _fill(self, folder: int, entry: FileEntry) -> None:
         with _opened(TEMPORARY, folder, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as file:
-            for digest in digests_of(entry.content):
-                view = memoryview(self._packs.get(digest))
-                while view:
-                    view = view[os.write(file, view) :]
+            self._pour(file, entry)
             _dress(file, entry)
+
+    def _pour(self, file: int, entry: FileEntry) -> None:
+        for digest in digests_of(entry.content):
+            view = memoryview(self._packs.get(digest))
+            while view:
+                view = view[os.write(file, view) :]
+
+    def _has_name_elsewhere(self, present: FileEntry) -> bool:
+        """Return whether a file has a hard link that is not in the snapshot, such as one outside the project."""
+        return present.links > 1 and len(self._tree.inodes.get((present.dev, present.ino), ())) < present.links
 
     def _link(self, folder: int, entry: FileEntry) -> bool:
         """Make the temporary name a hard link of another name that the file had, if that one is as it was."""

@@ -146,6 +146,12 @@ class TreeScanner:
             finally:
                 os.close(fd)
 
+    def linked(self) -> None:
+        """Look at the files that have another name which is not watched: no event reports a write through that."""
+        for inode, paths in self._tree.inodes.items():
+            if paths and self._tree.entries[min(paths)].links > len(paths):
+                self._other_names("", inode)
+
     def seen(self, path: str) -> FileEntry | None:
         """Return a path's entry as this scan knows it."""
         return self.delta[path] if path in self.delta else self._tree.entries.get(path)
@@ -181,6 +187,7 @@ class TreeScanner:
         old = self.seen(path)
         kind = kind_of(found.st_mode)
         if kind == FOLDER:
+            deep = deep or found.st_mode & 0o500 != 0o500  # closed: what a command did in it before can't be seen
             known = old is not None and old.kind == FOLDER and old.ino == found.st_ino
             if deep or not known or self._watch is None or not self._watch.has(path):
                 self._enter(fd, path, name, found, depth)
@@ -241,14 +248,16 @@ class TreeScanner:
         old = self.seen(path)
         if old is not None and old.ctime_ns == found.st_ctime_ns and _is_same(old, found):
             return
-        if kind_of(found.st_mode) == FILE:
-            self._size += found.st_size - (old.size if old is not None and old.kind == FILE else 0)
+        added = found.st_size - (old.size if old is not None and old.kind == FILE else 0) if made is None else 0
+        is_over = self._size + added > self._max_bytes
+        limits = f"{self._root} holds more than {self._max_bytes >> 20} MiB; raise snapshots.max_mb" if is_over else ""
+        if is_over and self._tree.entries and self._tree.size <= self._max_bytes:  # one file must not end the snapshots
+            self._skip(path, found, limits)
+            return
+        self._size += added
         self._count += old is None
-        if self._size > self._max_bytes:
-            limit = self._max_bytes >> 20
-            raise SnapshotRefused(
-                f"{self._root} holds more than {limit} MiB; raise snapshots.max_mb, or name folders in snapshots.skip"
-            )
+        if is_over:
+            raise SnapshotRefused(f"{limits}, or name folders in snapshots.skip")
         if self._count > MOST_PATHS:
             raise SnapshotRefused(f"{self._root} holds more than {MOST_PATHS} files; name folders in snapshots.skip")
         if made is None:

@@ -405,3 +405,75 @@ def test_an_index_that_is_no_database_is_named(root: Path, tmp_path: Path) -> No
     with pytest.raises(SnapshotFailed, match="Move that folder away") as raised:
         Project.open(str(root), str(tmp_path / "store"))
     assert isinstance(raised.value.__cause__, sqlite3.DatabaseError)
+
+
+def test_a_file_that_is_too_large_is_left_out_alone(root: Path) -> None:
+    """A command can't end the snapshots of a project by a large file, which may hold nothing."""
+    project = Project.open(str(root), str(root.parent / "store"), max_mb=4)
+    try:
+        before, taken = picture(root), _take(project)
+        _bash(root, "truncate -s 900G pad.img; truncate -s 9M src/a.py")
+        _take(project)
+        shutil.rmtree(root / "src")
+        report = _undo(project, taken)
+        assert (report.conflicts, report.failed) == ([], [])
+        assert picture(root) == before
+    finally:
+        project.close()
+
+
+@pytest.mark.parametrize("name", ["src/a.py", "node_modules/x"])
+def test_a_file_with_a_name_elsewhere_is_undone_under_that_too(root: Path, tmp_path: Path, name: str) -> None:
+    """The other name lies outside the project, or in a folder that is left out; what is written to either is noticed."""
+    outside = tmp_path / "outside"
+    (root / "node_modules").mkdir()
+    (root / ".gitignore").write_text("node_modules\n")
+    os.link(root / "src/a.py", outside)
+    os.link(outside, root / "node_modules/x")
+    project = Project.open(str(root), str(tmp_path / "store"))
+    try:
+        before, taken = outside.read_bytes(), _take(project)
+        (root / name).write_bytes(b"gone, and longer than it was before" * 9)
+        report = _undo(project, taken)
+        assert (report.conflicts, report.failed) == ([], [])
+        assert outside.read_bytes() == (root / "src/a.py").read_bytes() == before
+    finally:
+        project.close()
+
+
+def test_a_folder_that_a_command_closed_is_opened_again(tmp_path: Path) -> None:
+    """An ordinary user can't read it; what was in it is undone all the same."""
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("only root with setpriv can become another account")
+    work = """
+import asyncio, os, shutil, sys
+from pathlib import Path
+from tools.undo.snapshots.project import Project
+
+async def main(root):
+    (root / "notes" / "inner").mkdir(parents=True)
+    for name in ("kept", "lost", "inner/lost", "../shut"):
+        (root / "notes" / name).write_text(name)
+    project = Project.open(str(root), str(root.parent / "store"))
+    taken = await project.take("before")
+    (root / "notes" / "lost").unlink()
+    shutil.rmtree(root / "notes" / "inner")
+    (root / "shut").chmod(0o200)
+    (root / "notes").chmod(0)
+    report = await project.restore(await project.changed(taken, await project.take("after", thorough=sys.argv[2] == "walk")))
+    print(report.conflicts, report.failed, oct((root / "notes").stat().st_mode & 0o777))
+    print(*sorted(path.read_text() for path in root.rglob("*") if path.is_file()))
+    project.close()
+
+asyncio.run(main(Path(sys.argv[1]) / "project"))
+"""
+    for how in ("walk", "watch"):
+        with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+            os.chown(folder, 1000, 1000)
+            line = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", sys.executable, "-c", work, folder, how]
+            environment = {**os.environ, "HOME": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+            cwd = Path(__file__).parents[4]
+            done = subprocess.run(line, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False)
+            if "ModuleNotFoundError" in done.stderr or done.returncode == 126:
+                pytest.skip("an ordinary account can't read this Python or this code")
+            assert done.stdout == "[] [] 0o755\n../shut inner/lost kept lost\n", (how, done)
