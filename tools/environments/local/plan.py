@@ -13,6 +13,7 @@ from typing import Literal
 
 from toolcrib import Containment, EnvironmentFailed
 from toolcrib._dataclass import dataclass, replace
+from toolcrib._regex import Regex
 from tools.environments import leftovers
 from tools.environments.local.keys import without_logins
 from tools.environments.local.system_calls import filter_program
@@ -50,6 +51,7 @@ _CACHES = (
 )
 """Folders of caches, and the program that writes each. One that is absent is made if its program is installed."""
 PROCESSES = 1024
+_INCLUDED = Regex(r"(?im)^[ \t]*path[ \t]*=[ \t]*\"?([^\"\n]+?)\"?[ \t]*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,14 +217,27 @@ def has_git(folder: str) -> bool:
 
 
 def hooks_of(folder: str) -> list[str]:
-    """Return what is read-only of a folder's repository: its hooks, or the file that says where the repository is."""
+    """Return what is read-only of a folder's repository: its hooks and the settings that it includes, or the file that says where
+    the repository is.
+    """
     git = f"{folder}/.git"
     if os.path.islink(git) or not os.path.lexists(git):  # noqa: PTH114 - strings everywhere
         return []
     if os.path.isfile(git):  # noqa: PTH113 - as above
         return [git]
     hooks = f"{git}/hooks"
-    return [hooks] if os.path.isdir(hooks) and not os.path.islink(hooks) else []  # noqa: PTH112, PTH114 - as above
+    has_hooks = os.path.isdir(hooks) and not os.path.islink(hooks)  # noqa: PTH112, PTH114 - as above
+    return [*([hooks] if has_hooks else []), *_included(git)]
+
+
+def _included(git: str) -> list[str]:
+    """Return the files that the configuration of a git folder includes: what they set may run programs, like its own settings."""
+    with contextlib.suppress(OSError, ValueError):
+        text = Path(git, "config").read_text("utf-8")
+        named = _INCLUDED.findall(text) if "[include" in text.casefold() else ()
+        paths = [os.path.realpath(Path(git, Path(name).expanduser())) for name in named]
+        return [path for path in paths if Path(path).is_file()]
+    return []
 
 
 def caches(kind: Literal["private", "shared"], writable: Iterable[str]) -> tuple[str, ...]:

@@ -334,7 +334,7 @@ class Project:
             return RestoreReport(before, after, sorted(restorer.restored), restorer.conflicts, restorer.failed)
 
     def _opened_again(self, changes: Sequence[ProjectChange]) -> bool:
-        """Make the folders readable that the changes closed, so that a scan sees what is in them. Return whether there were any."""
+        """Make the folders readable that the changes closed, so that a scan sees what is in them. Return whether any was."""
         found = False
         for change in changes:
             old, now = change.before, self._tree.entries.get(change.path)

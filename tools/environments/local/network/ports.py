@@ -94,7 +94,11 @@ class SandboxPorts:
 
 
 def _listener(port: int) -> socket.socket:
-    """Return a listener at ``port`` of 127.0.0.1, at another port if it is taken."""
+    """Return a listener at ``port`` of 127.0.0.1, at another port if it is taken, be it at ::1 alone: both are ``localhost``."""
+    try:
+        socket.create_server(("::1", port), family=socket.AF_INET6).close()
+    except OSError as error:  # else this machine has no such address
+        port = 0 if error.errno == errno.EADDRINUSE else port
     try:
         return socket.create_server(("127.0.0.1", port))
     except OSError:
