@@ -314,6 +314,26 @@ def test_the_sandbox_of_this_machine_by_configuration(outside: Path, monkeypatch
 
 
 @HERE
+def test_keys_behind_links_are_masked(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that lie in the project itself are not: a person may work on the files that their folders of keys link to."""
+    home = outside / "home"
+    for folder in ("project/.git", "home/.ssh", "home/keys"):
+        (outside / folder).mkdir(parents=True, exist_ok=True)
+    monkeypatch.setenv("HOME", str(home))
+    for name, text in (
+        ("home/keys/work", "key"),
+        ("home/keys/deploy", "key"),
+        ("project/config", "IdentityFile ~/keys/deploy\n"),
+    ):
+        (outside / name).write_text(text)
+    (home / ".ssh" / "id").symlink_to("../keys/work")
+    (home / ".ssh" / "config").symlink_to(outside / "project" / "config")
+    text = "sandbox: {mode: workspace, network: none}"
+    with crib_of(outside, text) as crib, session_of(crib, cwd=str(outside / "project")) as session:
+        assert says(session, "cat ~/keys/work ~/keys/deploy config") == "IdentityFile ~/keys/deploy\n"
+
+
+@HERE
 def test_hosts_of_the_sandbox_by_configuration(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """sandbox.network: hosts lets commands reach sandbox.hosts and no others, and a call can ask for more."""
     from tools.environments.local.network import guard
