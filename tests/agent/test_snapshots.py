@@ -86,6 +86,15 @@ def test_what_commands_changed_is_undone_exactly(opened: Opened, by_model: bool)
     assert picture(person.folder) == before
 
 
+def test_a_file_and_its_new_folder_are_undone_together(opened: Opened) -> None:
+    """The tool records the file and the snapshot the folder: two steps of a call that no turn holds together."""
+    person = opened()
+    before = picture(person.folder)
+    person.write("made/deep/file", "by a tool\n")
+    assert _restored(person) == ["made", "made/deep", "made/deep/file"]
+    assert picture(person.folder) == before
+
+
 def test_a_turn_of_tools_and_commands_is_undone_once_and_redone(opened: Opened) -> None:
     person = opened()
     before = picture(person.folder)
