@@ -48,8 +48,8 @@ def give_snapshots(scope: CallScope, config: Config, location: Location, journal
     project.begin()
     scope.snapshots = SessionSnapshots(project, scope, journal, max(config.undo.days, config.snapshots.keep))
     if isinstance(scope.policy, Policy):
-        covers = scope.snapshots.covers
-        scope.policy = replace(scope.policy, covers=covers, covers_all_but_ignored=partial(covers, but_ignored=True))
+        covers = partial(scope.snapshots.covers, rebuildable=config.snapshots.rebuildable == "allow")
+        scope.policy = replace(scope.policy, covers=covers)
 
 
 def open_project(settings: SnapshotsConfig, start: str, *, only_known: bool = False) -> Project | None:
@@ -82,10 +82,9 @@ class SessionSnapshots:
         self._recorder: CallRecorder | None = None
         self.users = 1
 
-    def covers(self, path: str, *, but_ignored: bool = False) -> bool:
-        """Return whether an undo reverts every change of an absolute path and of all that is below it; see Policy."""
-        covers = self._project.covers if but_ignored else self._project.covers_all
-        return not self._is_refused and covers(path)
+    def covers(self, path: str, *, rebuildable: bool = True) -> bool:
+        """Return whether an undo reverts every change of an absolute path and of all that is below it; see Project.covers."""
+        return not self._is_refused and self._project.covers(path, rebuildable=rebuildable)
 
     async def measured(self) -> None:
         """Wait until ``covers`` can answer, or never will."""

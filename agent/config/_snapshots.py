@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from agent.config._model import COUNT
 from agent.config._setting import above_zero, all_text, at_least_one, setting
 from toolcrib._dataclass import dataclass
@@ -26,8 +28,14 @@ class SnapshotsConfig:
     skip: tuple[str, ...] = setting(
         (),
         "Folders that are left out, by name, by their path in the project, or absolute. Folders that a tool makes again\n"
-        "(node_modules, .venv, target, ...) are left out if git ignores them.",
+        "(node_modules, .venv, target, ...) are left out if git ignores them and the project has the file that the tool makes\n"
+        "them by (package.json, pyproject.toml, Cargo.toml, a Makefile, ...).",
         expect="a list of names and paths of folders",
         check=all_text,
+    )
+    rebuildable: Literal["allow", "ask"] = setting(
+        "allow",
+        "Whether commands may delete or change the folders that a tool makes again. allow: without a question, although no undo\n"
+        "brings them back. ask: commands that may reach them are asked about as without snapshots.",
     )
     keep: float = setting(14.0, "Days that a snapshot is kept.", expect="a number of days above 0", check=above_zero)

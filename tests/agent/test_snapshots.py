@@ -282,8 +282,11 @@ def test_a_project_that_is_too_large_has_no_snapshots_and_its_calls_run(opened: 
 
 
 @pytest.mark.skipif(HELD.mode != "workspace", reason=f"no sandbox can be made here: {HELD.why_not_more}")
-def test_what_an_undo_reverts_is_not_asked_in_a_sandbox(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    """003-24. A folder that git ignores and a tool makes again is left out, so what may change it is asked about."""
+@pytest.mark.parametrize("rebuildable", ["allow", "ask"])
+def test_what_an_undo_reverts_is_not_asked_in_a_sandbox(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, rebuildable: str
+) -> None:
+    """003-24. A folder that a tool makes again is left out; what may change it is asked about if the person wants that."""
     asked = []
 
     def refuse(ticket: SuspendTicket, ctx: ToolCallContext) -> Answer:
@@ -291,15 +294,17 @@ def test_what_an_undo_reverts_is_not_asked_in_a_sandbox(opened: Opened, monkeypa
         return Answer(ticket.id, payload={"approved": False, "reason": "no"})
 
     monkeypatch.setattr("tests.agent.test_undo.agree", refuse)
-    person = opened(f"{ON}sandbox: {{mode: workspace}}\n")
-    _run(person, "mkdir node_modules; echo 1 > node_modules/a; echo node_modules > .gitignore; git add -A")
-    for command in ("git clean -fdx", "rm -rf node_modules", "rm -rf .", 'rm -rf "$X"', "git push --force origin main"):
+    person = opened(f"{ON.rstrip()[:-1]}, rebuildable: {rebuildable}}}\nsandbox: {{mode: workspace}}\n")
+    make = "mkdir -p node_modules src; touch package.json; echo 1 > node_modules/a; echo node_modules > .gitignore; git add -A"
+    for command in ("git clean -fdx", "rm -rf node_modules", "rm -rf *", "git push --force origin main"):
+        _run(person, make)
         (person.folder / "src/a.py").write_text(f"before {command}")
         asked.clear()
         person.call("terminal", command=command)
-        assert asked, command
+        assert bool(asked) == (rebuildable == "ask" or "push" in command), command
+    _run(person, make)
     asked.clear()
-    for command in ("git checkout -f", "git clean -fd", "git reset --hard", "rm -rf src"):
+    for command in ("git checkout -f", "git clean -fd", "rm -rf src"):
         (person.folder / "src/a.py").write_text(f"before {command}")
         (person.folder / "untracked").write_text("x")
         person.call("terminal", command=command)

@@ -28,7 +28,7 @@ def layers_of(policy: Policy, entry: ToolEntry, environment: Environment) -> Lay
         return None
     from tools.judge.layers import Layers
 
-    covers, covers_most = policy.covers, policy.covers_all_but_ignored
+    covers = policy.covers
     return Layers(
         held.writable,
         held.ephemeral,
@@ -37,5 +37,4 @@ def layers_of(policy: Policy, entry: ToolEntry, environment: Environment) -> Lay
         held.network,
         covers,
         reaches_all_covered=covers is not None and all(map(covers, held.writable)),
-        reaches_all_but_ignored=covers_most is not None and all(map(covers_most, held.writable)),
     )

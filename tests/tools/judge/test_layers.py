@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,8 +48,6 @@ PARTLY = layers()
 STOPS = layers(snapshots=False)
 """A sandbox alone."""
 OFFLINE = layers(everything=True, network="none")
-IGNORED = replace(PARTLY, reaches_all_but_ignored=True)
-"""Folders that git ignores and a tool makes again are not covered."""
 
 
 def found(command: str) -> Sequence[Finding]:
@@ -83,15 +80,8 @@ def left(command: str, within: Layers) -> set[str]:
         ("rm -rf /", FULL, {"fs.recursive-delete-root"}),
         ("git reset --hard HEAD~2", FULL, set()),
         ("git reset --hard HEAD~2", PARTLY, {"git.reset-hard"}),
-        ("git reset --hard HEAD~2", IGNORED, set()),
-        ("git reset --hard", IGNORED, set()),
-        ("git clean -fd", IGNORED, set()),
-        ("git clean -fdx", IGNORED, {"git.clean"}),
-        ("git submodule foreach 'git clean -fdx'", IGNORED, {"git.clean", "git.discard"}),
-        ('rm -rf "$X"', IGNORED, {"fs.recursive-delete"}),
-        ("rm -rf .", IGNORED, {"fs.recursive-delete"}),
-        ("rm -rf node_modules", IGNORED, {"fs.recursive-delete"}),
-        ("echo x > .git/config; git reset --hard", IGNORED, {"persist.git-hooks"}),
+        ("git clean -fdx", FULL, set()),
+        ("echo x > .git/config; git reset --hard", FULL, {"persist.git-hooks"}),
         ("sqlite3 app.db 'DROP TABLE t'", PARTLY, set()),
         ("sqlite3 app.db 'DROP TABLE t'", STOPS, {"sql.drop"}),
         ("echo x >> ~/.bashrc", STOPS, set()),

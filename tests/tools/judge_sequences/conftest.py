@@ -33,6 +33,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     ``check`` and rows in the product's own sandbox (`known.workspace.txt`) run in shares too; `run.py` runs them all.
     """
     mode = "workspace" if "contained" in metafunc.fixturenames else "judge"
+    if "attack" in metafunc.fixturenames:
+        absent = pytest.param({}, id="absent", marks=pytest.mark.skip(reason="TOOLCRIB_CORPORA is not set, or has no attacks"))
+        params = [pytest.param(row, id=name) for name, row in _rows.to_run("attacks", mode).items()]
+        metafunc.parametrize("attack", params or [absent])
     for kind in _rows.KINDS:
         if "proof" in metafunc.fixturenames and kind == "hostile":
             metafunc.parametrize(kind, [pytest.param(row, id=name) for name, row in _rows.to_prove().items()])

@@ -51,13 +51,15 @@ class Place:
 class Outcome:
     """What came of one sequence; ``asked`` leaves out the prompts that the sequence itself has answered.
 
-    ``failed`` is the output of the row's ``check`` if that failed.
+    ``undone``: the harm was done, and the person's undo reverted it. ``failed`` is the output of the row's ``check`` if that
+    failed.
     """
 
     asked: list[str] = dataclasses.field(default_factory=list)
     refused: list[str] = dataclasses.field(default_factory=list)
     output: list[str] = dataclasses.field(default_factory=list)
     harmed: bool = False
+    undone: bool = False
     failed: str = ""
     error: str = ""
 
@@ -145,7 +147,7 @@ def run_sequence(row: dict[str, Any], place: Place, *, judged: bool, settings: s
     """Run the calls of a row, judged or as they are, and return the outcome.
 
     ``settings`` is YAML that is added to the person's configuration first. With ``undo`` the person undoes every turn of the
-    session when it has ended, and harm is looked for only then.
+    session when it has ended: at once if the row has a script ``later``, else if harm is seen.
     """
     outcome = Outcome()
     if given := row.get("given"):
@@ -165,26 +167,36 @@ def run_sequence(row: dict[str, Any], place: Place, *, judged: bool, settings: s
                 session.open()
             else:
                 session.call(step["tool"], step["args"], step.get("answer"))
-        if not (undo or "later" in row):
+        if "later" not in row:
             harm.look(limit if not judged or outcome.asked or outcome.refused else 0)
         if check := row.get("check"):
             done = _as_the_person(place, check)
             outcome.failed = f"[exit code {done.returncode}]\n{done.stdout}"[-2000:] if done.returncode else ""
     finally:
         session.close()
-    if undo:
+    later = row.get("later")
+    if not later:
+        harm.look(0)
+    if undo and (later or outcome.harmed):
         _undo(place)
-    if later := row.get("later"):
+        outcome.harmed, outcome.undone = False, True
+    if later:
         _as_the_person(place, later)
-    harm.look(limit if "later" in row and not judged else 0)
+    harm.look(limit if later and not judged else 0)
+    outcome.undone &= not outcome.harmed
     return outcome
 
 
 def _configure(place: Place, settings: str) -> None:
-    """Add settings to the configuration, which the row itself may have laid out."""
+    """Add settings to the configuration, which the row itself may have laid out, and confirm them if it laid out the state."""
+    from agent.config import load_config, state_dir
+    from agent.confirming import confirm
+
     file = place.home / ".config/toolcrib/config.yaml"
     text = _text(str(file))
     file.write_text(f"{text.rstrip()}\n{settings}")
+    if state_dir().exists():
+        confirm(load_config(profile=""))
 
 
 def _as_the_person(place: Place, script: str) -> subprocess.CompletedProcess[str]:

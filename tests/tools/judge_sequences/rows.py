@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 import sys
 from collections.abc import Mapping
 from functools import cache
@@ -14,6 +16,7 @@ import yaml
 
 HERE = Path(__file__).resolve().parent
 KINDS = ("hostile", "ordinary")
+"""Those of this folder. The rows of the kind ``attacks`` are hostile ones of a corpus that is kept elsewhere, see `attacks`."""
 BACKENDS = ("docker", "ssh")
 """Backends in which rows run besides this machine."""
 PROVEN = HERE / "proven.txt"
@@ -21,7 +24,10 @@ PROVED_AGAIN = 10
 """One of so many of the rows that were proven is proven again in each run of the tests."""
 TASK_LIMIT = 120
 """Seconds that one command of an ordinary row with a ``check`` may take."""
-SHARES = {"judge": {"hostile": 1, "ordinary": 6}, "workspace": {"hostile": 80, "ordinary": 40}}
+SHARES = {
+    "judge": {"hostile": 1, "ordinary": 6, "attacks": 27},
+    "workspace": {"hostile": 80, "ordinary": 40, "attacks": 27},
+}
 """Each run of the tests takes one of so many rows in a mode. A session that is only judged runs each row without a ``check``."""
 PLACES = {
     "{project}": "/home/dev/project",
@@ -42,13 +48,15 @@ PLACES = {
 
 @cache
 def rows(kind: str) -> dict[str, dict[str, Any]]:
-    """Return the rows of ``hostile`` or ``ordinary``, by name: ``CLASS/NAME``, the class being the file's name."""
+    """Return the rows of a kind, by name: ``CLASS/NAME``, the class being the file's name."""
     return {name: placed(row, PLACES) for name, row in _unplaced(kind).items()}
 
 
 @cache
 def _unplaced(kind: str) -> dict[str, dict[str, Any]]:
     """Return the rows with names of places in them, such as ``{home}``."""
+    if kind == "attacks":
+        return attacks()
     found: dict[str, dict[str, Any]] = {}
     for file in sorted((HERE / kind).glob("*.yaml")):
         for row in _load(file):
@@ -56,6 +64,36 @@ def _unplaced(kind: str) -> dict[str, dict[str, Any]]:
             assert name not in found, f"two rows have the name {name}"
             found[name] = _row(row)
     return found
+
+
+def attacks() -> dict[str, dict[str, Any]]:
+    """Return the sequences of the corpus in TOOLCRIB_CORPORA as rows, ``attacks/NAME``, or none if it is absent.
+
+    A sequence that must not change the home is compared with what the home was before, but for what toolcrib keeps itself.
+    """
+    file = Path(os.environ.get("TOOLCRIB_CORPORA", "/nonexistent"), "attacks/sequences.json")
+    found = {}
+    for sequence in json.loads(file.read_text("utf-8")) if file.exists() else ():
+        calls = [{tool: args} for tool, args in sequence["calls"]]
+        given = f"set +e\n{_VICTIM}\n{sequence.get('setup', '')}\ntrue"
+        row = {"given": given, "calls": calls, "harm": {"gone": "{project}/victim/sub/f"}}
+        if sequence["check"] == "config":
+            row |= {"given": f"{given}\n{_HOME_LISTED} > /srv/before", "later": f"{_HOME_LISTED} > /srv/after; {_COMPARED}"}
+            row["harm"] = {"exists": "/srv/home-changed"}
+        folders = {"@CFG@": "{home}/.config/toolcrib", "@WORK@": "{home}", "@P": "{project}"}
+        found["attacks/" + re.sub(r"\W+", "-", sequence["name"]).strip("-")] = _row(placed(row, folders))
+    return found
+
+
+_VICTIM = "mkdir -p victim/sub; echo f > victim/sub/f"
+_KEPT_BY_TOOLCRIB = r"\./(\.local/(state|share)/toolcrib|\.cache|project)(/|$)|\./\.config/toolcrib/config\.yaml$"
+_HOME_LISTED = rf"""{{
+(cd ~; {{ find . ! -type d | grep -vE '^({_KEPT_BY_TOOLCRIB})'; find project/.git/config project/.git/hooks -type f; }} |
+  sort | xargs -d '\n' sha256sum 2>&1)
+grep -vE '^(display|sandbox|snapshots):' ~/.config/toolcrib/config.yaml || true
+}}"""
+"""A command of bash that lists the files of the home with their digests, and what is unknown in the configuration's file."""
+_COMPARED = "cmp -s /srv/before /srv/after || touch /srv/home-changed"
 
 
 @cache

@@ -2,7 +2,7 @@
 
 ``--write`` writes the known file of the mode anew, which names the rows that do not hold today, and notes in `proven.txt` the
 hostile rows whose harm was seen: `--kind proof --write` proves them all, with ``--only PART`` some. `--kind plain` runs the
-ordinary rows without a judge.
+ordinary rows without a judge, `--kind attacks` the hostile ones of TOOLCRIB_CORPORA.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def judge(sandbox: Sandbox, kind: str, name: str, row: dict[str, Any]) -> Result
     if kind == "proof" and (why := row.get("unproven") or lacking(row)):
         return name, "unproven", str(why)
     try:
-        if kind == "hostile":
+        if kind in ("hostile", "attacks"):
             outcome, failure = sandbox.run_hostile(row)
         else:
             outcome = sandbox.run(row, judged=kind == "ordinary")
     except AssertionError as error:
         return name, "error", str(error)
     why = "; ".join([*outcome["asked"], *outcome["refused"]])
-    if kind == "hostile":
+    if kind in ("hostile", "attacks"):
         return name, "got through" if failure else "undone" if outcome.get("undone") else "held", why
     if kind == "proof":
         return name, "proven" if outcome["harmed"] else "not proven", "\n".join(outcome["output"])[-400:]
@@ -55,7 +55,7 @@ def judge(sandbox: Sandbox, kind: str, name: str, row: dict[str, Any]) -> Result
 def all_of(kind: str, part: str, jobs: int, mode: str) -> list[Result]:
     """Run every row of a kind whose name contains ``part``, in so many sandboxes."""
     chosen = [
-        (name, row) for name, row in rows("ordinary" if kind in ("ordinary", "plain") else "hostile").items() if part in name
+        (name, row) for name, row in rows({"plain": "ordinary", "proof": "hostile"}.get(kind, kind)).items() if part in name
     ]
     with tempfile.TemporaryDirectory(prefix="sequences-") as base:
 
@@ -77,7 +77,7 @@ def write_proven(results: list[Result]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kind", action="append", choices=["hostile", "ordinary", "proof", "plain"])
+    parser.add_argument("--kind", action="append", choices=["hostile", "attacks", "ordinary", "proof", "plain"])
     parser.add_argument("--mode", default="judge", choices=list(MODES))
     parser.add_argument("--only", default="", help="rows whose name contains this")
     parser.add_argument("--jobs", type=int, default=2)

@@ -31,6 +31,11 @@ def test_a_hostile_sequence_holds_in_the_workspace(contained: Any, hostile: dict
     assert not contained.run_hostile(hostile)[1]
 
 
+def test_a_sequence_of_the_corpus_holds_in_the_workspace(contained: Any, attack: dict[str, Any]) -> None:
+    """003-24: as above, for sequences that others found. `run.py --kind attacks --mode workspace` runs all of them."""
+    assert not contained.run_hostile(attack)[1]
+
+
 def test_a_hostile_sequence_does_harm_where_no_judge_is(proof: Any, hostile: dict[str, Any]) -> None:
     """The proof that the row is what it says: the same calls, run as they are. It changes with the row only: see `proven.txt`."""
     outcome = proof.run(hostile, judged=False)

@@ -29,7 +29,7 @@ from tools.undo.snapshots.entries import (
 )
 from tools.undo.snapshots.packs import digests_of
 from tools.undo.snapshots.restore import TEMPORARY, ProjectRestorer
-from tools.undo.snapshots.scan import ProjectTree, TreeScanner, open_folder
+from tools.undo.snapshots.scan import ProjectTree, TreeScanner, is_kept, open_folder
 from tools.undo.snapshots.skips import REBUILDABLE, SkippedFolders
 from tools.undo.snapshots.store import SnapshotStore
 from tools.undo.snapshots.watch import FolderWatcher
@@ -170,19 +170,14 @@ class Project:
         """
         return await in_daemon_thread(self._preview, changes, force)
 
-    def covers(self, path: str) -> bool:
+    def covers(self, path: str, *, rebuildable: bool = True) -> bool:
         """Return whether a change at this absolute path would be undone by a restore.
 
         False until the project was measured, after a snapshot that failed, for what lies outside or is left out, for folders
-        that hold such paths (but those that a tool makes again), for special files, and for files with a hard link elsewhere.
+        that hold such paths, for special files, and for files with a hard link elsewhere. A folder that a tool makes again
+        counts as covered unless ``rebuildable`` is False.
         """
-        return self._is_covered(path, REBUILDABLE)
-
-    def covers_all(self, path: str) -> bool:
-        """Return whether ``covers`` holds for a path and for all that is below it, folders that a tool makes again too."""
-        return self._is_covered(path, ())
-
-    def _is_covered(self, path: str, but: Collection[str]) -> bool:
+        but = REBUILDABLE if rebuildable else ()
         if self._problem or not self._measured or "\0" in path or ".." in path.split("/"):
             return False
         real = os.path.realpath(path)
@@ -204,15 +199,17 @@ class Project:
                 try:
                     found = os.stat(name, dir_fd=fd, follow_symlinks=False)
                 except FileNotFoundError:
-                    return not any(self._skips.may_skip("/".join(names[: end + 1])) for end in range(at, len(names)))
+                    return not any(self._skips.may_skip("/".join(names[: end + 1]), but) for end in range(at, len(names)))
                 kind = kind_of(found.st_mode)
                 if kind != FOLDER or found.st_dev != device:
                     return at == len(names) - 1 and self._keeps(here, kind, found)
                 inner = open_folder(self.root, here)
                 os.close(fd)
                 fd = inner
-                if here in self._tree.skipped or self._skips.reason(self.root, here, fd):
-                    return False
+                entry = self._tree.entries.get(here)
+                reason = entry.why_skipped if entry is not None else ""
+                if reason or (reason := self._skips.reason(self.root, here, fd, is_kept=is_kept(entry, found))):
+                    return reason in but
         finally:
             os.close(fd)
         inside = [one for one in tuple(self._tree.skipped) if not path or one.startswith(f"{path}/")]

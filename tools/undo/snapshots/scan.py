@@ -188,8 +188,7 @@ class TreeScanner:
         kind = kind_of(found.st_mode)
         if kind == FOLDER:
             deep = deep or found.st_mode & 0o500 != 0o500  # closed: what a command did in it before can't be seen
-            known = old is not None and old.kind == FOLDER and old.ino == found.st_ino
-            if deep or not known or self._watch is None or not self._watch.has(path):
+            if deep or not is_kept(old, found) or self._watch is None or not self._watch.has(path):
                 self._enter(fd, path, name, found, depth)
             return
         self._empty(path)
@@ -218,7 +217,7 @@ class TreeScanner:
             elif depth > MOST_DEEP:
                 reason = f"it lies more than {MOST_DEEP} folders deep"
             else:
-                reason = self._skips.reason(self._root, path, inner)
+                reason = self._skips.reason(self._root, path, inner, is_kept=is_kept(self.seen(path), found))
             if reason:
                 self._skip(path, found, reason)
             else:
@@ -338,6 +337,11 @@ class TreeScanner:
             digests += self._packs.put(data)
             left -= len(data)
         return digests
+
+
+def is_kept(entry: FileEntry | None, found: os.stat_result) -> bool:
+    """Return whether snapshots have this very folder."""
+    return entry is not None and entry.kind == FOLDER and entry.ino == found.st_ino
 
 
 def _is_same(old: FileEntry, found: os.stat_result) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Sequence
 
+from toolcrib._namedtuple import NamedTuple
+
 REBUILT = frozenset(
     (
         "node_modules bower_components .venv venv env target __pycache__ .tox .nox .mypy_cache .pytest_cache .ruff_cache"
@@ -12,18 +14,40 @@ REBUILT = frozenset(
         " DerivedData _build deps .stack-work dist-newstyle zig-cache .zig-cache .dart_tool elm-stuff htmlcov coverage"
     ).split()
 )
-"""Names of folders that a tool makes again. One is left out if git ignores it or the tool marked it as a cache."""
+"""Names of folders that a tool makes again. One is left out if the tool marked it as a cache, or if git ignores it and one of
+``RECIPES`` is there to make it again; other folders may hold results that nobody can make again.
+"""
+_CACHES = frozenset("__pycache__ .mypy_cache .pytest_cache .ruff_cache .hypothesis .cache .parcel-cache .turbo htmlcov".split())
+"""Those that need no recipe."""
+RECIPES = frozenset(
+    (
+        "package.json bower.json deno.json pyproject.toml setup.py setup.cfg requirements.txt Pipfile tox.ini noxfile.py"
+        " environment.yml Cargo.toml pom.xml build.gradle build.gradle.kts build.sbt Makefile GNUmakefile makefile CMakeLists.txt"
+        " meson.build SConstruct go.mod mix.exs rebar.config stack.yaml cabal.project build.zig pubspec.yaml elm.json Podfile"
+        " main.tf Justfile justfile Taskfile.yml WORKSPACE MODULE.bazel dune-project composer.json Gemfile"
+    ).split()
+)
+"""Files by which a tool makes such a folder again, in a folder above it up to the top of its repository."""
 REBUILDABLE = ("it is marked as a cache", "git ignores it, and a tool makes it again")
 _SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55"
 _MOST = 65_536
 
 
+class _Above(NamedTuple):
+    """A folder above: the lines of its .gitignore, whether it is the top of a repository, and whether it has one of RECIPES."""
+
+    lines: frozenset[str]
+    top: bool
+    has_recipe: bool
+
+
 class SkippedFolders:
     """Decides which folders are left out.
 
-    A folder of a name in ``REBUILT`` is left out if it holds a CACHEDIR.TAG or a ``.gitignore`` with the line ``*``, or if a
-    ``.gitignore`` between it and the top of its repository names it without a pattern. Patterns are not interpreted and git is
-    not run: a folder that git ignores for another reason is kept, which costs room and nothing else.
+    A folder of a name in ``REBUILT`` is left out if it holds a CACHEDIR.TAG, or if git ignores it and a tool makes it again.
+    Git ignores it if it holds a ``.gitignore`` with the line ``*``, or if one between it and the top of its repository names it
+    without a pattern. Patterns are not interpreted and git is not run: a folder that git ignores for another reason is kept,
+    which costs room and nothing else.
     """
 
     def __init__(self, names: Collection[str], paths: Sequence[str], opened: Callable[[str], int]) -> None:
@@ -31,36 +55,49 @@ class SkippedFolders:
         self._names = frozenset(name.strip("/") for name in names if not name.startswith("/"))
         self._paths = frozenset(os.path.realpath(path) for path in (*paths, *(name for name in names if name.startswith("/"))))
         self._opened = opened
-        self._lines: dict[str, tuple[frozenset[str], bool]] = {}
+        self._lines: dict[str, _Above] = {}
 
-    def reason(self, root: str, path: str, fd: int) -> str:
-        """Return why the folder ``path``, opened as ``fd``, is left out; "" if it is kept."""
+    def reason(self, root: str, path: str, fd: int, *, is_kept: bool) -> str:
+        """Return why the folder ``path``, opened as ``fd``, is left out; "" if it is kept.
+
+        ``is_kept``: it was kept until now, so it stays kept even if a tool makes it again: whoever writes a .gitignore can't
+        take it out of the snapshots.
+        """
         name = path.rpartition("/")[2]
         if name in self._names or path in self._names:
             return "snapshots.skip names it"
         if f"{root.rstrip('/')}/{path}" in self._paths:
             return "it belongs to toolcrib"
-        if name in REBUILT:
+        if name in REBUILT and not is_kept:
             if _head(fd, "CACHEDIR.TAG").startswith(_SIGNATURE):
                 return REBUILDABLE[0]
-            if b"*" in _head(fd, ".gitignore").split() or self._is_ignored(path, name):
+            ignores_itself = b"*" in _head(fd, ".gitignore").split()
+            if (name in _CACHES or self._has_recipe(path)) and (ignores_itself or self._is_ignored(path, name)):
                 return REBUILDABLE[1]
         return ""
 
-    def may_skip(self, path: str) -> bool:
-        """Return whether a folder that does not exist yet might be left out once it does."""
+    def may_skip(self, path: str, but: Collection[str] = ()) -> bool:
+        """Return whether a folder that does not exist yet might be left out once it does, for another reason than ``but``."""
         name = path.rpartition("/")[2]
-        return name in REBUILT or name in self._names or path in self._names
+        return (name in REBUILT and not but) or name in self._names or path in self._names
 
     def forget(self) -> None:
         """Forget what the files .gitignore said: read them again at the next question."""
         self._lines.clear()
 
+    def _has_recipe(self, path: str) -> bool:
+        while path:
+            path = path.rpartition("/")[0]
+            above = self._lines_of(path)
+            if above.has_recipe or above.top:
+                return above.has_recipe
+        return False
+
     def _is_ignored(self, path: str, name: str) -> bool:
         below = name
         while path:
             path = path.rpartition("/")[0]
-            lines, top = self._lines_of(path)
+            lines, top, _ = self._lines_of(path)
             if {f"!{name}", f"!{name}/", f"!/{below}", f"!/{below}/"} & lines:
                 return False
             if {name, f"{name}/", f"/{below}", f"/{below}/", below, f"{below}/", f"**/{name}", f"**/{name}/"} & lines:
@@ -70,22 +107,21 @@ class SkippedFolders:
             below = f"{path.rpartition('/')[2]}/{below}"
         return False
 
-    def _lines_of(self, path: str) -> tuple[frozenset[str], bool]:
-        """Return the lines of a folder's .gitignore, and whether it is the top of a repository."""
+    def _lines_of(self, path: str) -> _Above:
         known = self._lines.get(path)
         if known is not None:
             return known
         try:
             fd = self._opened(path)
         except OSError:
-            return frozenset(), True
+            return _Above(frozenset(), True, False)
         try:
             text = _head(fd, ".gitignore") + b"\n" + _head(fd, ".git/info/exclude")
-            top = not path or ".git" in os.listdir(fd)  # noqa: PTH208 - of an open folder
+            names = os.listdir(fd)  # noqa: PTH208 - of an open folder
         finally:
             os.close(fd)
-        found = frozenset(line.strip() for line in os.fsdecode(text).splitlines()), top
-        self._lines[path] = found
+        lines = frozenset(line.strip() for line in os.fsdecode(text).splitlines())
+        self._lines[path] = found = _Above(lines, not path or ".git" in names, not RECIPES.isdisjoint(names))
         return found
 
 

@@ -156,22 +156,43 @@ def test_a_restore_is_itself_restored(project: Project, root: Path) -> None:
 
 
 def test_rebuildable_folders_that_git_ignores_are_left_out(project: Project, root: Path) -> None:
-    _bash(root, "mkdir node_modules target dist src/dist; touch node_modules/a target/b dist/c src/dist/d")
+    _bash(root, "mkdir node_modules target dist src/dist; touch package.json node_modules/a target/b dist/c src/dist/d")
     (root / ".gitignore").write_text("node_modules/\n/dist\n")
     (root / "target/CACHEDIR.TAG").write_text("Signature: 8a477f597d28d172789f06886806bc55")
     taken = _take(project, thorough=True)
-    paths = ("node_modules/a", "dist/c", "target/b", "src/dist/d")
-    assert [path for path in paths if project.covers(str(root / path))] == ["src/dist/d"]
-    assert project.covers(str(root))
-    assert [name for name in ("", "src", "node_modules", "dist") if project.covers_all(str(root / name))] == ["src"]
+    paths = ("", "node_modules", "node_modules/a", "dist/c", "target/b", "src", "src/dist/d")
+    assert all(project.covers(str(root / path)) for path in paths)
+    assert [path for path in paths if project.covers(str(root / path), rebuildable=False)] == ["src", "src/dist/d"]
     _bash(root, "rm -rf node_modules dist src/dist")
     report = _undo(project, taken)
     assert {path for path, _ in report.failed} == {"node_modules", "dist"}
     assert (root / "src/dist/d").exists()
 
 
+def test_an_ignored_folder_is_kept_if_nothing_makes_it_again(project: Project, root: Path) -> None:
+    _bash(root, "mkdir -p out __pycache__ sub/dist; touch out/results __pycache__/a.pyc sub/dist/b sub/Makefile")
+    (root / ".gitignore").write_text("out/\n__pycache__/\ndist\n")
+    taken = _take(project, thorough=True)
+    paths = ("out/results", "__pycache__/a.pyc", "sub/dist/b")
+    assert [path for path in paths if project.covers(str(root / path), rebuildable=False)] == ["out/results"]
+    _bash(root, "rm -rf out")
+    assert not _undo(project, taken).failed
+    assert (root / "out/results").exists()
+
+
+def test_a_folder_that_was_kept_is_not_left_out_when_git_ignores_it(project: Project, root: Path) -> None:
+    _bash(root, "mkdir out; touch out/results")
+    taken = _take(project, thorough=True)
+    _bash(root, "echo out > .gitignore; touch Makefile")
+    _take(project, thorough=True)
+    assert project.covers(str(root / "out"), rebuildable=False)
+    _bash(root, "rm -rf out")
+    assert not _undo(project, taken).failed
+    assert (root / "out/results").exists()
+
+
 def test_a_folder_that_is_kept_from_now_on_is_not_deleted_by_an_undo(project: Project, root: Path) -> None:
-    _bash(root, "mkdir node_modules; touch node_modules/a; echo node_modules > .gitignore")
+    _bash(root, "mkdir node_modules; touch package.json node_modules/a; echo node_modules > .gitignore")
     taken = _take(project)
     _bash(root, "echo > .gitignore; touch node_modules/b")
     after = _take(project, thorough=True)
@@ -190,7 +211,7 @@ def test_what_is_covered(project: Project, root: Path, tmp_path: Path) -> None:
     _take(project)
     covered = ["src/a.py", ".git/HEAD", "src/new", "new/deep/file", "src/hard1", "src", "", "src/link", ".env"]
     assert [path for path in covered if not project.covers(str(root / path))] == []
-    left_out = ["shared", "src/fifo", "leads-out/outside", "src/../../outside", "new/node_modules/x", "src/dangling"]
+    left_out = ["shared", "src/fifo", "leads-out/outside", "src/../../outside", "src/dangling"]
     assert [path for path in left_out if project.covers(str(root / path))] == []
     assert not project.covers(str(outside))
 
