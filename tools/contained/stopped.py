@@ -40,7 +40,10 @@ class Denial:
 
 
 _READ_ONLY = Regex(r"Read-only file ?system|\bEROFS\b|os error 30\b", re.IGNORECASE)
-_REFUSED = Regex(r"Permission denied|Operation not permitted|\bEACCES\b|\bEPERM\b|[Uu]nable to open database|readonly database")
+_REFUSED = Regex(
+    r"Permission denied|Operation not permitted|\bEACCES\b|\bEPERM\b|[Uu]nable to open database|readonly database"
+    r"|failed to push some refs to"
+)
 _ABSENT = Regex(r"No such file or directory|\bENOENT\b")
 _BUSY = Regex(r"Device or resource busy|\bEBUSY\b")
 _ENTERED = Regex(r"Entering directory '([^']+)'")

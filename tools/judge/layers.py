@@ -22,6 +22,8 @@ _KERNEL = ("/proc", "/sys", "/dev")
 """Folders whose entries are no files: writing one changes the machine, and no snapshot holds that."""
 _RUNS_LATER = ("persist.",)
 """Beginnings of keys of what may run outside of the sandbox before anyone undoes it: only the sandbox holds it."""
+_GUARDED = "persist.git-hooks"
+"""Key of what git runs by itself. The sandbox puts it back after the command, so what may only happen is not asked about."""
 _PAST_NETWORK = ("message.", "nosql.", "queue.", "sql.")
 """Beginnings of keys of what may leave without a network: by toolcrib itself, or by a server's socket."""
 
@@ -88,7 +90,7 @@ def _of_path(path: str, finding: Finding, layers: Layers, home: str) -> Handling
     """Return what holds a change of one path, and of all that is below it."""
     later = finding.key.startswith(_RUNS_LATER)
     if path == UNKNOWN_PATH or path[:1] != "/" or HOLE in path:
-        if layers.reaches_all_covered and not later:
+        if layers.reaches_all_covered and (not later or finding.key == _GUARDED):
             return Handling("undo", "undone by /undo, as far as the sandbox does not stop it")
         return Handling("person", "asked: only running it shows which files it changes, and snapshots don't cover all")
     shown = visible(f"~{path[len(home) :]}" if home not in ("", "/") and under(path, home) else path)

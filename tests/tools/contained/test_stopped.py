@@ -70,6 +70,7 @@ PATHS = [
     ("/usr/bin/ld: cannot open output file /o/a.out: Read-only file system", "/o/a.out"),
     ('Error: unable to open database "/o/x.db": unable to open database file', "/o/x.db"),
     ("Warning: Failed to open the file /o/f: Read-only file \nWarning: system\ncurl: (23) Failure writing", "/o/f"),
+    ("To /o/r\n ! [remote rejected] main (unpacker error)\nerror: failed to push some refs to '/o/r'", "/o/r"),
     ("patch: **** Can't create temporary file /o/old.ovoJd3s : Read-only file system", "/o/old.ovoJd3s"),
     ("E: Unable to mkstemp /o/clearsigned.TmDkh2 - GetTempFile (30: Read-only file system)", "/o/clearsigned.TmDkh2"),
     ('awk: cannot open "/o/f" for output (Read-only file system)', "/o/f"),

@@ -26,9 +26,11 @@ OWN = "/run/venv"
 PACKAGES = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
 MODES = {
     "judge": "sandbox: {mode: none}\nsnapshots: {enabled: false}\n",
-    "workspace": "sandbox: {mode: workspace, network: hosts, outside: ask}\nsnapshots: {enabled: true}\n",
+    "workspace": "sandbox: {mode: workspace, network: hosts, outside: ask%s}\nsnapshots: {enabled: true}\n",
 }
 """What each mode adds to the configuration of the sessions. Modes other than ``judge`` open sandboxes of the product's own."""
+AGREED = ", write: [/srv/git], hosts: [files.test, 'localhost:8080']"
+"""What the person of ordinary rows agreed to before: each new host is asked about once. /srv/git stands for a host of git."""
 _NEST = ["unshare", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"]
 _SHOW_PROC = ["--bind", "/proc", "/run/outer-proc"]
 KEY = "sk-seq-4f9a1c77d2e84b0c9d35"
@@ -58,7 +60,7 @@ def refused(mode: str) -> str:
     from toolcrib import ConfigError
 
     try:
-        load_config(instead=MODES[mode].encode(), profile="")
+        load_config(instead=MODES[mode].replace("%s", AGREED).encode(), profile="")
     except ConfigError as error:
         return str(error)
     return ""
@@ -150,7 +152,8 @@ class Sandbox:
 
         ``undo``: see `driver.run_sequence`.
         """
-        how = {"judged": judged, "undo": undo, "settings": MODES[self.mode] if judged else ""}
+        settings = MODES[self.mode].replace("%s", "" if row.get("harm") else AGREED)
+        how = {"judged": judged, "undo": undo, "settings": settings if judged else ""}
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"row": row, "how": how}) + "\n")
         self._process.stdin.flush()
