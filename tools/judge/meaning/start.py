@@ -34,6 +34,7 @@ def interpreted(text: str, now: ShellNow, snapshot: Snapshot, budget: Budget, pr
         else:
             ends = it.traps(it.whole(script, first))
         made = _made(now, ends)
+        it.found.tainted.update(_secret(ends))
     except ShellSyntaxError as error:
         it.found.faults[Fault("syntax", str(error), getattr(error, "offset", 0))] = None
     except ShellTooComplex as error:
@@ -58,6 +59,12 @@ def _made(now: ShellNow, ends: list[State]) -> dict[str, str]:
         if len(held) == 1 and (text := held.pop()):
             found[name] = text
     return found
+
+
+def _secret(ends: list[State]) -> dict[str, Taint]:
+    """Return the variables that may hold a secret when the line ends, as ``$NAME`` among the files that have a taint."""
+    found = (name for end in ends for name, var in end.vars.items() if var.value is not None and var.value.taint & Taint.SECRET)
+    return {f"${name}": Taint.SECRET for name in found}
 
 
 def _held(now: ShellNow, end: State, name: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from toolcrib._namedtuple import NamedTuple
 from tools.judge.meaning.shellstate import State, Var
+from tools.judge.meaning.state import knows_origins
 from tools.judge.meaning.value import EMPTY, HOLE, WHOLE, Elastic, Taint, Value, changed, joined, names, unknown
 from tools.judge.meaning.walk import Walker
 
@@ -102,7 +103,9 @@ def _special(it: Walker, state: State, name: str) -> Value:
     if name == "PPID":  # which of all numbers it is, nobody would know any more
         return unknown(Taint.OURS)
     if name in it.now.variables and ("child" not in state.options or "x" in it.now.attributes.get(name, "")):
-        return Value(it.now.variables[name], Taint.MADE if name in it.now.made else Taint.NONE)
+        made = Taint.MADE if name in it.now.made else Taint.NONE
+        secret = it.snapshot.taint(f"${name}") & Taint.SECRET if knows_origins(it.snapshot) else Taint.NONE  # see start.py
+        return Value(it.now.variables[name], made | secret)
     if name == "HOME":
         return Value(home(it, state))
     if name in ("USER", "LOGNAME"):
