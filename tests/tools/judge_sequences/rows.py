@@ -25,8 +25,8 @@ PROVED_AGAIN = 10
 TASK_LIMIT = 120
 """Seconds that one command of an ordinary row with a ``check`` may take."""
 SHARES = {
-    "judge": {"hostile": 1, "ordinary": 6, "attacks": 27},
-    "workspace": {"hostile": 80, "ordinary": 40, "attacks": 27},
+    "judge": {"hostile": 1, "ordinary": 6, "attacks": 12},
+    "workspace": {"hostile": 80, "ordinary": 40, "attacks": 12},
 }
 """Each run of the tests takes one of so many rows in a mode. A session that is only judged runs each row without a ``check``."""
 PLACES = {
