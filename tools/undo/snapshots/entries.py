@@ -18,6 +18,10 @@ class SnapshotRefused(ToolcribError):
     """No snapshots are taken of this project; the text says why."""
 
 
+class StoreFull(SnapshotRefused):
+    """The store or its disk has no room for a snapshot."""
+
+
 class SnapshotFailed(ToolcribError):
     """A snapshot, or reading one, failed. Snapshots that were taken before are as they were."""
 

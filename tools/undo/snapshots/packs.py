@@ -7,18 +7,22 @@ indexed chunk of a pack are what a killed process left, and are cut off before t
 from __future__ import annotations
 
 import hashlib
+import math
 import os
+import shutil
 import sqlite3
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from tools.undo.snapshots.entries import SnapshotFailed
+from tools.undo.snapshots.entries import SnapshotFailed, StoreFull
 
 CHUNK = 1 << 20
 """Bytes of a chunk: a large file of which a part changes is not stored again as a whole."""
 DIGEST = 32
 _PACK = 64 << 20
 _BUFFER = 1 << 20
+_SPARE = 1 << 30
+"""Bytes of a large disk that are left free."""
 
 
 def digests_of(content: bytes) -> Iterator[bytes]:
@@ -27,16 +31,20 @@ def digests_of(content: bytes) -> Iterator[bytes]:
 
 
 class Packs:
-    """Contents of one store. The caller holds the store's lock, and a transaction around ``put`` and ``rewrite``."""
+    """Contents of one store. The caller holds the store's lock, and a transaction around ``put`` and ``rewrite``.
 
-    def __init__(self, folder: Path, connection: sqlite3.Connection) -> None:
+    They take ``max_bytes`` at most, and leave a part of the disk free: ``put`` and ``flush`` raise StoreFull.
+    """
+
+    def __init__(self, folder: Path, connection: sqlite3.Connection, max_bytes: int) -> None:
         self._folder = folder
         self._connection = connection
+        self._max_bytes = max_bytes
+        self._room: float | None = None
+        """Bytes that may still be written, None until that was measured."""
         self._pending: dict[bytes, tuple[int, int, int]] = {}
         self._buffer = bytearray()
         self._fd, self._pack, self._end = -1, 0, 0
-        self.appended = 0
-        """Bytes that were appended; the caller may set it to 0."""
         self._empty: bool | None = None
         self._reading: dict[int, int] = {}
 
@@ -81,17 +89,14 @@ class Packs:
         for fd in (self._fd, *self._reading.values()):
             if fd >= 0:
                 os.close(fd)
-        self._fd = -1
+        self._fd, self._room = -1, None
         self._reading.clear()
 
-    def stored(self) -> int:
-        """Return the bytes that all packs take."""
-        return sum(path.stat().st_size for path in self._folder.glob("*.pack"))
-
-    def rewrite(self, wanted: Collection[bytes]) -> list[Path]:
+    def rewrite(self, wanted: Collection[bytes], *, whole: bool) -> list[Path]:
         """Remove all chunks from the index but the wanted ones. Return the packs that can be deleted after the commit.
 
-        A pack of which less than half is wanted is copied. Raises OSError, sqlite3.Error and SnapshotFailed.
+        A pack of which less than half is wanted is copied, with ``whole`` each that has anything else. Raises OSError,
+        sqlite3.Error and SnapshotFailed.
         """
         live: dict[int, list[bytes]] = {}
         size: dict[int, int] = {}
@@ -102,17 +107,19 @@ class Packs:
                 size[pack] = size.get(pack, 0) + length
         self._connection.executemany("DELETE FROM chunks WHERE digest = ?", [(row[0],) for row in rows if row[0] not in wanted])
         self._open(fresh=True)
+        self._room = math.inf  # it makes room
         empty = []
         self._connection.execute("DELETE FROM packs WHERE pack NOT IN (SELECT pack FROM chunks)")
         for path in self._folder.glob("*.pack"):
             pack = int(path.stem)
-            if pack != self._pack and size.get(pack, 0) * 2 < path.stat().st_size:
+            if pack != self._pack and size.get(pack, 0) * (1 if whole else 2) < path.stat().st_size:
                 for digest in live.get(pack, ()):
                     data = self.get(digest)
                     self._connection.execute("DELETE FROM chunks WHERE digest = ?", (digest,))
                     self._append(digest, data)
                 empty.append(path)
         self.flush()
+        self._room = None
         return empty
 
     def _is_empty(self) -> bool:
@@ -133,11 +140,15 @@ class Packs:
         self._pending[digest] = (self._pack, self._end, len(data))
         self._buffer += data
         self._end += len(data)
-        self.appended += len(data)
         if len(self._buffer) >= _BUFFER:
             self._write()
 
     def _write(self) -> None:
+        if not self._buffer:
+            return
+        self._room = (self._left() if self._room is None else self._room) - len(self._buffer)
+        if self._room < 0:
+            raise StoreFull(f"a snapshot has no room in {self._folder}: free some of its disk, then start a new session")
         view = memoryview(bytes(self._buffer))
         self._buffer.clear()
         while view:
@@ -157,6 +168,12 @@ class Packs:
         self._fd = os.open(self._path(self._pack), flags, 0o600)
         os.ftruncate(self._fd, self._end)
         os.lseek(self._fd, self._end, os.SEEK_SET)
+
+    def _left(self) -> float:
+        """Return how many bytes may be written to the packs."""
+        disk = shutil.disk_usage(self._folder)
+        spare = min(_SPARE, disk.total // 50)
+        return min(self._max_bytes - sum(path.stat().st_size for path in self._folder.glob("*.pack")), disk.free - spare)
 
     def _path(self, pack: int) -> Path:
         return self._folder / f"{pack:08}.pack"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import os
@@ -25,6 +26,7 @@ from tools.undo.snapshots.entries import (
     RestoreReport,
     SnapshotFailed,
     SnapshotRefused,
+    StoreFull,
     kind_of,
 )
 from tools.undo.snapshots.packs import digests_of
@@ -55,7 +57,7 @@ class Project:
         self.root = root
         self._max_bytes = max_mb << 20
         self._keep_days = keep_days
-        self._store = SnapshotStore(folder)
+        self._store = SnapshotStore(folder, 2 * self._max_bytes)
         self._skips = SkippedFolders(skip, [str(folder.parent)], lambda path: open_folder(root, path))
         self._lock = threading.RLock()
         self._watch = FolderWatcher()
@@ -65,6 +67,9 @@ class Project:
         """True if every folder is watched since the last walk."""
         self._is_walk_due = False
         self._measured = False
+        self._known = threading.Event()
+        """Set once ``covers`` can answer, or the first snapshot failed."""
+        self._scan: TreeScanner | None = None
         self._problem = ""
         self._taken = 0
         self._closed = threading.Event()
@@ -108,6 +113,7 @@ class Project:
                 return
             del self._projects[key]
         self._closed.set()
+        self._known.set()
         with self._lock:
             self._watch.close()
             self._store.close()
@@ -121,18 +127,46 @@ class Project:
         threading.Thread(target=self._begin, name="toolcrib-snapshot", daemon=True).start()
 
     def measure(self) -> None:
-        """Block until ``covers`` can answer, or the first snapshot failed."""
-        self._begin()
+        """Begin, and block until ``covers`` can answer or the first snapshot failed."""
+        if not self._known.is_set():
+            self.begin()
+            self._known.wait()
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Return how many paths the snapshot that is being taken has read, of how many that it found so far."""
+        scan = self._scan
+        return (0, 0) if scan is None else scan.progress
 
     async def take(
         self, label: str, *, turn: int = 0, call_id: str = "", session_id: str = "", thorough: bool = False
     ) -> ProjectSnapshot:
         """Take a snapshot, after the first one. ``thorough``: walk the tree, so that writes by memory maps are noticed too.
 
-        Raises SnapshotRefused if the project is too large, and SnapshotFailed.
+        If the caller is cancelled, the snapshot is kept without its call. Raises SnapshotRefused if the project is too large or
+        the disk too full, and SnapshotFailed.
         """
         wanted = ProjectSnapshot(0, time.time(), label, turn, call_id, session_id)
-        return await in_daemon_thread(self._take, wanted, thorough)
+        taken: list[ProjectSnapshot] = []
+        given_up = threading.Event()
+
+        def work() -> ProjectSnapshot:
+            taken.append(self._take(wanted, thorough))
+            if given_up.is_set():
+                self._void(taken[0])
+            return taken[0]
+
+        try:
+            return await in_daemon_thread(work)
+        except asyncio.CancelledError:
+            given_up.set()  # before the next line: ``work`` looks in the other order
+            if taken:
+                self.void(taken[0])
+            raise
+
+    def void(self, taken: ProjectSnapshot) -> None:
+        """Note, in the background, that the call which a snapshot was taken for does not run."""
+        threading.Thread(target=self._void, args=(taken,), name="toolcrib-snapshot", daemon=True).start()
 
     async def snapshots(self, session_id: str) -> list[ProjectSnapshot]:
         """Return the snapshots of a session that are kept, oldest first. Raises SnapshotFailed."""
@@ -227,9 +261,16 @@ class Project:
             if self._is_walk_due or not self._walked:
                 self._take(ProjectSnapshot(0, time.time(), "first" if not self._taken else "idle"), False)
 
+    def _void(self, taken: ProjectSnapshot) -> None:
+        with contextlib.suppress(SnapshotFailed):  # then an undo of the call finds what changed since, and shows it
+            self._alone(lambda: self._store.void(taken.id))
+
     def _alone(self, work: Callable[[], T]) -> T:
-        with self._lock, self._store.locked():
-            return work()
+        with self._lock:
+            if self._closed.is_set():
+                raise SnapshotFailed("the project was closed")
+            with self._store.locked():
+                return work()
 
     def _take(self, wanted: ProjectSnapshot, thorough: bool) -> ProjectSnapshot:
         with self._lock:
@@ -238,31 +279,44 @@ class Project:
             thorough, self._is_walk_due = thorough or self._is_walk_due, False
             try:
                 with self._store.locked():
-                    taken = self._add(wanted, thorough=thorough)
-                    if not self._taken or self._store.packs.appended > self._max_bytes // 4:
-                        self._store.packs.appended = 0
-                        self._store.prune(self._keep_days, 2 * self._max_bytes)
+                    if not self._taken:
+                        self._store.prune(self._keep_days)
+                    taken = self._added(wanted, thorough)
             except BaseException as error:
                 self._walked, self._last, self._problem = False, -1, str(error) or type(error).__name__
                 raise
+            finally:
+                self._scan = None
+                self._known.set()
             self._taken += 1
             self._problem = ""
             return taken
+
+    def _added(self, wanted: ProjectSnapshot, thorough: bool) -> ProjectSnapshot:
+        """Scan and commit; if the store or its disk is full, delete the older half of the snapshots and try again."""
+        while True:
+            try:
+                return self._add(wanted, thorough=thorough)
+            except StoreFull:
+                if not self._store.halve():
+                    raise
+                thorough = True  # the names of what changed were read
 
     def _add(self, wanted: ProjectSnapshot, *, thorough: bool, known: Mapping[str, FileEntry] | None = None) -> ProjectSnapshot:
         """Scan and commit. ``known``: entries of files that a restore has just written."""
         self._load()
         self._clear_up()
         named = self._watch.changed()
+        self._scan = scan = self._scanner()
+        scan.delta.update(known or {})
+        if thorough or named is None or not self._walked or not os.path.isdir(self.root):  # noqa: PTH112 - as elsewhere here
+            scan.everything()
+        else:
+            scan.named(named)
+            scan.linked()
+        self._measured = True
+        self._known.set()
         with self._store.transaction():
-            scan = self._scanner()
-            scan.delta.update(known or {})
-            if thorough or named is None or not self._walked or not os.path.isdir(self.root):  # noqa: PTH112 - as elsewhere here
-                scan.everything()
-            else:
-                scan.named(named)
-                scan.linked()
-            self._measured = True
             scan.read()
             delta = {path: entry for path, entry in scan.delta.items() if entry is not None or path in self._tree.entries}
             if known:

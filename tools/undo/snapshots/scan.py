@@ -156,6 +156,11 @@ class TreeScanner:
         """Return a path's entry as this scan knows it."""
         return self.delta[path] if path in self.delta else self._tree.entries.get(path)
 
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Return how many paths are done, of how many that were found."""
+        return len(self.delta), len(self.delta) + len(self._unread)
+
     def _folder(self, fd: int, path: str, depth: int) -> None:
         """Scan all of an open folder."""
         if self._stopped():

@@ -37,9 +37,12 @@ _INSERT = f"INSERT INTO entries (path, born, {_FIELDS}) VALUES (?, ?{', ?' * 12}
 
 
 class SnapshotStore:
-    """Snapshots in ``folder``, which is made with mode 0700. Several processes may share it; each call needs ``locked``."""
+    """Snapshots in ``folder``, which is made with mode 0700. Several processes may share it; each call needs ``locked``.
 
-    def __init__(self, folder: Path) -> None:
+    Contents take ``max_bytes`` at most.
+    """
+
+    def __init__(self, folder: Path, max_bytes: int) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -50,7 +53,7 @@ class SnapshotStore:
             os.close(self._lock)
             raise
         self._folder = folder
-        self.packs = Packs(folder, self._db)
+        self.packs = Packs(folder, self._db, max_bytes)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -152,28 +155,39 @@ class SnapshotStore:
         rows = self._db.execute("SELECT folder, mode, mtime_ns FROM restoring")
         return [(os.fsdecode(path), mode, mtime_ns) for path, mode, mtime_ns in rows]
 
-    def prune(self, keep_days: float, max_bytes: int) -> None:
-        """Delete snapshots that are too old, then the oldest half while contents take too much. The newest one stays."""
-        cut = self._db.execute(
-            "SELECT coalesce(max(id), 0) FROM snapshots WHERE at < ?", (time.time() - keep_days * 86_400,)
-        ).fetchone()[0]
-        full = self.packs.stored() > max_bytes
-        if full:
-            cut = max(cut, self._db.execute("SELECT (min(id) + max(id)) / 2 FROM snapshots").fetchone()[0])
-        if not cut:
-            return
+    def void(self, number: int) -> None:
+        """Record that the call of a snapshot does not run."""
+        self._db.execute("UPDATE snapshots SET label = '', call_id = '' WHERE id = ?", (number,))
+
+    def halve(self) -> bool:
+        """Delete the older half of the snapshots. Return whether there was one to delete."""
+        return self._delete(self._db.execute("SELECT (min(id) + max(id)) / 2 FROM snapshots").fetchone()[0] or 0)
+
+    def prune(self, keep_days: float) -> None:
+        """Delete snapshots that are too old. The newest one stays."""
+        old = (time.time() - keep_days * 86_400,)
+        self._delete(self._db.execute("SELECT coalesce(max(id), 0) FROM snapshots WHERE at < ?", old).fetchone()[0])
+
+    def _delete(self, last: int) -> bool:
+        """Delete the snapshots up to ``last``, but for the newest one, and the contents that only they have.
+
+        Return whether there were any.
+        """
         with self.transaction():
-            self._db.execute("DELETE FROM snapshots WHERE id <= ? AND id < (SELECT max(id) FROM snapshots)", (cut,))
-            oldest = self._db.execute("SELECT min(id) FROM snapshots").fetchone()[0]
+            done = self._db.execute("DELETE FROM snapshots WHERE id <= ? AND id < (SELECT max(id) FROM snapshots)", (last,))
+            if done.rowcount < 1:
+                return False
+            oldest, newest = self._db.execute("SELECT min(id), max(id) FROM snapshots").fetchone()
             self._db.execute("DELETE FROM entries WHERE died <= ?", (oldest,))
             wanted = {
                 digest
                 for row in self._db.execute("SELECT content FROM entries WHERE kind = 'file'")
                 for digest in digests_of(row[0])
             }
-            empty = self.packs.rewrite(wanted)
+            empty = self.packs.rewrite(wanted, whole=oldest == newest)
         for path in empty:
             path.unlink(missing_ok=True)
+        return True
 
     def close(self) -> None:
         """Close the files."""
