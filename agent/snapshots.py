@@ -2,54 +2,56 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import logging
 import os
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent.backends import BUBBLEWRAP, LOCAL
 from agent.config import SnapshotsConfig, state_dir
 from agent.instructions import project_root
-from toolcrib import Denied, Effect, StoreFailed, ToolCall, ToolEntry
+from toolcrib import Denied, ProgressStatus, RunsCommand, StoreFailed, ToolCall, ToolCallContext, ToolEntry
 from toolcrib._dataclass import replace
 from toolcrib._undo import ChangeJournal
 from tools.approval.policy import Policy
 from tools.dispatch.scope import CallScope
 from tools.dispatch.threads import in_daemon_thread
-from tools.undo.keeper import holder_of
 from tools.undo.snapshots.entries import SnapshotFailed, SnapshotRefused
-from tools.undo.snapshots.project import Project
 
 if TYPE_CHECKING:
     from agent.backends import Location
     from agent.config import Config
     from tools.undo.snapshots.calls import CallRecorder
+    from tools.undo.snapshots.project import Project
 
 _log = logging.getLogger(__name__)
-_NONE = "no snapshots are taken, and what commands change can't be undone: %s"
+_SHOWN_AFTER = 1.0
+"""Seconds that a call waits for its snapshot until the user is shown that it waits."""
 
 
 def give_snapshots(scope: CallScope, config: Config, location: Location, journal: ChangeJournal) -> None:
-    """Take snapshots around the calls of this scope if the configuration wants it and its project can be covered.
-
-    Raises SnapshotFailed if the store can't be opened.
-    """
-    if not config.snapshots.enabled or not config.undo.enabled or location.backend.kind not in (LOCAL, BUBBLEWRAP):
+    """Take snapshots around the calls of this scope if the configuration wants it. The project is opened by the first of them."""
+    if not (config.snapshots.enabled and config.undo.enabled):
         return
-    try:
-        project = open_project(config.snapshots, location.start)
-    except SnapshotRefused as error:
-        _log.warning(_NONE, error)
-        return
-    assert project is not None, "it need not be known"  # noqa: S101 - for the type checker
-    project.begin()
-    scope.snapshots = SessionSnapshots(project, scope, journal, max(config.undo.days, config.snapshots.keep))
+    is_here = location.backend.kind in (LOCAL, BUBBLEWRAP)
+    why_not = "" if is_here else f"snapshots cover this machine, and commands run in the backend {location.backend.name}"
+    days, opened = max(config.undo.days, config.snapshots.keep), partial(open_project, config.snapshots, location.start)
+    scope.snapshots = taken = SessionSnapshots(opened, scope, journal, days, why_not)
     if isinstance(scope.policy, Policy):
-        covers = partial(scope.snapshots.covers, rebuildable=config.snapshots.rebuildable == "allow")
-        scope.policy = replace(scope.policy, covers=covers)
+        covers = partial(taken.covers, rebuildable=config.snapshots.rebuildable == "allow")
+        scope.policy = replace(scope.policy, covers=covers, measured=taken.measured)
+
+
+@functools.cache
+def _warn(why_not: str) -> None:
+    """Log once in this process why no snapshots are taken."""
+    _log.warning("what commands change can't be undone, and is asked about instead: %s", why_not)
 
 
 def open_project(settings: SnapshotsConfig, start: str, *, only_known: bool = False) -> Project | None:
@@ -57,6 +59,8 @@ def open_project(settings: SnapshotsConfig, start: str, *, only_known: bool = Fa
 
     Raises SnapshotRefused for a folder that is no project, and SnapshotFailed if the store can't be opened.
     """
+    from tools.undo.snapshots.project import Project
+
     here = Path(os.path.realpath(Path(start).expanduser()))
     root, store = str(project_root(here, here)), str(state_dir() / "snapshots")
     if only_known and not Project.folder(root, store).is_dir():
@@ -67,61 +71,106 @@ def open_project(settings: SnapshotsConfig, start: str, *, only_known: bool = Fa
 class SessionSnapshots:
     """Snapshots around the calls of one scope, in the state folder, which is closed to commands. See CallSnapshots.
 
-    ``users`` counts the scopes that use it: a session's, and those of its delegates. Steps of the journal that are older than
-    ``days`` are deleted.
+    ``opened`` opens the project; ``why_not`` says why none is taken. ``users`` counts the scopes that use it: a session's, and
+    those of its delegates. Steps of the journal that are older than ``days`` are deleted.
     """
 
-    def __init__(self, project: Project, scope: CallScope, journal: ChangeJournal, days: float) -> None:
-        self._project = project
+    def __init__(
+        self, opened: Callable[[], Project | None], scope: CallScope, journal: ChangeJournal, days: float, why_not: str = ""
+    ) -> None:
+        self._opened = opened
         self._scope = scope
         self._journal = journal
         self._days = days
+        self._why_not = why_not
         self._session_id = scope.identity.session_id
-        self._is_refused = False
+        self._opening = threading.Lock()
+        self._project: Project | None = None
+        self._is_relied_on = False
+        """True once a call was judged by what is covered."""
         self._has_acted = False
         self._recorder: CallRecorder | None = None
         self.users = 1
 
     def covers(self, path: str, *, rebuildable: bool = True) -> bool:
         """Return whether an undo reverts every change of an absolute path and of all that is below it; see Project.covers."""
-        return not self._is_refused and self._project.covers(path, rebuildable=rebuildable)
+        if self._why_not or self._project is None:
+            return False
+        found = self._project.covers(path, rebuildable=rebuildable)
+        self._is_relied_on = self._is_relied_on or found
+        return found
 
     async def measured(self) -> None:
         """Wait until ``covers`` can answer, or never will."""
-        await in_daemon_thread(self._project.measure)
+        if not self._why_not:
+            await in_daemon_thread(self._begin, True)
+
+    def begin(self) -> None:
+        """Take the first snapshot in the background."""
+        if not self._why_not and self._project is None:
+            threading.Thread(target=self._begin, args=(False,), name="toolcrib-snapshot", daemon=True).start()
+
+    def _begin(self, waits: bool) -> None:
+        try:
+            project = self._open()
+        except SnapshotRefused as error:
+            self._why_not = str(error)
+        except SnapshotFailed:
+            return  # ``before`` raises it
+        else:
+            project.measure() if waits else project.begin()
+
+    def _open(self) -> Project:
+        with self._opening:
+            if not self.users:
+                raise SnapshotFailed("the session was closed")
+            self._project = self._project or self._opened()
+            assert self._project is not None, "it need not be known"  # noqa: S101 - for the type checker
+            return self._project
 
     def shared(self) -> SessionSnapshots:
         """Return these snapshots for another scope, which closes them too."""
         self.users += 1
         return self
 
-    async def before(self, call: ToolCall, entry: ToolEntry, effects: Sequence[Effect], /) -> bool:
+    async def before(self, call: ToolCall, entry: ToolEntry, ctx: ToolCallContext, /) -> bool:
         """Take a snapshot before a call that may write. Return whether ``after`` shall follow.
 
-        Raises Denied if none can be taken. A project that is too large gets none: the log says so, and ``covers`` is False.
+        Raises Denied if none can be taken. A project that can't be covered gets none: the log says so, and ``covers`` is False.
         """
         from tools.judge.passive import may_act
 
         policy = self._scope.policy
-        if self._is_refused or (isinstance(policy, Policy) and not may_act(entry, effects, setting=policy.setting)):
+        if isinstance(policy, Policy) and not may_act(entry, ctx.effects, setting=policy.setting):
             return False
         try:
-            if self._recorder is None:
-                from tools.undo.snapshots.calls import CallRecorder
-
-                recorder = CallRecorder(self._project, self._journal, self._session_id, self._holder)
-                await recorder.recover()
-                await self._journal.prune(time.time() - self._days * 86_400)
-                self._recorder = self._recorder or recorder
-            await self._recorder.before(call.id, self._turn)
-            self._has_acted = True
+            if not self._why_not:
+                await _shown(self._before(call), ctx, lambda: (0, 0) if self._project is None else self._project.progress)
+                return True
         except SnapshotRefused as error:
-            self._is_refused = True
-            _log.warning(_NONE, error)
-            return False
+            self._why_not = str(error)
+            if self._is_relied_on:
+                raise Denied(f"{call.name} was not run: it could not be undone any more: {error}. Call it again") from error
         except (SnapshotFailed, StoreFailed) as error:
             raise Denied(f"{call.name} was not run: no snapshot could be taken, so it could not be undone: {error}") from error
-        return True
+        if any(isinstance(effect, RunsCommand) for effect in ctx.effects):
+            _warn(self._why_not)
+        return False
+
+    async def _before(self, call: ToolCall) -> None:
+        project = await in_daemon_thread(self._open)
+        if self._recorder is None:
+            from tools.undo.keeper import holder_of
+            from tools.undo.snapshots.calls import CallRecorder
+
+            recorder = CallRecorder(
+                project, self._journal, self._session_id, lambda path: holder_of(self._scope.environment, path)
+            )
+            await recorder.recover()
+            await self._journal.prune(time.time() - self._days * 86_400)
+            self._recorder = self._recorder or recorder
+        await self._recorder.before(call.id, self._turn, command_in(call))
+        self._has_acted = True
 
     async def after(self, call: ToolCall, entry: ToolEntry, /) -> None:
         """Take a snapshot after a call, and record what the call changed. What can't be recorded now is recorded by an undo."""
@@ -136,19 +185,41 @@ class SessionSnapshots:
 
         No event reports a write through a memory map while it is mapped.
         """
-        if self._has_acted and not self._is_refused:
+        if self._has_acted and self._project is not None and not self._why_not:
             self._has_acted = False
             self._project.begin(thorough=True)
 
     def close(self) -> None:
         """End the use by one scope; the last one closes the project."""
-        self.users -= 1
-        if not self.users:
-            self._project.close()
+        with self._opening:
+            self.users -= 1
+            if not self.users and self._project is not None:
+                self._project.close()
 
     @property
     def _turn(self) -> int:
         return 0 if self._scope.undo is None else self._scope.undo.turn
 
-    def _holder(self, path: str) -> str:
-        return holder_of(self._scope.environment, path)
+
+async def _shown(work: Coroutine[Any, Any, None], ctx: ToolCallContext, progress: Callable[[], tuple[int, int]]) -> None:
+    """Await a snapshot, and show how far it is if it takes long."""
+    task = asyncio.ensure_future(work)
+    has_waited = False
+    try:
+        while not (await asyncio.wait([task], timeout=_SHOWN_AFTER))[0]:
+            done, found = progress()
+            ctx.report_progress(ProgressStatus.RUNNING, f"waits for a snapshot of the project: {done:,} of {found:,} files")
+            has_waited = True
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.wait([task])
+        raise
+    task.result()
+    if has_waited:
+        ctx.report_progress(ProgressStatus.RUNNING, "the snapshot is taken")
+
+
+def command_in(call: ToolCall) -> str:
+    """Return the command that a call runs, or the name of its tool."""
+    command = call.args.get("command")
+    return command if isinstance(command, str) else call.name

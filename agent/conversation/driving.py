@@ -236,6 +236,8 @@ class Driver:
 
     async def _drive(self, steps: Steps, state: RunState) -> RunResult | Exception:
         session = self._session
+        if session.scope.snapshots is not None:
+            session.scope.snapshots.begin()
         await session.tell("on_run_start")
         stopped, error = "", ""
         try:

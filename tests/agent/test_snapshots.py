@@ -147,6 +147,32 @@ def test_a_change_between_two_calls_is_listed_and_undone_only_by_its_name(opened
     assert not (person.folder / "between").exists()
 
 
+@pytest.mark.parametrize("mode", ["none", "workspace"])
+def test_what_a_program_in_the_background_changes_has_the_name_of_its_command(opened: Opened, mode: str) -> None:
+    if mode != "none" and HELD.mode != mode:
+        pytest.skip(f"no sandbox can be made here: {HELD.why_not_more}")
+    person = opened(f"{ON}sandbox: {{mode: {mode}}}\n")
+    person.turn()
+    _run(person, "echo 1 > one")
+    watcher = "(until [ -e go ]; do sleep 0.02; done; mv one seen; sleep 600) < /dev/null > /dev/null 2>&1 &"
+    _run(person, watcher)
+    (person.folder / "go").touch()
+    while not (person.folder / "seen").exists():
+        time.sleep(0.01)
+    _run(person, "echo 2 > two")
+    _run(person, "kill %1; wait; echo 3 > three")
+    (person.folder / "by hand").write_text("1")
+    _run(person, "echo 4 > four")
+    named, by_hand = [step for step in person.steps if step.tool.startswith("background")]
+    assert named.tool == f"background: {watcher}"
+    assert [Path(change.path).name for change in named.changes] == ["go", "one", "seen"]
+    assert (by_hand.tool, [Path(change.path).name for change in by_hand.changes]) == ("background", ["by hand"])
+    _restored(person)
+    assert (person.folder / "seen").exists()
+    person.undo("call", named.call_id)
+    assert not (person.folder / "seen").exists()
+
+
 def test_what_an_interrupted_command_changed_is_undone(opened: Opened) -> None:
     person = opened()
     before = picture(person.folder)

@@ -38,3 +38,12 @@ def layers_of(policy: Policy, entry: ToolEntry, environment: Environment) -> Lay
         covers,
         reaches_all_covered=covers is not None and all(map(covers, held.writable)),
     )
+
+
+async def settled_layers(policy: Policy, entry: ToolEntry, environment: Environment) -> Layers | None:
+    """Return ``layers_of``, once the snapshots can tell what they cover."""
+    found = layers_of(policy, entry, environment)
+    if found is None or policy.measured is None:
+        return found
+    await policy.measured()
+    return layers_of(policy, entry, environment)

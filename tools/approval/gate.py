@@ -26,7 +26,7 @@ from toolcrib._namedtuple import NamedTuple
 from toolcrib._store import AuditEntry, AuditLog, Grant, GrantStore, OriginStore
 from toolcrib._types import Json
 from tools.approval.binding import command_of, cwd_of, digest, paths_of
-from tools.approval.contained import layers_of
+from tools.approval.contained import layers_of, settled_layers
 from tools.approval.deadlines import Deadlines
 from tools.approval.modes import ADDING, DEFAULT, PLAN, Mode, acts, confirmed, refusal
 from tools.approval.origins import Origins, SessionFiles
@@ -152,7 +152,7 @@ class ApprovalGate:
         else:
             files.give_up()
             judged = judge(case.entry, case.ctx.effects, setting=setting, files=files)
-        followed = _followed(layers_of(case.policy, case.entry, environment))
+        followed = _followed(await settled_layers(case.policy, case.entry, environment) if judged.findings else None)
         follower = Follower(environment, case.policy.project_root or cwd_of(case.ctx.effects), followed)
         judged.findings = [await follower.follow(finding) for finding in judged.findings]
         origins.only_new(judged)

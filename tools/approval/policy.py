@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -74,6 +74,8 @@ class Policy:
     delegate: Mapping[str, str] | None = None
     """Name and task of the delegate whose session it is; None for a session of a person's."""
     covers: Callable[[str], bool] | None = None
+    measured: Callable[[], Awaitable[None]] | None = None
+    """Waits until ``covers`` can answer."""
 
     def only_asking(self, told: Callable[[Weighed], None]) -> Policy:
         """Return the same policy for whoever asks what the gate would say: nothing is recorded, remembered or spent by it."""

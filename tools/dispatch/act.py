@@ -66,7 +66,7 @@ def run_handler(current: CallInProgress) -> Coroutine[Any, Any, ToolResult]:
 async def _between_snapshots(current: CallInProgress, snapshots: CallSnapshots) -> ToolResult:
     entry = current.plan.entry
     try:
-        follows = await snapshots.before(current.call, entry, current.ctx.effects)
+        follows = await snapshots.before(current.call, entry, current.ctx)
     except Denied as error:
         return failed(current.call.name, error, inside=False)
     try:

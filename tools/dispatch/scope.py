@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from toolcrib import (
     Answer,
-    Effect,
     Environment,
     EnvironmentFailed,
     EventSink,
@@ -84,7 +83,11 @@ class CallRunner(Protocol):
 class CallSnapshots(Protocol):
     """Snapshots around the calls of a session."""
 
-    async def before(self, call: ToolCall, entry: ToolEntry, effects: Sequence[Effect], /) -> bool:
+    def begin(self) -> None:
+        """Take the first snapshot in the background: the session's run begins."""
+        ...
+
+    async def before(self, call: ToolCall, entry: ToolEntry, ctx: ToolCallContext, /) -> bool:
         """Take a snapshot before a call that may write. Return whether ``after`` shall follow. Raises Denied."""
         ...
 

@@ -10,7 +10,13 @@ from toolcrib._undo import ChangeStep, FileChange, FileState
 
 _SHOWN = 10
 BACKGROUND = "background"
-"""Tool of a step with changes between two calls, by the user or by programs in the background. Only its own name selects it."""
+"""Tool of a step with changes between two calls, by the user or by programs in the background; the commands that such programs
+were started by follow behind a colon. Only its own name selects it."""
+
+
+def is_background(step: ChangeStep) -> bool:
+    """Return whether no call made the changes of a step."""
+    return step.kind == "call" and step.tool.partition(":")[0] == BACKGROUND
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +159,7 @@ def _later(steps: Sequence[ChangeStep], chosen: Sequence[ChangeStep]) -> Mapping
 
 
 def _calls(steps: Iterable[ChangeStep]) -> list[ChangeStep]:
-    return [step for step in steps if step.kind == "call" and step.tool != BACKGROUND]
+    return [step for step in steps if step.kind == "call" and not is_background(step)]
 
 
 def _open(step: ChangeStep, *, passed: bool) -> bool:

@@ -9,7 +9,7 @@ from toolcrib import Environment, EnvironmentFailed
 from toolcrib._dataclass import dataclass
 from toolcrib._undo import ChangeStep, FileChange
 from tools.files.differing import NOWHERE, unified
-from tools.undo.choose import BACKGROUND
+from tools.undo.choose import is_background
 from tools.undo.keeper import UndoStore, holder_of, size_of
 
 MOST_BYTES = 2_000_000
@@ -41,7 +41,7 @@ async def differences(
     first: dict[tuple[str, str], FileChange] = {}
     for step in steps:
         for change in step.changes:
-            if change.in_effect and step.kind == "call" and step.tool != BACKGROUND:
+            if change.in_effect and step.kind == "call" and not is_background(step):
                 first.setdefault((change.holder, change.path), change)
     found = [await _compared(keeps, environment, change, other) for change in first.values()]
     return [one for one in sorted(found, key=lambda one: one.path) if one.lines or one.why]

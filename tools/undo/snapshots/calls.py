@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from toolcrib._dataclass import dataclass, replace
 from toolcrib._undo import ChangeJournal, ChangeStep, FileChange, FileState
-from tools.undo.choose import BACKGROUND, UndoTarget
+from tools.undo.choose import BACKGROUND, UndoTarget, is_background
 from tools.undo.contents import digest_of
 from tools.undo.restore import UndoItem
 from tools.undo.snapshots.entries import (
@@ -29,6 +29,7 @@ from tools.undo.snapshots.entries import (
 )
 from tools.undo.snapshots.packs import DIGEST
 from tools.undo.snapshots.project import Project
+from tools.undo.snapshots.writers import BackgroundWriters
 
 _BEFORE, _AFTER = "before", "after"
 
@@ -48,56 +49,72 @@ class CallRecorder:
         self._session_id = session_id
         self._holder = holder
         self._begun: dict[str, ProjectSnapshot] = {}
+        self._writers = BackgroundWriters(project.root)
         self._last: ProjectSnapshot | None = None
         """The last snapshot of this object."""
 
-    async def before(self, call_id: str, turn: int) -> None:
+    async def before(self, call_id: str, turn: int, command: str) -> None:
         """Take a snapshot before a call, and record what changed since the last call.
 
-        Raises SnapshotRefused, SnapshotFailed and StoreFailed.
+        Raises SnapshotRefused, SnapshotFailed and StoreFailed; then the call does not run.
         """
-        key, is_alone = (self._session_id, call_id), not self._begun
-        known = await self._project.snapshots(self._session_id) if self._last is not None and is_alone else []
-        taken = await self._project.take(_BEFORE, turn=turn, call_id=call_id, session_id=self._session_id)
-        self._begun[call_id] = self._last = taken
+        key, is_first = (self._session_id, call_id), self._last is None or bool(self._begun)
+        known = [] if is_first else await self._project.snapshots(self._session_id)
         self._running.add(key)
-        if known:
-            number = f"{BACKGROUND}-{known[-1].id}-{taken.id}"
-            await self._record(known[-1], taken, ChangeStep(self._session_id, 0, number, BACKGROUND, time.time(), ()))
+        try:
+            taken = await self._project.take(_BEFORE, turn=turn, call_id=call_id, session_id=self._session_id)
+            try:
+                if known:
+                    number = f"{BACKGROUND}-{known[-1].id}-{taken.id}"
+                    step = ChangeStep(self._session_id, 0, number, BACKGROUND, time.time(), ())
+                    await self._record(known[-1], taken, step)
+            except BaseException:
+                self._project.void(taken)
+                raise
+        except BaseException:
+            self._running.discard(key)
+            raise
+        self._begun[call_id] = self._last = taken
+        self._writers.begin(call_id, command)
 
     async def after(self, call_id: str, tool: str, turn: int, *, is_kept: bool) -> None:
         """Take a snapshot after a call, and record what the call changed. Raises as ``before``.
 
         ``is_kept``: the tool recorded its own changes of files.
         """
-        began = self._begun.pop(call_id)
-        self._running.discard((self._session_id, call_id))
-        taken = await self._project.take(_AFTER, turn=began.turn, call_id=call_id, session_id=self._session_id)
-        self._last = taken
-        known: set[str] = set()
-        if is_kept:
-            steps = await self._journal.steps(self._session_id)
-            known = {one.path for step in steps if (step.call_id, step.turn) == (call_id, turn) for one in step.changes}
-        await self._record(began, taken, ChangeStep(self._session_id, turn, call_id, tool, time.time(), ()), known)
+        began = self._begun[call_id]
+        self._writers.end(call_id)
+        try:
+            taken = await self._project.take(_AFTER, turn=began.turn, call_id=call_id, session_id=self._session_id)
+            self._last = taken
+            steps = await self._journal.steps(self._session_id) if is_kept else ()
+            step = ChangeStep(self._session_id, turn, call_id, tool, time.time(), ())
+            await self._record(began, taken, step, _recorded(steps, began))
+        finally:
+            del self._begun[call_id]
+            self._running.discard((self._session_id, call_id))
 
     async def recover(self) -> None:
-        """Record what calls changed whose process ended before ``after``. Raises as ``before``."""
-        unfinished: dict[tuple[str, int], ProjectSnapshot] = {}
+        """Record what calls changed whose process ended before that was recorded. Raises as ``before``."""
+        calls: dict[tuple[str, int], list[ProjectSnapshot]] = {}
         for one in await self._project.snapshots(self._session_id):
-            if one.label == _BEFORE:
-                unfinished.setdefault((one.call_id, one.turn), one)
-            elif one.label == _AFTER:
-                unfinished.pop((one.call_id, one.turn), None)
-        for (call_id, turn), began in unfinished.items():
-            if (self._session_id, call_id) not in self._running:
-                taken = await self._project.take(_AFTER, turn=turn, call_id=call_id, session_id=self._session_id)
-                await self._record(began, taken, ChangeStep(self._session_id, turn, call_id, "terminal", began.at, ()))
+            if one.label in (_BEFORE, _AFTER) and (self._session_id, one.call_id) not in self._running:
+                calls.setdefault((one.call_id, one.turn), []).append(one)
+        steps = await self._journal.steps(self._session_id) if calls else ()
+        for (call_id, turn), own in calls.items():
+            if own[-1].label == _BEFORE:
+                own.append(await self._project.take(_AFTER, turn=turn, call_id=call_id, session_id=self._session_id))
+            for began, ended in _pairs(own):
+                step = ChangeStep(self._session_id, turn, call_id, "terminal", began.at, ())
+                await self._record(began, ended, step, _recorded(steps, began))
 
     async def _record(
         self, before: ProjectSnapshot, after: ProjectSnapshot, step: ChangeStep, known: Collection[str] = ()
     ) -> None:
         found = [self._change(one) for one in await self._project.changed(before, after) if _is_listed(one)]
         changes = tuple(one for one in found if one.path not in known)
+        if changes and step.tool == BACKGROUND and (names := self._writers.names()):
+            step = replace(step, tool=f"{BACKGROUND}: {'; '.join(names)}")
         if changes:
             await self._journal.begin(replace(step, changes=changes))
 
@@ -218,7 +235,7 @@ def _key(step: ChangeStep) -> str:
 
 def _spans(step: ChangeStep, known: Sequence[ProjectSnapshot]) -> list[tuple[ProjectSnapshot, ProjectSnapshot]]:
     """Return the snapshots between which a step made its changes."""
-    if step.tool == BACKGROUND:
+    if is_background(step):
         by_number = {str(one.id): one for one in known}
         ends = [by_number.get(number) for number in step.call_id.split("-")[1:]]
         return [(ends[0], ends[1])] if len(ends) == 2 and ends[0] is not None and ends[1] is not None else []
@@ -226,7 +243,17 @@ def _spans(step: ChangeStep, known: Sequence[ProjectSnapshot]) -> list[tuple[Pro
         own = [one for one in known if one.call_id == _key(step)]
     else:
         own = [one for one in known if (one.call_id, one.turn) == (step.call_id, step.turn)]
+    return _pairs(own)
+
+
+def _pairs(own: Sequence[ProjectSnapshot]) -> list[tuple[ProjectSnapshot, ProjectSnapshot]]:
+    """Return the snapshots around each run of what these are of."""
     return [(one, other) for one, other in pairwise(own) if (one.label, other.label) != (_AFTER, _BEFORE)]
+
+
+def _recorded(steps: Sequence[ChangeStep], began: ProjectSnapshot) -> set[str]:
+    """Return the paths of which the journal has the changes by the call that began with a snapshot."""
+    return {one.path for step in steps if (step.call_id, step.turn) == (began.call_id, began.turn) for one in step.changes}
 
 
 def _joined(spans: Sequence[tuple[ProjectSnapshot, ProjectSnapshot]]) -> list[tuple[ProjectSnapshot, ProjectSnapshot]]:

@@ -170,7 +170,8 @@ class Project:
 
     async def snapshots(self, session_id: str) -> list[ProjectSnapshot]:
         """Return the snapshots of a session that are kept, oldest first. Raises SnapshotFailed."""
-        return await in_daemon_thread(self._alone, lambda: self._store.snapshots(session_id))
+        since = time.time() - self._keep_days * 86_400
+        return await in_daemon_thread(self._alone, lambda: self._store.snapshots(session_id, since))
 
     async def changed(self, before: ProjectSnapshot, after: ProjectSnapshot | None = None) -> list[ProjectChange]:
         """Return the paths that differ between two snapshots; without ``after`` between one and now. Raises as ``take``."""

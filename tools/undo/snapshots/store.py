@@ -138,9 +138,10 @@ class SnapshotStore:
         ).fetchone()
         return None if row is None else FileEntry(*row)
 
-    def snapshots(self, session_id: str) -> list[ProjectSnapshot]:
-        """Return the snapshots of a session, oldest first."""
-        rows = self._db.execute(f"SELECT {_SNAPSHOT} FROM snapshots WHERE session_id = ? ORDER BY id", (session_id,))  # noqa: S608 - no value
+    def snapshots(self, session_id: str, since: float) -> list[ProjectSnapshot]:
+        """Return the snapshots of a session that were taken since a time in Unix seconds, oldest first."""
+        query = f"SELECT {_SNAPSHOT} FROM snapshots WHERE session_id = ? AND at >= ? ORDER BY id"  # noqa: S608 - no value is in the text
+        rows = self._db.execute(query, (session_id, since))
         return [ProjectSnapshot(*row) for row in rows]
 
     def note_restoring(self, folders: Mapping[str, FileEntry | None]) -> None:

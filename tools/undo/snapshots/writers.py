@@ -1,0 +1,73 @@
+"""Names of the programs that commands left running in the background."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from tools.environments.session_mark import is_marked
+
+_MOST = 200
+"""Calls that are remembered."""
+_SLACK = 0.02
+"""Seconds by which the start of a process may seem to lie before its call: the kernel counts in hundredths of a second."""
+
+
+class BackgroundWriters:
+    """Finds the commands of which a process still works in a folder.
+
+    A process belongs to the call during which it began, unless its parent is such a process too. Only processes that are marked
+    as a session's count, and not the shell that stays.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._began: dict[str, tuple[float, str]] = {}
+        self._ended: list[tuple[float, float, str]] = []
+
+    def begin(self, call_id: str, command: str) -> None:
+        """Note that a call runs a command."""
+        self._began[call_id] = (_now(), command)
+
+    def end(self, call_id: str) -> None:
+        """Note that a call has ended."""
+        began, command = self._began.pop(call_id)
+        self._ended = [*self._ended[1 - _MOST :], (began, _now(), command)]
+
+    def names(self) -> list[str]:
+        """Return the commands of which a process still runs; none if this system can't tell."""
+        found = {pid: facts for pid in _numbers() if (facts := self._facts(pid)) is not None}
+        commands = [self._command(began) for parent, began in found.values() if parent not in found]
+        return list(dict.fromkeys(filter(None, commands)))
+
+    def _facts(self, pid: int) -> tuple[int, float] | None:
+        """Return the parent and the start of a session's process that works in the folder, None for others."""
+        try:
+            folder = os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115 - it may be no path out here
+            if folder != self._root and not folder.startswith(f"{self._root}/"):
+                return None
+            fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+            line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:  # it has ended, or is another user's
+            return None
+        is_shell = int(fields[3]) == pid and Path(os.fsdecode(line.partition(b"\0")[0])).name == "bash"
+        if is_shell or not is_marked(pid):
+            return None
+        return int(fields[1]), int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+    def _command(self, began: float) -> str:
+        return next((command for start, end, command in self._ended if start - _SLACK <= began <= end), "")
+
+
+def _now() -> float:
+    """Return the clock that the starts of processes are counted by."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else 0.0
+
+
+def _numbers() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - names only
+    except OSError:
+        return []
