@@ -117,13 +117,25 @@ class Undo:
         """Return the changes of tools, undos and redos, oldest first."""
         return await self._keeps.journal.steps(self.session_id)
 
-    async def differences(self, environment: Environment) -> Sequence[FileDifference]:
-        """Compare each file that tools changed in this session with what it was before. Raises as ``carry_out``."""
+    async def differences(self, environment: Environment, turn: int = 0) -> Sequence[FileDifference]:
+        """Compare each file that tools changed, in the session or in a turn, with what it was before. Raises as ``carry_out``."""
         from tools.undo.differences import differences
 
         async with self._recorder(environment) as recorder:
-            other = None if recorder is None else recorder.content
-            return await differences(self._keeps, environment, await self.steps(), other)
+            steps = await self.steps()
+            chosen = [step for step in choose.calls(steps) if turn in (0, step.turn)]
+            targets = choose.targets(steps, chosen, passed=True)
+            beside = None if recorder is None else await recorder.plan(chosen, targets, whole=True, force=True)
+            return await differences(self._keeps, environment, targets, beside)
+
+    async def preview(self, found: UndoPlan, environment: Environment) -> Sequence[FileDifference]:
+        """Compare each file that a plan would change with what it would become. Raises as ``carry_out``."""
+        from tools.undo.differences import differences
+
+        async with self._recorder(environment) as recorder:
+            beside = None if found.beside is None or recorder is None else replace(found.beside, recorder=recorder)
+            targets = [item.target for item in found.acting]
+            return await differences(self._keeps, environment, targets, beside, is_undo=True)
 
     async def could(self, wanted: UndoRequest) -> float:
         """Return when the last step was made that the request may mean, in Unix seconds; 0 where there is none. For ``id`` ""

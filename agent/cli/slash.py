@@ -177,11 +177,12 @@ async def _diff(chat: Conversation, rest: str) -> None:
     from agent.cli.undoing import compared
 
     undo, environment = chat.opening.crib.undo(chat.session.identity.session_id), chat.session.scope.environment
-    end = f"/{rest.removeprefix('./')}" if rest else ""
-    found = [one for one in await undo.differences(environment) if f"/{one.path}".endswith(end)]
+    turn, end = (int(rest), "") if rest.isdecimal() else (0, f"/{rest.removeprefix('./')}" if rest else "")
+    found = [one for one in await undo.differences(environment, turn) if f"/{one.path}".endswith(end)]
     if not found:
-        raise ToolcribError(f"tools changed no file{f' {tame(rest)}' if rest else ''} in this session that is not as it was")
-    chat.screen.diff("\n".join(compared(found)))
+        where = f"turn {turn}" if turn else "this session"
+        raise ToolcribError(f"tools changed no file{f' {tame(rest)}' if end else ''} in {where} that is not as it was")
+    chat.screen.diff(compared(found))
 
 
 async def _cost(chat: Conversation, rest: str) -> None:

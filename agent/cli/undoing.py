@@ -22,12 +22,16 @@ _WILL: Mapping[Action, str] = {"restore": "restore", "remove": "remove", "recrea
 _DID: Mapping[Action, str] = {"restore": "restored", "remove": "removed", "recreate": "recreated", "nothing": "left"}
 _CALLS = 5
 _FILES = 200
+PREVIEW_LINES = 400
+"""Lines of the diff that is shown before an undo."""
 
 
-def compared(found: Sequence[FileDifference]) -> Iterator[str]:
-    """Yield the lines of a unified diff of all these files; one that can't be compared has a line that says why."""
-    for one in found:
-        yield from [f"{exact(one.path)}: {exact(one.why)}"] if one.why else one.lines
+def compared(found: Sequence[FileDifference], most: int = 0) -> str:
+    """Return a unified diff of all these files, of ``most`` lines (0: all); for one that can't be compared, why."""
+    lines = [line for one in found for line in ([f"{exact(one.path)}: {exact(one.why)}"] if one.why else one.lines)]
+    if most and len(lines) > most:
+        lines[most:] = [f"and {len(lines) - most} more lines"]
+    return "\n".join(lines)
 
 
 def title(plan: UndoPlan, now: float) -> str:
@@ -204,12 +208,14 @@ async def undo_in_chat(chat: Conversation, rest: str) -> None:
         )
     undo, environment = chat.opening.crib.undo(chat.session.identity.session_id), chat.session.scope.environment
     plan = await undo.plan(UndoRequest(kinds[what], names[0] if names else "", force), environment)
+    if plan.acting:
+        chat.screen.diff(compared(await undo.preview(plan, environment), PREVIEW_LINES))
     chat.screen.note("\n".join(planned(plan, time.time(), "/undo force")))
     if not plan.acting:
         raise ToolcribError("none of it can be undone; /undo turn N and /undo call ID go further back")
     if chat.opening.confirm is None:
         raise ToolcribError("nothing was done: nobody can be asked here; `toolcrib undo --yes` does it unasked")
-    if not await chat.opening.confirm("Shall this be done?"):
+    if not await chat.opening.confirm("Apply these changes?"):
         chat.screen.note("nothing was done")
         return
     carried = await undo.carry_out(plan, environment)

@@ -237,14 +237,42 @@ def test_a_write_through_a_memory_map_is_found_when_the_run_ends(opened: Opened)
         assert file.read_bytes()[:1] == b"b"
 
 
-def test_the_difference_of_a_session_has_what_commands_changed(opened: Opened) -> None:
+def test_differences_have_all_that_commands_changed(opened: Opened) -> None:
+    """Before an undo they are shown the other way round."""
     person = opened()
-    _run(person, "sed -i s/two/2/ src/a.py; rm src/b.py; rm src/link")
-    found = run_async(person.crib.undo(person.session.id).differences(person.session.scope.environment))
-    lines = {one.path.rpartition("/")[2]: one.lines for one in found}
-    assert "-two" in lines["a.py"]
-    assert "+2" in lines["a.py"]
-    assert "-two" in lines["b.py"]
+    person.turn()
+    _run(
+        person, "sed -i s/two/2/ src/a.py; rm src/b.py src/none; ln -sf b.py src/link; chmod 644 .env; mkdir made; touch made/new"
+    )
+    person.turn()
+    _run(person, "echo more >> src/a.py")
+    undo, environment = person.crib.undo(person.session.id), person.session.scope.environment
+    found = run_async(undo.differences(environment))
+    shown = {one.path.removeprefix(f"{person.folder}/"): (*one.lines, one.why) for one in found}
+    names = sorted([".env", "made", "made/new", "src/a.py", "src/b.py", "src/link", "src/none"])
+    assert [path for path in sorted(shown) if path != "src"] == names
+    assert {"-two", "+2", "+more"} <= set(shown["src/a.py"])
+    assert "-two" in shown["src/b.py"]
+    assert {"-a.py", "+b.py"} <= set(shown["src/link"])
+    assert shown[".env"][1:3] == ("old mode 600", "new mode 644")
+    assert shown["made"] == ("nothing becomes folder",)
+    assert shown["src/none"][1] == "+++ /dev/null"
+    first = [one.path for one in run_async(undo.differences(environment, 1)) if "/src/a.py" in one.path]
+    assert first, "of one turn"
+    plan = person.plan()
+    assert [one.lines[2:] for one in run_async(undo.preview(plan, environment))] == [("@@ -1,3 +1,2 @@", " one", " 2", "-more")]
+    person.undo()
+    plan = person.plan()
+    preview = {
+        one.path.removeprefix(f"{person.folder}/"): (*one.lines, one.why) for one in run_async(undo.preview(plan, environment))
+    }
+    assert [path for path in sorted(preview) if path != "src"] == names
+    assert {"+two", "-2"} <= set(preview["src/a.py"])
+    assert preview["made"] == ("folder becomes nothing",)
+    person.carry_out(plan)
+    assert not run_async(undo.differences(environment))
+    redo = person.plan("redo")
+    assert {"-two", "+2"} <= {line for one in run_async(undo.preview(redo, environment)) for line in one.lines}
 
 
 def test_a_call_that_only_reads_takes_no_snapshot(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:

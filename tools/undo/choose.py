@@ -70,22 +70,22 @@ def last_turn(steps: Sequence[ChangeStep], *, passed: bool) -> list[ChangeStep]:
     """The steps of the last turn that changed something which still counts; empty where there is none. ``passed``: what an undo
     had to leave counts too.
     """
-    found = [step for step in _calls(steps) if _open(step, passed=passed)]
+    found = [step for step in calls(steps) if _open(step, passed=passed)]
     return [step for step in found if (step.turn or step.call_id) == (found[-1].turn or found[-1].call_id)]
 
 
 def turn(steps: Sequence[ChangeStep], number: int) -> list[ChangeStep]:
     """Raises NotFound for a turn without changes."""
-    found = [step for step in _calls(steps) if step.turn == number and number]
+    found = [step for step in calls(steps) if step.turn == number and number]
     if not found:
-        known = ", ".join(str(one) for one in sorted({step.turn for step in _calls(steps)} - {0})[-10:])
+        known = ", ".join(str(one) for one in sorted({step.turn for step in calls(steps)} - {0})[-10:])
         raise NotFound(f"no turn {number} changed files{f'; turns that did: {known}' if known else ''}")
     return _counting(found, f"the turn {number}")
 
 
 def last_call(steps: Sequence[ChangeStep], *, passed: bool) -> list[ChangeStep]:
     """Return the steps of the last call that can be undone. ``passed``: as for ``last_turn``."""
-    return _of_last([step for step in _calls(steps) if _open(step, passed=passed)])
+    return _of_last([step for step in calls(steps) if _open(step, passed=passed)])
 
 
 def call(steps: Sequence[ChangeStep], part: str) -> list[ChangeStep]:
@@ -158,7 +158,8 @@ def _later(steps: Sequence[ChangeStep], chosen: Sequence[ChangeStep]) -> Mapping
     }
 
 
-def _calls(steps: Iterable[ChangeStep]) -> list[ChangeStep]:
+def calls(steps: Iterable[ChangeStep]) -> list[ChangeStep]:
+    """Return the steps of calls, without those of changes that no call made."""
     return [step for step in steps if step.kind == "call" and not is_background(step)]
 
 

@@ -1,81 +1,128 @@
-"""Changes of a session's tools in files: each as it was before the first change, against what is there now."""
+"""Differences of files: what the tools of a session changed in them, and what an undo would change."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from toolcrib import Environment, EnvironmentFailed
 from toolcrib._dataclass import dataclass
-from toolcrib._undo import ChangeStep, FileChange
+from toolcrib._namedtuple import NamedTuple
+from toolcrib._undo import FileState
 from tools.files.differing import NOWHERE, unified
-from tools.undo.choose import is_background
+from tools.undo.choose import UndoTarget
 from tools.undo.keeper import UndoStore, holder_of, size_of
+
+if TYPE_CHECKING:
+    from tools.undo.snapshots.calls import SnapshotRestore
 
 MOST_BYTES = 2_000_000
 """Bytes of a file that are compared."""
+_NOT_KEPT = "what it was before is not kept any more"
 
 
 @dataclass(frozen=True, slots=True)
 class FileDifference:
-    """``lines`` are those of a unified diff, without line feeds; where ``why`` says why there is none, they are empty."""
+    """``lines`` are those of a unified diff, without line feeds; if ``why`` says why there is none, they are empty."""
 
     path: str
     lines: tuple[str, ...] = ()
     why: str = ""
 
 
-Other: TypeAlias = Callable[[str], Awaitable[bytes | None]]
-"""Another store of contents: return one by its digest, None if it is not kept."""
+class PathState(NamedTuple):
+    """State of a path that exists: its kind and mode, and the content of a file or the target of a link.
+
+    ``why`` says why the content can't be shown, "" if ``data`` has it.
+    """
+
+    kind: str = "file"
+    mode: int | None = None
+    data: bytes = b""
+    why: str = ""
+
+
+def too_large(size: int) -> str:
+    """Return why a file of this size is not compared, "" if it is."""
+    return f"too large to compare ({size_of(size)})" if size > MOST_BYTES else ""
 
 
 async def differences(
-    keeps: UndoStore, environment: Environment, steps: Sequence[ChangeStep], other: Other | None = None
+    keeps: UndoStore,
+    environment: Environment,
+    targets: Sequence[UndoTarget],
+    beside: SnapshotRestore | None = None,
+    *,
+    is_undo: bool = False,
 ) -> list[FileDifference]:
-    """Compare each file that the steps changed with its content before the first of them. ``other`` has contents that ``keeps``
-    does not have.
+    """Compare each file as it was before the changes of a target with what is there now; ``is_undo``: the other way round.
 
-    A file that is as it was is left out; so are changes that were undone, and those of programs in the background. Raises
-    EnvironmentFailed and StoreFailed.
+    ``beside`` has the files that snapshots know. A file that is as it was is left out. Raises EnvironmentFailed and StoreFailed.
     """
-    first: dict[tuple[str, str], FileChange] = {}
-    for step in steps:
-        for change in step.changes:
-            if change.in_effect and step.kind == "call" and not is_background(step):
-                first.setdefault((change.holder, change.path), change)
-    found = [await _compared(keeps, environment, change, other) for change in first.values()]
-    return [one for one in sorted(found, key=lambda one: one.path) if one.lines or one.why]
+    pairs = {} if beside is None else await beside.states()
+    known = {} if beside is None else {item.path for item in beside.items}
+    for target in targets:
+        if target.path not in known:
+            pairs[target.path] = await _before(keeps, environment, target), await _now(environment, target.path)
+    found = [_compared(path, *(pair[::-1] if is_undo else pair)) for path, pair in sorted(pairs.items())]
+    return [one for one in found if one.lines or one.why]
 
 
-async def _compared(keeps: UndoStore, environment: Environment, change: FileChange, other: Other | None) -> FileDifference:
-    path = change.path
-    if holder_of(environment, path) != change.holder:
-        return FileDifference(path, why=f"it is elsewhere: {change.holder}")
-    if change.lost:
-        return FileDifference(path, why=f"what it was before is not kept: {change.lost}")
-    before = b"" if change.before is None else await keeps.contents.get(change.before.digest)
-    if before is None and other is not None and change.before is not None:
-        before = await other(change.before.digest)
-    if before is None:
-        return FileDifference(path, why="what it was before is not kept any more")
+async def _before(keeps: UndoStore, environment: Environment, target: UndoTarget) -> PathState | None:
+    if holder_of(environment, target.path) != target.holder:
+        return PathState(why=f"it is elsewhere: {target.holder}")
+    if target.lost:
+        return PathState(why=f"what it was before is not kept: {target.lost}")
+    state: FileState | None = target.to
+    if state is None:
+        return None
+    data = await keeps.contents.get(state.digest)
+    return PathState("file", state.mode, data or b"", _NOT_KEPT if data is None else too_large(len(data)))
+
+
+async def _now(environment: Environment, path: str) -> PathState | None:
     info = await environment.stat(path)
-    if info is not None and info.kind != "file":
-        return FileDifference(path, why=f"it is a {info.kind} now")
+    if info is None or info.kind != "file":
+        return None if info is None else PathState(info.kind, info.mode)
     try:
-        after = b"" if info is None else await environment.read_file(path, limit=MOST_BYTES + 1)
+        data = await environment.read_file(path, limit=MOST_BYTES + 1)
     except (OSError, EnvironmentFailed) as error:
-        return FileDifference(path, why=f"it can't be read: {error}")
-    if before == after and (change.before is None) == (info is None):
-        return FileDifference(path)
-    if max(len(before), len(after)) > MOST_BYTES:
-        return FileDifference(path, why=f"too large to compare ({size_of(max(len(before), len(after)))})")
-    old, new = _text(before), _text(after)
-    if old is None or new is None:
-        return FileDifference(path, why=f"binary; {size_of(len(before))} before, {size_of(len(after))} now")
+        return PathState("file", info.mode, why=f"it can't be read: {error}")
+    return PathState("file", info.mode, data, too_large(info.size))
+
+
+def _compared(path: str, old: PathState | None, new: PathState | None) -> FileDifference:
+    if why := next((one.why for one in (old, new) if one is not None and one.why), ""):
+        return FileDifference(path, why=why)
+    kinds = [None if one is None else one.kind for one in (old, new)]
+    if {"file", "link"}.issuperset(filter(None, kinds)):
+        return _lines(path, old, new)
+    if kinds[0] != kinds[1]:
+        return FileDifference(path, why=" becomes ".join(kind or "nothing" for kind in kinds))
+    return FileDifference(path, tuple(_modes(path, old, new)))
+
+
+def _lines(path: str, old: PathState | None, new: PathState | None) -> FileDifference:
+    before, after = (b"" if one is None else one.data for one in (old, new))
+    texts = _text(before), _text(after)
+    modes = _modes(path, old, new)
+    if None in texts:
+        why = f"binary; {size_of(len(before))} becomes {size_of(len(after))}"
+        return FileDifference(path, why="; ".join([why, *modes[1:]])) if before != after else FileDifference(path, tuple(modes))
     shown = path.lstrip("/")
-    names = NOWHERE if change.before is None else f"a/{shown}", NOWHERE if info is None else f"b/{shown}"
-    lines = unified(old, new, *names).removesuffix("\n").split("\n")
-    return FileDifference(path, tuple(filter(None, lines)) or (f"--- {names[0]}", f"+++ {names[1]}"))
+    names = NOWHERE if old is None else f"a/{shown}", NOWHERE if new is None else f"b/{shown}"
+    lines = list(filter(None, unified(texts[0] or "", texts[1] or "", *names).removesuffix("\n").split("\n")))
+    if not lines and (old is None) != (new is None):
+        lines = [f"--- {names[0]}", f"+++ {names[1]}"]
+    return FileDifference(path, (*modes, *lines))
+
+
+def _modes(path: str, old: PathState | None, new: PathState | None) -> list[str]:
+    """Return the lines for a changed mode or kind, as git has them."""
+    if old is None or new is None or None in (old.mode, new.mode) or (old.kind, old.mode) == (new.kind, new.mode):
+        return []
+    said = [f"{state.mode:o}{f' ({state.kind})' if old.kind != new.kind else ''}" for state in (old, new)]
+    return [f"diff a/{path.lstrip('/')} b/{path.lstrip('/')}", f"old mode {said[0]}", f"new mode {said[1]}"]
 
 
 def _text(data: bytes) -> str | None:

@@ -32,12 +32,13 @@ examples:
   toolcrib undo --session 4f1c     in that session; `toolcrib sessions` lists them
 
 What write_file and patch replace or delete is kept in the state folder, for as long and as much as `undo` in the configuration
-says. You see what will be done, and are asked; --yes does it unasked. A file that was changed since is left alone, but for
---force, and then --redo has its content. Not undone: what commands in the terminal and other tools did, and files that were too
-big to keep; both are named. The next message tells the session's model.
+says. You see the difference that it makes, and are asked; --yes does it unasked. A file that was changed since is left alone,
+but for --force, and then --redo has its content. Not undone: what commands in the terminal and other tools did, and files that
+were too big to keep; both are named. The next message tells the session's model.
 
 With snapshots.enabled, what commands changed in the project is undone with the turn too. Changes that no call made, by you or by
-programs in the background, are listed under the name `background`; only --call with the id of such a change undoes it.
+programs in the background, are listed as `background`, with the commands that such programs were started by; only --call with
+the id of such a change undoes it.
 
 The exit code is 0 where all was undone, 1 where something could not be undone or there was nothing, 4 where nobody could be
 asked.
@@ -139,11 +140,16 @@ async def _recover(crib: Crib, args: argparse.Namespace) -> None:
 
 async def _run(crib: Crib, args: argparse.Namespace) -> int:
     info = await _info(crib, args.session) if args.session else await _last(crib, args)
+    from agent.cli.escape import tame
+    from agent.cli.undoing import PREVIEW_LINES, compared
+
     undo, environment = crib.undo(info.id), crib.open_environment(info, args.backend)
     try:
         plan = await undo.plan(_wanted(args), environment)
         idle = args.dry_run or not plan.acting
         if idle or not (args.json or args.yes):
+            if plan.acting and not args.json:
+                print(tame(compared(await undo.preview(plan, environment), PREVIEW_LINES)))
             _show(plan, None, info, args)
         if idle:
             if plan.refused and not plan.acting and not args.json:
@@ -175,7 +181,7 @@ def _may(args: argparse.Namespace) -> int:
     if args.json or not is_interactive():
         print("toolcrib: nothing was done: nobody can be asked here; --yes does it unasked", file=sys.stderr)
         return UNASKED
-    if confirm_by_word("Shall this be done?"):
+    if confirm_by_word("Apply these changes?"):
         return OK
     print("nothing was done")
     return FAILED

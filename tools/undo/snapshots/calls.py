@@ -16,6 +16,7 @@ from toolcrib._dataclass import dataclass, replace
 from toolcrib._undo import ChangeJournal, ChangeStep, FileChange, FileState
 from tools.undo.choose import BACKGROUND, UndoTarget, is_background
 from tools.undo.contents import digest_of
+from tools.undo.differences import PathState, too_large
 from tools.undo.restore import UndoItem
 from tools.undo.snapshots.entries import (
     FILE,
@@ -119,18 +120,24 @@ class CallRecorder:
             await self._journal.begin(replace(step, changes=changes))
 
     def _change(self, found: ProjectChange) -> FileChange:
-        path = self._path(found.path)
+        path = self.path(found.path)
         return FileChange(path, self._holder(path), _state(found.before), _state(found.after))
 
-    def _path(self, name: str) -> str:
+    def path(self, name: str) -> str:
+        """Return the absolute path of a path in the project."""
         return f"{self._project.root.rstrip('/')}/{name}" if name else self._project.root
 
-    async def content(self, digest: str) -> bytes | None:
-        """Return the content of a file by its digest, None if it is not kept; large ones have none in the journal."""
-        try:
-            return await self._project.chunk(bytes.fromhex(digest)) if digest else None
-        except SnapshotFailed:
+    async def state(self, entry: FileEntry | None) -> PathState | None:
+        """Return an entry as it is compared with others."""
+        if entry is None:
             return None
+        mode, why = entry.mode & 0o7777, too_large(entry.size) or entry.why_skipped
+        if why and entry.kind in (FILE, SKIPPED):
+            return PathState(entry.kind, mode, why=why)
+        try:
+            return PathState(entry.kind, mode, await self._project.content(entry))
+        except SnapshotFailed as error:
+            return PathState(entry.kind, mode, why=str(error))
 
     # -- undo ----------------------------------------------------------------------------------------------------------------
 
@@ -147,7 +154,7 @@ class CallRecorder:
         wanted = [
             one
             for one in changes
-            if (path := self._path(one.path)) in by_path
+            if (path := self.path(one.path)) in by_path
             or (whole and one.is_minor)
             or (path in above and one.before is not None and one.before.kind == FOLDER)
         ]
@@ -160,7 +167,7 @@ class CallRecorder:
         failed = dict(found.failed)
         items = []
         for change in wanted:
-            target = by_path.get(self._path(change.path))
+            target = by_path.get(self.path(change.path))
             if target is not None:
                 item = _item(target, present.get(change.path))
                 reason = why.get(change.path) or failed.get(change.path, "")
@@ -170,7 +177,7 @@ class CallRecorder:
     async def restore(self, wanted: SnapshotRestore, step: ChangeStep) -> list[UndoItem]:
         """Carry out what was planned, as a step that the journal has. Raises as ``before``."""
         report = await self._project.restore(wanted.changes, call_id=_key(step), session_id=self._session_id)
-        why = {self._path(path): reason for path, reason in (*report.conflicts, *report.failed)}
+        why = {self.path(path): reason for path, reason in (*report.conflicts, *report.failed)}
         return [replace(item, why_not=item.why_not or why.get(item.path, "")) for item in wanted.items]
 
     async def _composed(self, steps: Sequence[ChangeStep]) -> tuple[list[ProjectChange], set[str]]:
@@ -194,6 +201,16 @@ class SnapshotRestore:
     recorder: CallRecorder
     items: Sequence[UndoItem]
     changes: Sequence[ProjectChange]
+
+    async def states(self) -> dict[str, tuple[PathState | None, PathState | None]]:
+        """Return each path as the restore would make it, and as it is now."""
+        wanted = {item.path for item in self.items}
+        found = {self.recorder.path(change.path): change for change in self.changes}
+        return {
+            path: (await self.recorder.state(one.before), await self.recorder.state(one.after))
+            for path, one in found.items()
+            if path in wanted
+        }
 
     @property
     def recorded(self) -> list[FileChange]:

@@ -186,10 +186,6 @@ class Project:
             return entry.content if entry.kind == LINK else b""
         return await in_daemon_thread(self._alone, lambda: b"".join(map(self._store.packs.get, digests_of(entry.content))))
 
-    async def chunk(self, digest: bytes) -> bytes:
-        """Return a chunk of contents by its digest. Raises SnapshotFailed if it is not kept any more."""
-        return await in_daemon_thread(self._alone, lambda: self._store.packs.get(digest))
-
     async def restore(self, changes: Sequence[ProjectChange], *, call_id: str = "", session_id: str = "") -> RestoreReport:
         """Bring paths back to their state ``before``. A path that is not as it was ``after`` is left alone, as a conflict.
 
