@@ -51,7 +51,7 @@ def give_snapshots(scope: CallScope, config: Config, location: Location, journal
 @functools.cache
 def _warn(why_not: str) -> None:
     """Log once in this process why no snapshots are taken."""
-    _log.warning("what commands change can't be undone, and is asked about instead: %s", why_not)
+    _log.warning("what commands change can't be undone, so you are asked about dangerous ones: %s", why_not)
 
 
 def open_project(settings: SnapshotsConfig, start: str, *, only_known: bool = False) -> Project | None:

@@ -18,11 +18,13 @@ from agent.run import assemble
 from agent.undo import NothingToUndoError, UndoRequest
 from tests.agent.test_undo import Hand, Person, configured
 from tests.fuzz.undo_scripts import make_tree, picture
-from toolcrib import Answer, ExecutedCall, ProviderTurn, SuspendTicket, ToolCall, ToolCallContext
+from toolcrib import ActivityEvent, Answer, ExecutedCall, ProviderTurn, StoreFailed, SuspendTicket, ToolCall, ToolCallContext
 from tools.dispatch.bridge import run_async
 from tools.environments.local.holding import sandbox_here
+from tools.undo.snapshots.calls import CallRecorder
 from tools.undo.snapshots.entries import SnapshotFailed
 from tools.undo.snapshots.project import Project
+from tools.undo.snapshots.scan import TreeScanner
 
 Opened = Callable[..., Person]
 HELD = sandbox_here("workspace")
@@ -331,6 +333,108 @@ def test_a_project_that_is_too_large_has_no_snapshots_and_its_calls_run(opened: 
     _run(person, "rm -rf src")
     assert not (person.folder / "src").exists()
     assert not person.session.scope.policy.covers(str(person.folder / "new"))  # type: ignore[attr-defined, union-attr]  # a Policy
+    with pytest.raises(NothingToUndoError):
+        person.plan()
+
+
+def test_a_call_that_was_judged_by_what_is_covered_is_denied_if_that_is_not_kept(opened: Opened) -> None:
+    """The project outgrew max_mb since it was judged. The next call is judged without snapshots."""
+    person = opened("snapshots: {enabled: true, max_mb: 4}")
+    _run(person, "echo 1 > one")
+    policy = person.session.scope.policy
+    assert policy.covers(str(person.folder / "one"))  # type: ignore[attr-defined, union-attr]  # a Policy
+    (person.folder / "huge").write_bytes(bytes(5_000_000))
+    failure = person.call("terminal", command="rm one").failure
+    assert failure is not None
+    assert failure.kind == "Denied"
+    assert "snapshots.max_mb" in failure.text
+    assert (person.folder / "one").exists()
+    assert not policy.covers(str(person.folder / "one"))  # type: ignore[attr-defined, union-attr]  # a Policy
+    _run(person, "rm one")
+
+
+def test_an_interrupt_while_the_first_snapshot_is_taken_leaves_all_well(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call does not run, and no undo takes it for one that did: what a person changes then is theirs."""
+    person = opened()
+    waits, goes_on, read = threading.Event(), threading.Event(), TreeScanner.read
+
+    def slow(scan: TreeScanner) -> None:
+        waits.set()
+        goes_on.wait()
+        read(scan)
+
+    def interrupt() -> None:
+        waits.wait()
+        person.session.interrupt()
+
+    monkeypatch.setattr(TreeScanner, "read", slow)
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    failure = person.call("terminal", command="rm src/a.py").failure
+    thread.join()
+    assert failure is not None
+    assert failure.kind == "Cancelled"
+    assert (person.folder / "src/a.py").exists()
+    goes_on.set()
+    person.session.scope.clear_interrupt()
+    (person.folder / "src/a.py").write_text("a person's\n")
+    with pytest.raises(NothingToUndoError):
+        person.plan()
+    _run(person, "rm src/b.py")
+    assert _restored(person) == ["src/b.py"]
+    assert (person.folder / "src/a.py").read_text() == "a person's\n"
+
+
+def test_a_call_that_waits_for_the_first_snapshot_shows_how_far_it_is(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    person = opened()
+    goes_on, shown, read = threading.Event(), [], TreeScanner.read
+
+    def slow(scan: TreeScanner) -> None:
+        goes_on.wait()
+        read(scan)
+
+    class Screen:
+        def emit(self, event: ActivityEvent) -> None:
+            shown.append(event.content)
+            goes_on.set()
+
+    monkeypatch.setattr(TreeScanner, "read", slow)
+    person.session.scope.activity_sink = Screen()
+    _run(person, "rm src/b.py")
+    messages = [one["message"] for one in shown if isinstance(one, dict) and "message" in one]
+    assert messages[0].startswith("waits for a snapshot of the project: ")
+    assert messages[-1] == "the snapshot is taken"
+
+
+def test_what_is_not_covered_is_said_once(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    person = opened()
+    monkeypatch.setenv("HOME", str(person.folder))
+    person.call("read_file", path="src/a.py")
+    _run(person, "ls")
+    assert not caplog.records
+    for _ in range(2):
+        _run(person, "echo 1 > one")
+    (said,) = [record.getMessage() for record in caplog.records if "can't be undone" in record.getMessage()]
+    assert said.endswith(f": {person.folder} is or holds your home folder; work in a project folder below it")
+
+
+def test_what_a_call_changed_is_undone_though_its_record_could_not_be_written(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a process that was killed between the snapshot and the record."""
+    person = opened()
+    before = picture(person.folder)
+
+    async def fail(*_: Any) -> None:
+        raise StoreFailed("no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CallRecorder, "_record", fail)
+        _run(person, "rm -r src")
+    assert len(_restored(person)) > 3
+    assert picture(person.folder) == before
     with pytest.raises(NothingToUndoError):
         person.plan()
 

@@ -151,10 +151,11 @@ class Project:
         given_up = threading.Event()
 
         def work() -> ProjectSnapshot:
-            taken.append(self._take(wanted, thorough))
-            if given_up.is_set():
-                self._void(taken[0])
-            return taken[0]
+            with self._lock:
+                taken.append(self._take(wanted, thorough))
+                if given_up.is_set():
+                    self._void(taken[0])
+                return taken[0]
 
         try:
             return await in_daemon_thread(work)
