@@ -1,18 +1,20 @@
-"""Random scripts over trees with odd things, each undone: ``python -m tests.fuzz.undo_scripts --count 500 [--kill]``.
+"""Random scripts over trees with odd things, each undone: ``python -m tests.fuzz.undo_scripts --count 500`` or ``--kills 200``.
 
-The tree must be the same afterwards in contents, modes, times, links, owners and extended attributes. ``--kill`` kills the
-process that takes a snapshot or restores (SIGKILL) at a random moment first.
+The tree must be the same afterwards in contents, modes, times, links, owners and extended attributes. ``--kills N`` kills N
+processes (SIGKILL) at random moments while they take a snapshot or restore; the store must have lost and doubled nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import hashlib
 import os
 import random
 import shutil
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -21,8 +23,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tools.undo.snapshots.entries import ProjectSnapshot
+from tools.undo.snapshots.entries import ProjectSnapshot, SnapshotFailed
+from tools.undo.snapshots.packs import digests_of
 from tools.undo.snapshots.project import Project
+from tools.undo.snapshots.store import SnapshotStore
 
 _TREE = r"""
 mkdir -p src/deep/er .git/objects empty 'odd names' nested/.git ro
@@ -142,25 +146,43 @@ async def undone(folder: Path, text: str) -> dict[str, tuple[Any, Any]]:
     return differing(before, picture(root))
 
 
-def killed(folder: Path, text: str, chance: random.Random) -> dict[str, tuple[Any, Any]]:
-    """As ``undone``, with processes that are killed while they take a snapshot and while they restore."""
+def killed(folder: Path, text: str, chance: random.Random) -> tuple[dict[str, tuple[Any, Any]], int]:
+    """As ``undone``, with processes that are killed while they take a snapshot and while they restore, and how many were."""
     root, store = folder / "project", folder / "store"
     make_tree(root)
     before = picture(root)
-    _child(root, store, "take", chance)
+    kills = _child(root, store, "take", chance)
     taken = asyncio.run(_take(root, store))
     run_script(root, text)
-    _child(root, store, "take", chance)
+    kills += _child(root, store, "take", chance)
     after = asyncio.run(_take(root, store))
     for _ in range(2):
-        _child(root, store, f"restore {taken.id} {after.id}", chance)
+        kills += _child(root, store, f"restore {taken.id} {after.id}", chance)
+        _check_store(root, store)
     project = Project.open(str(root), str(store))
     try:
         report = asyncio.run(_restored(project, taken, after))
         assert not report.conflicts, report
     finally:
         project.close()
-    return differing(before, picture(root))
+    _check_store(root, store)
+    return differing(before, picture(root)), kills
+
+
+def _check_store(root: Path, store: Path) -> None:
+    """Check that the store has each path once at each snapshot, and all contents that its entries name."""
+    folder = Project.folder(str(root), str(store))
+    kept = SnapshotStore(folder, 1 << 40)
+    try:
+        with kept.locked():
+            for digest in {one for entry in kept.current().values() if entry.kind == "file" for one in digests_of(entry.content)}:
+                kept.packs.get(digest)
+    finally:
+        kept.close()
+    with contextlib.closing(sqlite3.connect(folder / "entries.db")) as index:
+        assert index.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        doubled = "a.path = b.path AND a.born < b.born AND (a.died IS NULL OR a.died > b.born)"
+        assert not index.execute(f"SELECT a.path FROM entries a JOIN entries b ON {doubled}").fetchall()  # noqa: S608 - no value
 
 
 async def _take(root: Path, store: Path) -> ProjectSnapshot:
@@ -175,14 +197,15 @@ async def _restored(project: Project, taken: ProjectSnapshot, after: ProjectSnap
     return await project.restore(await project.changed(taken, after))
 
 
-def _child(root: Path, store: Path, what: str, chance: random.Random) -> None:
-    """Start a process that works on the store, and kill it at a random moment of its work."""
+def _child(root: Path, store: Path, what: str, chance: random.Random) -> bool:
+    """Start a process that works on the store, and kill it at a random moment. Return whether it was still at work."""
     command = [sys.executable, "-m", "tests.fuzz.undo_scripts", "--child", str(root), str(store), what]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.readline()
         time.sleep(chance.random() * chance.choice((0.002, 0.02, 0.06)))
         child.send_signal(signal.SIGKILL)
+    return child.returncode == -signal.SIGKILL
 
 
 def _work(root: str, store: str, what: str) -> None:
@@ -200,20 +223,26 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kill", action="store_true")
+    parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--child", nargs=3)
     options = parser.parse_args()
     if options.child:
         _work(*options.child)
         return 0
-    wrong = 0
-    for seed in range(options.seed, options.seed + options.count):
+    wrong = kills = done = 0
+    while done < options.count if not options.kills else kills < options.kills:
+        seed = options.seed + done
         chance = random.Random(seed)  # noqa: S311 - the same scripts for the same seed
         folder = Path(tempfile.mkdtemp(prefix="toolcrib-undo-"))
         text = script(chance)
+        done += 1
         try:
-            left = killed(folder, text, chance) if options.kill else asyncio.run(undone(folder, text))
-        except AssertionError as error:
+            if options.kills:
+                left, killed_now = killed(folder, text, chance)
+                kills += killed_now
+            else:
+                left = asyncio.run(undone(folder, text))
+        except (AssertionError, SnapshotFailed) as error:
             left = {"error": (str(error), "")}
         finally:
             subprocess.run(["chmod", "-R", "u+rwx", str(folder)], check=False)
@@ -221,7 +250,7 @@ def main() -> int:
         if left:
             wrong += 1
             print(f"seed {seed}:\n{text}\n -> {left}\n", flush=True)
-    print(f"{options.count} scripts, {wrong} not undone exactly")
+    print(f"{done} scripts, {kills} kills, {wrong} not undone exactly")
     return int(bool(wrong))
 
 

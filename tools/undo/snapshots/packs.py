@@ -7,7 +7,6 @@ indexed chunk of a pack are what a killed process left, and are cut off before t
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import shutil
 import sqlite3
@@ -19,7 +18,7 @@ from tools.undo.snapshots.entries import SnapshotFailed, StoreFull
 CHUNK = 1 << 20
 """Bytes of a chunk: a large file of which a part changes is not stored again as a whole."""
 DIGEST = 32
-_PACK = 64 << 20
+_PACK = 32 << 20
 _BUFFER = 1 << 20
 _SPARE = 1 << 30
 """Bytes of a large disk that are left free."""
@@ -40,7 +39,7 @@ class Packs:
         self._folder = folder
         self._connection = connection
         self._max_bytes = max_bytes
-        self._room: float | None = None
+        self._room: int | None = None
         """Bytes that may still be written, None until that was measured."""
         self._pending: dict[bytes, tuple[int, int, int]] = {}
         self._buffer = bytearray()
@@ -82,7 +81,7 @@ class Packs:
         self._empty = None
 
     def drop(self) -> None:
-        """Forget what was put since the last commit, and close the packs. The next ``put`` cuts off its bytes."""
+        """Forget what was put since the last commit, and close the packs."""
         self._pending.clear()
         self._buffer.clear()
         self._empty = None
@@ -92,11 +91,21 @@ class Packs:
         self._fd, self._room = -1, None
         self._reading.clear()
 
-    def rewrite(self, wanted: Collection[bytes], *, whole: bool) -> list[Path]:
-        """Remove all chunks from the index but the wanted ones. Return the packs that can be deleted after the commit.
+    def trim(self) -> None:
+        """Remove what no committed transaction indexed. Raises OSError and sqlite3.Error."""
+        ends = dict(self._connection.execute("SELECT pack, end FROM packs"))
+        for path in self._folder.glob("*.pack"):
+            end = ends.get(int(path.stem))
+            if end is None:
+                path.unlink()
+            elif path.stat().st_size > end:
+                os.truncate(path, end)
 
-        A pack of which less than half is wanted is copied, with ``whole`` each that has anything else. Raises OSError,
-        sqlite3.Error and SnapshotFailed.
+    def rewrite(self, wanted: Collection[bytes], *, whole: bool) -> None:
+        """Remove all chunks from the index but the wanted ones. Call ``trim`` after the commit.
+
+        A pack of which less than half is wanted is copied, with ``whole`` each that has anything else, if the disk has room for
+        the copy. Raises OSError, sqlite3.Error and SnapshotFailed.
         """
         live: dict[int, list[bytes]] = {}
         size: dict[int, int] = {}
@@ -107,20 +116,19 @@ class Packs:
                 size[pack] = size.get(pack, 0) + length
         self._connection.executemany("DELETE FROM chunks WHERE digest = ?", [(row[0],) for row in rows if row[0] not in wanted])
         self._open(fresh=True)
-        self._room = math.inf  # it makes room
-        empty = []
-        self._connection.execute("DELETE FROM packs WHERE pack NOT IN (SELECT pack FROM chunks)")
+        self._room = room = shutil.disk_usage(self._folder).free - _BUFFER
         for path in self._folder.glob("*.pack"):
             pack = int(path.stem)
-            if pack != self._pack and size.get(pack, 0) * (1 if whole else 2) < path.stat().st_size:
+            live_size = size.get(pack, 0)
+            if pack != self._pack and live_size * (1 if whole else 2) < path.stat().st_size and live_size <= room:
+                room -= live_size
                 for digest in live.get(pack, ()):
                     data = self.get(digest)
                     self._connection.execute("DELETE FROM chunks WHERE digest = ?", (digest,))
                     self._append(digest, data)
-                empty.append(path)
         self.flush()
+        self._connection.execute("DELETE FROM packs WHERE pack NOT IN (SELECT pack FROM chunks)")
         self._room = None
-        return empty
 
     def _is_empty(self) -> bool:
         """Return whether no chunk was indexed when this transaction began: then digests need not be looked up."""
@@ -135,6 +143,8 @@ class Packs:
         return row
 
     def _append(self, digest: bytes, data: bytes) -> None:
+        if self._fd < 0:
+            self.trim()
         if self._fd < 0 or self._end > _PACK:
             self._open(fresh=self._fd >= 0)
         self._pending[digest] = (self._pack, self._end, len(data))
@@ -169,7 +179,7 @@ class Packs:
         os.ftruncate(self._fd, self._end)
         os.lseek(self._fd, self._end, os.SEEK_SET)
 
-    def _left(self) -> float:
+    def _left(self) -> int:
         """Return how many bytes may be written to the packs."""
         disk = shutil.disk_usage(self._folder)
         spare = min(_SPARE, disk.total // 50)

@@ -80,6 +80,7 @@ class SnapshotStore:
             self.packs.drop()
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
+            self.packs.trim()
             raise
 
     def last(self) -> int:
@@ -185,9 +186,9 @@ class SnapshotStore:
                 for row in self._db.execute("SELECT content FROM entries WHERE kind = 'file'")
                 for digest in digests_of(row[0])
             }
-            empty = self.packs.rewrite(wanted, whole=oldest == newest)
-        for path in empty:
-            path.unlink(missing_ok=True)
+            self.packs.rewrite(wanted, whole=oldest == newest)
+        self.packs.drop()
+        self.packs.trim()
         return True
 
     def close(self) -> None:

@@ -107,10 +107,13 @@ def test_random_scripts_are_undone_exactly(tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_killed_snapshots_and_restores_lose_nothing(tmp_path: Path, seed: int) -> None:
-    """Processes are killed while they take a snapshot and while they restore; the restore is then repeated."""
+    """Processes are killed while they take a snapshot and while they restore; the restore is then repeated.
+
+    `python -m tests.fuzz.undo_scripts --kills 200` is the long series.
+    """
     chance = random.Random(seed)  # noqa: S311 - the same scripts each time
     try:
-        assert killed(tmp_path, script(chance), chance) == {}
+        assert killed(tmp_path, script(chance), chance)[0] == {}
     finally:
         subprocess.run(["chmod", "-R", "u+rwx", str(tmp_path)], check=True)
 
@@ -277,6 +280,30 @@ def test_a_full_disk_fails_the_snapshot_and_keeps_the_others(root: Path, tmp_pat
         assert picture(root) == before
     finally:
         project.close()
+
+
+def test_an_almost_full_disk_is_not_filled(tmp_path: Path) -> None:
+    """Old snapshots give way. A project that does not fit at all is refused, and nothing of it stays in the store."""
+    code = (
+        "import asyncio, os, shutil, subprocess, sys; from pathlib import Path\n"
+        "from tests.fuzz.undo_scripts import make_tree, picture\n"
+        "from tools.undo.snapshots.entries import SnapshotRefused; from tools.undo.snapshots.project import Project\n"
+        "root, store = Path(sys.argv[1], 'project'), Path(sys.argv[1], 'store')\nmake_tree(root); store.mkdir()\n"
+        "subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=100m', 'tmpfs', str(store)], check=True)\n"
+        "project = Project.open(str(root), str(store))\n"
+        "for number in range(40):\n    (root / 'src/a.py').write_bytes(os.urandom(4_000_000))\n"
+        "    last = asyncio.run(project.take(''))\n    assert shutil.disk_usage(store).free > 2_000_000\n"
+        "before = picture(root)\nsubprocess.run(['rm', '-rf', root / 'src'])\n"
+        "assert not asyncio.run(project.restore(asyncio.run(project.changed(last)))).failed\nassert picture(root) == before\n"
+        "(root / 'huge').write_bytes(os.urandom(100_000_000))\nfree = shutil.disk_usage(store).free\n"
+        "try:\n    asyncio.run(project.take(''))\nexcept SnapshotRefused as error:\n    print('no room' in str(error))\n"
+        "assert shutil.disk_usage(store).free >= free\nproject.close()\n"
+    )
+    command = ["unshare", "-Urm", sys.executable, "-c", code, str(tmp_path)]
+    if subprocess.run([*command[:2], "mount", "-t", "tmpfs", "tmpfs", "/mnt"], check=False, capture_output=True).returncode:
+        pytest.skip("no file system can be mounted in a user namespace here")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "True\n", done.stderr
 
 
 def test_a_damaged_content_is_never_restored(project: Project, root: Path) -> None:
