@@ -26,7 +26,7 @@ GROUPS = (
     *("delegate", "judge", "places", "park", "many", "store", "context", "face", "size", "gateway", "platforms"),
     *("cron", "snapshots", "safe_net"),
 )
-"""A group is a module here, and the part of its figures' names before the dot."""
+"""A group is a module here, and mostly the part of its figures' names before the dot."""
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 

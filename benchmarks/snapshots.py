@@ -18,7 +18,7 @@ _WALK = "a walk that takes each file's facts"
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Times in ms, but for snapshots.disk, which is in MB."""
+    """Times in ms, but for snapshot.disk, which is in MB."""
     with tempfile.TemporaryDirectory(prefix="toolcrib-snapshots-") as made:
         root = Path(made, "project")
         _make(root, 2_000 if quick else 50_000)
@@ -58,13 +58,13 @@ async def _measure(root: Path, rounds: int) -> list[Figure]:
     project.close()
     walk, best = statistics.median(walks), statistics.median
     return [
-        Figure("snapshots.first", best(first), "ms", walk, 15.0, "ratio", _WALK),
-        Figure("snapshots.later", best(ten), "ms", walk, 30.0, "value", _WALK),
-        Figure("snapshots.none", best(none), "ms", walk, 5.0, "value", _WALK),
+        Figure("snapshot.first", best(first), "ms", walk, 15.0, "ratio", _WALK),
+        Figure("snapshot.later", best(ten), "ms", walk, 30.0, "value", _WALK),
+        Figure("snapshot.none", best(none), "ms", walk, 5.0, "value", _WALK),
         Figure(
-            "snapshots.restore", best(undo), "ms", best(copy), 3.0, "ratio", "cp -a of the same 1,000 files over what changed"
+            "undo.restore", best(undo), "ms", best(copy), 3.0, "ratio", "cp -a of the same 1,000 files over what changed"
         ),
-        Figure("snapshots.disk", kept, "MB", size, 1.2, "ratio", "the content"),
+        Figure("snapshot.disk", kept, "MB", size, 1.2, "ratio", "the content"),
     ]
 
 

@@ -286,6 +286,7 @@ def test_a_call_that_only_reads_takes_no_snapshot(opened: Opened, monkeypatch: p
     monkeypatch.setattr(Project, "_take", fail)
     _run(person, "ls; cat src/a.py")
     assert person.call("read_file", path="src/a.py").is_success
+    assert not list(Path(os.environ["HOME"]).rglob("snapshots")), "not even a store"
 
 
 def test_a_call_is_denied_if_no_snapshot_can_be_taken(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
