@@ -101,7 +101,7 @@ class SessionSnapshots:
         return found
 
     async def measured(self) -> None:
-        """Wait until ``covers`` can answer, or never will."""
+        """Wait a few seconds until ``covers`` can answer. If that takes longer, nothing is covered yet."""
         if not self._why_not:
             await in_daemon_thread(self._begin, True)
 

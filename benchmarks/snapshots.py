@@ -61,9 +61,7 @@ async def _measure(root: Path, rounds: int) -> list[Figure]:
         Figure("snapshot.first", best(first), "ms", walk, 15.0, "ratio", _WALK),
         Figure("snapshot.later", best(ten), "ms", walk, 30.0, "value", _WALK),
         Figure("snapshot.none", best(none), "ms", walk, 5.0, "value", _WALK),
-        Figure(
-            "undo.restore", best(undo), "ms", best(copy), 3.0, "ratio", "cp -a of the same 1,000 files over what changed"
-        ),
+        Figure("undo.restore", best(undo), "ms", best(copy), 3.0, "ratio", "cp -a of the same 1,000 files over what changed"),
         Figure("snapshot.disk", kept, "MB", size, 1.2, "ratio", "the content"),
     ]
 

@@ -149,6 +149,21 @@ def test_a_change_between_two_calls_is_listed_and_undone_only_by_its_name(opened
     assert not (person.folder / "between").exists()
 
 
+def test_two_sessions_in_a_project_undo_only_their_own(opened: Opened) -> None:
+    one, other = opened(), opened()
+    _run(one, "echo 1 > one; echo 1 > both")
+    _run(other, "echo 2 > two; echo 2 > both")
+    _run(one, "echo 3 > three")
+    assert _restored(one) == ["three"]
+    plan = one.plan()
+    assert [(Path(item.path).name, item.why_not) for item in plan.refused] == [("both", "it was changed later")]
+    one.carry_out(plan)
+    assert not (one.folder / "one").exists()
+    assert (one.folder / "both").read_text() == "2\n"
+    assert _restored(other) == ["both", "two"]
+    assert (one.folder / "both").read_text() == "1\n"
+
+
 @pytest.mark.parametrize("mode", ["none", "workspace"])
 def test_what_a_program_in_the_background_changes_has_the_name_of_its_command(opened: Opened, mode: str) -> None:
     if mode != "none" and HELD.mode != mode:

@@ -39,6 +39,8 @@ from tools.undo.snapshots.watch import FolderWatcher
 T = TypeVar("T")
 MAX_MB = 2_000
 KEEP_DAYS = 14.0
+_PATIENCE = 5.0
+"""Seconds, of the 10 that a gate has."""
 
 
 class Project:
@@ -127,10 +129,10 @@ class Project:
         threading.Thread(target=self._begin, name="toolcrib-snapshot", daemon=True).start()
 
     def measure(self) -> None:
-        """Begin, and block until ``covers`` can answer or the first snapshot failed."""
+        """Begin, and block until ``covers`` can answer or the first snapshot failed, for a few seconds at most."""
         if not self._known.is_set():
             self.begin()
-            self._known.wait()
+            self._known.wait(_PATIENCE)
 
     @property
     def progress(self) -> tuple[int, int]:

@@ -111,6 +111,8 @@ class TreeScanner:
         self._count = len(tree.entries)
         self._dev = -1
         self._unread: dict[str, os.stat_result] = {}
+        self._linked: set[tuple[int, int]] = set()
+        """Files with several names, of which inotify reports only the one that was written to."""
         self.delta: dict[str, FileEntry | None] = {}
         skips.forget()
 
@@ -145,6 +147,8 @@ class TreeScanner:
                     self._look(fd, path, name, path.count("/") + 1, deep=False)
             finally:
                 os.close(fd)
+        for path in [one for inode in self._linked for one in self._tree.inodes.get(inode, ())]:
+            self._look_at(path)
 
     def linked(self) -> None:
         """Look at the files that have another name which is not watched: no event reports a write through that."""
@@ -189,6 +193,7 @@ class TreeScanner:
         except FileNotFoundError:
             self._gone(path)
             return
+        self._may_be_linked(self._tree.entries.get(path))
         old = self.seen(path)
         kind = kind_of(found.st_mode)
         if kind == FOLDER:
@@ -199,8 +204,8 @@ class TreeScanner:
         self._empty(path)
         if kind == FILE:
             self._note(path, found, None)
-            if found.st_nlink > 1 and not deep:
-                self._other_names(path, (found.st_dev, found.st_ino))
+            if found.st_nlink > 1:
+                self._linked.add((found.st_dev, found.st_ino))
         elif kind == LINK:
             self._note(path, found, lambda: _entry(LINK, found, _target(fd, name), b""))
         else:
@@ -234,18 +239,21 @@ class TreeScanner:
         self._empty(path)
         self.delta[path] = _entry(SKIPPED, found, reason.encode("utf-8", "replace"), b"")
 
-    def _other_names(self, path: str, inode: tuple[int, int]) -> None:
-        """Look at the other names of a changed file: inotify reports the one that was written to."""
-        for other in self._tree.inodes.get(inode, set()) - {path}:
-            folder, _, name = other.rpartition("/")
-            try:
-                fd = open_folder(self._root, folder)
-            except OSError:
-                continue
-            try:
-                self._look(fd, folder, name, folder.count("/") + 1, deep=True)
-            finally:
-                os.close(fd)
+    def _look_at(self, path: str) -> None:
+        """Scan a path that is no folder."""
+        folder, _, name = path.rpartition("/")
+        try:
+            fd = open_folder(self._root, folder)
+        except OSError:
+            return  # it is gone, and its folder's change is known
+        try:
+            self._look(fd, folder, name, folder.count("/") + 1, deep=True)
+        finally:
+            os.close(fd)
+
+    def _may_be_linked(self, old: FileEntry | None) -> None:
+        if old is not None and old.kind == FILE and old.links > 1:
+            self._linked.add((old.dev, old.ino))
 
     def _note(self, path: str, found: os.stat_result, made: Callable[[], FileEntry] | None) -> None:
         """Note a path's entry, or that the file must be read, if its facts differ from those that are known."""
@@ -280,6 +288,7 @@ class TreeScanner:
         """Note that a path, and all below it, is not there."""
         self._empty(path)
         self._unread.pop(path, None)
+        self._may_be_linked(self._tree.entries.get(path))
         old = self.seen(path)
         if old is not None:
             self._count -= 1
@@ -350,14 +359,8 @@ def is_kept(entry: FileEntry | None, found: os.stat_result) -> bool:
 
 
 def _is_same(old: FileEntry, found: os.stat_result) -> bool:
-    return (old.mtime_ns, old.size, old.mode, old.ino, old.dev, old.links) == (
-        found.st_mtime_ns,
-        found.st_size,
-        found.st_mode,
-        found.st_ino,
-        found.st_dev,
-        found.st_nlink,
-    ) and old.kind != SKIPPED
+    facts = (found.st_mtime_ns, found.st_size, found.st_mode, found.st_ino, found.st_dev, found.st_nlink)
+    return old.kind != SKIPPED and facts == (old.mtime_ns, old.size, old.mode, old.ino, old.dev, old.links)
 
 
 def _may_search(fd: int) -> bool:

@@ -10,6 +10,8 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -18,6 +20,7 @@ import pytest
 from tests.fuzz.undo_scripts import differing, killed, make_tree, picture, script, undone
 from tools.undo.snapshots.entries import ProjectSnapshot, RestoreReport, SnapshotFailed, SnapshotRefused
 from tools.undo.snapshots.project import Project
+from tools.undo.snapshots.scan import TreeScanner
 
 
 @pytest.fixture
@@ -352,6 +355,53 @@ def test_two_processes_share_a_store(project: Project, root: Path) -> None:
     assert _paths(project, ProjectSnapshot(int(other.stdout), 0), last) == ["src/b.py"]
 
 
+def test_closing_ends_a_snapshot_that_is_being_taken(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    began, read = threading.Event(), TreeScanner.read
+    project = Project.open(str(root), str(tmp_path / "store"))
+
+    def slow(scan: TreeScanner) -> None:
+        began.set()
+        while not scan._stopped():
+            time.sleep(0.01)
+        read(scan)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TreeScanner, "read", slow)
+        project.begin()
+        began.wait()
+        project.close()
+    again = Project.open(str(root), str(tmp_path / "store"))
+    try:
+        assert _take(again).id == 1, "nothing was committed"
+    finally:
+        again.close()
+
+
+def test_a_reader_goes_on_while_another_process_deletes_old_snapshots(root: Path, tmp_path: Path) -> None:
+    code = (
+        "import asyncio, sys\nfrom tools.undo.snapshots.project import Project\n"
+        "project = Project.open(sys.argv[1], sys.argv[2], max_mb=8)\ntaken = asyncio.run(project.take('reader'))\n"
+        "print(taken.id, flush=True)\nsys.stdin.readline()\nlater = asyncio.run(project.take('reader'))\n"
+        "open(sys.argv[1] + '/src/b.py', 'w').write('lost')\n"
+        "print(len(asyncio.run(project.restore(asyncio.run(project.changed(later)))).failed))\nproject.close()\n"
+    )
+    command = [sys.executable, "-c", code, str(root), str(tmp_path / "store")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
+        assert reader.stdout is not None
+        first = int(reader.stdout.readline())
+        project = Project.open(str(root), str(tmp_path / "store"), max_mb=8)
+        try:
+            for _ in range(80):
+                (root / "rewritten").write_bytes(os.urandom(300_000))
+                last = _take(project)
+            with pytest.raises(SnapshotFailed, match="not kept any more"):
+                _paths(project, ProjectSnapshot(first, 0), last)
+        finally:
+            project.close()
+        assert reader.communicate("go on\n")[0] == "0\n"
+    assert (root / "src/b.py").read_text() == "two\n"
+
+
 def test_the_store_is_private_and_left_out_of_its_own_snapshots(root: Path) -> None:
     project = Project.open(str(root), str(root / "state" / "snapshots"))
     try:
@@ -394,6 +444,16 @@ _MOVES = (
     "echo u > nested/deep/new",
     "chmod 700 nested/deep",
 )
+
+
+@pytest.mark.parametrize(
+    "change", ["mv ro/file src/deep/hard2", "rm src/deep/hard2", "rm -r src/deep", "mv src/deep x", "ln -sf x src/deep/hard2"]
+)
+def test_a_file_is_found_that_was_written_to_by_a_name_which_is_gone(project: Project, root: Path, change: str) -> None:
+    """src/hard1 is the file's other name, and inotify says nothing of it."""
+    first = _take(project)
+    _bash(root, f"echo more >> src/deep/hard2; {change}")
+    assert "src/hard1" in _paths(project, first, _take(project))
 
 
 def test_changes_are_found_by_their_names_across_moves(project: Project, root: Path) -> None:
