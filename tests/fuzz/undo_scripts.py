@@ -151,7 +151,7 @@ def killed(folder: Path, text: str, chance: random.Random) -> tuple[dict[str, tu
     root, store = folder / "project", folder / "store"
     make_tree(root)
     before = picture(root)
-    kills = _child(root, store, "take", chance)
+    kills = int(_child(root, store, "take", chance))
     taken = asyncio.run(_take(root, store))
     run_script(root, text)
     kills += _child(root, store, "take", chance)

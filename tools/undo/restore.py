@@ -6,7 +6,7 @@ import difflib
 import errno
 import time
 from collections.abc import Collection, Sequence
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from toolcrib import Environment, RemovesFolders, StoreFailed, ToolcribError
 from toolcrib._dataclass import dataclass, replace
@@ -19,6 +19,9 @@ from tools.undo.contents import digest_of
 from tools.undo.keeper import UndoStore, holder_of, missing_folders, put, size_of
 from tools.undo.locks import held
 from tools.undo.torn import Torn, find_torn, tidy
+
+if TYPE_CHECKING:
+    from tools.undo.snapshots.calls import SnapshotRestore
 
 Action: TypeAlias = Literal["restore", "remove", "recreate", "nothing"]
 LOCK_SECONDS = 30.0
@@ -190,19 +193,6 @@ class Done:
         return [item for item in self.items if item.why_not]
 
 
-class RestoresBeside(Protocol):
-    """A part of an undo that something else than the files' environment restores."""
-
-    @property
-    def recorded(self) -> Sequence[FileChange]:
-        """Changes that it makes."""
-        ...
-
-    async def run(self, step: ChangeStep) -> Sequence[UndoItem]:
-        """Carry it out, as a part of this step, which is recorded. Return its files, with reasons for those that were left."""
-        ...
-
-
 async def carry_out(
     store: UndoStore,
     environment: Environment,
@@ -213,7 +203,7 @@ async def carry_out(
     turn: int,
     revives: Sequence[FileChange] = (),
     force: bool = False,
-    beside: RestoresBeside | None = None,
+    beside: SnapshotRestore | None = None,
 ) -> Done:
     """Do what was planned, as far as the files are still as the plan found them. What is replaced is kept, so that it can be
     brought back. ``revives`` are the changes that a redo puts in effect again. ``beside`` is carried out in the same step.
@@ -246,7 +236,7 @@ async def _carry_out(
     items: list[UndoItem],
     step: ChangeStep,
     revives: Sequence[FileChange],
-    beside: RestoresBeside | None,
+    beside: SnapshotRestore | None,
 ) -> Done:
     notes: list[str] = []
     failed: dict[str, str] = {}

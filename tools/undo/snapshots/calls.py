@@ -174,11 +174,10 @@ class CallRecorder:
                 items.append(replace(item, why_not=reason, forceable=change.path in why) if reason else item)
         return SnapshotRestore(self, items, found.changes)
 
-    async def restore(self, wanted: SnapshotRestore, step: ChangeStep) -> list[UndoItem]:
-        """Carry out what was planned, as a step that the journal has. Raises as ``before``."""
-        report = await self._project.restore(wanted.changes, call_id=_key(step), session_id=self._session_id)
-        why = {self.path(path): reason for path, reason in (*report.conflicts, *report.failed)}
-        return [replace(item, why_not=item.why_not or why.get(item.path, "")) for item in wanted.items]
+    async def restore(self, changes: Sequence[ProjectChange], step: ChangeStep) -> dict[str, str]:
+        """Revert changes, as a step that the journal has. Return why paths are left as they are. Raises as ``before``."""
+        report = await self._project.restore(changes, call_id=_key(step), session_id=self._session_id)
+        return {self.path(path): reason for path, reason in (*report.conflicts, *report.failed)}
 
     async def _composed(self, steps: Sequence[ChangeStep]) -> tuple[list[ProjectChange], set[str]]:
         """Return the whole change of each path in these steps, and the paths that something else changed between them."""
@@ -220,7 +219,8 @@ class SnapshotRestore:
 
     async def run(self, step: ChangeStep) -> list[UndoItem]:
         """Restore; return the items as they are then. Raises SnapshotRefused and SnapshotFailed."""
-        return await self.recorder.restore(self, step)
+        why = await self.recorder.restore(self.changes, step)
+        return [replace(item, why_not=item.why_not or why.get(item.path, "")) for item in self.items]
 
 
 def _is_listed(change: ProjectChange) -> bool:
