@@ -39,7 +39,7 @@ from tools.undo.snapshots.watch import FolderWatcher
 T = TypeVar("T")
 MAX_MB = 2_000
 KEEP_DAYS = 14.0
-_PATIENCE = 5.0
+_PATIENCE = 3.0
 """Seconds, of the 10 that a gate has."""
 
 
