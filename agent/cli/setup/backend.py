@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.backend_check import try_backends
 from agent.backends import DOCKER, Backend
@@ -19,6 +20,9 @@ from agent.cli.setup.wizard import BACK, Wizard, names
 from agent.crib import Crib
 from toolcrib import ToolcribError
 from toolcrib._near import near
+
+if TYPE_CHECKING:
+    from tools.environments.local.holding import Mode
 
 _WEAKER = "commands may do on this machine what you may, where now they are kept in"
 
@@ -89,7 +93,7 @@ def _named(wizard: Wizard, name: str) -> BackendSeen:
     )
 
 
-def _label(wizard: Wizard, one: BackendSeen, mode: str) -> str:
+def _label(wizard: Wizard, one: BackendSeen, mode: Mode) -> str:
     now = wizard.before
     wants = f"; it needs {one.wants}" if one.wants else ""
     problem = f"; it does not work now: {one.problem}" if one.problem else ""
