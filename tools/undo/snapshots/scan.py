@@ -152,9 +152,10 @@ class TreeScanner:
 
     def linked(self) -> None:
         """Look at the files that have another name which is not watched: no event reports a write through that."""
-        for inode, paths in self._tree.inodes.items():
+        for paths in self._tree.inodes.values():
             if paths and self._tree.entries[min(paths)].links > len(paths):
-                self._other_names("", inode)
+                for path in sorted(paths):
+                    self._look_at(path)
 
     def seen(self, path: str) -> FileEntry | None:
         """Return a path's entry as this scan knows it."""

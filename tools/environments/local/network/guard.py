@@ -32,8 +32,8 @@ _workers = Workers("toolcrib-hosts", 4)
 class NetworkGuard:
     """The only way out of a sandbox that has a network namespace without a route. The package's docstring says how it is used.
 
-    ``allow`` are rules as HostPolicy has them; other hosts are refused but those that ``find`` returns, which is run once, in the
-    background. Raises ValueError for a malformed rule. It starts when it is first needed. Threads may share it.
+    ``allow`` are rules as HostPolicy has them; other hosts are refused but those that ``find`` returns, which is run once, when
+    a host is first needed that the rules don't allow. Raises ValueError for a malformed rule. It starts when it is first needed. Threads may share it.
     """
 
     def __init__(self, allow: Sequence[str], find: Callable[[], Sequence[str]] | None = None) -> None:
@@ -54,7 +54,7 @@ class NetworkGuard:
                 self._connections = Connections(Mover.shared(self._look))
                 if self._find is not None:
                     self._policy.learned.clear()
-                    _learners.submit(partial(self._learn, self._find))
+                    self._policy.learn = partial(_learners.submit, partial(self._learn, self._find))
                     self._find = None
             return self._connections
 
@@ -148,7 +148,7 @@ class NetworkGuard:
             joined[1].withdraw(port)
 
     async def unknown(self, hosts: Sequence[str]) -> list[str]:
-        """See LimitsHosts: those that nothing allows yet, once the hosts of package managers are known."""
+        """See LimitsHosts: those that nothing allows yet, the hosts of package managers included."""
         rules = [askable(host) for host in hosts]
         self._started()
         if self._policy.learned.is_set():

@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from toolcrib import ToolcribError
 from toolcrib._namedtuple import NamedTuple
@@ -56,8 +56,10 @@ class HostPolicy:
         self._changing = threading.Lock()
         self._denied: deque[DeniedHost] = deque(maxlen=_KEPT)
         self._own: dict[str, frozenset[Address] | None] = {}
+        self.learn: Callable[[], None] | None = None
+        """Begins to add the hosts of package managers. It is called once, for the first host that nothing else allows."""
         self.learned = threading.Event()
-        """Set when the hosts of package managers are among the rules; connections to unknown hosts wait for it."""
+        """Set when there are no more of them to add; connections to unknown hosts wait for it."""
         self.learned.set()
 
     def allow(self, rule: str) -> None:
@@ -76,9 +78,18 @@ class HostPolicy:
             self._rules = self._rules - Counter([parse_rule(rule)])
 
     def unknown(self, rules: Sequence[str]) -> list[str]:
-        """Return those of the rules that nothing allows, once the hosts of package managers are known."""
+        """Return those of the rules that nothing allows, the hosts of package managers included."""
+        found = [rule for rule in rules if not self._allows(*parse_rule(rule))]
+        if found:
+            self._learned()
+        return [rule for rule in found if not self._allows(*parse_rule(rule))]
+
+    def _learned(self) -> None:
+        with self._changing:
+            learn, self.learn = self.learn, None
+        if learn is not None:
+            learn()
         self.learned.wait()
-        return [rule for rule in rules if not self._allows(*parse_rule(rule))]
 
     def loopback_ports(self) -> list[int]:
         """Return the ports of this machine's loopback that are allowed."""
@@ -125,7 +136,7 @@ class HostPolicy:
     def _decide(self, name: str, port: int) -> None:
         if self._allows(name, port):
             return
-        self.learned.wait()
+        self._learned()
         if self._allows(name, port):
             return
         shown = f"{name}:{port}" if name == LOOPBACK else f"[{name}]" if ":" in name else name

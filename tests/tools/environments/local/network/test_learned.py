@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tools.environments.local.network import learned_hosts
+from tools.environments.local.network import NetworkGuard, learned_hosts
 
 PATH = os.defpath
 
@@ -133,3 +133,21 @@ def test_connections_wait_for_what_is_being_learned(sandbox: Any, website: Any) 
     time.sleep(0.1)  # by then it waits, as a rule
     learned.set()
     assert process.communicate(timeout=120)[0] == "hello from outside\n"
+
+
+async def test_nothing_is_learned_before_an_unknown_host_is_needed() -> None:
+    learned: list[str] = []
+
+    def find() -> list[str]:
+        learned.append("asked")
+        return ["packages.test"]
+
+    guard = NetworkGuard(["known.test"], find)
+    try:
+        assert await guard.unknown(["known.test"]) == []
+        assert learned == []
+        assert await guard.unknown(["known.test", "packages.test", "other.test"]) == ["other.test"]
+        assert await guard.unknown(["another.test"]) == ["another.test"]
+        assert learned == ["asked"]
+    finally:
+        guard.close()
