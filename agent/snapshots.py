@@ -45,7 +45,7 @@ def give_snapshots(scope: CallScope, config: Config, location: Location, journal
     scope.snapshots = taken = SessionSnapshots(opened, scope, journal, days, why_not)
     if isinstance(scope.policy, Policy):
         covers = partial(taken.covers, rebuildable=config.snapshots.rebuildable == "allow")
-        scope.policy = replace(scope.policy, covers=covers, measured=taken.measured)
+        scope.policy = replace(scope.policy, covers=covers, covers_all_but_ignored=taken.covers, measured=taken.measured)
 
 
 @functools.cache

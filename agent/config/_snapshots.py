@@ -34,8 +34,8 @@ class SnapshotsConfig:
         check=all_text,
     )
     rebuildable: Literal["allow", "ask"] = setting(
-        "allow",
-        "Whether commands may delete or change the folders that a tool makes again. allow: without a question, although no undo\n"
-        "brings them back. ask: commands that may reach them are asked about as without snapshots.",
+        "ask",
+        "Whether commands may delete or change the folders that a tool makes again. ask: commands that may reach them are asked\n"
+        "about as without snapshots. allow: they are not, although no undo brings these folders back.",
     )
     keep: float = setting(14.0, "Days that a snapshot is kept.", expect="a number of days above 0", check=above_zero)

@@ -118,7 +118,8 @@ class DelegateStarter:
         if isinstance(own, Policy) and isinstance(shared, Policy):
             told = {"name": str(about["name"]), "task": str(about["task"])}
             files = SharedFiles(shared.files, parent.id, own.files)
-            child.scope.policy = replace(own, files=files, delegate=told, covers=shared.covers, measured=shared.measured)
+            covered = {name: getattr(shared, name) for name in ("covers", "covers_all_but_ignored", "measured")}
+            child.scope.policy = replace(own, files=files, delegate=told, **covered)
         child.scope.undo = None if scope.undo is None else SharedUndo(scope.undo)
         child.scope.snapshots = None if scope.snapshots is None else scope.snapshots.shared()
         return child

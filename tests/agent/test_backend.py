@@ -336,9 +336,7 @@ def test_keys_behind_links_are_masked(outside: Path, monkeypatch: pytest.MonkeyP
 @HERE
 def test_hosts_of_the_sandbox_by_configuration(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """sandbox.network: hosts lets commands reach sandbox.hosts and no others, and a call can ask for more."""
-    from tools.environments.local.network import guard
-
-    monkeypatch.setattr(guard, "learned_hosts", lambda *_: [])  # asking each package manager takes a second
+    monkeypatch.setattr("tools.environments.local.network.learned.learned_hosts", lambda *_: [])  # it takes a second
     text = "sandbox: {mode: workspace, outside: never, hosts: [known.example]}"
     with crib_of(outside, text) as crib, session_of(crib) as session:
         environment = session.scope.environment

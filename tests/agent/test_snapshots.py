@@ -353,17 +353,21 @@ def test_a_project_that_is_too_large_has_no_snapshots_and_its_calls_run(opened: 
         person.plan()
 
 
-def test_a_call_that_was_judged_by_what_is_covered_is_denied_if_that_is_not_kept(opened: Opened) -> None:
-    """The project outgrew max_mb since it was judged. The next call is judged without snapshots."""
-    person = opened("snapshots: {enabled: true, max_mb: 4}")
+def test_a_call_that_was_judged_by_what_is_covered_is_denied_if_that_is_not_kept(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The project got too many files since it was judged. The next call is judged without snapshots."""
+    person = opened()
     _run(person, "echo 1 > one")
     policy = person.session.scope.policy
     assert policy.covers(str(person.folder / "one"))  # type: ignore[attr-defined, union-attr]  # a Policy
-    (person.folder / "huge").write_bytes(bytes(5_000_000))
+    monkeypatch.setattr("tools.undo.snapshots.scan.MOST_PATHS", 5)
+    for number in range(5):
+        (person.folder / f"more{number}").touch()
     failure = person.call("terminal", command="rm one").failure
     assert failure is not None
     assert failure.kind == "Denied"
-    assert "snapshots.max_mb" in failure.text
+    assert "snapshots.skip" in failure.text
     assert (person.folder / "one").exists()
     assert not policy.covers(str(person.folder / "one"))  # type: ignore[attr-defined, union-attr]  # a Policy
     _run(person, "rm one")
@@ -478,7 +482,7 @@ def test_what_an_undo_reverts_is_not_asked_in_a_sandbox(
         assert bool(asked) == (rebuildable == "ask" or "push" in command), command
     _run(person, make)
     asked.clear()
-    for command in ("git checkout -f", "git clean -fd", "rm -rf src")[0 if rebuildable == "allow" else 2 :]:
+    for command in ("git checkout -f", "git clean -fd", "rm -rf src"):
         (person.folder / "src/a.py").write_text(f"before {command}")
         (person.folder / "untracked").write_text("x")
         person.call("terminal", command=command)
@@ -486,8 +490,8 @@ def test_what_an_undo_reverts_is_not_asked_in_a_sandbox(
     assert not (person.folder / "src").exists()
 
 
-def test_snapshots_are_off_by_default(opened: Opened) -> None:
-    person = opened("")
+def test_snapshots_can_be_switched_off(opened: Opened) -> None:
+    person = opened("snapshots: {enabled: false}")
     _run(person, "rm src/a.py")
     assert person.session.scope.snapshots is None
     with pytest.raises(NothingToUndoError, match="what commands changed is not kept"):
@@ -503,7 +507,7 @@ from tests.agent.test_snapshots import ON
 from tests.agent.test_undo import Person, configured
 
 folder, when = Path(sys.argv[1]), sys.argv[2]
-person = Person(assemble(project_dir=folder, config=configured(ON)), folder)
+person = Person(assemble(project_dir=folder, config=configured(f"{ON}sandbox: {{mode: none}}")), folder)
 print(person.session.id, flush=True)
 person.call("terminal", command="rm -rf src; echo new > .env" + (f"; kill -9 {os.getpid()}" if when == "within" else ""))
 print("done", flush=True)

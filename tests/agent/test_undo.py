@@ -605,6 +605,7 @@ def test_two_sessions_that_write_one_file_each_know_what_they_replaced(opened: C
 KILLED = """
 import os, signal, sys
 from pathlib import Path
+from agent.config import parse_config
 from agent.run import assemble
 from toolcrib.testing import ScriptedSession
 from tools.dispatch.bridge import run_async
@@ -616,7 +617,8 @@ async def dies(self, path, data, **facts):
         await write(self, path, data, **facts)
     os.kill(os.getpid(), signal.SIGKILL)
 LocalEnvironment.replace_file = dies
-with assemble(project_dir=Path.cwd()) as crib:
+plain = b"sandbox: {mode: none}\\nsnapshots: {enabled: false}"
+with assemble(config=parse_config(plain, Path("none")), project_dir=Path.cwd()) as crib:
     session = crib.open_session()
     session.link.use(ScriptedSession([("write_file", {"path": "a", "content": "2"})]))
     print(session.id, flush=True)

@@ -28,7 +28,7 @@ def layers_of(policy: Policy, entry: ToolEntry, environment: Environment) -> Lay
         return None
     from tools.judge.layers import Layers
 
-    covers = policy.covers
+    covers, covers_most = policy.covers, policy.covers_all_but_ignored
     return Layers(
         held.writable,
         held.ephemeral,
@@ -37,6 +37,7 @@ def layers_of(policy: Policy, entry: ToolEntry, environment: Environment) -> Lay
         held.network,
         covers,
         reaches_all_covered=covers is not None and all(map(covers, held.writable)),
+        reaches_all_but_ignored=covers_most is not None and all(map(covers_most, held.writable)),
     )
 
 

@@ -57,8 +57,7 @@ class Policy:
     every decision about a call that acts, without the secrets that ``redact`` takes out. ``files`` remembers the origins of
     files of its sessions. Policies of one ``setting`` may share ``harmless``; ``dataclasses.replace`` keeps it. ``told`` hears
     how each call was weighed. ``mode`` is the session's, which a person sets. ``covers`` returns whether snapshots undo every
-    change of an absolute path and of all that is below it, but for folders that a tool makes again (see snapshots.rebuildable);
-    None: the session has no snapshots.
+    change of an absolute path and of all that is below it; None: the session has no snapshots.
     """
 
     grants: GrantStore
@@ -74,6 +73,8 @@ class Policy:
     delegate: Mapping[str, str] | None = None
     """Name and task of the delegate whose session it is; None for a session of a person's."""
     covers: Callable[[str], bool] | None = None
+    covers_all_but_ignored: Callable[[str], bool] | None = None
+    """As ``covers``, but folders below the path may be left out that git ignores and a tool makes again, such as node_modules."""
     measured: Callable[[], Awaitable[None]] | None = None
     """Waits until ``covers`` can answer."""
 

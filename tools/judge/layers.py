@@ -24,6 +24,8 @@ _RUNS_LATER = ("persist.",)
 """Beginnings of keys of what may run outside of the sandbox before anyone undoes it: only the sandbox holds it."""
 _GUARDED = "persist.git-hooks"
 """Key of what git runs by itself. The sandbox puts it back after the command, so what may only happen is not asked about."""
+_GIT = ("git.branch-delete", "git.clean", "git.discard", "git.reset-hard", "git.stash-delete")
+"""Keys of what git does to its own folder, to files that it tracks and to files that it does not ignore."""
 _PAST_NETWORK = ("message.", "nosql.", "queue.", "sql.")
 """Beginnings of keys of what may leave without a network: by toolcrib itself, or by a server's socket."""
 
@@ -33,7 +35,8 @@ class Layers:
     """A sandbox and the snapshots around a call. Folders are absolute, their links resolved; see toolcrib.Containment.
 
     ``covers`` returns whether snapshots undo every change of a path and of all that is below it; None: there are no snapshots.
-    ``reaches_all_covered``: this is so for each of ``writable``.
+    ``reaches_all_covered``: this is so for each of ``writable``. ``reaches_all_but_ignored``: it is, but for folders in them
+    that git ignores and a tool makes again.
     """
 
     writable: Sequence[str]
@@ -43,6 +46,7 @@ class Layers:
     network: Literal["none", "hosts", "on"] = "on"
     covers: Callable[[str], bool] | None = None
     reaches_all_covered: bool = False
+    reaches_all_but_ignored: bool = False
 
 
 class Handling(NamedTuple):
@@ -90,7 +94,8 @@ def _of_path(path: str, finding: Finding, layers: Layers, home: str) -> Handling
     """Return what holds a change of one path, and of all that is below it."""
     later = finding.key.startswith(_RUNS_LATER)
     if path == UNKNOWN_PATH or path[:1] != "/" or HOLE in path:
-        if layers.reaches_all_covered and (not later or finding.key == _GUARDED):
+        spared = layers.reaches_all_but_ignored and (finding.key == _GUARDED or _spares_ignored(finding))
+        if spared or (layers.reaches_all_covered and (not later or finding.key == _GUARDED)):
             return Handling("undo", "undone by /undo, as far as the sandbox does not stop it")
         return Handling("person", "asked: only running it shows which files it changes, and snapshots don't cover all")
     shown = visible(f"~{path[len(home) :]}" if home not in ("", "/") and under(path, home) else path)
@@ -107,6 +112,14 @@ def _of_path(path: str, finding: Finding, layers: Layers, home: str) -> Handling
     if layers.covers is not None and all(map(layers.covers, reached)):
         return Handling("undo", "undone by /undo")
     return Handling("person", f"asked: snapshots don't cover all of {shown}")
+
+
+def _spares_ignored(finding: Finding) -> bool:
+    """Return whether a command leaves alone what git ignores. A submodule may run any command; ``git.clean@`` deletes it."""
+    key, _, detail = finding.key.partition("@")
+    return (
+        key in _GIT and finding.argv[:1] == ("git",) and "submodule" not in finding.argv and not (key == "git.clean" and detail)
+    )
 
 
 _STOPPED = {

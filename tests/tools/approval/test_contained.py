@@ -164,6 +164,15 @@ def test_what_snapshots_skip_is_asked_about(boxed: Floors) -> None:
         assert floor.asks(command), command
 
 
+def test_git_is_not_asked_about_for_folders_that_it_ignores(boxed: Floors) -> None:
+    floor = boxed(covers=but_node_modules)
+    assert floor.asks("git reset --hard HEAD~2")
+    floor.gate.policy = replace(floor.gate.policy, covers_all_but_ignored=all_of_project)
+    assert floor.do("git reset --hard HEAD~2") == "ran"
+    assert floor.asks("git clean -fdx; git reset --hard")
+    assert floor.asks("rm -rf .")
+
+
 def test_an_answer_is_not_spent_on_what_is_held(boxed: Floors) -> None:
     floor = boxed(None)
     floor.grant("rm -rf src", "uses", uses=2)  # the call that asks spends the first

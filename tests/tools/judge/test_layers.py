@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,8 @@ PARTLY = layers()
 STOPS = layers(snapshots=False)
 """A sandbox alone."""
 OFFLINE = layers(everything=True, network="none")
+IGNORED = replace(PARTLY, reaches_all_but_ignored=True)
+"""Folders that git ignores and a tool makes again are not covered."""
 
 
 def found(command: str) -> Sequence[Finding]:
@@ -82,7 +85,17 @@ def left(command: str, within: Layers) -> set[str]:
         ("git reset --hard HEAD~2", PARTLY, {"git.reset-hard"}),
         ("git clean -fdx", FULL, set()),
         ("sed -i s/a/b/ src/*", FULL, set()),
+        ("sed -i s/a/b/ src/*", IGNORED, set()),
         ("sed -i s/a/b/ src/*", PARTLY, {"persist.git-hooks"}),
+        ("git reset --hard HEAD~2", IGNORED, set()),
+        ("git reset --hard", IGNORED, set()),
+        ("git clean -fd", IGNORED, set()),
+        ("git clean -fdx", IGNORED, {"git.clean"}),
+        ("git submodule foreach 'git clean -fdx'", IGNORED, {"git.clean", "git.discard"}),
+        ('rm -rf "$X"', IGNORED, {"fs.recursive-delete"}),
+        ("rm -rf .", IGNORED, {"fs.recursive-delete"}),
+        ("rm -rf node_modules", IGNORED, {"fs.recursive-delete"}),
+        ("echo x > .git/config; git reset --hard", IGNORED, {"persist.git-hooks"}),
         ("sqlite3 app.db 'DROP TABLE t'", PARTLY, set()),
         ("sqlite3 app.db 'DROP TABLE t'", STOPS, {"sql.drop"}),
         ("echo x >> ~/.bashrc", STOPS, set()),

@@ -41,6 +41,8 @@ class ProjectRestorer:
         self._packs = packs
         self._touched: set[str] = set()
         self._inodes: dict[tuple[int, int], str] | None = None
+        self._poured: dict[tuple[int, int], bytes] = {}
+        """What was written in place, by the files that hold it now."""
         self._made: dict[tuple[int, int], str] = {}
         self._open = ("", -1)
         self.restored: list[str] = []
@@ -146,7 +148,11 @@ class ProjectRestorer:
 
     def _replace(self, folder: int, name: str, entry: FileEntry, present: FileEntry | None) -> None:
         if present is not None and entry.kind == present.kind == FILE and self._has_name_elsewhere(present):
+            inode = (present.dev, present.ino)
+            if self._poured.get(inode) == entry.content:
+                return  # by another of its names
             self._check(folder, name, present)
+            self._poured[inode] = entry.content
             with _opened(name, folder, os.O_WRONLY) as file:  # what was written under this name is undone under the other one too
                 self._pour(file, entry)
                 os.ftruncate(file, os.lseek(file, 0, os.SEEK_CUR))

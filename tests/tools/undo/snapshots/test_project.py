@@ -530,12 +530,15 @@ def test_a_file_that_is_too_large_is_left_out_alone(root: Path) -> None:
         project.close()
 
 
+@pytest.mark.parametrize("left_out", [True, False])
 @pytest.mark.parametrize("name", ["src/a.py", "node_modules/x"])
-def test_a_file_with_a_name_elsewhere_is_undone_under_that_too(root: Path, tmp_path: Path, name: str) -> None:
-    """The other name lies outside the project, or in a folder that is left out; what is written to either is noticed."""
+def test_a_file_with_a_name_elsewhere_is_undone_under_that_too(root: Path, tmp_path: Path, name: str, left_out: bool) -> None:
+    """The other name lies outside the project, and in a folder that may be left out; what is written to either is noticed."""
     outside = tmp_path / "outside"
     (root / "node_modules").mkdir()
     (root / ".gitignore").write_text("node_modules\n")
+    if left_out:
+        (root / "package.json").write_text("{}")
     os.link(root / "src/a.py", outside)
     os.link(outside, root / "node_modules/x")
     project = Project.open(str(root), str(tmp_path / "store"))

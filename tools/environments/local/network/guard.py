@@ -33,7 +33,8 @@ class NetworkGuard:
     """The only way out of a sandbox that has a network namespace without a route. The package's docstring says how it is used.
 
     ``allow`` are rules as HostPolicy has them; other hosts are refused but those that ``find`` returns, which is run once, when
-    a host is first needed that the rules don't allow. Raises ValueError for a malformed rule. It starts when it is first needed. Threads may share it.
+    a host is first needed that the rules don't allow. Raises ValueError for a malformed rule. It starts when it is first needed.
+    Threads may share it.
     """
 
     def __init__(self, allow: Sequence[str], find: Callable[[], Sequence[str]] | None = None) -> None:
