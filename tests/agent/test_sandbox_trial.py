@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,8 @@ def test_hosts_that_are_not_limited_are_named(backends: Backends, tmp_path: Path
     assert problems["the network reaches only allowed hosts"].startswith("commands reach services at 127.0.0.1")
 
 
-def test_no_sandbox_is_no_success(backends: Backends, tmp_path: Path) -> None:
+def test_no_sandbox_is_no_success(config: Callable[[str], Path], tmp_path: Path) -> None:
+    config("sandbox: {mode: none}\n")
+    backends = Backends(load_config(), [])
     with pytest.raises(EnvironmentFailed, match="commands are not sandboxed"):
         try_sandbox(backends, backends.get("local"), str(tmp_path), [])

@@ -94,7 +94,7 @@ def _of_path(path: str, finding: Finding, layers: Layers, home: str) -> Handling
     """Return what holds a change of one path, and of all that is below it."""
     later = finding.key.startswith(_RUNS_LATER)
     if path == UNKNOWN_PATH or path[:1] != "/" or HOLE in path:
-        spared = layers.reaches_all_but_ignored and (finding.key == _GUARDED or _spares_ignored(finding))
+        spared = layers.reaches_all_but_ignored and _spares_ignored(finding)
         if spared or (layers.reaches_all_covered and (not later or finding.key == _GUARDED)):
             return Handling("undo", "undone by /undo, as far as the sandbox does not stop it")
         return Handling("person", "asked: only running it shows which files it changes, and snapshots don't cover all")

@@ -85,7 +85,6 @@ def left(command: str, within: Layers) -> set[str]:
         ("git reset --hard HEAD~2", PARTLY, {"git.reset-hard"}),
         ("git clean -fdx", FULL, set()),
         ("sed -i s/a/b/ src/*", FULL, set()),
-        ("sed -i s/a/b/ src/*", IGNORED, set()),
         ("sed -i s/a/b/ src/*", PARTLY, {"persist.git-hooks"}),
         ("git reset --hard HEAD~2", IGNORED, set()),
         ("git reset --hard", IGNORED, set()),
