@@ -22,7 +22,7 @@ from toolcrib._undo import ChangeJournal
 from tools.approval.policy import Policy
 from tools.dispatch.scope import CallScope
 from tools.dispatch.threads import in_daemon_thread
-from tools.undo.snapshots.entries import SnapshotFailed, SnapshotRefused
+from tools.undo.snapshots.entries import ProjectSnapshot, SnapshotFailed, SnapshotRefused
 
 if TYPE_CHECKING:
     from agent.backends import Location
@@ -90,6 +90,8 @@ class SessionSnapshots:
         """True once a call was judged by what is covered."""
         self._has_acted = False
         self._recorder: CallRecorder | None = None
+        self._begun: dict[int, ProjectSnapshot] = {}
+        """The snapshots before calls that run, by the calls themselves: their ids may repeat in delegates."""
         self.users = 1
 
     def covers(self, path: str, *, rebuildable: bool = True) -> bool:
@@ -169,14 +171,14 @@ class SessionSnapshots:
             await recorder.recover()
             await self._journal.prune(time.time() - self._days * 86_400)
             self._recorder = self._recorder or recorder
-        await self._recorder.before(call.id, self._turn, command_in(call))
+        self._begun[id(call)] = await self._recorder.before(call.id, self._turn, command_in(call))
         self._has_acted = True
 
     async def after(self, call: ToolCall, entry: ToolEntry, /) -> None:
         """Take a snapshot after a call, and record what the call changed. What can't be recorded now is recorded by an undo."""
         assert self._recorder is not None, "before() returned True"  # noqa: S101 - for the type checker
         try:
-            await self._recorder.after(call.id, call.name, self._turn, is_kept=entry.kind == "edit")
+            await self._recorder.after(self._begun.pop(id(call)), call.name, self._turn, is_kept=entry.kind == "edit")
         except (SnapshotRefused, SnapshotFailed, StoreFailed) as error:
             _log.warning("the snapshot after %s could not be taken: %s", call.name, error)
 

@@ -253,6 +253,25 @@ def test_undo_takes_back_what_its_delegates_changed(start: Start, tmp_path: Path
     assert [step.tool for step in steps] == ["write_file"]
 
 
+def test_delegates_at_the_same_time_may_use_the_same_ids_of_calls(start: Start, tmp_path: Path) -> None:
+    """Servers number the calls of each conversation anew; snapshots around them are not mixed up."""
+    meet = "touch {0}; until [ -e one ] && [ -e two ]; do sleep 0.05; done"
+    scripts = {
+        name: [ChatServer.calls(("terminal", {"command": meet.format(name)}), ids=["call_0"]), ChatServer.text("met")]
+        for name in ("one", "two")
+    }
+    agent, server = start(
+        {"go": [ChatServer.calls(order("one"), order("two"), ids=["call_0", "call_1"]), DONE], **scripts},
+        config="snapshots: {enabled: true}",
+    )
+    agent.ask("go")
+    assert [json.loads(server.results(name)[0])["exit_code"] for name in ("one", "two")] == [0, 0]
+    undo, environment = agent.crib.undo(agent.session.id), agent.session.scope.environment
+    plan = run_async(undo.plan(UndoRequest(), environment))
+    assert run_async(undo.carry_out(plan, environment)).refused == []
+    assert not list(tmp_path.glob("one")) + list(tmp_path.glob("two"))
+
+
 def test_undo_reverts_what_commands_of_delegates_changed(start: Start, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("before\n")
     agent, _ = start(

@@ -7,6 +7,7 @@ snapshots by the call's id and turn, a step of an undo by its own number.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from pathlib import PurePosixPath
@@ -41,27 +42,28 @@ class CallRecorder:
     ``holder`` returns the holder of a file by its absolute path; see ``FileChange``.
     """
 
-    _running: ClassVar[set[tuple[str, str]]] = set()
-    """Sessions and ids of calls that this process runs now."""
+    _running: ClassVar[Counter[tuple[str, str]]] = Counter()
+    """Sessions and ids of calls that this process runs now. A session and its delegates may use the same id at once."""
 
     def __init__(self, project: Project, journal: ChangeJournal, session_id: str, holder: Callable[[str], str]) -> None:
         self._project = project
         self._journal = journal
         self._session_id = session_id
         self._holder = holder
-        self._begun: dict[str, ProjectSnapshot] = {}
+        self._begun: set[int] = set()
+        """Ids of the snapshots before calls that run."""
         self._writers = BackgroundWriters(project.root)
         self._last: ProjectSnapshot | None = None
         """The last snapshot of this object."""
 
-    async def before(self, call_id: str, turn: int, command: str) -> None:
-        """Take a snapshot before a call, and record what changed since the last call.
+    async def before(self, call_id: str, turn: int, command: str) -> ProjectSnapshot:
+        """Take a snapshot before a call, and record what changed since the last call. Return it, for ``after``.
 
         Raises SnapshotRefused, SnapshotFailed and StoreFailed; then the call does not run.
         """
         key, is_first = (self._session_id, call_id), self._last is None or bool(self._begun)
         known = [] if is_first else await self._project.snapshots(self._session_id)
-        self._running.add(key)
+        self._running[key] += 1
         try:
             taken = await self._project.take(_BEFORE, turn=turn, call_id=call_id, session_id=self._session_id)
             try:
@@ -73,18 +75,20 @@ class CallRecorder:
                 self._project.void(taken)
                 raise
         except BaseException:
-            self._running.discard(key)
+            self._has_ended(call_id)
             raise
-        self._begun[call_id] = self._last = taken
-        self._writers.begin(call_id, command)
+        self._last = taken
+        self._begun.add(taken.id)
+        self._writers.begin(taken.id, command)
+        return taken
 
-    async def after(self, call_id: str, tool: str, turn: int, *, is_kept: bool) -> None:
-        """Take a snapshot after a call, and record what the call changed. Raises as ``before``.
+    async def after(self, began: ProjectSnapshot, tool: str, turn: int, *, is_kept: bool) -> None:
+        """Take a snapshot after the call of ``began``, and record what the call changed. Raises as ``before``.
 
         ``is_kept``: the tool recorded its own changes of files.
         """
-        began = self._begun[call_id]
-        self._writers.end(call_id)
+        call_id = began.call_id
+        self._writers.end(began.id)
         try:
             taken = await self._project.take(_AFTER, turn=began.turn, call_id=call_id, session_id=self._session_id)
             self._last = taken
@@ -92,14 +96,20 @@ class CallRecorder:
             step = ChangeStep(self._session_id, turn, call_id, tool, time.time(), ())
             await self._record(began, taken, step, _recorded(steps, began))
         finally:
-            del self._begun[call_id]
-            self._running.discard((self._session_id, call_id))
+            self._begun.discard(began.id)
+            self._has_ended(call_id)
+
+    def _has_ended(self, call_id: str) -> None:
+        key = (self._session_id, call_id)
+        self._running[key] -= 1
+        if not self._running[key]:
+            del self._running[key]
 
     async def recover(self) -> None:
         """Record what calls changed whose process ended before that was recorded. Raises as ``before``."""
         calls: dict[tuple[str, int], list[ProjectSnapshot]] = {}
         for one in await self._project.snapshots(self._session_id):
-            if one.label in (_BEFORE, _AFTER) and (self._session_id, one.call_id) not in self._running:
+            if one.label in (_BEFORE, _AFTER) and not self._running[self._session_id, one.call_id]:
                 calls.setdefault((one.call_id, one.turn), []).append(one)
         steps = await self._journal.steps(self._session_id) if calls else ()
         for (call_id, turn), own in calls.items():

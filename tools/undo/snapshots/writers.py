@@ -24,16 +24,16 @@ class BackgroundWriters:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._began: dict[str, tuple[float, str]] = {}
+        self._began: dict[int, tuple[float, str]] = {}
         self._ended: list[tuple[float, float, str]] = []
 
-    def begin(self, call_id: str, command: str) -> None:
-        """Note that a call runs a command."""
-        self._began[call_id] = (_now(), command)
+    def begin(self, number: int, command: str) -> None:
+        """Note that a call, which has this number, runs a command."""
+        self._began[number] = (_now(), command)
 
-    def end(self, call_id: str) -> None:
+    def end(self, number: int) -> None:
         """Note that a call has ended."""
-        began, command = self._began.pop(call_id)
+        began, command = self._began.pop(number)
         self._ended = [*self._ended[1 - _MOST :], (began, _now(), command)]
 
     def names(self) -> list[str]:

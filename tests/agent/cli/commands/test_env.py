@@ -162,11 +162,14 @@ def test_what_needs_a_person_is_refused_without_one(run: Any) -> None:
 
 
 @pytest.mark.xdist_group("bubblewrap")
-@pytest.mark.parametrize("place", ["local", "bubblewrap"])
-def test_a_shell_of_ones_own_here(shell: Callable[..., pexpect.spawn], place: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("place", "mode"), [("local", "workspace"), ("local", "none"), ("bubblewrap", "none")])
+def test_a_shell_of_ones_own_here(
+    shell: Callable[..., pexpect.spawn], config: Callable[[str], Path], tmp_path: Path, place: str, mode: str
+) -> None:
+    config(f"sandbox: {{mode: {mode}}}\n")
     child = shell(place)
     assert str(tmp_path) in says(child, "pwd")
-    assert ("closed" in says(child, "test -w /usr || echo clo''sed")) is (place == "bubblewrap")
+    assert ("closed" in says(child, "test -w /usr || echo clo''sed")) is ((place, mode) != ("local", "none"))
     assert leaves(child) == 7
 
 
