@@ -64,7 +64,16 @@ _LISTS = frozenset(["disabled", "disabled_tools", "disabled_toolsets"])
 _QUOTAS = frozenset(["messages_per_hour", "runs_at_once", "tokens_per_day", "cost_per_day"])
 """Numbers of which 0, the default, bounds nothing."""
 _PEOPLE = frozenset(["allowed_users", "allowed_chats"])
-_MODES = ("default", "cautious", "confirm-edits", "plan")
+_STRICTER: Mapping[str, Sequence[Any]] = {
+    "approval.mode": ("default", "cautious", "confirm-edits", "plan"),
+    "sandbox.mode": ("none", "own", "workspace"),
+    "sandbox.caches": ("shared", "private"),
+    "sandbox.network": ("on", "hosts", "none"),
+    "sandbox.outside": ("ask", "never"),
+    "snapshots.enabled": (False, True),
+    "snapshots.rebuildable": ("allow", "ask"),
+}
+"""Values of keys, each of which allows less than the one before it."""
 
 Watched: TypeAlias = Mapping[str, Any]
 """Dotted key -> plain value, of what is watched and not at its default."""
@@ -91,8 +100,10 @@ class ConfigChange:
                 return 0 < (self.after or 0) <= (self.before or math.inf)
             if name in _PEOPLE:
                 return set(self.after or ()) <= set(self.before or ())
-        if self.key == "approval.mode":
-            return _MODES.index(self.before or "default") <= _MODES.index(self.after or "default")
+        if (order := _STRICTER.get(self.key)) is not None:
+            default = value_at(Config(), self.key.split("."))
+            before, after = (default if value is None else value for value in (self.before, self.after))
+            return order.index(before) <= order.index(after)
         return (self.key in _OFF or name in _OFF) and self.after is False
 
     def lines(self) -> list[str]:

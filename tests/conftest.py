@@ -45,7 +45,7 @@ FULL_RUN_FIXTURES = {
 WITH_DEFAULTS = (
     "e2e", "docs", "house", "agent/cli/setup", "agent/cli/commands", "agent/reference", "agent/cli/test_confirming",
     "agent/cli/test_sandbox_checks", "agent/cli/test_sandbox_words", "agent/test_backend", "agent/test_config",
-    "agent/test_sandbox_trial", "agent/test_snapshots",
+    "agent/test_confirming", "agent/test_sandbox_trial", "agent/test_snapshots",
 )  # fmt: skip
 """What runs with the default configuration, besides tests marked ``defaults`` and all programs that tests start."""
 

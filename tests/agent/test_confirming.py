@@ -131,6 +131,29 @@ def test_what_tightens_a_platform_needs_nobody_and_its_opposite_does(file: Path,
     assert written(loose) != []
 
 
+@pytest.mark.parametrize(
+    ("loose", "tight"),
+    [
+        ("sandbox: {mode: none}", "sandbox: {mode: own}"),
+        ("sandbox: {mode: own}", ""),
+        ("sandbox: {caches: shared}", "sandbox: {caches: private}"),
+        ("", "sandbox: {network: none}"),
+        ("sandbox: {network: 'on'}", "sandbox: {network: hosts}"),
+        ("", "sandbox: {outside: never}"),
+        ("snapshots: {enabled: false}", ""),
+        ("snapshots: {rebuildable: allow}", "snapshots: {rebuildable: ask}"),
+    ],
+)
+def test_what_tightens_the_sandbox_needs_nobody_and_its_opposite_does(file: Path, loose: str, tight: str) -> None:
+    _started_before()
+    file.write_text(f"{loose}\n")
+    confirm(load_config())
+    file.write_text(f"{tight}\n")
+    assert _lines() == []
+    file.write_text(f"{loose}\n")
+    assert _lines() != []
+
+
 def test_what_tightens_needs_nobody_and_does_not_come_back_unseen(file: Path) -> None:
     _started_before()
     file.write_text("tools: {timeout: 9}\ndisplay: {thinking: true}\n")
