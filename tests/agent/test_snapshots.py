@@ -317,7 +317,7 @@ def test_a_call_is_denied_if_no_snapshot_can_be_taken(opened: Opened, monkeypatc
         assert failure is not None
         assert failure.kind == "Denied"
         assert "no snapshot could be taken" in failure.text
-        assert "No space left on device" in failure.text
+        assert "the disk is full" in failure.text
     assert (person.folder / "one").read_text() == "1\n"
     assert not person.session.scope.policy.covers(str(person.folder / "one"))  # type: ignore[attr-defined, union-attr]  # a Policy
     monkeypatch.undo()
@@ -335,7 +335,7 @@ def test_an_undo_that_fails_can_be_repeated(opened: Opened, monkeypatch: pytest.
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("tools.undo.snapshots.store.SnapshotStore.add", fail)
-    with pytest.raises(SnapshotFailed, match="No space left"):
+    with pytest.raises(SnapshotFailed, match="the disk is full"):
         person.carry_out(plan)
     monkeypatch.undo()
     with pytest.raises(NothingToUndoError):

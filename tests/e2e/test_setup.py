@@ -48,7 +48,7 @@ def test_a_person_is_led_to_a_model_that_works(set_up: Any, server: ChatServer, 
     answers(person, "Where do commands run?", "")
     answers(person, "Which tools does a session get?", "safe, todo")
     screen = person.sees(r"Write this\?")
-    for told in ("✓ it called a tool natively", "✓ local  local  open", "tools: safe, todo; 5 are granted"):
+    for told in ("✓ it called a tool natively", "✓ local  local:workspace  open", "tools: safe, todo; 5 are granted"):
         assert told in screen
     assert not config_file().exists()
     answers(person, "Write this", "")
@@ -191,7 +191,7 @@ def test_the_sandbox_and_snapshots_are_explained_in_two_lines(set_up: Any) -> No
     said = " ".join(screen.split())
     assert "sandbox: commands on this machine write only the project, private caches and a private /tmp, read no keys" in said
     assert "snapshots: /undo and `toolcrib undo` revert what commands changed in the project" in said
-    assert re.search(r"1  as now: local, sandbox workspace: .*\(recommended\)", said)
+    assert re.search(r"1 as now: local, sandbox workspace: .*\(recommended\)", said)
     person.types(next(line.split()[0] for line in screen.splitlines() if "no sandbox" in line))
     answers(person, "where now they are kept in a sandbox", "2")
     answers(person, "Write this", "")

@@ -14,6 +14,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
+from errno import EDQUOT, ENOSPC
 from pathlib import Path
 
 from tools.undo.snapshots.entries import FileEntry, ProjectChange, ProjectSnapshot, SnapshotFailed, same_state
@@ -66,7 +67,9 @@ class SnapshotStore:
                 self.packs.drop()
                 fcntl.flock(self._lock, fcntl.LOCK_UN)
         except (OSError, sqlite3.Error) as error:
-            raise SnapshotFailed(f"{error}. Check the project folder, and that the disk of {self._folder} has room.") from error
+            if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL or getattr(error, "errno", 0) in (ENOSPC, EDQUOT):
+                raise SnapshotFailed(f"the disk is full: make room for {self._folder}") from error
+            raise SnapshotFailed(f"{error}. Check the project folder and {self._folder}") from error
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:

@@ -299,7 +299,7 @@ def test_an_almost_full_disk_is_not_filled(tmp_path: Path) -> None:
         "before = picture(root)\nsubprocess.run(['rm', '-rf', root / 'src'])\n"
         "assert not asyncio.run(project.restore(asyncio.run(project.changed(last)))).failed\nassert picture(root) == before\n"
         "(root / 'huge').write_bytes(os.urandom(100_000_000))\nfree = shutil.disk_usage(store).free\n"
-        "try:\n    asyncio.run(project.take(''))\nexcept SnapshotRefused as error:\n    print('no room' in str(error))\n"
+        "try:\n    asyncio.run(project.take(''))\nexcept SnapshotRefused as error:\n    print('the disk is full' in str(error))\n"
         "assert shutil.disk_usage(store).free >= free\nproject.close()\n"
     )
     command = ["unshare", "-Urm", sys.executable, "-c", code, str(tmp_path)]
