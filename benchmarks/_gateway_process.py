@@ -41,6 +41,8 @@ def settings_for(folder: Path, model: str, name: str, platform: Mapping[str, Any
         "model": {"provider": "chat", "base_url": model, "name": "bench"},
         "plugins": {"enabled": [name]},
         "platforms": {name: platform},
+        "sandbox": {"mode": "none"},  # its calls ask about what an undo would revert
+        "snapshots": {"enabled": False},
     }
     (folder / "config.yaml").write_text(json.dumps(config))  # which is YAML too
     own = {"TOOLCRIB_CONFIG": str(folder / "config.yaml"), "TOOLCRIB_STATE": str(folder / "state"), "PYTHONPATH": str(_ROOT)}

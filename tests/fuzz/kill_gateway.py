@@ -311,6 +311,8 @@ def _configure(folder: Path, model: int, receiver: int, port: int) -> None:
         f"""
 model: {{provider: chat, base_url: 'http://127.0.0.1:{model}/v1', name: toy}}
 plugins: {{enabled: [webhook]}}
+sandbox: {{mode: none}}
+snapshots: {{enabled: false}}
 platforms:
   webhook:
     allowed_users: ['*']

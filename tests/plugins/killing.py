@@ -38,7 +38,8 @@ class Program:
     def configure(self, name: str, platform: Mapping[str, Any], *, before: str = "", **secrets: str) -> None:
         """Give it a platform and its secrets; ``before`` is code that runs first."""
         model = {"provider": "chat", "base_url": f"http://127.0.0.1:{self._port}/v1", "name": "toy"}
-        config = {"model": model, "plugins": {"enabled": [name]}, "platforms": {name: platform}}
+        plain = {"sandbox": {"mode": "none"}, "snapshots": {"enabled": False}}  # they ask about what an undo would revert
+        config = {"model": model, "plugins": {"enabled": [name]}, "platforms": {name: platform}, **plain}
         path = self.folder / "config.yaml"
         path.write_text(json.dumps(config))  # which is YAML too
         self._environ = {"TOOLCRIB_CONFIG": str(path), "TOOLCRIB_STATE": str(self.folder / "state"), **secrets}

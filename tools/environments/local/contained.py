@@ -27,20 +27,10 @@ from toolcrib._dataclass import replace
 from tools.environments._dropped import when_dropped
 from tools.environments._request import never_run
 from tools.environments._workers import Workers
-from tools.environments.local import LocalEnvironment, files, landlock
+from tools.environments.local import LocalEnvironment, files, landlock, plan
 from tools.environments.local.child_env import child_environment
 from tools.environments.local.guarded import GuardedSandbox
-from tools.environments.local.plan import (
-    MASKED,
-    PROCESSES,
-    SandboxPlan,
-    existing_folder,
-    is_within,
-    links_in,
-    masks,
-    working_folder,
-)
-from tools.environments.local.plan import caches as caches_of
+from tools.environments.local.plan import MASKED, PROCESSES, SandboxPlan, is_within, masks
 from tools.environments.local.sandbox import Sandbox
 from tools.environments.local.system_calls import filter_program
 from tools.environments.own_files import NONE, OwnFiles
@@ -114,19 +104,19 @@ class SandboxedEnvironment(_WithOutside):
         if not is_supported():
             raise EnvironmentFailed("the sandbox needs Linux and bash: install bash, or choose sandbox: none")
         super().__init__(cwd, pass_env=pass_env, env=env, own=own)
-        folders = [existing_folder(path, "the writable folder") for path in writable]
-        if mode == "workspace" and (start := working_folder(self._cwd)):
+        folders = [plan.existing_folder(path, "the writable folder") for path in writable]
+        if mode == "workspace" and (start := plan.working_folder(self._cwd)):
             folders.insert(0, start)
         for folder, path in ((folder, path) for folder in folders for path in masks(masked) if is_within(folder, path)):
             raise EnvironmentFailed(f"{folder} can't be written in the sandbox, as {path} is masked in it: choose another folder")
-        cached = caches_of(caches, folders) if mode == "workspace" else ()
+        cached = plan.caches(caches, folders) if mode == "workspace" else ()
         self._plan = SandboxPlan(
             mode,
             tuple(dict.fromkeys([*folders, *(cached if caches == "shared" else ())])),
             masks(masked),
             masks(closed),
             cached if caches == "private" else (),
-            links=links_in(masked),
+            links=plan.links_in(masked),
             network=network,
             hosts=hosts is not None and not network,
             processes=processes,
@@ -162,14 +152,14 @@ class SandboxedEnvironment(_WithOutside):
 
     async def allow_writing(self, folder: str) -> None:
         """Make a folder writable from now on, also in the shell that runs, whose state is kept. Raises EnvironmentFailed."""
-        path = existing_folder(folder, "the writable folder")
+        path = plan.existing_folder(folder, "the writable folder")
         if any(is_within(path, one) for one in self.containment().writable):
             return
-        plan = self._plan.with_folder(path).prepare()
+        wider = self._plan.with_folder(path).prepare()
         self._projects.append(path)
         if self._sandbox is not None:
-            await _starters.run(partial(self._sandbox.allow, plan, path))
-        self._plan = plan
+            await _starters.run(partial(self._sandbox.allow, wider, path))
+        self._plan = wider
 
     def _launcher(self, root: str) -> Sandbox:
         self._plan = self._plan.prepare()
@@ -268,8 +258,8 @@ class SandboxedEnvironment(_WithOutside):
         if self._reach is not None:
             self._reach_dropped.detach()
             await _starters.run(self._reach.close)
-        plan, self._plan = self._plan, replace(self._plan, private="")
-        await _starters.run(plan.clean)
+        used, self._plan = self._plan, replace(self._plan, private="")
+        await _starters.run(used.clean)
 
     # -- network -------------------------------------------------------------------------------------------------
 

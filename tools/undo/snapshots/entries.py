@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import stat
 from collections.abc import Sequence
 from dataclasses import field
@@ -12,6 +14,8 @@ from toolcrib._namedtuple import NamedTuple
 
 FOLDER, FILE, LINK, FIFO, SKIPPED = "folder", "file", "link", "fifo", "skipped"
 _KINDS = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFLNK: LINK, stat.S_IFIFO: FIFO, stat.S_IFSOCK: "socket"}
+
+_KEPT_ATTRIBUTES = ("user.", "system.posix_acl_", "security.capability")
 
 
 class SnapshotRefused(ToolcribError):
@@ -140,3 +144,30 @@ class RestoreReport:
     restored: Sequence[str] = ()
     conflicts: Sequence[tuple[str, str]] = ()
     failed: Sequence[tuple[str, str]] = field(default=())
+
+
+def attributes_of_open(fd: int) -> bytes:
+    """Return the extended attributes of an open file or folder as JSON."""
+    if not hasattr(os, "listxattr"):
+        return b""
+    try:
+        names = [name for name in os.listxattr(fd) if name.startswith(_KEPT_ATTRIBUTES)]
+        return json.dumps({name: os.getxattr(fd, name).hex() for name in sorted(names)}).encode() if names else b""
+    except OSError:
+        return b""
+
+
+def is_kept(entry: FileEntry | None, found: os.stat_result) -> bool:
+    """Return whether snapshots have this very folder."""
+    return entry is not None and entry.kind == FOLDER and entry.ino == found.st_ino
+
+
+def is_same(old: FileEntry, found: os.stat_result) -> bool:
+    """Return whether snapshots have this state of a path."""
+    facts = (found.st_mtime_ns, found.st_size, found.st_mode, found.st_ino, found.st_dev, found.st_nlink)
+    return old.kind != SKIPPED and facts == (old.mtime_ns, old.size, old.mode, old.ino, old.dev, old.links)
+
+
+def below(folder: str, name: str) -> str:
+    """Return the path of a name in a folder, both relative to the root."""
+    return f"{folder}/{name}" if folder else name

@@ -18,7 +18,6 @@ from tools.undo.snapshots.entries import (
     FILE,
     FOLDER,
     LINK,
-    SKIPPED,
     FileEntry,
     ProjectChange,
     ProjectSnapshot,
@@ -27,11 +26,12 @@ from tools.undo.snapshots.entries import (
     SnapshotFailed,
     SnapshotRefused,
     StoreFull,
+    is_kept,
     kind_of,
 )
 from tools.undo.snapshots.packs import digests_of
-from tools.undo.snapshots.restore import TEMPORARY, ProjectRestorer
-from tools.undo.snapshots.scan import ProjectTree, TreeScanner, is_kept, open_folder
+from tools.undo.snapshots.restore import TEMPORARY, ProjectRestorer, open_again
+from tools.undo.snapshots.scan import ProjectTree, TreeScanner, open_folder
 from tools.undo.snapshots.skips import REBUILDABLE, SkippedFolders
 from tools.undo.snapshots.store import SnapshotStore
 from tools.undo.snapshots.watch import FolderWatcher
@@ -371,7 +371,7 @@ class Project:
         with self._lock:
             wanted = ProjectSnapshot(0, time.time(), "before undo", call_id=call_id, session_id=session_id)
             before = self._take(wanted, False)
-            if self._opened_again(changes):
+            if open_again(self.root, self._tree, changes):
                 before = self._take(wanted, True)
             with self._store.locked():
                 restorer = ProjectRestorer(self.root, self._tree, self._store.packs)
@@ -383,27 +383,6 @@ class Project:
                 wanted = ProjectSnapshot(0, time.time(), "after undo", call_id=call_id, session_id=session_id)
                 after = self._add(wanted, thorough=False, known=restorer.written)
             return RestoreReport(before, after, sorted(restorer.restored), restorer.conflicts, restorer.failed)
-
-    def _opened_again(self, changes: Sequence[ProjectChange]) -> bool:
-        """Make the folders readable that the changes closed, so that a scan sees what is in them. Return whether any was."""
-        found = False
-        for change in changes:
-            old, now = change.before, self._tree.entries.get(change.path)
-            if old is None or now is None or now.kind != SKIPPED or old.kind != FOLDER or old.ino != now.ino:
-                continue
-            with contextlib.suppress(OSError):  # the restore says so
-                above, _, name = change.path.rpartition("/")
-                parent = open_folder(self.root, above)
-                try:
-                    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
-                finally:
-                    os.close(parent)
-                try:
-                    Path(f"/proc/self/fd/{fd}").chmod(stat.S_IMODE(old.mode) | 0o700)
-                    found = True
-                finally:
-                    os.close(fd)
-        return found
 
 
 def _is_below(path: str, folders: Collection[str]) -> bool:

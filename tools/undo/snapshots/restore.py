@@ -12,6 +12,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from tools.undo.snapshots.entries import (
     FIFO,
@@ -22,11 +23,12 @@ from tools.undo.snapshots.entries import (
     FileEntry,
     ProjectChange,
     SnapshotFailed,
+    attributes_of_open,
     same_content,
     same_state,
 )
 from tools.undo.snapshots.packs import Packs, digests_of
-from tools.undo.snapshots.scan import ProjectTree, attributes_of_open, entry_of, open_folder
+from tools.undo.snapshots.scan import ProjectTree, entry_of, open_folder
 
 TEMPORARY = ".toolcrib-restore.tmp"
 """Name of the file that a restore writes before it renames it. The store records in which folders it may be left behind."""
@@ -332,3 +334,25 @@ def _give_attributes(fd: int, attributes: bytes) -> None:
     for name, value in wanted.items():
         if present.get(name) != value:
             os.setxattr(fd, name, bytes.fromhex(value))
+
+
+def open_again(root: str, tree: ProjectTree, changes: Sequence[ProjectChange]) -> bool:
+    """Make the folders readable that the changes closed, so that a scan sees what is in them. Return whether any was."""
+    found = False
+    for change in changes:
+        old, now = change.before, tree.entries.get(change.path)
+        if old is None or now is None or now.kind != SKIPPED or old.kind != FOLDER or old.ino != now.ino:
+            continue
+        with contextlib.suppress(OSError):  # the restore says so
+            above, _, name = change.path.rpartition("/")
+            parent = open_folder(root, above)
+            try:
+                fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
+            finally:
+                os.close(parent)
+            try:
+                Path(f"/proc/self/fd/{fd}").chmod(stat.S_IMODE(old.mode) | 0o700)
+                found = True
+            finally:
+                os.close(fd)
+    return found

@@ -6,13 +6,25 @@ the session's commands do meanwhile.
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import time
 from collections.abc import Callable, Mapping
 
-from tools.undo.snapshots.entries import FILE, FOLDER, LINK, SKIPPED, FileEntry, SnapshotFailed, SnapshotRefused, kind_of
+from tools.undo.snapshots.entries import (
+    FILE,
+    FOLDER,
+    LINK,
+    SKIPPED,
+    FileEntry,
+    SnapshotFailed,
+    SnapshotRefused,
+    attributes_of_open,
+    below,
+    is_kept,
+    is_same,
+    kind_of,
+)
 from tools.undo.snapshots.packs import CHUNK, Packs
 from tools.undo.snapshots.skips import SkippedFolders
 from tools.undo.snapshots.watch import FolderWatcher
@@ -24,12 +36,6 @@ _RACY_NS = 2_000_000_000
 _TRIES = 5
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
-_KEPT_ATTRIBUTES = ("user.", "system.posix_acl_", "security.capability")
-
-
-def below(folder: str, name: str) -> str:
-    """Return the path of a name in a folder, both relative to the root."""
-    return f"{folder}/{name}" if folder else name
 
 
 def open_folder(root: str, path: str) -> int:
@@ -259,7 +265,7 @@ class TreeScanner:
     def _note(self, path: str, found: os.stat_result, made: Callable[[], FileEntry] | None) -> None:
         """Note a path's entry, or that the file must be read, if its facts differ from those that are known."""
         old = self.seen(path)
-        if old is not None and old.ctime_ns == found.st_ctime_ns and _is_same(old, found):
+        if old is not None and old.ctime_ns == found.st_ctime_ns and is_same(old, found):
             return
         added = found.st_size - (old.size if old is not None and old.kind == FILE else 0) if made is None else 0
         is_over = self._size + added > self._max_bytes
@@ -354,16 +360,6 @@ class TreeScanner:
         return digests
 
 
-def is_kept(entry: FileEntry | None, found: os.stat_result) -> bool:
-    """Return whether snapshots have this very folder."""
-    return entry is not None and entry.kind == FOLDER and entry.ino == found.st_ino
-
-
-def _is_same(old: FileEntry, found: os.stat_result) -> bool:
-    facts = (found.st_mtime_ns, found.st_size, found.st_mode, found.st_ino, found.st_dev, found.st_nlink)
-    return old.kind != SKIPPED and facts == (old.mtime_ns, old.size, old.mode, old.ino, old.dev, old.links)
-
-
 def _may_search(fd: int) -> bool:
     try:
         os.stat(".", dir_fd=fd)
@@ -398,16 +394,5 @@ def _entry(kind: str, found: os.stat_result, content: bytes, attributes: bytes) 
 def _target(fd: int, name: str) -> bytes:
     try:
         return os.fsencode(os.readlink(name, dir_fd=fd))
-    except OSError:
-        return b""
-
-
-def attributes_of_open(fd: int) -> bytes:
-    """Return the extended attributes of an open file or folder as JSON."""
-    if not hasattr(os, "listxattr"):
-        return b""
-    try:
-        names = [name for name in os.listxattr(fd) if name.startswith(_KEPT_ATTRIBUTES)]
-        return json.dumps({name: os.getxattr(fd, name).hex() for name in sorted(names)}).encode() if names else b""
     except OSError:
         return b""
