@@ -318,6 +318,7 @@ def _classes() -> Iterator[type[Any]]:
 
 
 @pytest.mark.untraced
+@pytest.mark.defaults  # the others have another __init__ of two of them
 def test_every_class_of_the_product_is_as_the_standard_library_makes_it() -> None:
     """A class that can not be made is found here, not by whoever uses it first."""
     found = 0

@@ -187,8 +187,9 @@ with Agent(model="m", base_url=sys.argv[1], project_dir=sys.argv[2], asker=asker
 
 
 @pytest.fixture
-def asking(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+def asking(tmp_path: Path, config: Callable[[str], Path]) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     """A process that waits for a person's answer, in the middle of a turn."""
+    config("sandbox: {mode: none}\nsnapshots: {enabled: false}\n")  # it asks about what an undo would revert
     (tmp_path / "build").mkdir()
     calls = ChatServer.calls(("terminal", {"command": "rm -rf build"}), ("todo", {}), ids=["call_0", "call_1"])
     with (

@@ -27,6 +27,9 @@ from tools.schedules.schedule import Schedule
 
 Run = Callable[[str], "subprocess.Popen[str]"]
 
+PLAIN = "sandbox: {mode: none}\nsnapshots: {enabled: false}\n"
+"""Its commands leave marks outside of their job's folder."""
+
 
 @pytest.fixture(scope="module")
 def shared_url(postgres: Any) -> str:
@@ -42,11 +45,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     made: SqliteStore | PostgresStore
     if request.param == "sqlite":
         path = tmp_path / "store.db"
-        (tmp_path / "config.yaml").write_text(f"store: {{path: {path}}}\n")
+        (tmp_path / "config.yaml").write_text(f"store: {{path: {path}}}\n{PLAIN}")
         made = SqliteStore(path)
     else:
         url = request.getfixturevalue("shared_url")
-        (tmp_path / "config.yaml").write_text("")
+        (tmp_path / "config.yaml").write_text(PLAIN)
         monkeypatch.setenv("TOOLCRIB_STORE_URL", url)
         made = PostgresStore(url)
     yield made

@@ -50,6 +50,8 @@ class Bureau:
         text = f"""
 model: {self.model or "{}"}
 plugins: {{enabled: [{enabled}]}}
+sandbox: {{mode: none}}
+snapshots: {{enabled: false}}
 platforms:
   webhook:
     allowed_users: [{allowed}]
