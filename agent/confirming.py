@@ -256,11 +256,12 @@ def _changes(before: Watched, after: Watched) -> tuple[ConfigChange, ...]:
 
 
 def _is_new(state: Path, config: Config) -> bool:
-    """Return whether nothing was ever remembered there. The files of a start that just begins, and those of a configuration in
-    the same folder, are no memory.
+    """Return whether nothing was ever remembered there. The files of a start that just begins, those of a configuration in
+    the same folder, and snapshots that ``toolcrib explain`` looked at, are no memory.
     """
-    other = ("plugins", "secrets.env") if state == config.path.parent else ()
-    ours = (STATE_FILE, config.path.name) if other else (STATE_FILE,)
+    is_shared = state == config.path.parent
+    other = ("plugins", "secrets.env", "snapshots") if is_shared else ("snapshots",)
+    ours = (STATE_FILE, config.path.name) if is_shared else (STATE_FILE,)
     try:
         names = [path.name for path in state.iterdir() if path.name not in other]
         return all(name != STATE_FILE and any(one in name for one in ours) for name in names)

@@ -68,7 +68,7 @@ def test_a_session_in_the_sandbox(sandboxed: Workspace, folder: Path, tmp_path: 
         session.close_sync()
 
 
-@pytest.mark.parametrize("settings", ["{mode: none, outside: ask}", "{mode: workspace}"])
+@pytest.mark.parametrize("settings", ["{mode: none, outside: ask}", "{mode: workspace, outside: never}"])
 def test_without_a_sandbox_or_the_setting_nothing_is_offered(folder: Path, settings: str) -> None:
     """The default is never: no command runs outside the sandbox."""
     for made in workspace(folder, settings):

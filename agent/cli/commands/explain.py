@@ -183,11 +183,13 @@ async def _replay(crib: Crib, args: argparse.Namespace) -> int:
     from agent.explaining import Explainer
 
     entries = [one for one in await _logged(crib, args.session) if isinstance(one.detail.get("command"), str)]
-    explainer = await Explainer.of_new(crib.default, args.backend, args.mode)
-    try:
-        changed = [one for entry in entries if (one := await _again(entry, explainer)) is not None]
-    finally:
-        await explainer.close()
+    changed: list[dict[str, Any]] = []
+    if entries:
+        explainer = await Explainer.of_new(crib.default, args.backend, args.mode)
+        try:
+            changed = [one for entry in entries if (one := await _again(entry, explainer)) is not None]
+        finally:
+            await explainer.close()
     if args.json:
         print(json.dumps({"judged": len(entries), "changed": changed}, ensure_ascii=False, indent=2))
         return OK

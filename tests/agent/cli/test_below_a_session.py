@@ -35,7 +35,7 @@ while child.poll() is None:
 os.write(1, seen)
 """
 """Types on a terminal of its own, each line once the screen has been quiet."""
-TYPED = [b'@terminal {"command": "git push --force"}', b"o", b"!rm -rf build", b"/mode default", b"/quit"]
+TYPED = [b'@terminal {"command": "git push --force origin main"}', b"o", b"!rm -rf build", b"/mode default", b"/quit"]
 NESTINGS = {
     "a terminal of its own": "{typist} {chat}",
     "another home, without variables": "env -i PATH=$PATH HOME=$PWD/other {typist} {chat}",

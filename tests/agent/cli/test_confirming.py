@@ -11,7 +11,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from agent.config import load_config, state_dir
+from agent.config import config_path, load_config, state_dir
 from agent.confirming import unconfirmed
 from tests.fuzz.small_disk import NoDiskError, mounted
 
@@ -220,6 +220,14 @@ LOOKS = (
     ["undo", "--list"],
     ["explain", "--replay"],
 )
+
+
+def test_explaining_a_command_is_no_first_start(run: Any) -> None:
+    assert run("explain", "ls").code == 0
+    file = config_path()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("terminal: {pass_env: [LANG]}\n")
+    assert run("call", "todo", "{}").code == 0
 
 
 @pytest.mark.parametrize("words", LOOKS)

@@ -196,7 +196,7 @@ def test_what_tools_changed_is_shown(run: Any, tmp_path: Path) -> None:
         "chat", "--provider", "manual", stdin="\n".join(["/diff", *lines, "/diff", "/diff new.txt", "/diff gone", ""]).encode()
     )
     assert done.err.count("tools changed no file") == 2
-    shown = done.out[done.out.index(f"{tmp_path}/bin: binary; 0 bytes before, 1 byte now") :].splitlines()
+    shown = done.out[done.out.index(f"{tmp_path}/bin: binary; 0 bytes becomes 1 byte") :].splitlines()
     fresh = ["--- /dev/null", f"+++ b{tmp_path}/new.txt", "@@ -0,0 +1 @@", "+fresh"]
     changed = [f"--- a{tmp_path}/old.txt", f"+++ b{tmp_path}/old.txt", "@@ -1,2 +1,2 @@", " one", "-two", "+2^[[2J"]
     assert shown[1:] == [*fresh, *changed, *fresh]

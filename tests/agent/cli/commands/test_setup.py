@@ -257,7 +257,7 @@ def test_a_wrong_flag_is_told_before_anything_is_tried(run: Any, words: tuple[st
 def test_the_backend_is_tried(run: Any) -> None:
     done = run("setup", *NOWHERE, "--provider", "manual")
     assert done.code == 0
-    assert "✓ local  local  open " in done.out
+    assert "✓ local  local:workspace  open " in done.out
     failed = run("setup", *NOWHERE, "--provider", "manual", "--backend", "ssh", "--host", "127.0.0.1:9")
     assert failed.code != 0
     assert load_config().terminal.backend == "local"
