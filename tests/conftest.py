@@ -44,7 +44,7 @@ FULL_RUN_FIXTURES = {
 
 WITH_DEFAULTS = (
     "e2e", "docs", "house", "agent/cli/setup", "agent/reference", "agent/cli/test_confirming",
-    "agent/cli/test_sandbox_checks", "agent/cli/test_sandbox_words", "agent/test_backend", "agent/test_config.py",
+    "agent/cli/test_sandbox_checks", "agent/cli/test_sandbox_words", "agent/test_backend", "agent/test_config.",
     "agent/test_config_keys", "agent/test_config_layers", "agent/test_confirming", "agent/test_sandbox_trial",
     "agent/test_snapshots", "agent/cli/commands/test_call", "agent/cli/commands/test_chat",
     "agent/cli/commands/test_completion", "agent/cli/commands/test_config", "agent/cli/commands/test_docs",
