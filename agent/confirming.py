@@ -73,7 +73,7 @@ _STRICTER: Mapping[str, Sequence[Any]] = {
     "snapshots.enabled": (False, True),
     "snapshots.rebuildable": ("allow", "ask"),
 }
-"""Values of keys, each of which allows less than the one before it."""
+"""The values of each key, from the least strict to the strictest."""
 
 Watched: TypeAlias = Mapping[str, Any]
 """Dotted key -> plain value, of what is watched and not at its default."""

@@ -42,7 +42,7 @@ def layers_of(policy: Policy, entry: ToolEntry, environment: Environment) -> Lay
 
 
 async def settled_layers(policy: Policy, entry: ToolEntry, environment: Environment) -> Layers | None:
-    """Return ``layers_of``, once the snapshots can tell what they cover."""
+    """Wait until the snapshots know what they cover, then return ``layers_of``."""
     found = layers_of(policy, entry, environment)
     if found is None or policy.measured is None:
         return found

@@ -360,7 +360,7 @@ def _restrict() -> None:
 
 
 def _refuse_calls(program: bytes) -> None:
-    """Have the kernel refuse system calls: see system_calls.py."""
+    """Install the filter of system calls that system_calls.py describes."""
     if program:
         buffer = ctypes.create_string_buffer(program, len(program))
         given = (ctypes.c_uint64 * 2)(len(program) // 8, ctypes.addressof(buffer))  # struct sock_fprog of little-endian machines

@@ -44,7 +44,7 @@ class ProjectRestorer:
         self._touched: set[str] = set()
         self._inodes: dict[tuple[int, int], str] | None = None
         self._poured: dict[tuple[int, int], bytes] = {}
-        """What was written in place, by the files that hold it now."""
+        """The contents that were written in place, by the device and inode of the file."""
         self._made: dict[tuple[int, int], str] = {}
         self._open = ("", -1)
         self.restored: list[str] = []

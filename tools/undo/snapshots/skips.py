@@ -18,7 +18,7 @@ REBUILT = frozenset(
 ``RECIPES`` is there to make it again; other folders may hold results that nobody can make again.
 """
 _CACHES = frozenset("__pycache__ .mypy_cache .pytest_cache .ruff_cache .hypothesis .cache .parcel-cache .turbo htmlcov".split())
-"""Those that need no recipe."""
+"""Names of rebuildable folders that are left out even if no file of the project rebuilds them."""
 RECIPES = frozenset(
     (
         "package.json bower.json deno.json pyproject.toml setup.py setup.cfg requirements.txt Pipfile tox.ini noxfile.py"

@@ -119,7 +119,7 @@ class NetworkGuard:
             connections.mover.release(self._look)
 
     def environment(self) -> dict[str, str]:
-        """Return the variables by which commands find the proxy.
+        """Return the environment variables that point commands to the proxy.
 
         ALL_PROXY is the HTTP proxy too: httpx and requests refuse to start with socks5h:// unless a further package is installed.
         """

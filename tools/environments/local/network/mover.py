@@ -17,7 +17,7 @@ CHUNK = 1 << 20
 LOOK = 0.5
 """Seconds between two calls of what is called regularly, such as a look at the ports that a sandbox listens on."""
 READ, WRITE, ONCE = select.EPOLLIN, select.EPOLLOUT, select.EPOLLET
-"""What to watch for. With ``ONCE`` each change is reported once, and not again while it lasts."""
+"""The epoll events to watch for. With ``ONCE`` each change is reported once, and not again while it lasts."""
 _F_SETPIPE_SZ = 1031
 
 
