@@ -89,6 +89,7 @@ class SessionSnapshots:
         self._is_relied_on = False
         """True once a call was judged by what is covered."""
         self._has_acted = False
+        self._since = time.time()
         self._recorder: CallRecorder | None = None
         self._begun: dict[int, ProjectSnapshot] = {}
         """The snapshots before calls that run, by the calls themselves: their ids may repeat in delegates."""
@@ -143,7 +144,8 @@ class SessionSnapshots:
         from tools.judge.passive import may_act
 
         policy = self._scope.policy
-        if isinstance(policy, Policy) and not may_act(entry, ctx.effects, setting=policy.setting):
+        acts = not isinstance(policy, Policy) or may_act(entry, ctx.effects, setting=policy.setting)
+        if not acts and not await self._has_writers(ctx):
             return False
         try:
             if not self._why_not:
@@ -158,6 +160,11 @@ class SessionSnapshots:
         if any(isinstance(effect, RunsCommand) for effect in ctx.effects):
             _warn(self._why_not)
         return False
+
+    async def _has_writers(self, ctx: ToolCallContext) -> bool:
+        """Return whether a process that a command left may write while this one runs, such as ``sleep``."""
+        runs = any(isinstance(effect, RunsCommand) for effect in ctx.effects)
+        return runs and self._recorder is not None and bool(await in_daemon_thread(self._recorder.writers))
 
     async def _before(self, call: ToolCall) -> None:
         project = await in_daemon_thread(self._open)
@@ -196,6 +203,8 @@ class SessionSnapshots:
         with self._opening:
             self.users -= 1
             if not self.users and self._project is not None:
+                if self._recorder is not None:
+                    self._project.drop_compiled(self._since)
                 self._project.close()
 
     @property

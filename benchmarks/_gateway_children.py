@@ -30,6 +30,8 @@ platforms:
     roles: {{owner: ['*']}}
     allow_local: true
 gateway: {{sessions: {sessions}}}
+sandbox: {{mode: none}}
+snapshots: {{enabled: false}}
 """
 
 

@@ -31,33 +31,40 @@ def _run(code: str, folder: Path, *replies: object) -> str:
     return done.stdout
 
 
-REMOVES = ("terminal", {"command": "rm -rf build"})
+PUSHES = ("terminal", {"command": "git push --force origin main"})
+
+
+def _git(folder: Path, *args: str) -> str:
+    who = ("-c", "user.name=ann", "-c", "user.email=ann@example.org")
+    return subprocess.run(["git", *who, *args], cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize("number", range(5))
 def test_programs_of_ones_own_run_as_they_are_written(number: int, tmp_path: Path) -> None:
     blocks = _blocks("docs/embedding.md")
     assert len(blocks) == 5
-    (tmp_path / "build").mkdir()
-    (tmp_path / "build" / "x").write_text("x")
+    _git(tmp_path, "init", "-q", "-b", "main")
+    _git(tmp_path, "init", "-q", "--bare", "origin.git")
+    _git(tmp_path, "remote", "add", "origin", "./origin.git")
+    _git(tmp_path, "commit", "-q", "--allow-empty", "-m", "first")
     text, calls = ChatServer.text, ChatServer.calls
     replies = [
         [calls(("terminal", {"command": "ls"}), ids=["a"]), text("A folder.")],
-        [calls(REMOVES, ids=["a"]), text("It is gone.")],
+        [calls(PUSHES, ids=["a"]), text("It is pushed.")],
         [text('{"city": "Oslo", "sunny": true}')],
-        [calls(REMOVES, ids=["a"]), text("It is gone.")],
+        [calls(PUSHES, ids=["a"]), text("It is pushed.")],
         [],
     ]
     said = _run(blocks[number], tmp_path, *replies[number])
     expected = [
         "[terminal succeeded, ",
-        "deletes folders with all that is in them",
+        "rewrites history that others share",
         "Oslo True",
-        "It is gone.",
+        "It is pushed.",
         "succeeded hello",
     ]
     assert expected[number] in said
-    assert (tmp_path / "build").exists() == (number not in (1, 3))
+    assert bool(_git(tmp_path / "origin.git", "branch")) == (number in (1, 3))
 
 
 def test_the_agent_of_the_readme_runs(tmp_path: Path) -> None:

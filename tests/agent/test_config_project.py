@@ -195,6 +195,6 @@ def test_a_project_allows_no_host(file: Path, project: Path) -> None:
     file.write_text("sandbox: {hosts: [mine.example]}\n")
     says(project, "sandbox: {network: 'on', hosts: [theirs.example]}\n")
     config = load_config(file, project_dir=project)
-    assert (config.sandbox.network, config.sandbox.hosts) == ("on", ("mine.example",))
+    assert (config.sandbox.network, config.sandbox.hosts) == ("hosts", ("mine.example",))
     (notice,) = config.notices
     assert "sandbox: not used" in notice

@@ -22,7 +22,7 @@ from toolcrib import ActivityEvent, Answer, ExecutedCall, ProviderTurn, StoreFai
 from tools.dispatch.bridge import run_async
 from tools.environments.local.holding import sandbox_here
 from tools.undo.snapshots.calls import CallRecorder
-from tools.undo.snapshots.entries import SnapshotFailed
+from tools.undo.snapshots.entries import ProjectSnapshot, SnapshotFailed
 from tools.undo.snapshots.project import Project
 from tools.undo.snapshots.scan import TreeScanner
 
@@ -236,6 +236,32 @@ def test_a_change_between_two_calls_of_a_turn_is_not_undone_with_them(opened: Op
     person.carry_out(plan)
     assert (person.folder / "one").read_text() == "a person's\n2\n"
     assert not (person.folder / "two").exists()
+
+
+def test_what_a_program_writes_while_a_call_only_reads_is_undone_with_the_call(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = opened()
+    person.turn()
+    _run(person, "(until [ -e go ]; do sleep 0.02; done; echo late > src/a.py) < /dev/null > /dev/null 2>&1 &")
+    take = Project.take
+
+    async def noted(project: Project, label: str, **more: Any) -> ProjectSnapshot:
+        taken = await take(project, label, **more)
+        (person.folder / "go").touch()
+        return taken
+
+    monkeypatch.setattr(Project, "take", noted)
+    person.turn()
+    _run(person, "until grep -q late src/a.py; do sleep 0.05; done")
+    assert _restored(person) == ["go", "src/a.py"]
+
+
+def test_modules_that_commands_compiled_are_deleted_with_the_session(opened: Opened) -> None:
+    person = opened()
+    _run(person, "mkdir src/__pycache__; touch src/__pycache__/a.pyc; echo __pycache__/ > .gitignore")
+    person.close()
+    assert not list((person.folder / "src/__pycache__").iterdir())
 
 
 def test_a_write_through_a_memory_map_is_found_when_the_run_ends(opened: Opened) -> None:
@@ -473,7 +499,7 @@ def test_what_an_undo_reverts_is_not_asked_in_a_sandbox(
 
     monkeypatch.setattr("tests.agent.test_undo.agree", refuse)
     person = opened(f"{ON.rstrip()[:-1]}, rebuildable: {rebuildable}}}\nsandbox: {{mode: workspace}}\n")
-    make = "mkdir -p node_modules src; touch package.json; echo 1 > node_modules/a; echo node_modules > .gitignore; git add -A"
+    make = "mkdir -p node_modules src; touch package.json; truncate -s 101M node_modules/a; echo node_modules > .gitignore; git add -A"
     for command in ("git clean -fdx", "rm -rf node_modules", "rm -rf *", "git push --force origin main"):
         _run(person, make)
         (person.folder / "src/a.py").write_text(f"before {command}")

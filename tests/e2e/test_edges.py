@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -45,7 +46,9 @@ def test_outputs_and_inputs_that_are_not_there(project: Path, server: ChatServer
 
 
 def test_the_key_goes_to_the_server_and_nowhere_else(project: Path, server: ChatServer) -> None:
-    """An answer's error that repeats the key, a tool that looks for it, the trace, the events, and what is kept."""
+    """An answer's error that repeats the key, a tool that looks for it, the trace, the events, and what is kept. Snapshots
+    keep files of the project as they are: only their owner reads them.
+    """
     (project / "leak").write_text(f"key: {KEY}\n")
     read: list[tuple[str, Any]] = [("read_file", {"path": "leak"}), ("terminal", {"command": "cat leak; env; set"})]
     told = b""
@@ -59,7 +62,9 @@ def test_the_key_goes_to_the_server_and_nowhere_else(project: Path, server: Chat
     assert all(KEY not in str(request) for request in server.requests)
     assert b"AuthFailed" in told
     assert KEY.encode() not in told
-    kept = [file for file in Path(os.environ["XDG_STATE_HOME"]).rglob("*") if file.is_file()]
+    state = Path(os.environ["XDG_STATE_HOME"], "toolcrib")
+    assert stat.S_IMODE((state / "snapshots").stat().st_mode) == 0o700
+    kept = [file for file in state.rglob("*") if file.is_file() and state / "snapshots" not in file.parents]
     assert any(file.name == "toolcrib.db" for file in kept)
     assert all(KEY.encode() not in file.read_bytes() for file in kept)
 

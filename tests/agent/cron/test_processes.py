@@ -128,10 +128,12 @@ async def test_of_two_processes_each_time_is_begun_by_one(store: Store, run: Run
     for process in processes:
         ended(process)
     times = Counter(asked(tmp_path))
+    resumed = times.pop("(goes on)", 0)  # an often that the first process left as it ended
     assert {name: many for name, many in times.items() if name != "often"} == {f"job{number}": 1 for number in range(20)}
     runs = await store.cron.runs(often.id, 100)
     done, left = ([one for one in runs if one.state == state] for state in ("done", "running"))
-    assert len(done) <= times["often"] <= len(done) + len(left), "what was under way at the end may not have asked yet"
+    assert len(done) <= times["often"] + resumed, "none was done that no model was asked for"
+    assert times["often"] <= len(done) + len(left), "what was under way at the end may not have asked yet"
     assert len({one.due_at for one in runs}) == len(runs)
     begun = [one for job in jobs for one in await store.cron.runs(job.id)]
     assert all(0 <= one.started_at - one.due_at < 5 for one in begun)

@@ -48,6 +48,7 @@ async def test_jobs_of_others_and_what_is_not_understood(house: JobHouse) -> Non
     async with house.gateway() as gateway:
         line_of(gateway)
         job = await agreed(house)
+        await house.until(lambda: "re please" in house.platform.texts())
         bobs = Chat("bobs")
         assert await said(house, "/jobs", user="bob", chat=bobs) == "There are no jobs here."
         assert "there is no job" in await said(house, f"/jobs stop {job.id}", user="bob", chat=bobs)
@@ -59,6 +60,7 @@ async def test_what_a_person_paused_in_a_chat_they_resume_and_no_model_does(hous
     async with house.gateway() as gateway:
         line_of(gateway)
         job = await agreed(house)
+        await house.until(lambda: "re please" in house.platform.texts())
         assert await said(house, f"/jobs pause {job.id}") == "Paused."
         await house.asks("hold it", action="pause", job=job.id)
         await house.asks("go on", action="resume", job=job.id)

@@ -29,8 +29,10 @@ MODES = {
     "workspace": "sandbox: {mode: workspace, network: hosts, outside: ask%s}\nsnapshots: {enabled: true}\n",
 }
 """What each mode adds to the configuration of the sessions. Modes other than ``judge`` open sandboxes of the product's own."""
-AGREED = ", write: [/srv/git], hosts: [files.test, 'localhost:8080']"
-"""What the person of ordinary rows agreed to before: each new host is asked about once. /srv/git stands for a host of git."""
+AGREED = ", hosts: [files.test, 'localhost:8080']"
+"""What the person of ordinary rows agreed to before: each new host is asked about once."""
+GIT_HOST = ", write: [/srv/git]"
+"""What they agreed to besides if a row has a server of git: a folder stands for it."""
 _NEST = ["unshare", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"]
 _SHOW_PROC = ["--bind", "/proc", "/run/outer-proc"]
 KEY = "sk-seq-4f9a1c77d2e84b0c9d35"
@@ -60,7 +62,7 @@ def refused(mode: str) -> str:
     from toolcrib import ConfigError
 
     try:
-        load_config(instead=MODES[mode].replace("%s", AGREED).encode(), profile="")
+        load_config(instead=MODES[mode].replace("%s", AGREED + GIT_HOST).encode(), profile="")
     except ConfigError as error:
         return str(error)
     return ""
@@ -152,7 +154,9 @@ class Sandbox:
 
         ``undo``: see `driver.run_sequence`.
         """
-        settings = MODES[self.mode].replace("%s", "" if row.get("harm") else AGREED)
+        told = json.dumps(row)
+        agreed = AGREED + (GIT_HOST if "git.test" in told or "/srv/git" in told else "")
+        settings = MODES[self.mode].replace("%s", "" if row.get("harm") else agreed)
         how = {"judged": judged, "undo": undo, "settings": settings if judged else ""}
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"row": row, "how": how}) + "\n")

@@ -99,6 +99,10 @@ class CallRecorder:
             self._begun.discard(began.id)
             self._has_ended(call_id)
 
+    def writers(self) -> list[str]:
+        """Return the commands of which a process still works in the project."""
+        return self._writers.names()
+
     def _has_ended(self, call_id: str) -> None:
         key = (self._session_id, call_id)
         self._running[key] -= 1
@@ -124,7 +128,7 @@ class CallRecorder:
     ) -> None:
         found = [self._change(one) for one in await self._project.changed(before, after) if _is_listed(one)]
         changes = tuple(one for one in found if one.path not in known)
-        if changes and step.tool == BACKGROUND and (names := self._writers.names()):
+        if changes and step.tool == BACKGROUND and (names := self.writers()):
             step = replace(step, tool=f"{BACKGROUND}: {'; '.join(names)}")
         if changes:
             await self._journal.begin(replace(step, changes=changes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import field
 
 from toolcrib import ToolcribError
@@ -166,6 +166,12 @@ def is_same(old: FileEntry, found: os.stat_result) -> bool:
     """Return whether snapshots have this state of a path."""
     facts = (found.st_mtime_ns, found.st_size, found.st_mode, found.st_ino, found.st_dev, found.st_nlink)
     return old.kind != SKIPPED and facts == (old.mtime_ns, old.size, old.mode, old.ino, old.dev, old.links)
+
+
+def is_below(path: str, folders: Collection[str]) -> bool:
+    """Return whether a path lies below one of some folders."""
+    names = path.split("/")
+    return any("/".join(names[:end]) in folders for end in range(1, len(names))) if folders else False
 
 
 def below(folder: str, name: str) -> str:

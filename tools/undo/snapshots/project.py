@@ -26,13 +26,14 @@ from tools.undo.snapshots.entries import (
     SnapshotFailed,
     SnapshotRefused,
     StoreFull,
+    is_below,
     is_kept,
     kind_of,
 )
 from tools.undo.snapshots.packs import digests_of
 from tools.undo.snapshots.restore import TEMPORARY, ProjectRestorer, open_again
 from tools.undo.snapshots.scan import ProjectTree, TreeScanner, open_folder
-from tools.undo.snapshots.skips import REBUILDABLE, SkippedFolders
+from tools.undo.snapshots.skips import CACHE, REBUILDABLE, SkippedFolders
 from tools.undo.snapshots.store import SnapshotStore
 from tools.undo.snapshots.watch import FolderWatcher
 
@@ -181,7 +182,7 @@ class Project:
         other = after or await self.take("now")
         found: list[ProjectChange] = await in_daemon_thread(self._alone, lambda: self._store.changed(before.id, other.id))
         skipped = {one.path for one in found if one.before is not None and one.before.why_skipped}
-        return [one for one in found if not _is_below(one.path, skipped) and not (one.path in skipped and one.after)]
+        return [one for one in found if not is_below(one.path, skipped) and not (one.path in skipped and one.after)]
 
     async def content(self, entry: FileEntry) -> bytes:
         """Return the content of a file, or the target of a link. Raises SnapshotFailed if it is not kept any more."""
@@ -208,10 +209,10 @@ class Project:
         """Return whether a change at this absolute path would be undone by a restore.
 
         False until the project was measured, after a snapshot that failed, for what lies outside or is left out, for folders
-        that hold such paths, for special files, and for files with a hard link elsewhere. A folder that a tool makes again
-        counts as covered unless ``rebuildable`` is False.
+        that hold such paths, for special files, and for files with a hard link elsewhere. A cache counts as covered, as nobody
+        loses by its end; a large folder that a tool makes again does unless ``rebuildable`` is False.
         """
-        but = REBUILDABLE if rebuildable else ()
+        but = (CACHE, REBUILDABLE) if rebuildable else (CACHE,)
         if self._problem or not self._measured or "\0" in path or ".." in path.split("/"):
             return False
         real = os.path.realpath(path)
@@ -233,7 +234,7 @@ class Project:
                 try:
                     found = os.stat(name, dir_fd=fd, follow_symlinks=False)
                 except FileNotFoundError:
-                    return not any(self._skips.may_skip("/".join(names[: end + 1]), but) for end in range(at, len(names)))
+                    return not any(self._skips.may_skip("/".join(names[: end + 1])) for end in range(at, len(names)))
                 kind = kind_of(found.st_mode)
                 if kind != FOLDER or found.st_dev != device:
                     return at == len(names) - 1 and self._keeps(here, kind, found)
@@ -253,6 +254,21 @@ class Project:
         if kind == FILE and found.st_nlink > 1:
             return len(self._tree.inodes.get((found.st_dev, found.st_ino), ())) >= found.st_nlink
         return kind in (FILE, LINK) and path not in self._tree.skipped and path.rpartition("/")[2] != TEMPORARY
+
+    def drop_compiled(self, since: float) -> None:
+        """Delete the modules that Python compiled in the project since a Unix time. It makes them again.
+
+        Python may run such a module although its source says something else, and snapshots don't keep it.
+        """
+        for path in [path for path in self._tree.skipped if path.rpartition("/")[2] == "__pycache__"]:
+            with contextlib.suppress(OSError):  # it is gone by now
+                fd = open_folder(self.root, path)
+                try:
+                    for name in os.listdir(fd):  # noqa: PTH208 - of an open folder
+                        if name.endswith(".pyc") and os.stat(name, dir_fd=fd, follow_symlinks=False).st_ctime > since:
+                            os.unlink(name, dir_fd=fd)
+                finally:
+                    os.close(fd)
 
     # -- in a thread ---------------------------------------------------------------------------------------------------------
 
@@ -371,10 +387,11 @@ class Project:
         with self._lock:
             wanted = ProjectSnapshot(0, time.time(), "before undo", call_id=call_id, session_id=session_id)
             before = self._take(wanted, False)
-            if open_again(self.root, self._tree, changes):
+            opened = open_again(self.root, self._tree, changes)
+            if opened:
                 before = self._take(wanted, True)
             with self._store.locked():
-                restorer = ProjectRestorer(self.root, self._tree, self._store.packs)
+                restorer = ProjectRestorer(self.root, self._tree, self._store.packs, opened)
                 chosen = restorer.choose(changes)
                 folders = {change.path.rpartition("/")[0] for change in chosen}
                 self._store.note_restoring({path: self._tree.entries.get(path) for path in folders})
@@ -383,9 +400,3 @@ class Project:
                 wanted = ProjectSnapshot(0, time.time(), "after undo", call_id=call_id, session_id=session_id)
                 after = self._add(wanted, thorough=False, known=restorer.written)
             return RestoreReport(before, after, sorted(restorer.restored), restorer.conflicts, restorer.failed)
-
-
-def _is_below(path: str, folders: Collection[str]) -> bool:
-    """Return whether a path lies below one of some folders."""
-    names = path.split("/")
-    return any("/".join(names[:end]) in folders for end in range(1, len(names))) if folders else False

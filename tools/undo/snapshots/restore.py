@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tools.undo.snapshots.entries import (
@@ -24,6 +24,7 @@ from tools.undo.snapshots.entries import (
     ProjectChange,
     SnapshotFailed,
     attributes_of_open,
+    is_below,
     same_content,
     same_state,
 )
@@ -37,7 +38,9 @@ TEMPORARY = ".toolcrib-restore.tmp"
 class ProjectRestorer:
     """One restore. ``run`` does it and fills ``restored``, ``conflicts``, ``failed``, and ``written`` with the new entries."""
 
-    def __init__(self, root: str, tree: ProjectTree, packs: Packs) -> None:
+    def __init__(self, root: str, tree: ProjectTree, packs: Packs, opened: Collection[str] = ()) -> None:
+        """``opened``: folders that were closed since the changes, so nothing in them changed later; see `open_again`."""
+        self._opened = opened
         self._root = root
         self._tree = tree
         self._packs = packs
@@ -63,7 +66,7 @@ class ProjectRestorer:
                 self.restored.append(change.path)
             elif change.before is not None and change.before.kind == SKIPPED:
                 self.failed.append((change.path, f"its content was not kept: {change.before.why_skipped}"))
-            elif not force and not _is_expected(present, change):
+            elif not (force or is_below(change.path, self._opened) or _is_expected(present, change)):
                 self.conflicts.append((change.path, "it was changed later"))
             else:
                 chosen.append(ProjectChange(change.path, change.before, present))
@@ -336,9 +339,9 @@ def _give_attributes(fd: int, attributes: bytes) -> None:
             os.setxattr(fd, name, bytes.fromhex(value))
 
 
-def open_again(root: str, tree: ProjectTree, changes: Sequence[ProjectChange]) -> bool:
-    """Make the folders readable that the changes closed, so that a scan sees what is in them. Return whether any was."""
-    found = False
+def open_again(root: str, tree: ProjectTree, changes: Sequence[ProjectChange]) -> set[str]:
+    """Make the folders readable that the changes closed, so that a scan sees what is in them, and return their paths."""
+    found = set()
     for change in changes:
         old, now = change.before, tree.entries.get(change.path)
         if old is None or now is None or now.kind != SKIPPED or old.kind != FOLDER or old.ino != now.ino:
@@ -352,7 +355,7 @@ def open_again(root: str, tree: ProjectTree, changes: Sequence[ProjectChange]) -
                 os.close(parent)
             try:
                 Path(f"/proc/self/fd/{fd}").chmod(stat.S_IMODE(old.mode) | 0o700)
-                found = True
+                found.add(change.path)
             finally:
                 os.close(fd)
     return found

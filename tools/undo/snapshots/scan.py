@@ -153,8 +153,10 @@ class TreeScanner:
                     self._look(fd, path, name, path.count("/") + 1, deep=False)
             finally:
                 os.close(fd)
-        for path in [one for inode in self._linked for one in self._tree.inodes.get(inode, ())]:
-            self._look_at(path)
+        if self._linked:  # no event tells that a file which had one name has two now
+            for path in [path for path, one in self._tree.entries.items() if (one.dev, one.ino) in self._linked]:
+                if self.seen(path) is not None:
+                    self._look_at(path)
 
     def linked(self) -> None:
         """Look at the files that have another name which is not watched: no event reports a write through that."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Collection, Sequence
 
@@ -14,11 +15,11 @@ REBUILT = frozenset(
         " DerivedData _build deps .stack-work dist-newstyle zig-cache .zig-cache .dart_tool elm-stuff htmlcov coverage"
     ).split()
 )
-"""Names of folders that a tool makes again. One is left out if the tool marked it as a cache, or if git ignores it and one of
-``RECIPES`` is there to make it again; other folders may hold results that nobody can make again.
+"""Names of folders that a tool makes again. A large one is left out if the tool marked it by a CACHEDIR.TAG, or if git ignores it
+and one of ``RECIPES`` is there to make it again; other folders may hold results that nobody can make again.
 """
 _CACHES = frozenset("__pycache__ .mypy_cache .pytest_cache .ruff_cache .hypothesis .cache .parcel-cache .turbo htmlcov".split())
-"""Names of rebuildable folders that are left out even if no file of the project rebuilds them."""
+"""Names of rebuildable folders that are left out whatever their size, even if no file of the project rebuilds them."""
 RECIPES = frozenset(
     (
         "package.json bower.json deno.json pyproject.toml setup.py setup.cfg requirements.txt Pipfile tox.ini noxfile.py"
@@ -28,7 +29,9 @@ RECIPES = frozenset(
     ).split()
 )
 """Files by which a tool makes such a folder again, in a folder above it up to the top of its repository."""
-REBUILDABLE = ("it is marked as a cache", "git ignores it, and a tool makes it again")
+CACHE, REBUILDABLE = "it is a cache", "it is large, git ignores it, and a tool makes it again"
+SMALL_PATHS, SMALL_BYTES = 5_000, 100 << 20
+"""Rebuildable folders are kept as long as all of a project together hold no more than this."""
 _SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55"
 _MOST = 65_536
 
@@ -41,10 +44,16 @@ class _Above(NamedTuple):
     has_recipe: bool
 
 
+class _Size(NamedTuple):
+    paths: int
+    bytes: int
+
+
 class SkippedFolders:
     """Decides which folders are left out.
 
-    A folder of a name in ``REBUILT`` is left out if it holds a CACHEDIR.TAG, or if git ignores it and a tool makes it again.
+    A folder of a name in ``REBUILT`` is left out if it is a cache or large, and holds a CACHEDIR.TAG, or git ignores it and a
+    tool makes it again.
     Git ignores it if it holds a ``.gitignore`` with the line ``*``, or if one between it and the top of its repository names it
     without a pattern. Patterns are not interpreted and git is not run: a folder that git ignores for another reason is kept,
     which costs room and nothing else.
@@ -56,6 +65,8 @@ class SkippedFolders:
         self._paths = frozenset(os.path.realpath(path) for path in (*paths, *(name for name in names if name.startswith("/"))))
         self._opened = opened
         self._lines: dict[str, _Above] = {}
+        self._small: dict[str, _Size] = {}
+        """Rebuildable folders that are kept."""
 
     def reason(self, root: str, path: str, fd: int, *, is_kept: bool) -> str:
         """Return why the folder ``path``, opened as ``fd``, is left out; "" if it is kept.
@@ -69,17 +80,28 @@ class SkippedFolders:
         if f"{root.rstrip('/')}/{path}" in self._paths:
             return "it belongs to toolcrib"
         if name in REBUILT and not is_kept:
-            if _head(fd, "CACHEDIR.TAG").startswith(_SIGNATURE):
-                return REBUILDABLE[0]
+            is_marked = _head(fd, "CACHEDIR.TAG").startswith(_SIGNATURE)
             ignores_itself = b"*" in _head(fd, ".gitignore").split()
-            if (name in _CACHES or self._has_recipe(path)) and (ignores_itself or self._is_ignored(path, name)):
-                return REBUILDABLE[1]
+            can_rebuild = name in _CACHES or self._has_recipe(path)
+            if is_marked or (can_rebuild and (ignores_itself or self._is_ignored(path, name))):
+                return CACHE if name in _CACHES else "" if self._is_small(path, fd) else REBUILDABLE
         return ""
 
-    def may_skip(self, path: str, but: Collection[str] = ()) -> bool:
-        """Return whether a folder that does not exist yet might be left out once it does, for another reason than ``but``."""
-        name = path.rpartition("/")[2]
-        return (name in REBUILT and not but) or name in self._names or path in self._names
+    def may_skip(self, path: str) -> bool:
+        """Return whether a folder that does not exist yet will be left out by its name or path once it does."""
+        return path.rpartition("/")[2] in self._names or path in self._names
+
+    def _is_small(self, path: str, fd: int) -> bool:
+        self._small.pop(path, None)
+        if any(path.startswith(f"{other}/") for other in self._small):
+            return True  # it was counted with that one
+        left = _Size(
+            SMALL_PATHS - sum(one.paths for one in self._small.values()), SMALL_BYTES - sum(one.bytes for one in self._small.values())
+        )
+        found = _size(fd, left)
+        if found is not None:
+            self._small[path] = found
+        return found is not None
 
     def forget(self) -> None:
         """Forget what the files .gitignore said: read them again at the next question."""
@@ -137,3 +159,33 @@ def _head(fd: int, name: str) -> bytes:
         return b""
     finally:
         os.close(file)
+
+
+def _size(fd: int, most: _Size, deep: int = 64) -> _Size | None:
+    """Return how many paths and bytes an open folder holds.
+
+    None if these are more than ``most``, if it lies more than ``deep`` folders deep, or if it can't be read.
+    """
+    left = most
+    with contextlib.suppress(FileNotFoundError), os.scandir(fd) as listed:  # a tool may be at work in it
+        for item in listed:
+            left = _Size(left.paths - 1, left.bytes - item.stat(follow_symlinks=False).st_size)
+            if min(left) < 0 or not deep:
+                return None
+            if item.is_dir(follow_symlinks=False):
+                found = _size_of(fd, item.name, left, deep - 1)
+                if found is None:
+                    return None
+                left = _Size(left.paths - found.paths, left.bytes - found.bytes)
+    return _Size(most.paths - left.paths, most.bytes - left.bytes)
+
+
+def _size_of(fd: int, name: str, most: _Size, deep: int) -> _Size | None:
+    try:
+        inner = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=fd)
+    except OSError:
+        return None
+    try:
+        return _size(inner, most, deep)
+    finally:
+        os.close(inner)

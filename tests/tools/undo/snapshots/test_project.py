@@ -165,6 +165,7 @@ def test_rebuildable_folders_that_git_ignores_are_left_out(project: Project, roo
     _bash(root, "mkdir node_modules target dist src/dist; touch package.json node_modules/a target/b dist/c src/dist/d")
     (root / ".gitignore").write_text("node_modules/\n/dist\n")
     (root / "target/CACHEDIR.TAG").write_text("Signature: 8a477f597d28d172789f06886806bc55")
+    _bash(root, "truncate -s 101M node_modules/large target/large dist/large")
     taken = _take(project, thorough=True)
     paths = ("", "node_modules", "node_modules/a", "dist/c", "target/b", "src", "src/dist/d")
     assert all(project.covers(str(root / path)) for path in paths)
@@ -175,11 +176,56 @@ def test_rebuildable_folders_that_git_ignores_are_left_out(project: Project, roo
     assert (root / "src/dist/d").exists()
 
 
-def test_an_ignored_folder_is_kept_if_nothing_makes_it_again(project: Project, root: Path) -> None:
-    _bash(root, "mkdir -p out __pycache__ sub/dist; touch out/results __pycache__/a.pyc sub/dist/b sub/Makefile")
-    (root / ".gitignore").write_text("out/\n__pycache__/\ndist\n")
+def test_a_small_folder_that_a_tool_makes_again_is_kept(project: Project, root: Path) -> None:
+    _bash(root, "mkdir -p node_modules/a/dist target; touch package.json node_modules/a/dist/b target/c")
+    (root / ".gitignore").write_text("node_modules\ndist\ntarget\n")
     taken = _take(project, thorough=True)
-    paths = ("out/results", "__pycache__/a.pyc", "sub/dist/b")
+    assert project.covers(str(root), rebuildable=False)
+    _bash(root, "echo evil > node_modules/a/dist/b; rm -r target")
+    assert not _undo(project, taken).failed
+    assert (root / "node_modules/a/dist/b").read_text() == ""
+    assert (root / "target/c").exists()
+
+
+def test_rebuildable_folders_are_kept_until_together_they_are_large(project: Project, root: Path) -> None:
+    _bash(root, "for one in a b c; do mkdir -p $one/dist; truncate -s 40M $one/dist/large; done; touch Makefile")
+    (root / ".gitignore").write_text("dist\n")
+    _take(project, thorough=True)
+    assert sum(project.covers(str(root / f"{one}/dist"), rebuildable=False) for one in "abc") == 2
+    assert not project.covers(str(root), rebuildable=False)
+
+
+def test_a_folder_of_many_files_or_a_deep_one_is_not_small(project: Project, root: Path) -> None:
+    _bash(root, "mkdir -p many/dist deep/dist; touch Makefile; cd many/dist; seq 5001 | xargs touch")
+    (root / "deep/dist" / "/".join("d" * 100)).mkdir(parents=True)
+    (root / ".gitignore").write_text("dist\n")
+    _take(project, thorough=True)
+    assert not any(project.covers(str(root / f"{one}/dist"), rebuildable=False) for one in ("many", "deep"))
+
+
+def test_a_cache_is_left_out_and_counts_as_covered(project: Project, root: Path) -> None:
+    _bash(root, "mkdir __pycache__; touch __pycache__/a.pyc; echo '__pycache__/' > .gitignore")
+    taken = _take(project, thorough=True)
+    assert project.covers(str(root), rebuildable=False)
+    _bash(root, "rm -r __pycache__")
+    assert [path for path, _ in _undo(project, taken).failed] == ["__pycache__"]
+
+
+def test_modules_that_python_compiled_since_a_time_are_deleted(project: Project, root: Path) -> None:
+    _bash(root, "mkdir src/__pycache__; touch src/__pycache__/{a.pyc,a.txt}; echo '__pycache__/' > .gitignore; sleep 0.1")
+    since = time.time()
+    _take(project, thorough=True)
+    _bash(root, "sleep 0.1; touch src/__pycache__/{b.pyc,b.txt}")
+    project.drop_compiled(since)
+    assert sorted(one.name for one in (root / "src/__pycache__").iterdir()) == ["a.pyc", "a.txt", "b.txt"]
+
+
+def test_an_ignored_folder_is_kept_if_nothing_makes_it_again(project: Project, root: Path) -> None:
+    _bash(root, "mkdir -p out sub/dist; touch out/results sub/dist/b sub/Makefile")
+    (root / ".gitignore").write_text("out/\ndist\n")
+    _bash(root, "truncate -s 101M out/large sub/dist/large")
+    taken = _take(project, thorough=True)
+    paths = ("out/results", "sub/dist/b")
     assert [path for path in paths if project.covers(str(root / path), rebuildable=False)] == ["out/results"]
     _bash(root, "rm -rf out")
     assert not _undo(project, taken).failed
@@ -189,7 +235,7 @@ def test_an_ignored_folder_is_kept_if_nothing_makes_it_again(project: Project, r
 def test_a_folder_that_was_kept_is_not_left_out_when_git_ignores_it(project: Project, root: Path) -> None:
     _bash(root, "mkdir out; touch out/results")
     taken = _take(project, thorough=True)
-    _bash(root, "echo out > .gitignore; touch Makefile")
+    _bash(root, "echo out > .gitignore; touch Makefile; truncate -s 101M out/large")
     _take(project, thorough=True)
     assert project.covers(str(root / "out"), rebuildable=False)
     _bash(root, "rm -rf out")
@@ -199,6 +245,7 @@ def test_a_folder_that_was_kept_is_not_left_out_when_git_ignores_it(project: Pro
 
 def test_a_folder_that_is_kept_from_now_on_is_not_deleted_by_an_undo(project: Project, root: Path) -> None:
     _bash(root, "mkdir node_modules; touch package.json node_modules/a; echo node_modules > .gitignore")
+    _bash(root, "truncate -s 101M node_modules/large")
     taken = _take(project)
     _bash(root, "echo > .gitignore; touch node_modules/b")
     after = _take(project, thorough=True)
@@ -456,6 +503,15 @@ def test_a_file_is_found_that_was_written_to_by_a_name_which_is_gone(project: Pr
     assert "src/hard1" in _paths(project, first, _take(project))
 
 
+def test_a_file_is_found_that_was_written_to_by_a_new_name(project: Project, root: Path) -> None:
+    """inotify does not say that a file has one more name."""
+    _take(project)
+    _bash(root, "mkdir more; ln src/a.py more/x")
+    first = _take(project)
+    _bash(root, "echo more >> more/x")
+    assert "src/a.py" in _paths(project, first, _take(project))
+
+
 def test_changes_are_found_by_their_names_across_moves(project: Project, root: Path) -> None:
     _found_after(project, root, _MOVES)
 
@@ -563,11 +619,13 @@ from tools.undo.snapshots.project import Project
 
 async def main(root):
     (root / "notes" / "inner").mkdir(parents=True)
-    for name in ("kept", "lost", "inner/lost", "../shut"):
+    for name in ("kept", "emptied", "lost", "inner/lost", "../shut"):
         (root / "notes" / name).write_text(name)
     project = Project.open(str(root), str(root.parent / "store"))
     taken = await project.take("before")
     (root / "notes" / "lost").unlink()
+    (root / "notes" / "emptied").write_text("")
+    (root / "notes" / "emptied").chmod(0)
     shutil.rmtree(root / "notes" / "inner")
     (root / "shut").chmod(0o200)
     (root / "notes").chmod(0)
@@ -587,4 +645,4 @@ asyncio.run(main(Path(sys.argv[1]) / "project"))
             done = subprocess.run(line, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False)
             if "ModuleNotFoundError" in done.stderr or done.returncode == 126:
                 pytest.skip("an ordinary account can't read this Python or this code")
-            assert done.stdout == "[] [] 0o755\n../shut inner/lost kept lost\n", (how, done)
+            assert done.stdout == "[] [] 0o755\n../shut emptied inner/lost kept lost\n", (how, done)
