@@ -27,15 +27,15 @@ class SnapshotsConfig:
     )
     skip: tuple[str, ...] = setting(
         (),
-        "Folders that are left out, by name, by their path in the project, or absolute. Folders that a tool makes again\n"
-        "(node_modules, .venv, target, ...) are left out if git ignores them and the project has the file that the tool makes\n"
-        "them by (package.json, pyproject.toml, Cargo.toml, a Makefile, ...).",
+        "Folders that are left out, by name, by their path in the project, or absolute. Caches are left out, and large folders\n"
+        "that a tool makes again (node_modules, .venv, target, ...) if git ignores them and the project has the file that the\n"
+        "tool makes them by (package.json, pyproject.toml, Cargo.toml, a Makefile, ...).",
         expect="a list of names and paths of folders",
         check=all_text,
     )
     rebuildable: Literal["allow", "ask"] = setting(
         "ask",
-        "Whether commands may delete or change the folders that a tool makes again. ask: commands that may reach them are asked\n"
+        "Whether commands may delete or change large folders that a tool makes again. ask: commands that may reach them are asked\n"
         "about as without snapshots. allow: they are not, although no undo brings these folders back.",
     )
     keep: float = setting(14.0, "Days that a snapshot is kept.", expect="a number of days above 0", check=above_zero)

@@ -152,7 +152,7 @@ dataclasses._process_class, re.compile, collections.namedtuple = processed, comp
 """
 NAMED = "import model_tools; model_tools.get_tool_definitions()"
 EXPLAINED = """
-sys.argv = ["toolcrib", "explain", "rm -rf build"]
+sys.argv = ["toolcrib", "explain", "git push --force origin main"]
 import contextlib, io
 from agent.cli import main
 with contextlib.redirect_stdout(io.StringIO()):

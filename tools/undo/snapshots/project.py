@@ -31,7 +31,7 @@ from tools.undo.snapshots.entries import (
     kind_of,
 )
 from tools.undo.snapshots.packs import digests_of
-from tools.undo.snapshots.restore import TEMPORARY, ProjectRestorer, open_again
+from tools.undo.snapshots.restore import TEMPORARY, ProjectRestorer, delete_compiled, open_again
 from tools.undo.snapshots.scan import ProjectTree, TreeScanner, open_folder
 from tools.undo.snapshots.skips import CACHE, REBUILDABLE, SkippedFolders
 from tools.undo.snapshots.store import SnapshotStore
@@ -264,9 +264,7 @@ class Project:
             with contextlib.suppress(OSError):  # it is gone by now
                 fd = open_folder(self.root, path)
                 try:
-                    for name in os.listdir(fd):  # noqa: PTH208 - of an open folder
-                        if name.endswith(".pyc") and os.stat(name, dir_fd=fd, follow_symlinks=False).st_ctime > since:
-                            os.unlink(name, dir_fd=fd)
+                    delete_compiled(fd, since)
                 finally:
                     os.close(fd)
 
