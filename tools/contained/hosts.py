@@ -25,6 +25,9 @@ _CLIENTS: Mapping[str, frozenset[str]] = {
 """Programs that connect to the addresses among their arguments, and the sub-commands with which they do, empty for all."""
 
 
+_SOCKETS = frozenset({"--unix-socket", "--abstract-unix-socket"})
+
+
 def _limits(environment: Environment) -> LimitsHosts | None:
     holds = containment_of(environment)
     return environment if holds is not None and holds.network == "hosts" and isinstance(environment, LimitsHosts) else None
@@ -72,6 +75,8 @@ def _words(words: Sequence[str]) -> Sequence[str]:
         name = posixpath.basename(word)
         if (verbs := _CLIENTS.get(name)) is not None:
             args = words[number + 1 :]
+            if not _SOCKETS.isdisjoint(args):
+                return ()  # the host is only a name to the server there
             return args if not verbs or not verbs.isdisjoint(args) else ()
         if name not in RUNNERS:
             return ()

@@ -108,6 +108,8 @@ _ROWS = (
     _row("gpg gpg2", ".gnupg", "-s --sign --clearsign --clear-sign -b --detach-sign -d --decrypt"),
     _row("git", ".gnupg", "-S --gpg-sign"),
 )
+_SEARCHES = frozenset("log diff show whatchanged format-patch rev-list".split())
+"""Commands of git whose -S signs nothing."""
 _BY_NAME = {name: row for row in _ROWS for name in row.names}
 RUNNERS = frozenset("env nohup timeout nice ionice time xargs find bash sh command exec stdbuf setsid strace".split())
 """Programs that run the one after them."""
@@ -131,7 +133,7 @@ def _needs(words: Sequence[str], holds: Containment) -> bool:
         name = posixpath.basename(word)
         if (row := _BY_NAME.get(name)) is not None:
             args = words[number + 1 :]
-            fits = not row.args or not row.args.isdisjoint(args)
+            fits = not row.args or (not row.args.isdisjoint(args) and not (name == "git" and _SEARCHES.intersection(args)))
             return fits and _ONLY_TELLS.isdisjoint(args[:1]) and _lacks(row.lacks, holds)
         if name not in RUNNERS:
             return False

@@ -230,6 +230,7 @@ def test_a_refused_host_is_named_with_what_can_be_done(floors: type[Floor]) -> N
         ("grep -r https://a.example .", []),
         ("pip config set global.index-url https://a.example", []),
         ("curl a.example", []),
+        ("curl --unix-socket ./dev.sock http://a/", []),
         ("make", []),
     ],
 )

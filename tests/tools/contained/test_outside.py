@@ -249,6 +249,13 @@ def test_programs_that_stay_inside(command: str) -> None:
     assert not needs_outside(command, HOLDS)
 
 
+def test_what_signs_needs_the_keys_that_are_masked() -> None:
+    holds = Containment("workspace", ("/project",), (), ("/home/me/.gnupg",), (), "none")
+    assert needs_outside("git commit -S -m x", holds)
+    assert needs_outside("gpg --sign f", holds)
+    assert not needs_outside("git log -S add --oneline", holds)
+
+
 def test_what_is_not_masked_works_inside() -> None:
     own = Containment("own", (), (), (), (), "on")
     assert not needs_outside("ssh host ls", own)
