@@ -35,7 +35,7 @@ class SnapshotsConfig:
     )
     rebuildable: Literal["allow", "ask"] = setting(
         "ask",
-        "Whether commands may delete or change large folders that a tool makes again. ask: commands that may reach them are asked\n"
-        "about as without snapshots. allow: they are not, although no undo brings these folders back.",
+        "Whether commands may delete or change large folders that a tool makes again. ask: commands that may reach them are\n"
+        "asked about as without snapshots. allow: they are not, although no undo brings these folders back.",
     )
     keep: float = setting(14.0, "Days that a snapshot is kept.", expect="a number of days above 0", check=above_zero)

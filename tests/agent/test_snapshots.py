@@ -499,7 +499,8 @@ def test_what_an_undo_reverts_is_not_asked_in_a_sandbox(
 
     monkeypatch.setattr("tests.agent.test_undo.agree", refuse)
     person = opened(f"{ON.rstrip()[:-1]}, rebuildable: {rebuildable}}}\nsandbox: {{mode: workspace}}\n")
-    make = "mkdir -p node_modules src; touch package.json; truncate -s 101M node_modules/a; echo node_modules > .gitignore; git add -A"
+    make = "mkdir -p node_modules src; touch package.json; "
+    make += "truncate -s 101M node_modules/a; echo node_modules > .gitignore; git add -A"
     for command in ("git clean -fdx", "rm -rf node_modules", "rm -rf *", "git push --force origin main"):
         _run(person, make)
         (person.folder / "src/a.py").write_text(f"before {command}")

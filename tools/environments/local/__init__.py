@@ -5,8 +5,8 @@
 command, if bash is missing.
 
 ``contained`` is the same in a sandbox: ``plan`` says what it mounts, ``_launch`` is the program that makes it, ``sandbox`` starts
-it and its shells (``sandboxed``). ``system_calls`` is its seccomp filter. ``holding`` says which mode this machine can hold;
-``landlock`` is for one without namespaces.
+it and its shells (``sandboxed``), ``appearing`` finds what it must mask later. ``system_calls`` is its seccomp filter,
+``holding`` says which mode this machine can hold, and ``landlock`` is for one without namespaces.
 """
 
 from tools.environments.local.environment import LocalEnvironment, open_local

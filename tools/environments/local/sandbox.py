@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from toolcrib import EnvironmentFailed
 from tools.environments._started import started
 from tools.environments._workers import Workers
 from tools.environments.local import limits
+from tools.environments.local.appearing import AppearingPaths
 from tools.environments.local.holding import how_to_get_more
 from tools.environments.local.limits import usage
 from tools.environments.local.plan import INNER, SandboxPlan, launcher_argv
@@ -31,8 +31,6 @@ if TYPE_CHECKING:  # most sandboxes need none
 _LOOKS = 100
 _enders = Workers("toolcrib-sandbox-end", 4)
 _START_LIMIT = 20.0
-_PAUSE = 1.0
-"""Seconds between two looks at this machine's sockets."""
 _SHELLS = "env -i TERM=dumb setsid bash --noprofile --norc bash"
 _FIRST = rf"""
 set -m
@@ -73,7 +71,7 @@ class Sandbox:
         self._lock = threading.Lock()
         self._is_at_limit, self._why_ended = False, ""
         self._has_links = False
-        self._look_again = 0.0
+        self._appearing = AppearingPaths([*plan.masked, *plan.links], lambda: self._plan.sockets())
 
     # -- shells --------------------------------------------------------------------------------------------------
 
@@ -130,12 +128,7 @@ class Sandbox:
 
     def shown(self) -> list[str]:
         """Return the paths to mask that show something now: what was made after the sandbox, or replaced what was there."""
-        view, paths = f"/proc/{self._keeper}/root", [*self._plan.masked, *self._plan.links]
-        if time.monotonic() > self._look_again:  # a busy machine has a long list of sockets
-            self._look_again = time.monotonic() + _PAUSE
-            paths += self._plan.sockets()
-        found = {os.path.realpath(path) for path in paths if os.path.lexists(path) and _shows(view + path)}
-        return [path for path in found if _shows(view + path)]
+        return self._appearing.found(f"/proc/{self._keeper}/root")
 
     def hide(self, paths: Collection[str]) -> None:
         """Make these paths empty in the sandbox, or start another one if that fails. Raises EnvironmentFailed."""
@@ -372,17 +365,6 @@ def _has_files(root: str, folder: str, mounted: Collection[str]) -> bool:
     except OSError:  # it can't be told
         return True
     return False
-
-
-def _shows(path: str) -> bool:
-    """Return whether a path holds anything that a command could read, follow or connect to."""
-    try:
-        found = os.lstat(path)
-        if stat.S_ISDIR(found.st_mode):
-            return bool(os.listdir(path))  # noqa: PTH208 - before each command
-        return stat.S_ISSOCK(found.st_mode) or stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_size > 0)
-    except OSError:  # it does not exist, or is closed to this account
-        return False
 
 
 def _read_all(fd: int, end: bytes) -> bytes:

@@ -116,7 +116,11 @@ def is_readable(fd: int, wait: float = 0) -> bool:
 def is_dying(pid: int) -> bool:
     """Return whether the process is gone or about to be: it may have got SIGKILL, and not yet have had a processor to die on."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)  # several times a command
+        try:
+            fields = os.read(fd, 1024).rpartition(b")")[2].split()
+        finally:
+            os.close(fd)
     except OSError:
         return True
     return fields[0] in b"ZX" or bool(int(fields[28]) >> 8 & 1)

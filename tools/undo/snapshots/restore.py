@@ -283,7 +283,7 @@ class ProjectRestorer:
 
 def delete_compiled(folder: int, since: float) -> None:
     """Delete the modules that Python compiled in an open folder since a Unix time. Raises OSError."""
-    for name in os.listdir(folder):  # noqa: PTH208 - of an open folder
+    for name in os.listdir(folder):
         if name.endswith(".pyc") and os.stat(name, dir_fd=folder, follow_symlinks=False).st_ctime > since:
             os.unlink(name, dir_fd=folder)
 

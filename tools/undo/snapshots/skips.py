@@ -95,9 +95,8 @@ class SkippedFolders:
         self._small.pop(path, None)
         if any(path.startswith(f"{other}/") for other in self._small):
             return True  # it was counted with that one
-        left = _Size(
-            SMALL_PATHS - sum(one.paths for one in self._small.values()), SMALL_BYTES - sum(one.bytes for one in self._small.values())
-        )
+        kept = self._small.values()
+        left = _Size(SMALL_PATHS - sum(one.paths for one in kept), SMALL_BYTES - sum(one.bytes for one in kept))
         found = _size(fd, left)
         if found is not None:
             self._small[path] = found

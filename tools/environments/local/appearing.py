@@ -1,0 +1,77 @@
+"""Masked paths that appear, or are replaced, while a sandbox runs."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+_PAUSE = 1.0
+"""Seconds between two looks at this machine's sockets."""
+_SETTLED_NS = 100_000_000
+"""A folder that changed so shortly ago may change again at the same time of change."""
+_Mark = list[tuple[int, int, int]]
+
+
+class AppearingPaths:
+    """Finds which of ``paths`` show something in a sandbox. ``sockets`` returns further ones: a busy machine has a long list."""
+
+    def __init__(self, paths: Sequence[str], sockets: Callable[[], Sequence[str]]) -> None:
+        self._paths = paths
+        self._sockets = sockets
+        self._folders = sorted({os.path.dirname(path) for path in paths})  # noqa: PTH120 - strings everywhere
+        self._quiet: _Mark | None = None
+        """The folders when nothing showed and nothing could without changing one of them."""
+        self._look_again = 0.0
+
+    def found(self, view: str) -> list[str]:
+        """Return the paths that show something below ``view``, the sandbox's root folder as it is seen from here."""
+        found: list[str] = []
+        mark = _mark(self._folders)
+        if mark != self._quiet:
+            found = _shown(self._paths, view)
+            newest = max((changed for _, _, changed in mark), default=0)
+            is_settled = newest < time.time_ns() - _SETTLED_NS
+            is_quiet = is_settled and not found and not any(_is_open(path, view) for path in self._paths)
+            self._quiet = mark if is_quiet else None
+        if time.monotonic() > self._look_again:
+            self._look_again = time.monotonic() + _PAUSE
+            found += _shown(self._sockets(), view)
+        return list(dict.fromkeys(found))
+
+
+def _mark(folders: Iterable[str]) -> _Mark:
+    found = []
+    for folder in folders:
+        try:
+            facts = os.stat(folder)  # noqa: PTH116 - before each command
+        except OSError:
+            found.append((0, 0, 0))
+        else:
+            found.append((facts.st_dev, facts.st_ino, facts.st_ctime_ns))
+    return found
+
+
+def _shown(paths: Iterable[str], view: str) -> list[str]:
+    found = {os.path.realpath(path) for path in paths if os.path.lexists(path) and _shows(view + path)}
+    return [path for path in found if _shows(view + path)]
+
+
+def _is_open(path: str, view: str) -> bool:
+    """Return whether a path is the same file in the sandbox as here, so what it shows may come later."""
+    try:
+        return os.path.samestat(os.lstat(path), os.lstat(view + path))
+    except OSError:
+        return False
+
+
+def _shows(path: str) -> bool:
+    """Return whether a path holds anything that a command could read, follow or connect to."""
+    try:
+        found = os.lstat(path)
+        if stat.S_ISDIR(found.st_mode):
+            return bool(os.listdir(path))  # noqa: PTH208 - before each command
+        return stat.S_ISSOCK(found.st_mode) or stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_size > 0)
+    except OSError:  # it does not exist, or is closed to this account
+        return False
