@@ -22,7 +22,7 @@ class AppearingPaths:
         self._sockets = sockets
         self._folders = sorted({os.path.dirname(path) for path in paths})  # noqa: PTH120 - strings everywhere
         self._quiet: _Mark | None = None
-        """The folders when nothing showed and nothing could without changing one of them."""
+        """State of the folders when nothing showed. Nothing can until one of them changes."""
         self._look_again = 0.0
 
     def found(self, view: str) -> list[str]:

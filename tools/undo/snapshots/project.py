@@ -209,8 +209,8 @@ class Project:
         """Return whether a change at this absolute path would be undone by a restore.
 
         False until the project was measured, after a snapshot that failed, for what lies outside or is left out, for folders
-        that hold such paths, for special files, and for files with a hard link elsewhere. A cache counts as covered, as nobody
-        loses by its end; a large folder that a tool makes again does unless ``rebuildable`` is False.
+        that hold such paths, for special files, and for files with a hard link elsewhere. A cache counts as covered,
+        because its tool deletes it too; a large folder that a tool makes again does unless ``rebuildable`` is False.
         """
         but = (CACHE, REBUILDABLE) if rebuildable else (CACHE,)
         if self._problem or not self._measured or "\0" in path or ".." in path.split("/"):

@@ -31,7 +31,7 @@ RECIPES = frozenset(
 """Files by which a tool makes such a folder again, in a folder above it up to the top of its repository."""
 CACHE, REBUILDABLE = "it is a cache", "it is large, git ignores it, and a tool makes it again"
 SMALL_PATHS, SMALL_BYTES = 5_000, 100 << 20
-"""Rebuildable folders are kept as long as all of a project together hold no more than this."""
+"""What the rebuildable folders of a project may hold together to be kept."""
 _SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55"
 _MOST = 65_536
 
@@ -66,7 +66,7 @@ class SkippedFolders:
         self._opened = opened
         self._lines: dict[str, _Above] = {}
         self._small: dict[str, _Size] = {}
-        """Rebuildable folders that are kept."""
+        """Rebuildable folders that are kept, with what they held."""
 
     def reason(self, root: str, path: str, fd: int, *, is_kept: bool) -> str:
         """Return why the folder ``path``, opened as ``fd``, is left out; "" if it is kept.
@@ -84,22 +84,20 @@ class SkippedFolders:
             ignores_itself = b"*" in _head(fd, ".gitignore").split()
             can_rebuild = name in _CACHES or self._has_recipe(path)
             if is_marked or (can_rebuild and (ignores_itself or self._is_ignored(path, name))):
-                return CACHE if name in _CACHES else "" if self._is_small(path, fd) else REBUILDABLE
+                return CACHE if name in _CACHES else "" if self._is_small(root, path, fd) else REBUILDABLE
         return ""
 
     def may_skip(self, path: str) -> bool:
         """Return whether a folder that does not exist yet will be left out by its name or path once it does."""
         return path.rpartition("/")[2] in self._names or path in self._names
 
-    def _is_small(self, path: str, fd: int) -> bool:
-        self._small.pop(path, None)
-        if any(path.startswith(f"{other}/") for other in self._small):
+    def _is_small(self, root: str, path: str, fd: int) -> bool:
+        kept = {one: size for one, size in list(self._small.items()) if one != path and os.path.lexists(f"{root}/{one}")}
+        if any(path.startswith(f"{other}/") for other in kept):
             return True  # it was counted with that one
-        kept = self._small.values()
-        left = _Size(SMALL_PATHS - sum(one.paths for one in kept), SMALL_BYTES - sum(one.bytes for one in kept))
-        found = _size(fd, left)
-        if found is not None:
-            self._small[path] = found
+        paths, size = (sum(each) for each in zip(*kept.values(), strict=True)) if kept else (0, 0)
+        found = _size(fd, _Size(SMALL_PATHS - paths, SMALL_BYTES - size))
+        self._small = kept if found is None else kept | {path: found}  # a new one: other threads read it
         return found is not None
 
     def forget(self) -> None:

@@ -193,6 +193,9 @@ def test_rebuildable_folders_are_kept_until_together_they_are_large(project: Pro
     _take(project, thorough=True)
     assert sum(project.covers(str(root / f"{one}/dist"), rebuildable=False) for one in "abc") == 2
     assert not project.covers(str(root), rebuildable=False)
+    _bash(root, "rm -r a/dist")
+    _take(project, thorough=True)
+    assert project.covers(str(root), rebuildable=False), "what is gone leaves room for the others"
 
 
 def test_a_folder_of_many_files_or_a_deep_one_is_not_small(project: Project, root: Path) -> None:
