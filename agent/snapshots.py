@@ -153,9 +153,11 @@ class SessionSnapshots:
                 return True
         except SnapshotRefused as error:
             self._why_not = str(error)
-            if self._is_relied_on:
+            if acts and self._is_relied_on:
                 raise Denied(f"{call.name} was not run: it could not be undone any more: {error}. Call it again") from error
         except (SnapshotFailed, StoreFailed) as error:
+            if not acts:
+                return False
             raise Denied(f"{call.name} was not run: no snapshot could be taken, so it could not be undone: {error}") from error
         if any(isinstance(effect, RunsCommand) for effect in ctx.effects):
             _warn(self._why_not)

@@ -257,6 +257,18 @@ def test_what_a_program_writes_while_a_call_only_reads_is_undone_with_the_call(
     assert _restored(person) == ["go", "src/a.py"]
 
 
+def test_a_call_that_only_reads_runs_without_a_snapshot_beside_a_program(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    person = opened()
+    _run(person, "sleep 600 < /dev/null > /dev/null 2>&1 &")
+
+    def fail(*_: Any) -> None:
+        raise SnapshotFailed("no room")
+
+    monkeypatch.setattr(Project, "_take", fail)
+    _run(person, "ls")
+    assert person.call("terminal", command="touch x").is_error
+
+
 def test_modules_that_commands_compiled_are_deleted_with_the_session(opened: Opened) -> None:
     person = opened()
     _run(person, "mkdir src/__pycache__; touch src/__pycache__/a.pyc; echo __pycache__/ > .gitignore")
