@@ -7,6 +7,7 @@ make git run something or look elsewhere: ``config``, ``config.worktree``, ``com
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import secrets
 import stat
@@ -89,8 +90,13 @@ class GitGuard:
         """Make the copy of a configuration; anew if the user's git replaced the file, which unmounts the link."""
         if config in self._links and self._links[config].inode == inode:
             return
-        made = f"git-{secrets.token_hex(8)}"  # commands can write to the folder of the copies, but not guess the next name
-        Path(self._copies, made).mkdir(mode=0o700)
+        # Commands see where the link leads, and what a person agrees to is bound to that: it is the same in every process.
+        made = f"git-{hashlib.sha256(os.fsencode(config)).hexdigest()[:16]}"
+        try:
+            Path(self._copies, made).mkdir(mode=0o700)
+        except FileExistsError:  # commands can write to the folder of the copies too, but not guess the next name
+            made = f"git-{secrets.token_hex(8)}"
+            Path(self._copies, made).mkdir(mode=0o700)
         folder = os.open(Path(self._copies, made), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             _replace(folder, "config", text)

@@ -297,3 +297,14 @@ def test_a_configuration_that_was_replaced_needs_a_new_link(project: Path, tmp_p
     assert guard.put_back() == []  # judged as a change of the command's
     guard.note()
     assert [config for config, _ in guard.links()] == [f"{project}/.git/config"]
+
+
+def test_a_name_that_a_command_took_is_not_used(project: Path, tmp_path: Path) -> None:
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    guards = [GitGuard([str(project)], str(copies)) for _ in range(2)]
+    for guard in guards:
+        guard.note()
+    [(config, one)], [(same, other)] = (guard.links() for guard in guards)
+    assert config == same
+    assert one != other

@@ -64,6 +64,16 @@ def test_a_configuration_is_a_private_copy_until_the_command_ends(sandbox: Sandb
     assert not again.notice
 
 
+def test_a_configuration_leads_to_the_same_path_in_every_sandbox(sandbox: SandboxedEnvironment, project: Path) -> None:
+    """What a person agreed to in one process is bound to where paths lead, and may run in another process."""
+    other = SandboxedEnvironment(str(project), masked=(), caches="shared")
+    try:
+        paths = [asyncio.run(one.resolve(str(project / ".git/config"))) for one in (sandbox, other)]
+    finally:
+        asyncio.run(other.close())
+    assert paths[0] == paths[1]
+
+
 def test_a_background_job_does_not_reach_the_users_git(sandbox: SandboxedEnvironment, project: Path) -> None:
     """It writes after its command has ended, and the next command does not take that for the user's."""
     job = "until [ -e go ]; do sleep 0.02; done; git config core.pager evil; touch done; exec sleep 60"
