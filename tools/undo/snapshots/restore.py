@@ -294,6 +294,8 @@ class _ConflictError(Exception):
 
 def _is_expected(present: FileEntry | None, change: ProjectChange) -> bool:
     """Return whether a path is as the change left it, or as a restore that was interrupted left it."""
+    if present is None and change.before is not None and change.after is not None:
+        return change.before.kind != change.after.kind  # one was removed, and the other not yet made
     if present is not None and change.before is not None and present.kind == change.before.kind == FOLDER:
         known = [one.mode | 0o700 for one in (change.before, change.after) if one is not None and one.kind == FOLDER]
         return not _is_folder(change.after) or present.mode | 0o700 in known

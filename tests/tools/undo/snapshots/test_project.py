@@ -151,6 +151,17 @@ def test_what_changed_later_is_a_conflict_and_left_alone(project: Project, root:
     assert [one.name for one in (root / "made").iterdir()] == ["person"]
 
 
+def test_a_restore_goes_on_after_it_removed_what_stood_in_its_way(project: Project, root: Path) -> None:
+    """It was killed before it made the file or the folder again."""
+    before = picture(root)
+    first = _take(project)
+    _bash(root, "rm src/a.py; mkdir src/a.py; rm -r nested; touch nested")
+    second = _take(project)
+    _bash(root, "rmdir src/a.py; rm nested")
+    assert not _undo(project, first, second).conflicts
+    assert differing(before, picture(root)) == {}
+
+
 def test_a_restore_is_itself_restored(project: Project, root: Path) -> None:
     taken = _take(project)
     _bash(root, "rm -rf src; echo new > file")
