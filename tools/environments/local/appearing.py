@@ -6,6 +6,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 _PAUSE = 1.0
 """Seconds between two looks at this machine's sockets."""
@@ -20,7 +21,7 @@ class AppearingPaths:
     def __init__(self, paths: Sequence[str], sockets: Callable[[], Sequence[str]]) -> None:
         self._paths = paths
         self._sockets = sockets
-        self._folders = sorted({os.path.dirname(path) for path in paths})  # noqa: PTH120 - strings everywhere
+        self._folders = sorted({Path(path).parent for path in paths})
         self._quiet: _Mark | None = None
         """State of the folders when nothing showed. Nothing can until one of them changes."""
         self._look_again = 0.0
@@ -41,11 +42,11 @@ class AppearingPaths:
         return list(dict.fromkeys(found))
 
 
-def _mark(folders: Iterable[str]) -> _Mark:
+def _mark(folders: Iterable[Path]) -> _Mark:
     found = []
     for folder in folders:
         try:
-            facts = os.stat(folder)  # noqa: PTH116 - before each command
+            facts = folder.stat()
         except OSError:
             found.append((0, 0, 0))
         else:
@@ -71,7 +72,8 @@ def _shows(path: str) -> bool:
     try:
         found = os.lstat(path)
         if stat.S_ISDIR(found.st_mode):
-            return bool(os.listdir(path))  # noqa: PTH208 - before each command
+            with os.scandir(path) as entries:
+                return any(True for _ in entries)
         return stat.S_ISSOCK(found.st_mode) or stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_size > 0)
     except OSError:  # it does not exist, or is closed to this account
         return False

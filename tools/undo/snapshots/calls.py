@@ -100,7 +100,7 @@ class CallRecorder:
             self._has_ended(call_id)
 
     def writers(self) -> list[str]:
-        """Return the commands of which a process still works in the project."""
+        """Return the commands that left a process running in the project."""
         return self._writers.names()
 
     def _has_ended(self, call_id: str) -> None:

@@ -15,8 +15,8 @@ REBUILT = frozenset(
         " DerivedData _build deps .stack-work dist-newstyle zig-cache .zig-cache .dart_tool elm-stuff htmlcov coverage"
     ).split()
 )
-"""Names of folders that a tool makes again. A large one is left out if the tool marked it by a CACHEDIR.TAG, or if git ignores it
-and one of ``RECIPES`` is there to make it again; other folders may hold results that nobody can make again.
+"""Names of folders that build tools create. A large one is left out if it holds a CACHEDIR.TAG, or if git ignores it and one of
+``RECIPES`` says how to rebuild it. Any other folder may hold results that can't be rebuilt, so it is kept.
 """
 _CACHES = frozenset("__pycache__ .mypy_cache .pytest_cache .ruff_cache .hypothesis .cache .parcel-cache .turbo htmlcov".split())
 """Names of rebuildable folders that are left out whatever their size, even if no file of the project rebuilds them."""
@@ -31,7 +31,7 @@ RECIPES = frozenset(
 """Files by which a tool makes such a folder again, in a folder above it up to the top of its repository."""
 CACHE, REBUILDABLE = "it is a cache", "it is large, git ignores it, and a tool makes it again"
 SMALL_PATHS, SMALL_BYTES = 5_000, 100 << 20
-"""What the rebuildable folders of a project may hold together to be kept."""
+"""Limits, in paths and in bytes, for all rebuildable folders of a project together. Folders within them are kept."""
 _SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55"
 _MOST = 65_536
 

@@ -16,7 +16,7 @@ _SLACK = 0.02
 
 
 class BackgroundWriters:
-    """Finds the commands of which a process still works in a folder.
+    """Finds the commands that left a process running in a folder.
 
     A process belongs to the call during which it began, unless its parent is such a process too. Only processes that are marked
     as a session's count, and not the shell that stays.
