@@ -164,7 +164,7 @@ class SessionSnapshots:
         return False
 
     async def _has_writers(self, ctx: ToolCallContext) -> bool:
-        """Return whether a process that a command left may write while this one runs, such as ``sleep``."""
+        """Return whether a background process of an earlier command may write files during this call."""
         runs = any(isinstance(effect, RunsCommand) for effect in ctx.effects)
         return runs and self._recorder is not None and bool(await in_daemon_thread(self._recorder.writers))
 

@@ -16,7 +16,10 @@ _Mark = list[tuple[int, int, int]]
 
 
 class AppearingPaths:
-    """Finds which of ``paths`` show something in a sandbox. ``sockets`` returns further ones: a busy machine has a long list."""
+    """Finds which of ``paths`` show something in a sandbox.
+
+    ``sockets`` returns further paths. It is slow on a busy machine, so it is called once a second at most.
+    """
 
     def __init__(self, paths: Sequence[str], sockets: Callable[[], Sequence[str]]) -> None:
         self._paths = paths
