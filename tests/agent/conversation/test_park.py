@@ -73,7 +73,7 @@ def kept(tmp_path: Path, store_url: str) -> Iterator[Store]:
 
 
 def does(command: list[str]) -> dict[str, Any]:
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
 
@@ -131,10 +131,12 @@ def test_a_holder_that_was_stopped_writes_nothing_more(tmp_path: Path, worker: C
     with subprocess.Popen(worker("begin", lease=1.0), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             while len(log(tmp_path)) < 3:
+                assert process.poll() is None, process.communicate()
                 time.sleep(0.01)
             os.kill(process.pid, signal.SIGSTOP)
             while is_locked(tmp_path / "store.db"):  # within a transaction it would keep everybody from writing
                 os.kill(process.pid, signal.SIGCONT)
+                time.sleep(0.01)  # without time between the two it may never leave the transaction
                 os.kill(process.pid, signal.SIGSTOP)
             (tmp_path / "plan.json").write_text("[]")  # the one that takes over ends the run at its next turn
             does(worker("continue"))

@@ -85,7 +85,8 @@ def test_an_emptied_store_is_reported_at_start_and_restored(run: Any, store_file
     assert " write it (4 messages)\n" in done.out
     assert "saved: 1 session, 4 messages, " in done.out
     assert titles(store_file) == ["write it"]
-    assert run("doctor").code == 0
+    done = run("doctor")
+    assert done.code == 0, done.out
 
 
 def test_each_conversation_is_named_with_its_source(run: Any, store_file: Path) -> None:
@@ -147,7 +148,8 @@ def test_damaged_undo_data_is_put_aside(run: Any, store_file: Path) -> None:
     done = run("doctor", "--repair-store", "--yes")
     assert done.code == 0
     assert "what is there to undo with is lost; the damaged file is kept: " in done.out
-    assert run("doctor").code == 0
+    done = run("doctor")
+    assert done.code == 0, done.out
     assert titles(store_file) == ["write it"]
 
 
@@ -292,7 +294,8 @@ def readable(store_file: Path) -> int:
 def test_artifacts_are_checked_by_digest_and_saved(run: Any, store_file: Path, artifacts: Any, damage: str) -> None:
     """Each says itself whether it is whole; what the file lost is taken from its backup."""
     path, kept = artifacts
-    assert run("doctor").code == 0
+    done = run("doctor")
+    assert done.code == 0, done.out
     if damage == "a content":
         with closing(sqlite3.connect(path)) as connection, connection:
             digest = hashlib.sha256(kept[5]).hexdigest()
