@@ -45,6 +45,7 @@ import httpx
 
 from plugins.webhook.signing import HEADER, signature
 from tests.fuzz.kill_town import Town, model_of, receiver_of, serving
+from tests.infra.served import free_port
 
 SECRET = "a secret between us"
 _MOST_SECONDS = 60.0
@@ -227,7 +228,7 @@ def run(kills: int, users: int, seed: int, folder: Path) -> Outcome:
     """Kill a gateway so many times, in an empty folder, and check what came of it."""
     town, chance = Town(), random.Random(seed)  # noqa: S311 - a test's dice
     with serving(model_of(town)) as model, serving(receiver_of(town)) as receiver:
-        port = _free_port()
+        port = free_port()
         _configure(folder, model, receiver, port)
         gateway, people = Gateway(folder, port), People(town, port, folder / "work", users, seed)
         gateway.start()
@@ -322,11 +323,6 @@ platforms:
     )
     places = {"TOOLCRIB_CONFIG": "config.yaml", "TOOLCRIB_STATE": "state", "TMPDIR": "tmp"}
     os.environ.update({name: str(folder / place) for name, place in places.items()}, WEBHOOK_SECRET=SECRET)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def main() -> int:

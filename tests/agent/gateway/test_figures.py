@@ -15,15 +15,11 @@ from agent.gateway.figures import BOUNDS, LineFigures, Waits
 from agent.gateway.line import AccountTaken
 from agent.gateway.watching import Watch
 from tests.agent.gateway.conftest import OWNED, House, line_of
+from tests.infra.served import free_port
 from toolcrib import ConfigError, StoreFailed, _web
 from toolcrib.chat import Chat
 
 GROUP = Chat("secretroom", is_group=True)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def test_waits_are_counted_in_buckets_and_the_last_ones_told() -> None:

@@ -14,7 +14,6 @@ import json
 import os
 import re
 import smtplib
-import socket
 import subprocess
 import sys
 import time
@@ -37,6 +36,7 @@ from agent.run import assemble
 from agent.store.memory import MemoryStore
 from tests.agent.gateway.conftest import Parrot
 from tests.infra.mail import DOMAIN, PASSWORD
+from tests.infra.served import free_port
 
 _LIMIT = 60.0
 _NUMBERS = itertools.count(1)
@@ -199,12 +199,6 @@ async def open_link(link: str) -> httpx.Response:
 async def decide(link: str, choice: str) -> httpx.Response:
     async with httpx.AsyncClient() as client:
         return await client.post(link, data={"choice": choice})
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def link_settings() -> dict[str, str]:

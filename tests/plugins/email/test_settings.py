@@ -10,7 +10,8 @@ import pytest
 
 from plugins.email.platform import EmailPlatform
 from tests.infra.mail import PASSWORD
-from tests.plugins.email.conftest import Post, free_port
+from tests.infra.served import free_port
+from tests.plugins.email.conftest import Post
 from toolcrib import ConfigError, ToolcribError
 from toolcrib.chat import TellsShortcomings
 from toolcrib.testing import FakeHost

@@ -7,7 +7,6 @@ import base64
 import contextlib
 import itertools
 import json
-import random
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -21,6 +20,7 @@ from starlette.routing import Route
 
 from plugins.webhook.platform import WebhookPlatform
 from plugins.webhook.signing import HEADER, problem_of, signature
+from tests.infra.served import free_port
 from toolcrib.chat import Chat
 from toolcrib.platforms import server_of
 from toolcrib.testing import PlatformDesk, PlatformSuite, SeenMessage
@@ -50,7 +50,7 @@ class WebhookDesk(PlatformDesk):
         self._ids = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
         self._queue = asyncio.Lock()
-        self._ours, self._theirs = _free_port(), _free_port()
+        self._ours, self._theirs = free_port(), free_port()
         self.settings = {"url": f"http://127.0.0.1:{self._ours}/", "port": str(self._theirs)}
         self._client = httpx.AsyncClient()
 
@@ -131,14 +131,6 @@ class WebhookDesk(PlatformDesk):
 
 def _where(chat: Chat) -> dict[str, Any]:
     return {"chat": chat.id, "thread": chat.thread, "is_group": chat.is_group}
-
-
-def _free_port() -> int:
-    """Return a port below those that the system gives to connections: one of them might have it before it is listened to."""
-    while True:
-        port = random.randrange(20_000, 32_000)  # noqa: S311 - no secret
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
 
 
 class TestWebhook(PlatformSuite):

@@ -21,6 +21,7 @@ import pytest
 
 from plugins.webhook.signing import HEADER, signature
 from tests.fuzz.kill_town import Answers, serving
+from tests.infra.served import free_port
 
 pytest.importorskip("uvicorn")
 pytestmark = pytest.mark.full
@@ -40,7 +41,7 @@ class Bureau:
         self.asked: list[str] = []
         self.command = ""
         """What the model runs before it answers."""
-        self.port, self.watch = _free_port(), _free_port()
+        self.port, self.watch = free_port(), free_port()
         self.model = f"{{provider: chat, base_url: 'http://127.0.0.1:{model}/v1', name: toy}}"
         self._receiver = receiver
         self._processes: list[subprocess.Popen[str]] = []
@@ -159,13 +160,6 @@ def _receiver_of(bureau: Callable[[], Bureau]) -> type[BaseHTTPRequestHandler]:
             self.reply({"id": key})
 
     return Receiver
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture
