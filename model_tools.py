@@ -16,9 +16,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolcrib import Environment, EnvironmentFailed, RunIdentity, ToolCall, ToolcribError, ToolRegistry, registry
-from toolcrib._registry import Dispatch, Problem
-from toolcrib._types import Json
+from toolcrib.contract.context import RunIdentity
+from toolcrib.contract.environment import Environment
+from toolcrib.contract.errors import EnvironmentFailed, ToolcribError
+from toolcrib.contract.registry import Dispatch, Problem, ToolRegistry, registry
+from toolcrib.contract.types import Json, ToolCall
 from tools.arguments import check_schema
 from tools.clip import encode
 from tools.environments import known_environments, open_environment
@@ -45,12 +47,10 @@ BUILT_IN = (
     "tools.file_tools",
     "tools.todo_tool",
     "tools.memory_tool",
-    "tools.session_search_tool",
-    "tools.delegate_tool",
+    *("tools.session_search_tool", "tools.delegate_tool"),
     *("tools.clarify_tool", "tools.send_message_tool", "tools.cronjob_tool"),
 )
 """Imported in this order. A new tool module is added here, and nowhere else."""
-
 _SCOPES = 64
 """Tasks of the synchronous interface that keep a shell at once; of those that run nothing, the one used longest ago is closed."""
 

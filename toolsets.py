@@ -10,9 +10,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from toolcrib import ToolRegistry, ToolsetError, registry
-from toolcrib._dataclass import dataclass
-from toolcrib._near import near
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ToolsetError
+from toolcrib.contract.registry import ToolRegistry, registry
+from toolcrib.contract.suggest import near
 
 EVERYTHING = ("all", "*")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolcrib import PluginError
+from toolcrib.contract.errors import PluginError
 
 
 def once(table: dict[str, Any], what: str, name: str, value: Any) -> None:

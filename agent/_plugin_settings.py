@@ -10,7 +10,7 @@ from typing import Any
 import pluggy
 
 from agent.config import Config, read_secrets, state_dir
-from toolcrib import PluginError
+from toolcrib.contract.errors import PluginError
 from tools.redact import Redactor
 
 _FRESH = 30.0

@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 from agent._version import __version__
 from agent.config import Config
-from toolcrib import PluginError
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import PluginError
 
 Source: TypeAlias = Literal["bundled", "user", "project", "pip", "missing"]
 GROUP = "toolcrib"

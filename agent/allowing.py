@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from agent.below import folders_of, refuse_below
 from agent.config import BrokenConfig, OperatorRule, OperatorToolRule, parse_config, parse_value
 from agent.permissions import command_words, tool_words
-from toolcrib import ConfigError
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import ConfigError
 
 if TYPE_CHECKING:
     from agent.config import Config
-    from toolcrib import ToolRegistry
+    from toolcrib.contract.registry import ToolRegistry
 
 FORM = "{command: rm, options: -r -rf, operands: build|dist, example: rm -rf build dist}"
 LIKE = f"a rule looks like '{FORM}'"

@@ -26,9 +26,9 @@ from agent.config import (
     state_dir,
     write_private,
 )
-from toolcrib import ConfigError
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._store import Grant, GrantStore
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.store import Grant, GrantStore
 
 _log = logging.getLogger(__name__)
 STATE_FILE = "allowlist.json"

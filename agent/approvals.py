@@ -9,9 +9,10 @@ from typing import TypeVar
 
 from agent.allowlist import PermanentGrants
 from agent.conversation.answers import record_answer
-from toolcrib import Answer, Denied, NotFound, ToolcribError
-from toolcrib._dataclass import replace
-from toolcrib._store import AuditEntry, Grant, Store, TicketRecord
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import Denied, NotFound, ToolcribError
+from toolcrib.contract.store import AuditEntry, Grant, Store, TicketRecord
+from toolcrib.contract.types import Answer
 from tools.judge.folders import under
 
 T = TypeVar("T")

@@ -7,14 +7,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolcrib import NotFound, StoreFailed
-from toolcrib._artifacts import DIGITS, PREFIX, KeptArtifact
-from toolcrib._dataclass import dataclass
-from toolcrib._search import SearchFilter
+from toolcrib.contract.artifacts import DIGITS, PREFIX, KeptArtifact
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import NotFound, StoreFailed
+from toolcrib.contract.search import SearchFilter
 
 if TYPE_CHECKING:
     from agent.store.search.words import Query
-    from toolcrib._store import Store
+    from toolcrib.contract.store import Store
 
 _ALL = 1 << 31
 _MOST_ARTIFACTS, _MOST_BYTES, _LARGEST, _SECONDS = 200, 64 * 1024 * 1024, 8 * 1024 * 1024, 1.0

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from agent.backends import Backend, Backends, Location
-from toolcrib import Environment, EnvironmentFailed, ExecOutcome, ExecRequest, ToolcribError
+from toolcrib.contract.environment import Environment, ExecOutcome, ExecRequest
+from toolcrib.contract.errors import EnvironmentFailed, ToolcribError
 
 _LIMIT = 60.0
 _DATA = bytes(range(256)) * 64

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 from agent.below import BELOW, folders_of, marks_of
 from agent.config import Config, SandboxSettings
 from agent.instructions import project_root
-from toolcrib import ConfigError, Environment, EnvironmentFailed, ToolcribError
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._near import near
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.environment import Environment
+from toolcrib.contract.errors import ConfigError, EnvironmentFailed, ToolcribError
+from toolcrib.contract.suggest import near
 from tools.environments import known_environments, open_environment
 from tools.environments.own_files import NONE, OwnFiles
 

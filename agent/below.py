@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from toolcrib import Denied
+from toolcrib.contract.errors import Denied
 
 if TYPE_CHECKING:
     from agent.config import Config

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from agent.providers.endpoint import ModelInfo
 from agent.providers.factory import DEFAULT, PROVIDERS, ModelTarget
-from toolcrib import BadRequest, ConfigError, ProviderError
-from toolcrib._dataclass import dataclass, replace
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.errors import BadRequest, ConfigError, ProviderError
 
 if TYPE_CHECKING:
     from agent.providers.endpoint import Endpoint

@@ -14,8 +14,8 @@ from typing import Any
 from agent.config import Config, state_dir, write_private
 from agent.providers.endpoint import Endpoint, ModelInfo, same_server
 from agent.providers.factory import DEFAULT, MANUAL, PROVIDERS, ModelRequest, ModelTarget, Plugins, check_name, find_target
-from toolcrib import ConfigError, ProviderError
-from toolcrib._dataclass import dataclass, replace
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.errors import ConfigError, ProviderError
 
 FOUND = "found, not used unasked"
 FRESH = 3600.0
@@ -267,7 +267,7 @@ async def probe_tools(target: ModelTarget, model: str, environ: Mapping[str, str
     """
     from agent.providers.factory import ProviderOpening, open_session
     from agent.providers.http import HttpLimits
-    from toolcrib import BadRequest
+    from toolcrib.contract.errors import BadRequest
 
     if target.endpoint is None or target.provider not in PROVIDERS or PROVIDERS[target.provider].in_text:
         return None

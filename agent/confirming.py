@@ -20,8 +20,8 @@ from typing import Any, TypeAlias
 
 from agent.below import refuse_below
 from agent.config import Config, config_path, leaves, load_config, locked, parse_config, state_dir, value_at, write_private
-from toolcrib import ConfigError
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ConfigError
 
 _log = logging.getLogger(__name__)
 STATE_FILE = "confirmed.json"

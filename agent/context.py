@@ -12,13 +12,14 @@ from agent.models import environment
 from agent.providers._history import same_model
 from agent.providers.endpoint import Endpoint
 from agent.providers.factory import ModelTarget
-from toolcrib._dataclass import dataclass
-from toolcrib._regex import Regex
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.regex import Regex
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
     from agent.providers.listing import ModelInfo
-    from toolcrib import ContextTooLong, ToolRegistry
+    from toolcrib.contract.errors import ContextTooLong
+    from toolcrib.contract.registry import ToolRegistry
 
 BYTES_A_TOKEN = 4
 """Bytes that an estimate takes for a token: right to about a quarter for English and code."""

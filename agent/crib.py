@@ -19,11 +19,13 @@ from agent.config import Config
 from agent.lifecycle import Lifecycle
 from agent.slash_commands import PluginSlash, plugin_slash
 from agent.workspaces import Workspaces
-from toolcrib import Environment, EventSink, PluginError, ToolRegistry, registry
-from toolcrib._context import LOCAL_PLATFORMS
-from toolcrib._dataclass import replace
-from toolcrib._store import SessionInfo, Store
-from toolcrib._types import Handler
+from toolcrib.contract.context import LOCAL_PLATFORMS, EventSink
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.environment import Environment
+from toolcrib.contract.errors import PluginError
+from toolcrib.contract.registry import ToolRegistry, registry
+from toolcrib.contract.store import SessionInfo, Store
+from toolcrib.contract.types import Handler
 from tools.approval.gate import ApprovalGate
 from tools.arguments import check_schema
 from tools.dispatch.bridge import run_async
@@ -40,7 +42,7 @@ if TYPE_CHECKING:  # all that only some uses need loads with them
     from agent.plugins import PluginInfo
     from agent.undo import Undo
     from agent.workspace import Workspace
-    from toolcrib.chat import Platform
+    from toolcrib.contract.chat import Platform
     from tools.dispatch.pipeline import Dispatcher
 
 RESERVED_PLATFORMS = LOCAL_PLATFORMS | {"gateway"}

@@ -7,8 +7,8 @@ import inspect
 import logging
 from collections.abc import Callable, Sequence
 
-from toolcrib._private import Private
-from toolcrib._store import AuditEntry, AuditLog
+from toolcrib.contract.private import Private
+from toolcrib.contract.store import AuditEntry, AuditLog
 from tools.dispatch.hooks import HookManager
 
 _log = logging.getLogger(__name__)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Sequence
 
-from toolcrib._store import Store
-from toolcrib._undo import ChangeStep
+from toolcrib.contract.store import Store
+from toolcrib.contract.undo import ChangeStep
 from tools.undo.keeper import UndoStore
 
 _ALL = 1 << 31
 
 
 async def delete_sessions(store: Store, keeps: UndoStore | None, session_ids: Collection[str]) -> Sequence[str]:
-    """Delete sessions with all that was kept of them, and return the ids of those that were; see toolcrib._store.Store.delete.
+    """Delete sessions with all that was kept of them, and return the ids of those that were.
 
-    Raises StoreFailed.
+    See toolcrib.contract.store.Store.delete. Raises StoreFailed.
     """
     began = time.time()
     theirs = {name: _digests(await store.changes.steps(name)) for name in dict.fromkeys(session_ids)}

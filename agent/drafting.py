@@ -11,8 +11,8 @@ from dataclasses import field
 from pathlib import Path
 
 from agent.instructions import NAMES
-from toolcrib._dataclass import dataclass
-from toolcrib._regex import Regex
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.regex import Regex
 
 _MOST = 256 * 1024
 """Bytes that are read of a file."""

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TypeAlias
 
-from toolcrib import ExecutedCall, Image, ToolCall
-from toolcrib._dataclass import dataclass
-from toolcrib._types import Json
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.image import Image
+from toolcrib.contract.session import ExecutedCall
+from toolcrib.contract.types import Json, ToolCall
 
 
 @dataclass(frozen=True, slots=True)

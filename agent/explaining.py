@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Any
 from agent.conversation import modes
 from agent.conversation.state import RunState
 from agent.store.memory import MemoryStore
-from toolcrib import Block, Decision, EnvironmentFailed, Portable, PortableState, RunIdentity, SetResult, Suspend, ToolCall
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._store import Grant
+from toolcrib.contract.context import RunIdentity
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.decision import Block, Decision, SetResult, Suspend
+from toolcrib.contract.environment import Portable, PortableState
+from toolcrib.contract.errors import EnvironmentFailed
+from toolcrib.contract.store import Grant
+from toolcrib.contract.types import ToolCall
 from tools.approval.modes import CONFIRM, CONFIRM_KEY, PLAN, Mode, confirmed
 from tools.approval.policy import Policy, Weighed
 from tools.dispatch.scope import CallScope

@@ -19,9 +19,9 @@ from agent.conversation.imported import exported_place, exported_record
 from agent.conversation.lineage import IMPORT
 from agent.conversation.transcript import DELEGATE, OURS, speaker
 from agent.providers._history import whole
-from toolcrib import ToolcribError
-from toolcrib._regex import Regex
-from toolcrib._store import SessionInfo
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.store import SessionInfo
 
 if TYPE_CHECKING:
     from agent.artifacts import SessionArtifact

@@ -7,21 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from agent.providers.abilities import model_of, steer
-from toolcrib import (
-    ConfigError,
-    ConnectionFailed,
-    ExecutedCall,
-    Image,
-    Overloaded,
-    ProviderError,
-    ProviderSession,
-    ProviderTurn,
-    RateLimited,
-    StreamEvent,
-    TokenPrices,
-)
-from toolcrib._dataclass import dataclass
-from toolcrib._session import OnEvent
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ConfigError, ConnectionFailed, Overloaded, ProviderError, RateLimited
+from toolcrib.contract.image import Image
+from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderSession, ProviderTurn, StreamEvent, TokenPrices
 
 _log = logging.getLogger(__name__)
 _ANOTHER_MAY = (ConnectionFailed, Overloaded, RateLimited)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agent.config import Config
-from toolcrib import ToolRegistry, ToolsetError
-from toolcrib._dataclass import dataclass
-from toolcrib._identity import LOCAL_PLATFORMS
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ToolsetError
+from toolcrib.contract.identity import LOCAL_PLATFORMS
+from toolcrib.contract.registry import ToolRegistry
 from toolsets import ToolsetCatalog
 
 PREFIX = "toolcrib-"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent.allowlist import PermanentGrants
-from toolcrib._dataclass import dataclass
-from toolcrib._store import Grant, GrantStore
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.store import Grant, GrantStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from toolcrib import InvalidArguments, StateKey, ToolCallContext, ToolOutput, ToolResult, ToolStatus
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._types import Handler
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.errors import InvalidArguments
+from toolcrib.contract.state import StateKey
+from toolcrib.contract.types import Handler, ToolOutput, ToolResult, ToolStatus
 from tools.todo_tool import STATUSES
 
 TODOS = StateKey("todos", list)

@@ -12,9 +12,9 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from toolcrib._dataclass import dataclass
-from toolcrib._regex import Regex
-from toolcrib._types import Json
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.types import Json
 from tools.environments.own_files import NONE, OwnFiles
 
 NAMES = ("AGENTS.md", "CLAUDE.md")

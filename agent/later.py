@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolcrib import StoreFailed
+from toolcrib.contract.errors import StoreFailed
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session

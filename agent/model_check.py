@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from agent.calling import choose_calling
 from agent.providers.factory import PROVIDERS, ModelTarget, ProviderOpening, open_session
-from toolcrib import ConfigError, ProviderError
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ConfigError, ProviderError
 
 if TYPE_CHECKING:
     from agent.providers.factory import Plugins

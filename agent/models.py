@@ -24,15 +24,15 @@ from agent.providers.factory import (
     thinking_options,
     wire_of,
 )
-from toolcrib import ConfigError
-from toolcrib._dataclass import dataclass, replace
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.errors import ConfigError
 from tools.dispatch.threads import in_daemon_thread
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
     from agent.providers.factory import Plugins
     from agent.providers.http import HttpClient
-    from toolcrib import ProviderSession
+    from toolcrib.contract.session import ProviderSession
 
 
 @dataclass(frozen=True, slots=True)

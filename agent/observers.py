@@ -8,7 +8,7 @@ import logging
 import traceback
 from typing import Any
 
-from toolcrib._private import Private
+from toolcrib.contract.private import Private
 from tools.dispatch.hooks import HookManager
 from tools.dispatch.scope import CallScope
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from agent.below import refuse_below_any
 from agent.config import state_dir
-from toolcrib import InvalidArguments
+from toolcrib.contract.errors import InvalidArguments
 
 if TYPE_CHECKING:
     from pathlib import Path

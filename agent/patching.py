@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from toolcrib._types import Json
+from toolcrib.contract.types import Json
 
 MOST_NODES = 2_000
 """Values that a snapshot may have, each of a list and each of an object."""

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 from agent.allowlist import covered
 from agent.config import Config, OperatorRule, OperatorToolRule
-from toolcrib import Principal, ToolcribError, ToolRegistry
-from toolcrib._dataclass import dataclass, replace
+from toolcrib.contract.context import Principal
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.registry import ToolRegistry
 from tools.dispatch.bridge import run_async
 
 if TYPE_CHECKING:
     from agent.workspace import Workspace
-    from toolcrib._store import Grant
+    from toolcrib.contract.store import Grant
 
 MODES = {
     "default": "what the rules find is asked or refused, all else runs",

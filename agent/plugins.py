@@ -20,9 +20,11 @@ from agent import _plugin_sources as sources
 from agent._plugin_settings import configure
 from agent._plugin_sources import PluginInfo, ProjectFiles, canonical, project_digest
 from agent.config import Config
-from toolcrib import PluginError, RegistrationError, ToolEntry, ToolRegistry
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._near import near
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.entry import ToolEntry
+from toolcrib.contract.errors import PluginError, RegistrationError
+from toolcrib.contract.registry import ToolRegistry
+from toolcrib.contract.suggest import near
 
 if TYPE_CHECKING:
     import pluggy
@@ -38,9 +40,7 @@ RESERVED = frozenset({"approval"})
 _loading = threading.RLock()
 """Modules are the whole process's: two that load plugins at once take turns."""
 _at_import: dict[str, Sequence[ToolEntry]] = {}
-"""Entries that installed plugins registered as they were imported, by entry point: for a later load, when they are not imported
-again.
-"""
+"""Entries that installed plugins registered when they were imported, by entry point. A later load imports them no more."""
 
 
 def discover(config: Config, project_dir: Path | None = None) -> list[PluginInfo]:

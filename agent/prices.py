@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from toolcrib import ConfigError
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ConfigError
 
 if TYPE_CHECKING:
     from agent.config._model import PricesConfig

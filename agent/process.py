@@ -18,8 +18,9 @@ from agent.backends import BUILT_IN
 from agent.config import Config, load_config, secrets_path
 from agent.confirming import require_confirmed
 from agent.plugins import PluginInfo, load_plugins
-from toolcrib import PluginError, ToolEntry
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.entry import ToolEntry
+from toolcrib.contract.errors import PluginError
 from tools.dispatch.hooks import life_hooks
 from tools.dispatch.pipeline import Dispatcher
 from tools.environments import Factory, register_environment

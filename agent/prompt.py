@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.instructions import InstructionFile
-from toolcrib._dataclass import dataclass
-from toolcrib._types import Json
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.types import Json
 from tools.environments.own_files import NONE, OwnFiles
 
 if TYPE_CHECKING:

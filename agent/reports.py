@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent.events import ToolActivity, ToolProgressed
-from toolcrib import ActivityEvent, EventSink, ProgressStatus
-from toolcrib._types import Json
+from toolcrib.contract.context import ActivityEvent, EventSink, ProgressStatus
+from toolcrib.contract.types import Json
 
 if TYPE_CHECKING:
     from agent.events import Event

@@ -7,8 +7,8 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from toolcrib import ProviderError
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ProviderError
 
 T = TypeVar("T")
 

@@ -37,9 +37,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agent.config import Config, contents_path, load_config, state_dir
 from agent.confirming import require_confirmed
 from agent.crib import Crib
-from toolcrib import Answer, ConfigError, Image, ToolcribError
-from toolcrib._late import late
-from toolcrib._store import Settled, Store
+from toolcrib.contract.errors import ConfigError, ToolcribError
+from toolcrib.contract.image import Image
+from toolcrib.contract.late import late
+from toolcrib.contract.store import Settled, Store
+from toolcrib.contract.types import Answer
 from tools.dispatch.bridge import run_async
 from tools.dispatch.scope import Asker
 

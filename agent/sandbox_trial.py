@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent.backends import Backend, Backends, Location
-from toolcrib import Contained, Containment, Environment, EnvironmentFailed, ExecRequest
-from toolcrib._dataclass import dataclass, replace
+from toolcrib.contract.containment import Contained, Containment
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.environment import Environment, ExecRequest
+from toolcrib.contract.errors import EnvironmentFailed
 
 _LIMIT = 60.0
 _FEW = 64

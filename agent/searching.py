@@ -8,11 +8,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.transcript import speaker
-from toolcrib import ConfigError, InvalidArguments, NotFound, Principal, ToolCallContext, ToolcribError, ToolResult
-from toolcrib._dataclass import dataclass
-from toolcrib._search import SearchFilter, SearchHit, SearchRefused
-from toolcrib._store import SessionInfo, Store
-from toolcrib._types import Json
+from toolcrib.contract.context import Principal, ToolCallContext
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ConfigError, InvalidArguments, NotFound, ToolcribError
+from toolcrib.contract.search import SearchFilter, SearchHit, SearchRefused
+from toolcrib.contract.store import SessionInfo, Store
+from toolcrib.contract.types import Json, ToolResult
 
 if TYPE_CHECKING:
     from agent.conversation.compressed import CompressionCut

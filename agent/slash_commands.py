@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from toolcrib import PluginError
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import PluginError
 
 Surface: TypeAlias = Literal["terminal", "chat"]
 SURFACES: Sequence[Surface] = ("terminal", "chat")

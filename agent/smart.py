@@ -22,12 +22,14 @@ from agent.events import Event, ModelAnswered
 from agent.models import environment
 from agent.providers.abilities import model_of
 from agent.providers.factory import MANUAL, ModelRequest, ModelTarget, ProviderOpening, check_name, find_target, open_session
-from toolcrib import Answer, ConfigError, SuspendTicket, ToolCallContext
-from toolcrib._dataclass import dataclass
-from toolcrib._entry import is_async_callable
-from toolcrib._namedtuple import NamedTuple
-from toolcrib._private import Private
-from toolcrib._regex import Regex
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.entry import is_async_callable
+from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.private import Private
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.types import Answer, SuspendTicket
 from tools.approval.gate import ACTION
 from tools.dispatch.threads import in_own_thread
 from tools.judge.findings import TOOL_RULE, visible

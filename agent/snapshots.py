@@ -16,9 +16,13 @@ from typing import TYPE_CHECKING, Any
 from agent.backends import BUBBLEWRAP, LOCAL
 from agent.config import SnapshotsConfig, state_dir
 from agent.instructions import project_root
-from toolcrib import Denied, ProgressStatus, RunsCommand, StoreFailed, ToolCall, ToolCallContext, ToolEntry
-from toolcrib._dataclass import replace
-from toolcrib._undo import ChangeJournal
+from toolcrib.contract.context import ProgressStatus, ToolCallContext
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.effects import RunsCommand
+from toolcrib.contract.entry import ToolEntry
+from toolcrib.contract.errors import Denied, StoreFailed
+from toolcrib.contract.types import ToolCall
+from toolcrib.contract.undo import ChangeJournal
 from tools.approval.policy import Policy
 from tools.dispatch.scope import CallScope
 from tools.dispatch.threads import in_daemon_thread

@@ -18,8 +18,9 @@ from agent.providers.abilities import model_of
 from agent.providers.endpoint import Endpoint
 from agent.providers.factory import MANUAL, ModelRequest, ModelTarget, ProviderOpening, check_name, find_target, open_session
 from agent.retry import RetryPolicy, with_retry
-from toolcrib import ConfigError, ContextTooLong, ProviderError, ProviderTurn, ToolcribError
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ConfigError, ContextTooLong, ProviderError, ToolcribError
+from toolcrib.contract.session import ProviderTurn
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session

@@ -9,10 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from agent.config import Config, contents_path
-from toolcrib import Environment, RunsCommand, ToolcribError, ToolRegistry
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._store import SessionInfo, Store
-from toolcrib._undo import ChangeStep, StepKind
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.effects import RunsCommand
+from toolcrib.contract.environment import Environment
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.registry import ToolRegistry
+from toolcrib.contract.store import SessionInfo, Store
+from toolcrib.contract.undo import ChangeStep, StepKind
 from tools.undo import choose
 from tools.undo.contents import MemoryContents
 from tools.undo.keeper import UndoStore, holder_of

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._usage import UsageSum
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.usage import UsageSum
 
 if TYPE_CHECKING:
-    from toolcrib._store import Store
+    from toolcrib.contract.store import Store
 
 By: TypeAlias = Literal["day", "session", "model", "tool"]
 BY: Sequence[By] = ("day", "session", "model", "tool")

@@ -16,11 +16,12 @@ from agent.config import read_secrets
 from agent.deciding import ToldAudit
 from agent.granting import ToolLine
 from agent.grants import SessionGrants
-from toolcrib import Environment, EventSink, Principal, RunIdentity
-from toolcrib._dataclass import replace
-from toolcrib._frozen import freeze
-from toolcrib._store import SessionInfo, Store
-from toolcrib._types import Handler
+from toolcrib.contract.context import EventSink, Principal, RunIdentity
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.environment import Environment
+from toolcrib.contract.frozen import freeze
+from toolcrib.contract.store import SessionInfo, Store
+from toolcrib.contract.types import Handler
 from tools.approval.modes import mode_of
 from tools.approval.origins import SessionFiles
 from tools.approval.policy import Policy
@@ -36,8 +37,10 @@ if TYPE_CHECKING:  # all that only some uses need loads with them
     from agent.events import Event
     from agent.undo import Undo
     from agent.workspaces import ProjectFolder, Setup
-    from toolcrib import ExecutedCall, ToolCall, ToolCallContext
-    from toolcrib._undo import Keeping, UndoLog
+    from toolcrib.contract.context import ToolCallContext
+    from toolcrib.contract.session import ExecutedCall
+    from toolcrib.contract.types import ToolCall
+    from toolcrib.contract.undo import Keeping, UndoLog
     from tools.dispatch.hooks import HookManager
     from tools.dispatch.pipeline import Dispatcher
     from tools.undo.keeper import UndoStore

@@ -21,7 +21,7 @@ from agent.config import Config, contents_path, load_config, secrets_path, state
 from agent.confirming import require_confirmed
 from agent.granting import Granting
 from agent.workspace import Workspace
-from toolcrib import ConfigError
+from toolcrib.contract.errors import ConfigError
 from tools.approval.policy import RuleSays, ToolRules
 from tools.environments.own_files import OwnFiles
 from tools.installed import installed

@@ -17,8 +17,8 @@ from pathlib import Path
 from agent.cron.plan import JobPlan
 from agent.run import assemble
 from toolcrib import Principal
-from toolcrib._cron import CronJob
-from toolcrib._store import Store
+from toolcrib.contract.cron import CronJob
+from toolcrib.contract.store import Store
 from tools.schedules.schedule import Schedule
 
 _AT_ONCE = 200

@@ -22,7 +22,7 @@ from agent.conversation.state import RunState
 from agent.run import Crib, assemble
 from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, ToolCall, ToolCallContext, WritesFile
-from toolcrib._store import Store
+from toolcrib.contract.store import Store
 from toolcrib.testing import ScriptedSession
 
 Serve = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]

@@ -15,7 +15,7 @@ from pathlib import Path
 from agent.store.sqlite import SqliteStore
 from benchmarks.core import CannotMeasureError, Figure
 from toolcrib import ToolCall, ToolCallStatus, ToolResult
-from toolcrib._search import SearchFilter, SearchOrder
+from toolcrib.contract.search import SearchFilter, SearchOrder
 
 SHORT, LONG = 150, 880
 """Bytes of a message's text."""

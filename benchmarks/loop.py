@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks._loop_children import CALLS
 from benchmarks._model_server import ModelServer
 from benchmarks.core import CannotMeasureError, Figure, best_of_each, clean_environment, median_of_each, once
-from toolcrib._store import Store
+from toolcrib.contract.store import Store
 from toolcrib.testing import ChatServer
 
 ROOT = Path(__file__).resolve().parent.parent

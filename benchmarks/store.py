@@ -22,7 +22,7 @@ from agent.store.sqlite import SqliteStore
 from benchmarks._store_search import figures as large_store
 from benchmarks.core import CannotMeasureError, Figure, best_of_each
 from toolcrib import StoreFailed
-from toolcrib._store import Fence, Store
+from toolcrib.contract.store import Fence, Store
 
 CALLERS = 20
 _HELD = 3.0

@@ -1,36 +1,33 @@
-"""The contract: all that a tool or plugin author imports.
+"""The public names: all that the author of a tool, a plugin or a program imports.
 
     from toolcrib import registry, tool, hookimpl, Block
 
-And ``Agent`` for programs that want a model with tools. It is the one name here that stands on everything else: it is imported
-when it is first asked for, so that a tool's author pays nothing for it. ``__version__`` is the distribution's.
-
-Tools: ``_registry``, ``_entry``, ``_derive``, ``_declared``, ``_effects``. Calls: ``_types``, ``_context``, ``_decision``,
-``_after``, ``_state``, ``_errors``, ``_image``. Plugins: ``_hooks``. What others implement: ``_environment``,
-``_containment``, ``_session`` (models), ``chat`` (platforms), ``_store`` with ``_records`` and ``_undo``. ``testing`` has
-doubles for the tests of all of these.
+``Agent`` is for programs that want a model with tools. It is imported when it is first used, so that other importers do not load
+it. ``__version__`` is the distribution's. ``toolcrib.chat`` and ``toolcrib.platforms`` are for chat platforms,
+``toolcrib.testing`` for tests. toolcrib's own modules import none of these four, but what ``toolcrib.contract`` defines.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolcrib._after import After
-from toolcrib._containment import Contained, Containment, HasOutside, LimitsHosts
-from toolcrib._context import (
-    ActivityEvent,
-    AgentSpec,
-    EventSink,
-    Principal,
-    ProgressStatus,
-    RunIdentity,
-    ToolCallContext,
+from toolcrib.contract.after import After
+from toolcrib.contract.containment import Contained, Containment, HasOutside, LimitsHosts
+from toolcrib.contract.context import ActivityEvent, AgentSpec, EventSink, Principal, ProgressStatus, RunIdentity, ToolCallContext
+from toolcrib.contract.decision import Block, Decision, SetResult, Suspend, strongest
+from toolcrib.contract.derive import tool
+from toolcrib.contract.effects import (
+    DeletesFile,
+    Effect,
+    ReadsFile,
+    RunsCommand,
+    SchedulesJob,
+    SendsMessage,
+    ShellState,
+    WritesFile,
 )
-from toolcrib._decision import Block, Decision, SetResult, Suspend, strongest
-from toolcrib._derive import tool
-from toolcrib._effects import DeletesFile, Effect, ReadsFile, RunsCommand, SchedulesJob, SendsMessage, ShellState, WritesFile
-from toolcrib._entry import ToolEntry
-from toolcrib._environment import (
+from toolcrib.contract.entry import ToolEntry
+from toolcrib.contract.environment import (
     BackgroundProcess,
     Captured,
     Environment,
@@ -49,7 +46,7 @@ from toolcrib._environment import (
     Restable,
     SearchesPath,
 )
-from toolcrib._errors import (
+from toolcrib.contract.errors import (
     AuthFailed,
     BadRequest,
     Cancelled,
@@ -77,10 +74,10 @@ from toolcrib._errors import (
     ToolError,
     ToolsetError,
 )
-from toolcrib._hooks import hookimpl
-from toolcrib._image import Image
-from toolcrib._registry import ToolRegistry, registry
-from toolcrib._session import (
+from toolcrib.contract.hooks import hookimpl
+from toolcrib.contract.image import Image
+from toolcrib.contract.registry import ToolRegistry, registry
+from toolcrib.contract.session import (
     ExecutedCall,
     FallsBack,
     Named,
@@ -92,8 +89,8 @@ from toolcrib._session import (
     TextProtocol,
     TokenPrices,
 )
-from toolcrib._state import StateKey, StateScope, StateUpdate
-from toolcrib._types import (
+from toolcrib.contract.state import StateKey, StateScope, StateUpdate
+from toolcrib.contract.types import (
     Answer,
     SuspendTicket,
     Tool,

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from unittest import SkipTest
 
 from toolcrib._testing_host import FakeHost
-from toolcrib._types import Json
 from toolcrib.chat import Chat, Inbound, NotSent, Outbound, Platform
+from toolcrib.contract.types import Json
 
 _PAUSE = 0.02
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from toolcrib._dataclass import replace
-from toolcrib._errors import ConfigError
-from toolcrib._types import Json
 from toolcrib.chat import Attachment, Chat, Host, Inbound, NotSent, Outbound, Press, Traits
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.types import Json
 
 DIRECT = Chat("direct")
 

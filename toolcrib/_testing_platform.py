@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 from unittest import SkipTest
 
-from toolcrib._errors import StoreFailed
 from toolcrib._testing_desk import PlatformDesk, Stage
 from toolcrib.chat import Button, Chat, NotSent, Outbound, OutFile, ShowsTyping
+from toolcrib.contract.errors import StoreFailed
 
 _BUTTONS = (Button("y", "Yes", "👍"), Button("n", "No", "👎"))
 _FILE = bytes(range(256)) * 300

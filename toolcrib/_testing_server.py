@@ -11,7 +11,7 @@ from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-from toolcrib._types import Json
+from toolcrib.contract.types import Json
 
 
 @dataclass(frozen=True, slots=True)

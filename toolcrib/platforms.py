@@ -11,15 +11,15 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
-from toolcrib._dataclass import dataclass
-from toolcrib._errors import ConfigError, StoreFailed
-from toolcrib._intake import Intake
-from toolcrib._recent import Recent
-from toolcrib._regex import Regex
-from toolcrib._sent import SentKeys
-from toolcrib._trust import Trust, is_loopback
-from toolcrib._web import listening_at, server_of
+from agent.http_server import listening_at, server_of
 from toolcrib.chat import Host, Press, without_controls
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.dedup import SentKeys
+from toolcrib.contract.errors import ConfigError, StoreFailed
+from toolcrib.contract.intake import Intake
+from toolcrib.contract.recent import Recent
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.trust import Trust, is_loopback
 
 if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode

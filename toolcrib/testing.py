@@ -17,22 +17,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from toolcrib._containment import Containment
-from toolcrib._context import EventSink, RunIdentity, ToolCallContext
-from toolcrib._derive import entry_of
-from toolcrib._effects import ShellState
-from toolcrib._entry import ToolEntry
-from toolcrib._environment import BackgroundProcess, Captured, Environment, ExecOutcome, ExecRequest, FileInfo, Health
-from toolcrib._hooks import hookimpl
-from toolcrib._image import Image
-from toolcrib._registry import ToolRegistry
-from toolcrib._session import ExecutedCall, OnEvent, ProviderTurn, StreamEvent
-from toolcrib._state import StateKey, StateWrite
 from toolcrib._testing_desk import PlatformDesk, SeenMessage
 from toolcrib._testing_host import FakeHost, FakePlatform, Shown
 from toolcrib._testing_platform import PlatformSuite
 from toolcrib._testing_server import ChatServer, Response
-from toolcrib._types import Answer, Handler, Json, SuspendTicket, Tool, ToolCall
+from toolcrib.contract.containment import Containment
+from toolcrib.contract.context import EventSink, RunIdentity, ToolCallContext
+from toolcrib.contract.derive import entry_of
+from toolcrib.contract.effects import ShellState
+from toolcrib.contract.entry import ToolEntry
+from toolcrib.contract.environment import BackgroundProcess, Captured, Environment, ExecOutcome, ExecRequest, FileInfo, Health
+from toolcrib.contract.hooks import hookimpl
+from toolcrib.contract.image import Image
+from toolcrib.contract.registry import ToolRegistry
+from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn, StreamEvent
+from toolcrib.contract.state import StateKey, StateWrite
+from toolcrib.contract.types import Answer, Handler, Json, SuspendTicket, Tool, ToolCall
 
 if TYPE_CHECKING:
     from tools.dispatch.scope import CallScope

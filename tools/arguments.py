@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 from urllib.parse import urldefrag, urljoin
 
-from toolcrib import InvalidArguments
-from toolcrib._near import near
-from toolcrib._regex import Regex
-from toolcrib._types import Json
+from toolcrib.contract.errors import InvalidArguments
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.suggest import near
+from toolcrib.contract.types import Json
 
 _INTEGER = Regex(r"[+-]?\d{1,4000}")
 _SNIPPET_CHARS = 800

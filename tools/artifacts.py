@@ -8,9 +8,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolcrib import LeaseLost, NotFound, StoreFailed
-from toolcrib._artifacts import MOST_BYTES, PREFIX
-from toolcrib._artifacts import name_of as named
+from toolcrib.contract.artifacts import MOST_BYTES, PREFIX
+from toolcrib.contract.artifacts import name_of as named
+from toolcrib.contract.errors import LeaseLost, NotFound, StoreFailed
 from tools.clip import spill_to
 
 if TYPE_CHECKING:

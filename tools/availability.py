@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Literal, TypeAlias
 
-from toolcrib import Unavailable
+from toolcrib.contract.types import Unavailable
 
 __all__ = ["Check", "needs_binary", "needs_env", "needs_module"]
 

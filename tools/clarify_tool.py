@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolcrib import InvalidArguments, SuspendTicket, ToolCallContext, ToolResult
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.errors import InvalidArguments
+from toolcrib.contract.types import SuspendTicket, ToolResult
 from tools.registry import registry
 
 MOST_CHOICES = 4

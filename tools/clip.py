@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from toolcrib._types import Json
+from toolcrib.contract.types import Json
 
 _log = logging.getLogger(__name__)
 

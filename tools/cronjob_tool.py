@@ -7,9 +7,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib import InvalidArguments, SchedulesJob, ToolCallContext
-from toolcrib._identity import LOCAL_PLATFORMS
-from toolcrib._types import Json
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.effects import SchedulesJob
+from toolcrib.contract.errors import InvalidArguments
+from toolcrib.contract.identity import LOCAL_PLATFORMS
+from toolcrib.contract.types import Json
 from tools.registry import registry
 
 CREATES, CHANGES = "add", "change"

@@ -5,8 +5,8 @@ Not among the built-in tools that every session may get: who runs variants side 
 
 from __future__ import annotations
 
-from toolcrib import ToolRegistry
-from toolcrib._types import Json
+from toolcrib.contract.registry import ToolRegistry
+from toolcrib.contract.types import Json
 from tools.registry import registry
 
 TOOLSET = "filepair"

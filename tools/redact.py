@@ -7,10 +7,10 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 
-from toolcrib import ActivityEvent, EventSink
-from toolcrib._private import Private
-from toolcrib._regex import Regex
-from toolcrib._types import Json
+from toolcrib.contract.context import ActivityEvent, EventSink
+from toolcrib.contract.private import Private
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.types import Json
 from tools.key_formats import FORMATS
 
 _log = logging.getLogger(__name__)

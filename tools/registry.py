@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from toolcrib import registry
+from toolcrib.contract.registry import registry
 
 __all__ = ["registry", "tool_error", "tool_result"]
 

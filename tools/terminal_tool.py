@@ -9,22 +9,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from toolcrib import (
-    Captured,
-    Effect,
-    Environment,
-    EnvironmentFailed,
-    ExecOutcome,
-    ExecRequest,
-    ExecutionFailed,
-    InvalidArguments,
-    RunsCommand,
-    SearchesPath,
-    ShellState,
-    ToolCallContext,
-    ToolResult,
-    ToolStatus,
-)
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.effects import Effect, RunsCommand, ShellState
+from toolcrib.contract.environment import Captured, Environment, ExecOutcome, ExecRequest, SearchesPath
+from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed, InvalidArguments
+from toolcrib.contract.types import ToolResult, ToolStatus
 from tools.availability import needs_binary
 from tools.contained.hosts import allowing, needed_hosts, refused
 from tools.contained.outside import NOTICE, is_elsewhere, judged_in, offer_after, outside_effect, plain_schema

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from agent.allowlist import covered
 from agent.cli.escape import exact
-from toolcrib._store import AuditEntry, Grant, TicketRecord
+from toolcrib.contract.store import AuditEntry, Grant, TicketRecord
 
 _WIDE = 60
 SPARE_OF_GRANTS, SPARE_OF_TICKETS, SPARE_OF_ENTRIES = (5, 4, 3), (1, 2), (1, 3, 6, 4)

@@ -18,15 +18,15 @@ from agent.cli.parked import leave_open, parked_lines, still_open
 from agent.cli.refusing import answer_of
 from agent.cli.signals import interrupting
 from agent.conversation.answers import find_ticket, hosted, persons_session, record_answer
-from toolcrib import Denied, InvalidArguments, ToolcribError
+from toolcrib.contract.errors import Denied, InvalidArguments, ToolcribError
 from tools.approval.prompt import PromptLine, physical, prompt_of
 
 if TYPE_CHECKING:
     from agent.cli.terminal import Terminal
     from agent.conversation.session import Session
     from agent.crib import Crib
-    from toolcrib import SuspendTicket
-    from toolcrib._store import Store, TicketRecord
+    from toolcrib.contract.store import Store, TicketRecord
+    from toolcrib.contract.types import SuspendTicket
 
 _LEAVES_OPEN = "nothing was answered; the ticket still waits"
 _MOST_TRIES = 5

@@ -20,15 +20,15 @@ from agent.cli.hidden import OPTION
 from agent.cli.logs import logging_to_stderr
 from agent.cli.parsing import CommandParser, meant_by
 from agent.cli.signals import Ended, ending_in_order, interrupting
-from toolcrib import ConfigError, ProviderError, ToolcribError
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import ConfigError, ProviderError, ToolcribError
 
 if TYPE_CHECKING:
     import asyncio
 
     from agent.config import Config
     from agent.run import Crib
-    from toolcrib import ToolRegistry
+    from toolcrib.contract.registry import ToolRegistry
 
 _log = logging.getLogger(__name__)
 OK, FAILED, USAGE, DENIED, UNASKED, CAPPED, TIMED_OUT, PARKED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 7, 130

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from agent.cli.escape import one_line
-from toolcrib import StoreFailed
+from toolcrib.contract.errors import StoreFailed
 
 if TYPE_CHECKING:
     from agent.cli.complete import Offers

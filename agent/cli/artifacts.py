@@ -10,8 +10,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from agent.cli.app import OK
-from toolcrib import ToolcribError
-from toolcrib._artifacts import PREFIX
+from toolcrib.contract.artifacts import PREFIX
+from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,7 +52,7 @@ async def artifacts(crib: Crib, args: argparse.Namespace) -> int:
 async def show(crib: Crib, args: argparse.Namespace, name: str, session_id: str | None = None) -> int:
     """Show an artifact of a session, None for whichever has it; or write it into the file that is named. Raises ToolcribError."""
     from agent.artifacts import find_artifact
-    from toolcrib._search import SearchFilter
+    from toolcrib.contract.search import SearchFilter
 
     if not name.removeprefix(PREFIX).isalnum():
         raise ToolcribError(

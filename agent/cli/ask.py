@@ -34,7 +34,8 @@ from agent.cli.choosing import (
 from agent.cli.escape import exact, one_line
 from agent.cli.refusing import answer_of, refuse, refuse_inside
 from agent.cli.signals import Ended
-from toolcrib import Answer, SuspendTicket, ToolCallContext
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.types import Answer, SuspendTicket
 from tools.dispatch.scope import Asker
 
 

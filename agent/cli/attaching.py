@@ -15,10 +15,14 @@ from typing import TYPE_CHECKING
 from agent.cli.beside import Beside
 from agent.cli.escape import exact, one_line
 from agent.cli.opening import BrokenOffMessage
-from toolcrib import Block, Environment, EnvironmentFailed, FileInfo, HasOutside, Image, Suspend, ToolCall, ToolcribError
-from toolcrib._dataclass import dataclass
-from toolcrib._image import IMAGE_BYTES
-from toolcrib._regex import Regex
+from toolcrib.contract.containment import HasOutside
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.decision import Block, Suspend
+from toolcrib.contract.environment import Environment, FileInfo
+from toolcrib.contract.errors import EnvironmentFailed, ToolcribError
+from toolcrib.contract.image import IMAGE_BYTES, Image
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.types import ToolCall
 from tools.contained.outside import containment_of
 from tools.judge.folders import under
 
@@ -153,7 +157,7 @@ async def _may(
 ) -> bool:
     """Return whether the file may be read for the model: what the gate says of read_file, and the person of secrets."""
     from agent.explaining import foreseen
-    from toolcrib._dataclass import replace
+    from toolcrib.contract.dataclass import replace
 
     scope = replace(session.scope, open_environment=lambda: environment, granted=None)
     heard: list[Weighed] = []

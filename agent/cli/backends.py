@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agent.backend_check import Tried
 from agent.backends import BUBBLEWRAP, DOCKER, LOCAL, SSH, Backend, Backends, unavailable
 from agent.cli.stories import ID_CHARS, ago
-from toolcrib import EnvironmentFailed, ToolcribError
+from toolcrib.contract.errors import EnvironmentFailed, ToolcribError
 from tools.dispatch.bridge import run_async
 from tools.environments.docker import admin
 from tools.environments.docker.admin import OurContainer

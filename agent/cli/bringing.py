@@ -14,11 +14,11 @@ from agent.cli.escape import one_line, tame
 from agent.cli.stories import ID_CHARS
 from agent.importing.keeping import Fate, as_ours, keep
 from agent.importing.reading import ForeignSession, ImportFault
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     from agent.crib import Crib
-    from toolcrib._store import SessionInfo
+    from toolcrib.contract.store import SessionInfo
 
 _SHOWN = 20
 """Sessions, and faults, that are named."""

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from agent._version import __version__
 from agent.cli.finding import CheckFinding
 from agent.cli.scrubbing import Scrubber
-from toolcrib import ConfigError, ToolcribError
-from toolcrib._private import Private
+from toolcrib.contract.errors import ConfigError, ToolcribError
+from toolcrib.contract.private import Private
 from tools.dispatch.bridge import run_async
 
 if TYPE_CHECKING:

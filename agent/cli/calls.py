@@ -8,8 +8,9 @@ from typing import Any
 from agent.cli.escape import one_line, tame
 from agent.cli.render import outcome, result_text, seconds_of, short_args
 from agent.cli.screen.cells import Row, chunks, folded, row_width, shortened, width, words_of
-from toolcrib import ExecutedCall, ToolCall
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.session import ExecutedCall
+from toolcrib.contract.types import ToolCall
 from tools.contained.outside import is_elsewhere
 
 MOST_OUTPUT, MOST_DIFF, MOST_REASON = 6, 40, 6

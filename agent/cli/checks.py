@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from agent.cli.finding import CheckFinding, Level
 from agent.cli.guarding import guarded, isolated
 from agent.config import BrokenConfig, Config, config_path, load_config, state_dir
-from toolcrib import ConfigError, StoreFailed, ToolcribError, registry
+from toolcrib.contract.errors import ConfigError, StoreFailed, ToolcribError
+from toolcrib.contract.registry import registry
 from tools.dispatch.bridge import run_async
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from types import NoneType, UnionType
 from typing import Literal
 
 from agent.cli.app import open_crib
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.dispatch.bridge import run_async
 
 PLACES: Mapping[tuple[str, str], str] = {
@@ -95,7 +95,7 @@ def _sessions(args: argparse.Namespace) -> Iterable[str]:
 
 def _artifacts(args: argparse.Namespace) -> Iterable[str]:
     """Sessions that keep large results, and the names of these."""
-    from toolcrib._search import SearchFilter
+    from toolcrib.contract.search import SearchFilter
 
     with open_crib(args, looks=True) as crib:
         found = run_async(crib.store.artifacts.newest(SearchFilter(), _MOST))
@@ -150,7 +150,7 @@ def _keys(args: argparse.Namespace) -> Iterable[str]:
 def _values(args: argparse.Namespace) -> Iterable[str]:
     """Values that the key of ``args`` takes, as far as they are few or have names, and the one that it has."""
     from agent.config import find_key, load_config, value_at
-    from toolcrib import ConfigError
+    from toolcrib.contract.errors import ConfigError
 
     parts, hint = find_key(args.key)
     found: list[str] = []

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from agent.cli.escape import exact
-from toolcrib import SuspendTicket
-from toolcrib._dataclass import dataclass
-from toolcrib._regex import Regex
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.types import SuspendTicket
 
 KEYS: Mapping[str, str] = {
     "once": "o",

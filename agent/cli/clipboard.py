@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent.cli.escape import one_line
-from toolcrib import Image, ToolcribError
-from toolcrib._image import IMAGE_BYTES
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.image import IMAGE_BYTES, Image
 
 if TYPE_CHECKING:
     from agent.cli.conversation import Conversation

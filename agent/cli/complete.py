@@ -12,7 +12,7 @@ from prompt_toolkit.document import Document
 
 from agent.cli.filenames import FileNames
 from agent.cli.words import SLASH
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 Offers: TypeAlias = Callable[[], Awaitable[Iterable[tuple[str, str]]]]
 """Finds what may stand behind a command: words, and what each is."""

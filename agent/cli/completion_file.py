@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 _MARK = "toolcrib completion"
 """Part of each file that toolcrib writes, or that a person wrote with what it prints."""

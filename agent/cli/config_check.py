@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.config import Config, config_path, read_secrets, sound_part
-from toolcrib import ConfigError, ToolcribError
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import ConfigError, ToolcribError
 
 if TYPE_CHECKING:
     from agent.run import Crib
@@ -134,7 +134,8 @@ def _names_of_backends(config: Config) -> tuple[Config, list[str]]:
 
 def _toolsets(config: Config) -> tuple[Config, list[str]]:
     """(the configuration with the toolsets of its own that can be added, what is wrong with the others)"""
-    from toolcrib import ToolRegistry, ToolsetError
+    from toolcrib.contract.errors import ToolsetError
+    from toolcrib.contract.registry import ToolRegistry
     from toolsets import ToolsetCatalog
 
     faults, kept, catalog = [], {}, ToolsetCatalog(ToolRegistry())

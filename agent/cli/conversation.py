@@ -18,8 +18,10 @@ from agent.instructions import told
 from agent.later import MOST_NOTE, later_note
 from agent.models import ModelChoice, find_endpoint, own_choice
 from agent.protocols.command import parse_command
-from toolcrib import ContextTooLong, Image, LeaseLost, ToolCall, ToolcribError
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import ContextTooLong, LeaseLost, ToolcribError
+from toolcrib.contract.image import Image
+from toolcrib.contract.types import ToolCall
 
 if TYPE_CHECKING:
     from agent.cli.beside import Beside
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from agent.cli.render import Screen
     from agent.conversation.session import Session
     from agent.events import Event
-    from toolcrib import ExecutedCall
+    from toolcrib.contract.session import ExecutedCall
 
 Written = TypeVar("Written")
 KEPT = "The session is kept: type on, or /help."

@@ -9,13 +9,13 @@ from agent.cli.finding import CheckFinding
 from agent.cron.plan import JobPlan
 from agent.cron.rights import standing_of, why_untold
 from agent.cron.running import whether_run
-from toolcrib import ConfigError, ToolcribError
+from toolcrib.contract.errors import ConfigError, ToolcribError
 from tools.dispatch.bridge import run_async
 from tools.schedules.zones import ScheduleError, zone_of
 
 if TYPE_CHECKING:
     from agent.crib import Crib
-    from toolcrib._cron import CronJob
+    from toolcrib.contract.cron import CronJob
 
 
 def check_cron(crib: Crib) -> Iterator[CheckFinding]:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from agent.cli.escape import one_line
 from agent.cron.plan import JobPlan
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 from tools.schedules.preview import schedule_lines
 from tools.schedules.schedule import time_words
 
 if TYPE_CHECKING:
-    from toolcrib._cron import CronJob, CronRun
+    from toolcrib.contract.cron import CronJob, CronRun
 
 _SIGNS = {"running": "…", "done": "✓", "failed": "✗", "refused": "✗", "skipped": "·", "lost": "?"}
 

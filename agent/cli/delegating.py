@@ -10,13 +10,13 @@ from agent.cli.escape import one_line, tame
 from agent.cli.stories import ID_CHARS, ago
 from agent.delegates import TOOL
 from agent.delegates.budget import tokens_in
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     from agent.cli.conversation import Conversation
     from agent.delegates.atwork import BackgroundDelegate
     from agent.events import DelegateEnded
-    from toolcrib import ExecutedCall
+    from toolcrib.contract.session import ExecutedCall
 
 _ENDS: Mapping[str, tuple[str, str]] = {
     "done": ("ok", "green"),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from agent.config import Config
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
 
 Who: TypeAlias = tuple[str, str]
 """A platform, and a user there; "" for anybody."""
@@ -40,7 +40,7 @@ def granted(config: Config, project_dir: Path, who: Sequence[Who]) -> Granted:
     from agent.permissions import permissions_by, runs_commands
     from agent.run import assemble
     from agent.store.memory import MemoryStore
-    from toolcrib import ToolsetError
+    from toolcrib.contract.errors import ToolsetError
 
     found: dict[Who, Effective] = {}
     with assemble(config=config, project_dir=project_dir, store=MemoryStore()) as crib:

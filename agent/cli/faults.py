@@ -7,7 +7,7 @@ import math
 from agent.cli.app import CAPPED, FAILED, USAGE
 from agent.cli.escape import tame
 from agent.conversation.limits import MaxTurnsReached, NoProgress, RunError, TokenCapReached
-from toolcrib import (
+from toolcrib.contract.errors import (
     AuthFailed,
     BadRequest,
     ConnectionFailed,

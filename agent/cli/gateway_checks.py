@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from agent.cli.finding import CheckFinding
 from agent.cli.gateway_status import lasted
 from agent.config import Config, PlatformConfig
-from toolcrib import ConfigError
-from toolcrib._dataclass import dataclass
-from toolcrib._near import near
-from toolcrib.chat import TellsShortcomings
+from toolcrib.contract.chat import TellsShortcomings
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.suggest import near
 from tools.dispatch.bridge import run_async
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from agent.gateway.status import parked, told_idle, told_status
 
 if TYPE_CHECKING:
     from agent.crib import Crib
-    from toolcrib._store import TicketRecord
+    from toolcrib.contract.store import TicketRecord
 
 _COUNTS = ("open_sessions", "runs", "questions", "mail", "posts", "pid")
 

@@ -13,7 +13,7 @@ from types import FrameType
 
 from agent.cli.finding import CheckFinding
 from agent.cli.terminal import is_terminal
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 SECONDS = 30.0
 """Seconds that a check may take where nothing else is said."""

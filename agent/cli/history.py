@@ -13,8 +13,9 @@ from agent.conversation.compressed import ROLE as COMPRESSED
 from agent.conversation.compressed import compression_words
 from agent.conversation.lineage import IMPORTED, is_delegate
 from agent.providers._history import whole
-from toolcrib import ExecutedCall, ToolResult
-from toolcrib._store import AuditEntry, CallRecord, SessionInfo, Store
+from toolcrib.contract.session import ExecutedCall
+from toolcrib.contract.store import AuditEntry, CallRecord, SessionInfo, Store
+from toolcrib.contract.types import ToolResult
 from tools.dispatch.faces import as_json
 
 _PREVIEW = 200

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolcrib import Image, ToolcribError
-from toolcrib._image import image_label
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.image import Image, image_label
 
 _ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _LONGEST_PATHS = 4_000

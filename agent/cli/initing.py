@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from agent.cli.escape import tame
 from agent.drafting import ProjectFacts, draft, existing, look_at, missing, request
 from agent.instructions import NAMES, project_root
-from toolcrib import ToolCall, ToolcribError
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.types import ToolCall
 
 if TYPE_CHECKING:
     from agent.cli.conversation import Conversation

@@ -28,7 +28,7 @@ from agent.cli.signals import interrupting
 from agent.cli.steering import Steering, has_its_turn
 from agent.cli.words import AT_ONCE
 from agent.config import key_label, key_table
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer

@@ -28,12 +28,15 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from toolcrib import ExecutedCall, Image, ToolCallStatus, ToolcribError
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.image import Image
+from toolcrib.contract.session import ExecutedCall
+from toolcrib.contract.types import ToolCallStatus
 from tools.dispatch.faces import as_json, images_of
 
 if TYPE_CHECKING:
     from agent.cli.images import ImageFolder
-    from toolcrib._store import TicketRecord
+    from toolcrib.contract.store import TicketRecord
 
 VERSION = 2
 _STATUS = {

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from agent.cli.app import OK
 from agent.cli.escape import tame
 from agent.cli.stories import ID_CHARS, marks_of
-from toolcrib import ToolcribError
-from toolcrib._regex import Regex
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.regex import Regex
 
 if TYPE_CHECKING:
     import argparse
 
     from agent.crib import Crib
-    from toolcrib._store import SessionInfo, SessionStore
+    from toolcrib.contract.store import SessionInfo, SessionStore
 
 _TAG = Regex(r"\w[\w./:-]{0,63}")
 _TITLE_CHARS = 200

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.cli.finding import CheckFinding, Repair
-from toolcrib import EnvironmentFailed
+from toolcrib.contract.errors import EnvironmentFailed
 
 if TYPE_CHECKING:
     from agent.config import Config

@@ -35,8 +35,10 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from toolcrib import ExecutedCall, Image, ToolCall, ToolcribError
-from toolcrib._types import Json
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.image import Image
+from toolcrib.contract.session import ExecutedCall
+from toolcrib.contract.types import Json, ToolCall
 from tools.dispatch.faces import images_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from toolcrib import ConfigError
+from toolcrib.contract.errors import ConfigError
 
 _OURS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}

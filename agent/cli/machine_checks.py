@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent.cli.finding import CheckFinding
 from agent.config import state_dir
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 _OLDEST = (3, 11)
 _MEBIBYTE = 1024 * 1024

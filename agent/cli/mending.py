@@ -10,7 +10,7 @@ from agent.cli.escape import tame
 from agent.cli.finding import CheckFinding, Repair
 from agent.cli.guarding import guarded
 from agent.cli.terminal import confirm_by_word, is_interactive
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 _BELOW = "not done: this changes more than a session's own folders, and runs below a command of one: use a terminal of your own"
 _NOBODY = "not done: nobody can be asked here"

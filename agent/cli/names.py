@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from agent.cli.finding import CheckFinding
-from toolcrib import ConfigError, ToolsetError
+from toolcrib.contract.errors import ConfigError, ToolsetError
 
 if TYPE_CHECKING:
     from agent.run import Crib

@@ -6,7 +6,7 @@ import shlex
 import socket
 from collections.abc import Mapping
 
-from toolcrib import ConfigError
+from toolcrib.contract.errors import ConfigError
 from tools.dispatch.bridge import run_async
 
 _PATIENCE = 0.3

@@ -19,13 +19,14 @@ from agent.conversation.asking import interruptible
 from agent.conversation.state import RunResult
 from agent.events import Event, TurnFinished
 from agent.models import ModelChoice
-from toolcrib import Image, ToolcribError
-from toolcrib._dataclass import dataclass, replace
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.image import Image
 
 if TYPE_CHECKING:
     from agent.cli.trace import Tracer
     from agent.conversation.session import Session
-    from toolcrib._store import TicketRecord
+    from toolcrib.contract.store import TicketRecord
 
 Watch = Callable[[Event], None]
 

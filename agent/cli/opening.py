@@ -10,7 +10,7 @@ from agent.cli.parked import leave_open
 from agent.cli.refusing import refuse
 from agent.conversation.limits import RunLimits
 from agent.models import ModelChoice
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session

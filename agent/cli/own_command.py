@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from agent.cli.beside import Beside
 from agent.cli.fullscreen import drawing
 from agent.events import ToolFinished, ToolStarted
-from toolcrib import ActivityEvent, ExecutedCall, ToolCall, ToolCallStatus, ToolcribError, ToolResult, ToolStatus
-from toolcrib._types import Json
+from toolcrib.contract.context import ActivityEvent
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.session import ExecutedCall
+from toolcrib.contract.types import Json, ToolCall, ToolCallStatus, ToolResult, ToolStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable

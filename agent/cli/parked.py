@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
-    from toolcrib._store import TicketRecord
+    from toolcrib.contract.store import TicketRecord
 
 _CLIP = 200
 

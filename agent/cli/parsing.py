@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NoReturn
 
-from toolcrib._near import near
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.suggest import near
 
 _ABOUT = Regex(r"argument (?P<names>[^:]+): (?P<what>.*)", re.DOTALL)
 _CHOICE = Regex(r"invalid choice: '(?P<given>.*)' \(choose from (?P<known>.*)\)", re.DOTALL)

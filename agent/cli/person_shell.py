@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.backends import Backend, Backends, Location
-from toolcrib import EnvironmentFailed, ExecRequest
+from toolcrib.contract.environment import ExecRequest
+from toolcrib.contract.errors import EnvironmentFailed
 
 if TYPE_CHECKING:
     from tools.environments.docker.admin import OurContainer

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias
 
-from toolcrib import Image
+from toolcrib.contract.image import Image
 
 Protocol: TypeAlias = Literal["kitty", "iterm", ""]
 MOST_ROWS = 12

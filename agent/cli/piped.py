@@ -9,7 +9,7 @@ import stat
 import sys
 import time
 
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 LIMIT = 1 << 20
 """Bytes that are read at most."""

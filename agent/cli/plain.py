@@ -9,10 +9,11 @@ from agent.cli.calls import call_words, finished_rows
 from agent.cli.render import Screen, brief_line
 from agent.cli.screen.cells import plain
 from agent.cli.wholes import diff_of, whole_of
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
-    from toolcrib import ExecutedCall, ToolCall
+    from toolcrib.contract.session import ExecutedCall
+    from toolcrib.contract.types import ToolCall
 
 _KEPT = 200
 """Calls whose wholes are remembered."""

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from agent.cli.finding import CheckFinding, Repair
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 if TYPE_CHECKING:
     from agent.crib import Crib

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agent.cli.finding import CheckFinding, Level, Repair
-from toolcrib import ToolcribError
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.namedtuple import NamedTuple
 
 OS_RELEASE = Path("/etc/os-release")
 _SECONDS = 900.0

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from agent.cli.ask import TerminalAsker
 from agent.cli.screenreader import ScreenReader
 from agent.cli.signals import Ended
-from toolcrib import Answer, SuspendTicket, ToolCallContext
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.types import Answer, SuspendTicket
 
 if TYPE_CHECKING:
     from agent.cli.interactive import InteractiveChat

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from toolcrib import Answer, SuspendTicket, ToolCallContext
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.types import Answer, SuspendTicket
 
 BY = "terminal"
 

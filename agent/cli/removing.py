@@ -15,14 +15,14 @@ from agent.cli.stories import ID_CHARS, ago
 from agent.cli.storing import kept_damaged
 from agent.cli.terminal import confirm_by_word, is_interactive
 from agent.config import state_dir
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
     from agent.crib import Crib
-    from toolcrib._store import SessionInfo
+    from toolcrib.contract.store import SessionInfo
 
 _LARGEST = 64 * 1024 * 1024
 """Bytes of an export that is read."""

@@ -10,7 +10,10 @@ from typing import Any, TextIO
 from unicodedata import category, east_asian_width
 
 from agent.cli.escape import one_line, tame
-from toolcrib import ExecutedCall, Image, ToolCall, ToolCallStatus, ToolcribError
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.image import Image
+from toolcrib.contract.session import ExecutedCall
+from toolcrib.contract.types import ToolCall, ToolCallStatus
 from tools.contained.outside import is_elsewhere
 from tools.dispatch.faces import as_json, images_of
 

@@ -12,12 +12,12 @@ from agent.cli.stories import MOST_LINES, call_line, descent_of, exchanges, exec
 from agent.conversation.partial import broken_off
 from agent.conversation.transcript import begun_since
 from agent.providers._history import whole
-from toolcrib import ExecutedCall
+from toolcrib.contract.session import ExecutedCall
 
 if TYPE_CHECKING:
     from agent.cli.conversation import Conversation
     from agent.conversation.session import Session
-    from toolcrib._store import CallRecord
+    from toolcrib.contract.store import CallRecord
 
 _LAST = 3
 """Exchanges that are shown when a session is resumed."""

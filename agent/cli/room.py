@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from agent.cli.escape import one_line, tame
 from agent.cli.stories import ID_CHARS
 from agent.context import BYTES_A_TOKEN, ContextUse, measure, tokens_of, used_now, window_of
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.backends import BUBBLEWRAP, LOCAL, project_of
-from toolcrib import EnvironmentFailed
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import EnvironmentFailed
 
 if TYPE_CHECKING:
     from agent.backends import Backend
     from agent.config import Config
     from agent.conversation.session import Session
     from agent.sandbox_trial import SandboxTrial
-    from toolcrib import Containment
+    from toolcrib.contract.containment import Containment
     from tools.environments.local.holding import Mode, SandboxHolding
 
 _MODES: dict[str, str] = {

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.config import Config, leaves, plain, values_in
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.redact import Redactor, may_be_secret, without_forms
 
 _SHORTEST_SECRET = 4

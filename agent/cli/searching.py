@@ -15,8 +15,8 @@ from agent.artifacts import search_artifacts
 from agent.cli.artifacts import hit_json, hit_lines, unread_words
 from agent.cli.escape import one_line, tame
 from agent.cli.stories import ID_CHARS, ago
-from toolcrib import ToolcribError
-from toolcrib._search import SearchFilter, SearchHit
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.search import SearchFilter, SearchHit
 
 if TYPE_CHECKING:
     from agent.crib import Crib

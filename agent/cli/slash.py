@@ -18,8 +18,8 @@ from agent.cli.resuming import begin_anew, may_leave, resume
 from agent.cli.stories import conversation
 from agent.cli.words import ALONE, meant_by, words_of
 from agent.slash_commands import ALIASES
-from toolcrib import ToolcribError
-from toolcrib._near import near
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.suggest import near
 
 if TYPE_CHECKING:
     from agent.cli.conversation import Conversation

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agent.cli.escape import one_line
 from agent.cli.screen.draft import said_rows
 from agent.protocols.command import parse_command
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     from agent.cli.interactive import InteractiveChat

@@ -18,8 +18,9 @@ from agent.conversation.compressed import compression_words
 from agent.conversation.transcript import speaker
 from agent.cron import PLATFORM as JOBS
 from agent.providers._history import whole
-from toolcrib import ExecutedCall, ToolCall, ToolCallStatus
-from toolcrib._store import CallRecord, SessionInfo, Store
+from toolcrib.contract.session import ExecutedCall
+from toolcrib.contract.store import CallRecord, SessionInfo, Store
+from toolcrib.contract.types import ToolCall, ToolCallStatus
 
 ID_CHARS = 12
 _CLIP, _REASON = 300, 160

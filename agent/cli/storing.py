@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from agent.cli.app import FAILED, OK
 from agent.cli.escape import one_line
 from agent.cli.finding import CheckFinding, Repair
-from toolcrib import StoreFailed, ToolcribError
+from toolcrib.contract.errors import StoreFailed, ToolcribError
 
 if TYPE_CHECKING:
     from agent.config import Config

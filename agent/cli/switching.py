@@ -9,9 +9,9 @@ from agent.catalog import ModelServer, Offer, ask_servers, configured_servers
 from agent.models import ModelChoice, choose_provider, environment
 from agent.providers._history import same_model
 from agent.providers.factory import MANUAL, PROVIDERS, ModelTarget, check_name
-from toolcrib import ConfigError, ToolcribError
-from toolcrib._dataclass import replace
-from toolcrib._near import near
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import ConfigError, ToolcribError
+from toolcrib.contract.suggest import near
 
 if TYPE_CHECKING:
     from agent.cli.conversation import Conversation

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from agent.cli.escape import one_line
 from agent.cli.screen.tty import typed_so_far
-from toolcrib import ToolcribError
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     from pathlib import Path

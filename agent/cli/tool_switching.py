@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent.cli.app import OK, UNASKED, open_crib
-from toolcrib import ToolcribError, ToolRegistry
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.registry import ToolRegistry
 
 if TYPE_CHECKING:
     from agent.cli.toolpicker import SwitchableTool

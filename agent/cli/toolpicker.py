@@ -10,7 +10,7 @@ from agent.cli.render import first_sentence
 from agent.cli.screen.cells import Row, clip, shortened, width, words_of
 from agent.cli.screen.picker import Outcome
 from agent.granting import ToolLine
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
 
 _KEYS = "Type to search; arrows move, Space switches, Enter goes on, Esc leaves."
 _REVIEW_KEYS = "Enter writes it, Esc goes back, Ctrl-C leaves. Nothing is written before Enter."

@@ -11,8 +11,8 @@ from agent.cli.app import OK, open_crib
 from agent.cli.confirming import set_as_person, unset_as_person
 from agent.cli.effect import changes, everybody, granted
 from agent.config import Config, CustomToolset, load_config
-from toolcrib import ToolcribError
-from toolcrib._near import near
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.suggest import near
 
 
 def edit(args: argparse.Namespace) -> int:

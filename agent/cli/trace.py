@@ -21,7 +21,8 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from toolcrib import Image, ProviderError, ToolcribError
+from toolcrib.contract.errors import ProviderError, ToolcribError
+from toolcrib.contract.image import Image
 from tools.dispatch.faces import as_json
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from agent.cli.escape import exact, one_line
 from agent.cli.stories import ago
 from agent.undo import UndoPlan, What
-from toolcrib import ToolcribError
-from toolcrib._undo import ChangeStep, FileChange, FileState
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.undo import ChangeStep, FileChange, FileState
 from tools.undo.keeper import size_of
 from tools.undo.restore import Action, Done, UndoItem
 

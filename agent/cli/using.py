@@ -11,7 +11,7 @@ from agent.cli.stories import ID_CHARS
 from agent.usage import By, SessionUsage, UsageTotal, of_session, sums_of
 
 if TYPE_CHECKING:
-    from toolcrib._store import Store
+    from toolcrib.contract.store import Store
 
 _BAR = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉█"

@@ -34,7 +34,7 @@ from agent.events import (
 if TYPE_CHECKING:
     from agent.cli.images import ImageFolder
     from agent.conversation.session import Session
-    from toolcrib import ExecutedCall
+    from toolcrib.contract.session import ExecutedCall
 
 COMPRESSING = "compressing the context"
 CUT_SHORT: Mapping[str, str] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent.cli.escape import one_line, tame
 from agent.cli.render import result_text
-from toolcrib import ExecutedCall
+from toolcrib.contract.session import ExecutedCall
 from tools.dispatch.faces import images_of
 
 _IN_RESULT: Mapping[str, frozenset[str]] = {"todo": frozenset({"todos"}), "patch": frozenset({"diff"})}

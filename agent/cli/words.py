@@ -51,7 +51,7 @@ _ALIKE = 0.7
 
 def meant_by(word: str, known: Iterable[str]) -> str:
     """Say what an unknown command may have been meant for: what does here what it does elsewhere, or a name much like it."""
-    from toolcrib._near import near
+    from toolcrib.contract.suggest import near
 
     if word in ELSEWHERE:
         return ELSEWHERE[word]

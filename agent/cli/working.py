@@ -11,7 +11,7 @@ from agent.cli.escape import one_line, tame
 if TYPE_CHECKING:
     from agent.cli.screen.cells import Row
     from agent.events import ToolProgressed
-    from toolcrib._types import Json
+    from toolcrib.contract.types import Json
 
 OUTPUT, DIFFERENCE = "terminal-output", "file-difference"
 """Activities of the tools here that are shown in a way of their own."""

@@ -38,7 +38,7 @@ from agent.config._schema import (
 )
 from agent.config._secrets import Secrets, read_secrets, secret, secrets_path, values_in, write_secret
 from agent.config._snapshots import SnapshotsConfig
-from toolcrib._late import late
+from toolcrib.contract.late import late
 
 if TYPE_CHECKING:
     from agent.config._described import DescribedSetting, settings

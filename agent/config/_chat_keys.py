@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 
 from agent.config._setting import setting
-from toolcrib._dataclass import dataclass
-from toolcrib._regex import Regex
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.regex import Regex
 
 _KEY = Regex(
     r"(?:(?:alt-)?ctrl-(?:[a-z]|[@\\\]^_]|up|down|left|right|home|end|delete|pageup|pagedown)"

@@ -7,7 +7,7 @@ from typing import Literal
 
 from agent.config._rules import OperatorToolRule
 from agent.config._setting import SECONDS, above_zero, at_least_one, setting
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from agent.config._keys import join, plain, schema_of
 from agent.config._schema import Config
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from agent.config._model import COUNT
 from agent.config._setting import SECONDS, above_zero, absolute, at_least_one, at_least_zero, env_names, setting
-from toolcrib._dataclass import dataclass
-from toolcrib._regex import Regex
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.regex import Regex
 
 _SIZE = "a size above 0, such as 512m or 2g"
 OWN_NAMES = ("bubblewrap", "docker", "local", "ssh")

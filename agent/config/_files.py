@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from toolcrib import ConfigError
+from toolcrib.contract.errors import ConfigError
 
 LOCK_SECONDS = 10.0
 

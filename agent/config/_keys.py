@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.config._schema import AllowlistEntry, Config, Profile, is_required
-from toolcrib import ConfigError
-from toolcrib._dataclass import replace
-from toolcrib._near import near
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.suggest import near
 
 
 class NotSet(ConfigError):

@@ -14,8 +14,8 @@ from agent.config._paths import config_path
 from agent.config._project import with_project
 from agent.config._read import BrokenConfig, ConfigFault, is_blank, is_mapping, parse_node, read_bytes, read_node
 from agent.config._schema import Config
-from toolcrib._dataclass import replace
-from toolcrib._near import near
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.suggest import near
 
 PROFILE = "TOOLCRIB_PROFILE"
 _STORES = {"TOOLCRIB_STATE": "store.path", "TOOLCRIB_STORE_URL": "store.url"}

@@ -19,7 +19,7 @@ from agent.config._setting import (
     is_thinking,
     setting,
 )
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
 
 COUNT = "a whole number of 1 or more"
 _PRICE = "a price in your currency, 0 or more, or null"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from toolcrib import ConfigError
+from toolcrib.contract.errors import ConfigError
 
 
 def config_path(path: str | Path | None = None) -> Path:

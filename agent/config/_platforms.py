@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from agent.config._setting import all_text, at_least_zero, setting
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
 
 _NAMES = "a list of names"
 _PEOPLE = "a list of the platform's ids of users, role:NAME for a role there, or '*' for everybody"

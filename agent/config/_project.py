@@ -15,8 +15,8 @@ from typing import Any
 from agent.config._keys import all_keys, find_key, join, plain, replaced, value_at
 from agent.config._read import BrokenConfig, ConfigFault, ConfigReader, is_blank, is_mapping, parse_node, read_handle, visible
 from agent.config._schema import Config
-from toolcrib import ConfigError
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import ConfigError
 
 MAX_BYTES = 64_000
 MAX_NOTICES = 20

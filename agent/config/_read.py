@@ -15,9 +15,9 @@ from typing import Any
 
 from agent.config._keys import join, required, schema_of, suggest
 from agent.config._schema import Config, Profile
-from toolcrib import ConfigError
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._near import near
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.suggest import near
 
 MAX_BYTES = 1_000_000
 _SCALARS = {

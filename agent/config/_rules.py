@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from agent.config._setting import setting
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
 
 _COMMANDS = "a command, or a list of commands"
 

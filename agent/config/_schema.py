@@ -43,7 +43,7 @@ from agent.config._setting import (
     setting,
 )
 from agent.config._snapshots import SnapshotsConfig
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
 
 _INTERNAL = {"internal": True}
 

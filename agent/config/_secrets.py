@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agent.config._paths import config_path
-from toolcrib import ConfigError
-from toolcrib._regex import Regex
+from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.regex import Regex
 
 _MAX_BYTES = 64_000
 _LINE = Regex(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")

@@ -6,7 +6,7 @@ from typing import Literal
 
 from agent.config._model import COUNT
 from agent.config._setting import above_zero, all_text, at_least_one, setting
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

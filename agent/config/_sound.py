@@ -13,7 +13,7 @@ from agent.config._paths import config_path
 from agent.config._project import with_project
 from agent.config._read import BrokenConfig, ConfigFault, is_mapping, parse_node, read_bytes, read_node
 from agent.config._schema import Config
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
 
 _MOST_PASSES = 50
 

@@ -17,8 +17,8 @@ from agent.config._layers import load_config
 from agent.config._paths import config_path
 from agent.config._read import BrokenConfig, is_mapping, parse_config, parse_node, read_bytes
 from agent.config._schema import AllowlistEntry, Config
-from toolcrib import ConfigError
-from toolcrib._dataclass import dataclass, replace
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.errors import ConfigError
 
 _INNER = r"(?m)^[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*( +)[^\s#-]"
 """The first key inside a section, whose indentation the whole file gets."""

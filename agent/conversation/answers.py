@@ -5,9 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 
 from agent.conversation.lineage import is_delegate
-from toolcrib import Answer, Denied, NotFound, Principal
-from toolcrib._dataclass import replace
-from toolcrib._store import Settled, Store, TicketRecord
+from toolcrib.contract.context import Principal
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import Denied, NotFound
+from toolcrib.contract.store import Settled, Store, TicketRecord
+from toolcrib.contract.types import Answer
 
 _DEEPEST = 100
 """Delegates below one another."""

@@ -12,8 +12,9 @@ from agent.events import Event, Retrying, TextDelta, ThinkingDelta, ToolCallDelt
 from agent.providers._calls import MAX_CALLS, TOO_MANY, fault_of_end, held_back
 from agent.providers.abilities import fall_back
 from agent.retry import with_retry
-from toolcrib import ProviderError, ProviderSession, ProviderTurn, StreamEvent
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import ProviderError
+from toolcrib.contract.session import ProviderSession, ProviderTurn, StreamEvent
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session

@@ -13,8 +13,8 @@ from hashlib import sha256
 from typing import Any, TypeAlias
 
 from agent.providers._history import encode
-from toolcrib._dataclass import dataclass
-from toolcrib._regex import Regex
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.regex import Regex
 
 Record: TypeAlias = Mapping[str, Any]
 Reading: TypeAlias = Callable[[int, "int | None"], Iterable[Record]]

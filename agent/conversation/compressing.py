@@ -16,9 +16,9 @@ from agent.conversation.transcript import Record, is_persons
 from agent.prices import Prices
 from agent.providers.abilities import prices_of
 from agent.summarising import NotSummarised, Summariser, outline, told_of
-from toolcrib import TokenPrices
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.session import TokenPrices
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session

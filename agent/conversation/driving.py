@@ -16,17 +16,11 @@ from agent.conversation.state import RunResult, RunState, run_id_of
 from agent.conversation.steps import Steps
 from agent.events import Event, ImageMade
 from agent.providers.abilities import prices_of
-from toolcrib import (
-    ConfigError,
-    Image,
-    LeaseLost,
-    Principal,
-    ProviderError,
-    StoreFailed,
-    ToolcribError,
-)
-from toolcrib._dataclass import replace
-from toolcrib._store import InboxItem
+from toolcrib.contract.context import Principal
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import ConfigError, LeaseLost, ProviderError, StoreFailed, ToolcribError
+from toolcrib.contract.image import Image
+from toolcrib.contract.store import InboxItem
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session

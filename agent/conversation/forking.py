@@ -10,9 +10,9 @@ from agent.conversation.compressed import ROLE, taken_over
 from agent.conversation.lineage import FORK, IMPORTED, never_ran, without_lineage
 from agent.conversation.remembered import give_state
 from agent.conversation.transcript import Record, Transcript, is_persons
-from toolcrib import ToolcribError
-from toolcrib._dataclass import dataclass
-from toolcrib._store import SessionInfo, Store
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.store import SessionInfo, Store
 
 _SHARE = 4
 """A fork takes over at most this part of a context, where nobody says how much."""

@@ -9,8 +9,8 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from toolcrib import StoreFailed
-from toolcrib._store import Fence, Lease, Store
+from toolcrib.contract.errors import StoreFailed
+from toolcrib.contract.store import Fence, Lease, Store
 
 _log = logging.getLogger(__name__)
 LEASE_SECONDS = 20.0

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from agent.conversation.waiting import parked_runs, tickets_of
 from agent.events import TicketReminder
-from toolcrib._store import Store
+from toolcrib.contract.store import Store
 
 
 async def remind(store: Store, platform: str, tell: Callable[[TicketReminder], None]) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from agent.conversation.partial import left_over
 from agent.conversation.state import RunState
-from toolcrib import EnvironmentFailed, ToolCallStatus, ToolcribError
+from toolcrib.contract.errors import EnvironmentFailed, ToolcribError
+from toolcrib.contract.types import ToolCallStatus
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session

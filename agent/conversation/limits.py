@@ -9,9 +9,9 @@ from typing import Literal, TypeAlias
 from agent.config import Config
 from agent.prices import Prices
 from agent.retry import RetryPolicy
-from toolcrib import ConfigError, ToolcribError
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._types import Json
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.errors import ConfigError, ToolcribError
+from toolcrib.contract.types import Json
 
 Stopped: TypeAlias = Literal["done", "max_turns", "interrupted", "ended", "parked"]
 """Reason why a run has an outcome: it answered; its last turn was asked for an answer; a person interrupted it; a gate ended

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     from agent.backends import Location
-    from toolcrib._store import SessionInfo
+    from toolcrib.contract.store import SessionInfo
 
 DELEGATE, FORK, IMPORT = "delegate", "fork", "import"
 """Values of ``SessionInfo.why``."""

@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.providers.abilities import model_of
-from toolcrib import ExecutedCall, Image, Principal, ProviderSession, ProviderTurn
+from toolcrib.contract.context import Principal
+from toolcrib.contract.image import Image
+from toolcrib.contract.session import ExecutedCall, ProviderSession, ProviderTurn
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session

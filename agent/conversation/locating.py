@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from agent.backends import LOCAL, Location
 from agent.conversation.lineage import never_ran
-from toolcrib import ToolcribError
-from toolcrib._store import SessionInfo
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.store import SessionInfo
 
 if TYPE_CHECKING:
     from agent.workspace import Workspace

@@ -17,8 +17,11 @@ from agent.conversation.hosting import knock, remind, settled, take_over
 from agent.conversation.waiting import has_news, has_work, parked_runs
 from agent.events import Event
 from agent.store._owner import new_owner
-from toolcrib import Answer, Image, LeaseLost, Principal, StoreFailed, ToolcribError
-from toolcrib._store import InboxMode, Lease, Settled
+from toolcrib.contract.context import Principal
+from toolcrib.contract.errors import LeaseLost, StoreFailed, ToolcribError
+from toolcrib.contract.image import Image
+from toolcrib.contract.store import InboxMode, Lease, Settled
+from toolcrib.contract.types import Answer
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
@@ -29,9 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SessionManager", "session_id_of"]
 _log = logging.getLogger(__name__)
-_HOST_SECONDS = 20.0
-_RETRY_SECONDS = 10.0
-"""Seconds after which a session goes on that could not, as the store failed."""
+_HOST_SECONDS, _RETRY_SECONDS = 20.0, 10.0
+"""Seconds that a host's lease lasts, and seconds after which a session continues that failed with the store."""
 _TOPIC = topic_of("")
 Watch = Callable[[str, Event], None]
 """(the session's id, what happened in it)"""
@@ -78,8 +80,7 @@ class SessionManager:
         self._watch = watch
         self._done = done
         self._prepare = prepare
-        self._idle_seconds = idle_seconds
-        self._look_seconds = look_seconds
+        self._idle_seconds, self._look_seconds = idle_seconds, look_seconds
         self._most = most
         self._opens = opens or self._open_plain
         self._opening = opening
@@ -88,8 +89,7 @@ class SessionManager:
         self._used: dict[str, float] = {}
         self._driving: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
-        self._failed: set[str] = set()
-        self._resting: set[str] = set()
+        self._failed, self._resting = set[str](), set[str]()
         self._tasks: set[asyncio.Task[None]] = set()
         self._host: Lease | None = None
         self._stop_listening: Callable[[], None] = lambda: None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from weakref import WeakSet
 
-from toolcrib import InvalidArguments
-from toolcrib._dataclass import replace
-from toolcrib._store import Store
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import InvalidArguments
+from toolcrib.contract.store import Store
 from tools.approval.modes import DEFAULT, MODES, Mode, is_stricter, mode_of
 from tools.approval.policy import Policy
 from tools.dispatch.scope import CallScope

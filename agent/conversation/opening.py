@@ -18,10 +18,11 @@ from agent.delegates.delegates import Delegates
 from agent.handlers import TODOS, TodoStore, loop_handlers
 from agent.reports import Reports
 from agent.store._owner import new_owner
-from toolcrib import EventSink, Principal, RunIdentity, ToolCallContext, ToolcribError, ToolResult
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._store import Fence, SessionInfo, Store
-from toolcrib._types import Handler
+from toolcrib.contract.context import EventSink, Principal, RunIdentity, ToolCallContext
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.store import Fence, SessionInfo, Store
+from toolcrib.contract.types import Handler, ToolResult
 from tools.dispatch.scope import Asker
 
 if TYPE_CHECKING:

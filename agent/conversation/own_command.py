@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agent.events import SessionBusy
-from toolcrib import Denied, ExecOutcome, ExecRequest
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.environment import ExecOutcome, ExecRequest
+from toolcrib.contract.errors import Denied
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.conversation.state import ParkedShell
-from toolcrib import Portable, PortableState
+from toolcrib.contract.environment import Portable, PortableState
 from tools.dispatch.scope import CallScope
 from tools.redact import may_be_secret
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.conversation.transcript import Record
 from agent.events import Event, Retrying, TextDelta, ToolCallDelta
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     from agent.conversation.asking import Emit

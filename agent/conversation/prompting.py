@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agent.prompt import Surroundings, system_prompt
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.conversation.transcript import Transcript
-from toolcrib._state import StateWrite
-from toolcrib._store import Store
-from toolcrib._undo import ChangeStep
+from toolcrib.contract.state import StateWrite
+from toolcrib.contract.store import Store
+from toolcrib.contract.undo import ChangeStep
 from tools.dispatch.scope import CallScope
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from agent.conversation.asking import Emit, interruptible
 from agent.conversation.state import RunState
 from agent.events import CompressionFailed, ContextCompressed, ContextCompressing
-from toolcrib import ContextTooLong, StoreFailed, ToolcribError
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import ContextTooLong, StoreFailed, ToolcribError
 
 if TYPE_CHECKING:
     from agent.conversation.compressing import Compression, Why

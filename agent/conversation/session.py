@@ -17,8 +17,12 @@ from agent.conversation.remembered import read_state
 from agent.conversation.transcript import Record, Transcript
 from agent.conversation.turnstile import Turnstile
 from agent.observers import tell
-from toolcrib import Answer, ExecutedCall, Image, Principal, ProviderTurn, Restable, RunIdentity, ToolCall
-from toolcrib._store import Fence, InboxItem, InboxMode, SessionInfo, Settled, Store
+from toolcrib.contract.context import Principal, RunIdentity
+from toolcrib.contract.environment import Restable
+from toolcrib.contract.image import Image
+from toolcrib.contract.session import ExecutedCall, ProviderTurn
+from toolcrib.contract.store import Fence, InboxItem, InboxMode, SessionInfo, Settled, Store
+from toolcrib.contract.types import Answer, ToolCall
 from tools.approval.policy import Policy
 from tools.dispatch.bridge import run_async
 from tools.dispatch.scope import CallScope
@@ -29,17 +33,12 @@ if TYPE_CHECKING:
     from agent.conversation.state import RunResult, RunState
     from agent.conversation.titling import TitleDraft
     from agent.delegates.delegates import Delegates
-    from agent.events import Event
     from agent.explaining import Explanation
     from agent.models import ModelChoice
     from agent.reports import Reports
     from agent.workspace import Workspace
-    from toolcrib import ProviderSession
+    from toolcrib.contract.session import ProviderSession
     from tools.dispatch.pipeline import Dispatcher
-
-
-def _quiet(event: Event) -> None:
-    """Nobody watches."""
 
 
 class Session:
@@ -78,7 +77,7 @@ class Session:
         self.wire = "manual"
         self.via: dict[str, Any] = {}
         """The provider, model and base_url of what answers; empty where a person types the calls."""
-        self.watch: Emit = _quiet
+        self.watch: Emit = lambda event: None
         """Told of what happens in runs and within calls."""
         self.outfit: Callable[[Principal], None] | None = None
         """Fits the session out for a run of this principal: its tools, and what the approval gate goes by."""
@@ -93,9 +92,8 @@ class Session:
         """The run that went last, as of its last step."""
         self.opened_for = scope.identity
         """Whose session it is; a run may be somebody else's."""
-        self._started = False
+        self._started, self._driver = False, Driver(self)
         self._title: TitleDraft | None = None
-        self._driver = Driver(self)
 
     # -- the way in ----------------------------------------------------------------------------------------------
 

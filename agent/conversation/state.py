@@ -8,10 +8,12 @@ from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
 from agent.conversation.limits import ERRORS, AnswerUnfit, RunError, RunLimits, Stopped
-from toolcrib import Image, Principal, ToolCall, ToolCallStatus, ToolcribError
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._store import InboxItem, RunRecord, RunStatus
-from toolcrib._types import Json
+from toolcrib.contract.context import Principal
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.image import Image
+from toolcrib.contract.store import InboxItem, RunRecord, RunStatus
+from toolcrib.contract.types import Json, ToolCall, ToolCallStatus
 
 VERSION = 1
 Phase: TypeAlias = Literal["asking", "calling", "parked", "ended"]

@@ -22,23 +22,17 @@ from agent.conversation.transcript import OURS, Record, begun_since, results_rec
 from agent.delegates import CHARGED
 from agent.events import ImageMade, TicketOpened, ToolFinished, ToolStarted, TurnFinished, TurnStarted
 from agent.providers.abilities import prices_of, steer
-from toolcrib import (
-    ContextTooLong,
-    ExecutedCall,
-    Image,
-    Principal,
-    ProviderError,
-    ProviderSession,
-    ProviderTurn,
-    ToolCall,
-    ToolCallStatus,
-)
-from toolcrib._dataclass import replace
-from toolcrib._store import InboxItem
+from toolcrib.contract.context import Principal
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import ContextTooLong, ProviderError
+from toolcrib.contract.image import Image
+from toolcrib.contract.session import ExecutedCall, ProviderSession, ProviderTurn
+from toolcrib.contract.store import InboxItem
+from toolcrib.contract.types import ToolCall, ToolCallStatus
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
-    from toolcrib import TokenPrices
+    from toolcrib.contract.session import TokenPrices
     from tools.dispatch.batch import BatchCall
 
 FINAL_ANSWER = "You have reached the maximum number of turns. Please provide your final answer now."

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib import ConfigError
-from toolcrib._regex import Regex
+from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.regex import Regex
 from tools.arguments import check_schema, make_validator
 
 _ASK = "\n\nYour final answer is one JSON value, without any words around it, that fits this JSON Schema:\n"

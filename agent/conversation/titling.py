@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from agent.conversation.lineage import is_delegate
 from agent.summarising import Summariser
-from toolcrib import ToolcribError
-from toolcrib._store import Fence
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.store import Fence
 from tools.judge.characters import is_hidden
 
 if TYPE_CHECKING:

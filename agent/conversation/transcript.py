@@ -9,19 +9,12 @@ from typing import Any
 
 from agent.conversation.compressed import ROLE, told
 from agent.conversation.lineage import IMPORTED
-from toolcrib import (
-    Answer,
-    Cancelled,
-    ExecutedCall,
-    Image,
-    Principal,
-    ProviderTurn,
-    ToolCall,
-    ToolCallStatus,
-    ToolcribError,
-)
-from toolcrib._store import CallRecord, InboxItem, SessionInfo, Store
-from toolcrib._types import Json
+from toolcrib.contract.context import Principal
+from toolcrib.contract.errors import Cancelled, ToolcribError
+from toolcrib.contract.image import Image
+from toolcrib.contract.session import ExecutedCall, ProviderTurn
+from toolcrib.contract.store import CallRecord, InboxItem, SessionInfo, Store
+from toolcrib.contract.types import Answer, Json, ToolCall, ToolCallStatus
 from tools.clip import encode
 from tools.dispatch.bridge import by_hand
 from tools.dispatch.faces import as_json, failed, images_of

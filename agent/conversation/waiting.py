@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 from agent.conversation.answers import answer_below
 from agent.conversation.state import RunState
-from toolcrib._store import RunRecord, Store
+from toolcrib.contract.store import RunRecord, Store
 
 _PAGE = 200
 """Parked runs that are read together."""

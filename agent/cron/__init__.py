@@ -4,7 +4,7 @@
 claims times that are due, one process each, and ``once`` does so by hand; ``rights`` says who the creator is today and opens the
 session, ``begun`` begins it and looks after what other processes left. ``stopping`` ends what is under
 way. ``running`` tells whether somebody runs jobs, ``telling`` words what a run came to; chats hear it from agent/gateway/jobs.py.
-Schedules themselves are in tools/schedules, what is stored in toolcrib/_cron.py.
+Schedules themselves are in tools/schedules, what is stored in toolcrib/contract/cron.py.
 """
 
 PLATFORM = "cron"

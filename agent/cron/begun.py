@@ -17,9 +17,10 @@ from agent.gateway.limits import Quotas
 from agent.gateway.messages import TOOL as SEND
 from agent.gateway.messages import MessageSender
 from agent.gateway.recipients import is_owner
-from toolcrib import Answer, LeaseLost, StoreFailed, ToolcribError
-from toolcrib._cron import CronRun
-from toolcrib._store import AuditEntry
+from toolcrib.contract.cron import CronRun
+from toolcrib.contract.errors import LeaseLost, StoreFailed, ToolcribError
+from toolcrib.contract.store import AuditEntry
+from toolcrib.contract.types import Answer
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session

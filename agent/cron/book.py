@@ -13,17 +13,19 @@ from agent.cron import CHANGED
 from agent.cron.plan import ChatPlace, JobPlan
 from agent.cron.stopping import stop_runs
 from agent.gateway.recipients import owners_of, records_of
-from toolcrib import Denied, InvalidArguments, NotFound, Principal, SchedulesJob, ToolcribError
-from toolcrib._cron import CronJob, CronRun
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._store import AuditEntry, Store
+from toolcrib.contract.context import Principal
+from toolcrib.contract.cron import CronJob, CronRun
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.effects import SchedulesJob
+from toolcrib.contract.errors import Denied, InvalidArguments, NotFound, ToolcribError
+from toolcrib.contract.store import AuditEntry, Store
 from tools.cronjob_tool import HERE, MISSED
 from tools.schedules.schedule import Schedule
 
 if TYPE_CHECKING:
     from agent.config import Config
-    from toolcrib._mail import ChatRecord
-    from toolcrib._types import Json
+    from toolcrib.contract.mail import ChatRecord
+    from toolcrib.contract.types import Json
 
 TOOL = "cronjob"
 _LOCAL_TIMES = 10

@@ -9,13 +9,16 @@ from agent.cron import PLATFORM
 from agent.cron.book import JobBook, Maker
 from agent.cron.plan import JobPlan
 from agent.cron.running import whether_run
-from toolcrib import Denied, InvalidArguments, SchedulesJob, ToolCallContext, ToolcribError, ToolResult
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.effects import SchedulesJob
+from toolcrib.contract.errors import Denied, InvalidArguments, ToolcribError
+from toolcrib.contract.types import ToolResult
 from tools.cronjob_tool import CHANGES, CREATES, HERE
 from tools.schedules.schedule import Schedule, time_words
 
 if TYPE_CHECKING:
     from agent.workspace import Workspace
-    from toolcrib._cron import CronJob, CronRun
+    from toolcrib.contract.cron import CronJob, CronRun
 
 _SHOWN_TIMES = 5
 

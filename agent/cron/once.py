@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from agent.conversation.state import RunState
 from agent.cron.runner import CronRunner
 from agent.cron.stopping import is_stopped
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     from agent.crib import Crib
     from agent.models import ModelChoice
-    from toolcrib._cron import CronJob, CronRun
+    from toolcrib.contract.cron import CronJob, CronRun
 
 _LOOKS_EVERY = 0.2
 _ENDS_IN = 5.0

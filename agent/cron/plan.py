@@ -8,10 +8,11 @@ from typing import Any, Literal, cast
 
 from agent.conversation.manager import session_id_of
 from agent.cron import PLATFORM
-from toolcrib import Principal, ToolcribError
-from toolcrib._cron import CronJob
-from toolcrib._dataclass import dataclass
-from toolcrib._types import Json
+from toolcrib.contract.context import Principal
+from toolcrib.contract.cron import CronJob
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.types import Json
 from tools.schedules.schedule import Schedule, time_words
 
 NAME_CHARS = 60

@@ -16,8 +16,9 @@ from agent.gateway.forms import chat_of
 from agent.gateway.pairing import Pairings
 from agent.gateway.recipients import owners_of, records_of
 from agent.gateway.rooms import Rooms
-from toolcrib import Principal, RunIdentity, ToolcribError
-from toolcrib._dataclass import dataclass, replace
+from toolcrib.contract.context import Principal, RunIdentity
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.errors import ToolcribError
 from tools.approval.policy import Policy
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from agent.crib import Crib
     from agent.models import ModelChoice
     from agent.workspace import Workspace
-    from toolcrib._store import Store
-    from toolcrib._types import Handler
+    from toolcrib.contract.store import Store
+    from toolcrib.contract.types import Handler
 
 _MAX_TURNS = 50
 _NEVER = frozenset({"cronjob", "clarify", "send_file"})

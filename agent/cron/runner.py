@@ -25,10 +25,10 @@ from agent.cron.running import RUNNER, SECONDS
 from agent.events import Event, TicketOpened, TicketReminder, TurnStarted
 from agent.gateway.sessions import ChatSessions
 from agent.store._owner import new_owner
-from toolcrib import StoreFailed, ToolcribError
-from toolcrib._cron import CronJob, CronRun
-from toolcrib._dataclass import replace
-from toolcrib._store import Lease
+from toolcrib.contract.cron import CronJob, CronRun
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import StoreFailed, ToolcribError
+from toolcrib.contract.store import Lease
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session

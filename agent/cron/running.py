@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolcrib._store import Store
+from toolcrib.contract.store import Store
 
 RUNNER = "cron:runner"
 """Name of the lease."""

@@ -7,9 +7,9 @@ import time
 from agent.conversation.answers import topic_of
 from agent.cron import news_of
 from agent.cron.telling import STOPPED, settled
-from toolcrib import Answer
-from toolcrib._cron import CronRun
-from toolcrib._store import Store
+from toolcrib.contract.cron import CronRun
+from toolcrib.contract.store import Store
+from toolcrib.contract.types import Answer
 from tools.dispatch.gates import NOBODY
 
 

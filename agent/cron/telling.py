@@ -6,10 +6,10 @@ from agent.conversation.state import RunState
 from agent.cron.plan import JobPlan
 from agent.gateway.failures import told
 from agent.gateway.forms import one_line
-from toolcrib import StoreFailed, ToolcribError
-from toolcrib._cron import CronRun, CronRunState
-from toolcrib._dataclass import replace
-from toolcrib._store import Store
+from toolcrib.contract.cron import CronRun, CronRunState
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import StoreFailed, ToolcribError
+from toolcrib.contract.store import Store
 from tools.schedules.schedule import time_words
 
 _NOTE_CHARS = 300

@@ -8,7 +8,7 @@ from its task to its outcome; ``orders`` is what it was told, ``budget`` what it
 
 from __future__ import annotations
 
-from toolcrib import StateKey
+from toolcrib.contract.state import StateKey
 
 TOOL, SEARCH = "delegate_task", "session_search"
 CHARGED = frozenset({TOOL, SEARCH})

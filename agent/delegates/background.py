@@ -17,15 +17,16 @@ from agent.delegates.delegate import DelegateOutcome
 from agent.delegates.orders import Order, delegate_id, delivered
 from agent.delegates.relaying import answered_under
 from agent.delegates.waiting import note
-from toolcrib import LeaseLost, StoreFailed, ToolCallStatus, ToolcribError
-from toolcrib._store import InboxItem
+from toolcrib.contract.errors import LeaseLost, StoreFailed, ToolcribError
+from toolcrib.contract.store import InboxItem
+from toolcrib.contract.types import ToolCallStatus
 
 if TYPE_CHECKING:
     from agent.delegates.budget import Allowance
     from agent.delegates.delegate import Delegate
     from agent.delegates.starting import DelegateStarter
     from agent.events import DelegateEnded
-    from toolcrib import SuspendTicket
+    from toolcrib.contract.types import SuspendTicket
 
 _CLOSE_SECONDS = 15.0
 _log = logging.getLogger(__name__)

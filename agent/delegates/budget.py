@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from agent.conversation.limits import RunLimits
 from agent.delegates import CHARGED, SEARCH
-from toolcrib import Denied
-from toolcrib._dataclass import replace
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import Denied
+from toolcrib.contract.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     from agent.config._model import DelegatesConfig
     from agent.conversation.state import RunState
     from agent.delegates.orders import Order
-    from toolcrib import ExecutedCall
+    from toolcrib.contract.session import ExecutedCall
 
 
 class Share(NamedTuple):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from agent.conversation.state import RunResult, RunState
 from agent.events import Event, ModelAnswered, ToolFinished, ToolProgressed, ToolStarted
-from toolcrib import ToolcribError
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ToolcribError
 from tools.approval.grants import end_session_grants
 from tools.judge.findings import visible
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent.conversation.session import Session
     from agent.delegates.budget import Allowance
     from agent.delegates.orders import Order
-    from toolcrib._types import Json
+    from toolcrib.contract.types import Json
 
 Report = Callable[[str, "float | None"], object]
 MOST_ANSWER = 12_000

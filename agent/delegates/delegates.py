@@ -8,18 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent.delegates import BACKGROUND, SEARCH, TOOL
-from toolcrib import (
-    Denied,
-    ExecutionFailed,
-    ProgressStatus,
-    StateUpdate,
-    StoreFailed,
-    ToolCallContext,
-    ToolcribError,
-    ToolOutput,
-    ToolResult,
-)
-from toolcrib._types import Handler
+from toolcrib.contract.context import ProgressStatus, ToolCallContext
+from toolcrib.contract.errors import Denied, ExecutionFailed, StoreFailed, ToolcribError
+from toolcrib.contract.state import StateUpdate
+from toolcrib.contract.types import Handler, ToolOutput, ToolResult
 
 if TYPE_CHECKING:
     from agent.backends import Location

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.delegates import TOOL
-from toolcrib import InvalidArguments, Principal
-from toolcrib._namedtuple import NamedTuple
-from toolcrib._types import Json
+from toolcrib.contract.context import Principal
+from toolcrib.contract.errors import InvalidArguments
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.types import Json
 from tools.judge.findings import visible
 
 PERSONAL = "clarify"

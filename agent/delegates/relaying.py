@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from agent.conversation.answers import record_answer
 from agent.smart import person_behind
-from toolcrib import Answer, Denied, NotFound, SuspendTicket, ToolCall, ToolCallContext
-from toolcrib._dataclass import replace
-from toolcrib._entry import is_async_callable
-from toolcrib._store import Store, TicketRecord
-from toolcrib._types import Json
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.entry import is_async_callable
+from toolcrib.contract.errors import Denied, NotFound
+from toolcrib.contract.store import Store, TicketRecord
+from toolcrib.contract.types import Answer, Json, SuspendTicket, ToolCall
 from tools.dispatch.threads import in_own_thread
 
 if TYPE_CHECKING:

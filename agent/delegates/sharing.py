@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.instructions import project_root
-from toolcrib import Environment, ToolCallContext
-from toolcrib._dataclass import replace
-from toolcrib._records import NO_ENTRIES
-from toolcrib._undo import Keeping, UndoLog
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.environment import Environment
+from toolcrib.contract.records import NO_ENTRIES
+from toolcrib.contract.undo import Keeping, UndoLog
 from tools.approval.origins import Origins, SessionFiles
 
 if TYPE_CHECKING:

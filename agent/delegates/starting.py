@@ -13,7 +13,7 @@ from agent.delegates.budget import Allowance, RunBudget, limits_of
 from agent.delegates.delegate import Delegate
 from agent.delegates.orders import PROMPT, allowed_tools
 from agent.delegates.places import Places
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
 
 if TYPE_CHECKING:
     from agent.backends import Location
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agent.delegates.delegate import DelegateOutcome, Report
     from agent.delegates.orders import Order
     from agent.workspace import Workspace
-    from toolcrib._types import Handler
+    from toolcrib.contract.types import Handler
 
 
 class DelegateStarter:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.delegates import BACKGROUND
-from toolcrib._state import StateStore, StateValue, StateWrite
+from toolcrib.contract.state import StateStore, StateValue, StateWrite
 from tools.dispatch.scope import CallScope
 
 

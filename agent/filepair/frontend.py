@@ -27,7 +27,7 @@ from agent.events import (
 )
 from agent.filepair.preview import ArgumentReader, GrowingText, PartialText, shortened, summary
 from agent.filepair.state import VariantFile
-from toolcrib import ExecutedCall
+from toolcrib.contract.session import ExecutedCall
 
 MessageType: TypeAlias = Literal["assistant", "thinking", "toolStart", "setCode", "toolResult"]
 

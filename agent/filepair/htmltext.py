@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 _WRAPPER = Regex(r"<file\s+path\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*')\s*>", re.IGNORECASE)
 _FENCE = Regex(r"^[ \t]*(```+|~~~+)[ \t]*([\w+-]*+)[^\n`]*+$", re.MULTILINE)

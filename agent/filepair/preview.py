@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 from typing import Literal, TypeAlias
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 _OUTSIDE = Regex(r'["{}\[\]:,]')
 _INSIDE = Regex(r'["\\]')

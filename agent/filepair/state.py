@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.filepair.preview import shortened
-from toolcrib import InvalidArguments, NotFound, ToolCallContext, ToolResult
-from toolcrib._regex import Regex
-from toolcrib._types import Handler
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.errors import InvalidArguments, NotFound
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.types import Handler, ToolResult
 
 _SHOWN = 120
 _CONTEXT = 3

@@ -23,8 +23,9 @@ from agent.filepair.frontend import Message, Translator
 from agent.filepair.htmltext import find_html
 from agent.filepair.state import VariantFile
 from agent.models import ModelChoice
-from toolcrib import ProviderSession, ToolcribError
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.session import ProviderSession
 from tools.dispatch.scope import Asker
 from tools.filepair_tool import TOOLSET, offer
 

@@ -9,9 +9,9 @@ from typing import Literal, TypeAlias
 
 from agent.config import PlatformConfig
 from agent.gateway.pairing import Pairings
-from toolcrib._dataclass import dataclass
-from toolcrib._store import AuditEntry, Store
-from toolcrib.chat import Chat
+from toolcrib.contract.chat import Chat
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.store import AuditEntry, Store
 
 OWNER = "owner"
 """The role of whom the gateway belongs to."""

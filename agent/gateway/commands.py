@@ -15,9 +15,11 @@ from agent.gateway.managing import jobs_in
 from agent.gateway.questions import NoSuchQuestion
 from agent.gateway.showing import SHOWN_ID
 from agent.slash_commands import ALIASES, on
-from toolcrib import Image, Principal, ToolcribError
-from toolcrib._dataclass import replace
-from toolcrib.chat import Chat, Inbound
+from toolcrib.contract.chat import Chat, Inbound
+from toolcrib.contract.context import Principal
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.image import Image
 
 if TYPE_CHECKING:
     from agent.gateway.questions import ChatQuestions

@@ -8,10 +8,10 @@ from typing import TypeAlias
 from agent.gateway.admission import Admission, Admitted
 from agent.gateway.deciding import Deciding
 from agent.gateway.forms import chat_of
-from toolcrib import Principal
-from toolcrib._mail import ChatRecord
-from toolcrib._store import Store, TicketRecord
-from toolcrib.chat import Chat
+from toolcrib.contract.chat import Chat
+from toolcrib.contract.context import Principal
+from toolcrib.contract.mail import ChatRecord
+from toolcrib.contract.store import Store, TicketRecord
 
 _MOST = 5
 """Chats that a question is copied to."""

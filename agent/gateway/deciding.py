@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agent.gateway.admission import OWNER, Admitted
-from toolcrib import Principal
-from toolcrib._store import TicketRecord
-from toolcrib._types import Json
+from toolcrib.contract.context import Principal
+from toolcrib.contract.store import TicketRecord
+from toolcrib.contract.types import Json
 
 _SCOPES = ("once", "path", "session", "task", "uses", "until")
 """Scopes that a chat may give: ``always`` only a terminal."""

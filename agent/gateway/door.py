@@ -14,14 +14,14 @@ from agent.gateway.commands import takes_back
 from agent.gateway.forms import body_of, inbound_json
 from agent.gateway.outbox import Outbox
 from agent.gateway.pairing import Pairings
-from toolcrib import ConfigError, StoreFailed
-from toolcrib._dataclass import replace
-from toolcrib._mail import Mail
-from toolcrib._regex import Regex
-from toolcrib._state import StateWrite
-from toolcrib._store import Store
-from toolcrib._types import Json
-from toolcrib.chat import Chat, Inbound, Press
+from toolcrib.contract.chat import Chat, Inbound, Press
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import ConfigError, StoreFailed
+from toolcrib.contract.mail import Mail
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.state import StateWrite
+from toolcrib.contract.store import Store
+from toolcrib.contract.types import Json
 
 if TYPE_CHECKING:
     from agent.gateway.limits import Quotas

@@ -9,10 +9,19 @@ from agent.config import BrokenConfig, PlatformConfig
 from agent.confirming import UnconfirmedConfig
 from agent.gateway.admission import OWNER
 from agent.gateway.limits import DailyQuotaSpent
-from toolcrib import BadRequest, ContextTooLong, Overloaded, ProviderError, RateLimited, StreamBroken, ToolcribError, ToolError
-from toolcrib._regex import Regex
-from toolcrib._store import Store
-from toolcrib.chat import NotSent
+from toolcrib.contract.chat import NotSent
+from toolcrib.contract.errors import (
+    BadRequest,
+    ContextTooLong,
+    Overloaded,
+    ProviderError,
+    RateLimited,
+    StreamBroken,
+    ToolcribError,
+    ToolError,
+)
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.store import Store
 
 _MOST = 500
 _PLACES = 5

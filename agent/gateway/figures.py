@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from agent.events import Event, TextDelta, TurnStarted
-from toolcrib._types import Json
+from toolcrib.contract.types import Json
 
 if TYPE_CHECKING:
     from agent.conversation.state import RunResult

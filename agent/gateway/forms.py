@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from toolcrib._types import Json
-from toolcrib.chat import Attachment, Button, Chat, Inbound, Outbound, OutFile, without_controls
+from toolcrib.contract.chat import Attachment, Button, Chat, Inbound, Outbound, OutFile, without_controls
+from toolcrib.contract.types import Json
 
 
 def one_line(text: str, most: int = 60) -> str:

@@ -19,9 +19,9 @@ from agent.gateway.reloading import RELOADED, pin, taken_up, wanted
 from agent.gateway.starting import another_runs
 from agent.gateway.status import GATEWAY, note_idle
 from agent.gateway.watching import Watch
-from toolcrib import ConfigError, StoreFailed, ToolcribError
-from toolcrib._state import StateWrite
-from toolcrib._types import Json
+from toolcrib.contract.errors import ConfigError, StoreFailed, ToolcribError
+from toolcrib.contract.state import StateWrite
+from toolcrib.contract.types import Json
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,16 +13,16 @@ from agent.cron.plan import JobPlan
 from agent.cron.rights import why_untold
 from agent.cron.telling import answer_of
 from agent.gateway.forms import chat_of
-from toolcrib import ToolcribError
-from toolcrib._store import AuditEntry
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.store import AuditEntry
 
 if TYPE_CHECKING:
     from agent.config import Config
     from agent.gateway.long_texts import LongTexts
     from agent.gateway.questions import ChatQuestions
-    from toolcrib._cron import CronRun
-    from toolcrib._store import Store
-    from toolcrib.chat import Chat
+    from toolcrib.contract.chat import Chat
+    from toolcrib.contract.cron import CronRun
+    from toolcrib.contract.store import Store
 
 _log = logging.getLogger(__name__)
 

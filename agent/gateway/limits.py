@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from agent.config import PlatformConfig
 from agent.cron import PLATFORM
 from agent.gateway.admission import OWNER
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
-    from toolcrib import Principal
-    from toolcrib._store import Store
+    from toolcrib.contract.context import Principal
+    from toolcrib.contract.store import Store
 
 _HOUR, _DAY = 3600.0, 86_400.0
 _USERS = 100_000

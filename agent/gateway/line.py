@@ -40,10 +40,10 @@ from agent.gateway.starting import nobody_speaks, require_backend
 from agent.gateway.status import STATUS, ChatLineStatus, LineState, note_alive, told_by
 from agent.lifecycle import START_SECONDS, STOP_SECONDS, guarded
 from agent.store._owner import new_owner
-from toolcrib import ConfigError, StoreFailed, ToolcribError
-from toolcrib._state import StateWrite
-from toolcrib._store import Lease
-from toolcrib.chat import Chat, Inbound, Platform, ShowsTyping
+from toolcrib.contract.chat import Chat, Inbound, Platform, ShowsTyping
+from toolcrib.contract.errors import ConfigError, StoreFailed, ToolcribError
+from toolcrib.contract.state import StateWrite
+from toolcrib.contract.store import Lease
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -19,8 +19,8 @@ from contextvars import ContextVar
 from typing import Any
 
 from agent.gateway.failures import logged
-from toolcrib._private import Private
-from toolcrib.chat import Chat
+from toolcrib.contract.chat import Chat
+from toolcrib.contract.private import Private
 
 _OURS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
 _GATEWAY = "agent.gateway"

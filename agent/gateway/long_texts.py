@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from agent.gateway.forms import body_of
 from agent.gateway.outbox import Outbox
 from agent.gateway.splitting import split
-from toolcrib import ToolError
-from toolcrib.chat import Chat
+from toolcrib.contract.chat import Chat
+from toolcrib.contract.errors import ToolError
 
 if TYPE_CHECKING:
     from agent.gateway.sending import ChatFiles

@@ -17,11 +17,11 @@ from agent.gateway.logs import work_on
 from agent.gateway.messages import told_of
 from agent.gateway.outbox import Outbox
 from agent.gateway.splitting import split
-from toolcrib import StoreFailed
-from toolcrib._dataclass import replace
-from toolcrib._mail import Mail
-from toolcrib._store import InboxMode, Store
-from toolcrib.chat import Inbound
+from toolcrib.contract.chat import Inbound
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import StoreFailed
+from toolcrib.contract.mail import Mail
+from toolcrib.contract.store import InboxMode, Store
 
 if TYPE_CHECKING:
     from agent.conversation.manager import SessionManager

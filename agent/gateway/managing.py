@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from agent.cron.book import JobBook, Maker
 from agent.cron.plan import JobPlan
 from agent.gateway.forms import one_line
-from toolcrib import Denied, InvalidArguments, NotFound, ToolcribError
+from toolcrib.contract.errors import Denied, InvalidArguments, NotFound, ToolcribError
 from tools.schedules.schedule import time_words
 
 if TYPE_CHECKING:
     from agent.gateway.admission import Admitted
     from agent.gateway.rooms import Rooms
-    from toolcrib._cron import CronJob
-    from toolcrib.chat import Chat
+    from toolcrib.contract.chat import Chat
+    from toolcrib.contract.cron import CronJob
 
 _ACTIONS = ("stop", "pause", "resume", "remove")
 _DONE = {"stop": "What was under way of it is stopped.", "pause": "Paused.", "remove": "Removed, and what was under way of it."}

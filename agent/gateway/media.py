@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from agent.gateway.forms import one_line
-from toolcrib import Image, ToolcribError
-from toolcrib._image import IMAGE_BYTES, MEDIA_TYPES
-from toolcrib._regex import Regex
-from toolcrib.chat import Attachment, Inbound, Platform
+from toolcrib.contract.chat import Attachment, Inbound, Platform
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.image import IMAGE_BYTES, MEDIA_TYPES, Image
+from toolcrib.contract.regex import Regex
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session

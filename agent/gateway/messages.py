@@ -23,28 +23,18 @@ from agent.gateway.outbox import MESSAGE, Outbox
 from agent.gateway.recipients import NOBODY, Recipient, Recipients, is_owner
 from agent.gateway.splitting import split
 from agent.gateway.status import told_status
-from toolcrib import (
-    Denied,
-    Effect,
-    ExecutionFailed,
-    InvalidArguments,
-    NotFound,
-    Principal,
-    ReadsFile,
-    SendsMessage,
-    StoreFailed,
-    ToolCallContext,
-    ToolResult,
-)
-from toolcrib._dataclass import replace
-from toolcrib._mail import Post
-from toolcrib._state import StateWrite
-from toolcrib._types import Json
-from toolcrib.chat import Chat, OutFile
+from toolcrib.contract.chat import Chat, OutFile
+from toolcrib.contract.context import Principal, ToolCallContext
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.effects import Effect, ReadsFile, SendsMessage
+from toolcrib.contract.errors import Denied, ExecutionFailed, InvalidArguments, NotFound, StoreFailed
+from toolcrib.contract.mail import Post
+from toolcrib.contract.state import StateWrite
+from toolcrib.contract.types import Json, ToolResult
 
 if TYPE_CHECKING:
     from agent.config import Config
-    from toolcrib._store import Store
+    from toolcrib.contract.store import Store
 
 _log = logging.getLogger(__name__)
 TOOL = "send_message"

@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping
 from agent.deadline import Deadline
 from agent.gateway.forms import outbound_of
 from agent.gateway.pace import SendRate
-from toolcrib import StoreFailed
-from toolcrib._dataclass import dataclass
-from toolcrib._mail import Post, PostState
-from toolcrib._store import Store
-from toolcrib._types import Json
-from toolcrib.chat import NotSent, Platform
+from toolcrib.contract.chat import NotSent, Platform
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import StoreFailed
+from toolcrib.contract.mail import Post, PostState
+from toolcrib.contract.store import Store
+from toolcrib.contract.types import Json
 from tools.redact import Redactor
 
 _log = logging.getLogger(__name__)

@@ -7,10 +7,10 @@ import hmac
 import secrets
 import time
 
-from toolcrib._dataclass import dataclass
-from toolcrib._state import StateWrite
-from toolcrib._store import AuditEntry, Store
-from toolcrib._types import Json
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.state import StateWrite
+from toolcrib.contract.store import AuditEntry, Store
+from toolcrib.contract.types import Json
 
 SECONDS = 600.0
 TRIES = 5

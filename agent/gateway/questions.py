@@ -18,12 +18,13 @@ from agent.gateway.deciding import ANSWERS, NO, WORDS, Deciding, scopes_of
 from agent.gateway.forms import body_of, chat_of, one_line
 from agent.gateway.outbox import Outbox
 from agent.gateway.showing import SHOWN_ID, buttons_of, foot_of, numbers_of, origin_of, outcome_of, pages_of
-from toolcrib import Answer, Denied, InvalidArguments, NotFound, Principal, StoreFailed, ToolcribError
-from toolcrib._dataclass import dataclass
-from toolcrib._mail import Post
-from toolcrib._store import Settled, Store, TicketRecord
-from toolcrib._types import Json
-from toolcrib.chat import Button, Chat, Inbound, Press, Traits
+from toolcrib.contract.chat import Button, Chat, Inbound, Press, Traits
+from toolcrib.contract.context import Principal
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import Denied, InvalidArguments, NotFound, StoreFailed, ToolcribError
+from toolcrib.contract.mail import Post
+from toolcrib.contract.store import Settled, Store, TicketRecord
+from toolcrib.contract.types import Answer, Json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

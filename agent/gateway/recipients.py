@@ -10,14 +10,15 @@ from agent.gateway.admission import ANYBODY, OWNER, ROOM, Admission, Admitted
 from agent.gateway.forms import chat_of, one_line
 from agent.gateway.logs import chat_id
 from agent.gateway.pairing import Pairings
-from toolcrib import NotFound, Principal
-from toolcrib._dataclass import dataclass
-from toolcrib._mail import ChatRecord
-from toolcrib.chat import Chat
+from toolcrib.contract.chat import Chat
+from toolcrib.contract.context import Principal
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import NotFound
+from toolcrib.contract.mail import ChatRecord
 
 if TYPE_CHECKING:
     from agent.config import Config
-    from toolcrib._store import Store
+    from toolcrib.contract.store import Store
 
 _PAGE, _PAGES = 1_000, 10
 """Chats that are looked through, the ones used last first."""

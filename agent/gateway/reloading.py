@@ -13,7 +13,7 @@ from agent.config import Config, load_config, read_secrets
 from agent.confirming import require_confirmed
 from agent.gateway.starting import require_backend
 from agent.plugins import canonical
-from toolcrib import ConfigError
+from toolcrib.contract.errors import ConfigError
 
 if TYPE_CHECKING:
     from agent.crib import Crib

@@ -28,14 +28,14 @@ from agent.gateway.long_texts import MESSAGES, LongTexts
 from agent.gateway.outbox import ANSWER, Outbox
 from agent.gateway.splitting import split
 from agent.gateway.status import ended_unseen
-from toolcrib import StoreFailed, ToolcribError
-from toolcrib._dataclass import dataclass
-from toolcrib.chat import Chat
+from toolcrib.contract.chat import Chat
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import StoreFailed, ToolcribError
 
 if TYPE_CHECKING:
     from agent.gateway.questions import ChatQuestions
     from agent.gateway.sending import ChatFiles
-    from toolcrib._store import Store
+    from toolcrib.contract.store import Store
 
 _log = logging.getLogger(__name__)
 _MORE = " …"

@@ -15,11 +15,12 @@ from agent.conversation.manager import session_id_of
 from agent.gateway.admission import OWNER, ROOM, Admitted
 from agent.gateway.forms import chat_json, chat_of
 from agent.gateway.sending import TOOL
-from toolcrib import Principal, ToolcribError
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._mail import ChatRecord
-from toolcrib._types import Handler, Json
-from toolcrib.chat import Chat
+from toolcrib.contract.chat import Chat
+from toolcrib.contract.context import Principal
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.mail import ChatRecord
+from toolcrib.contract.types import Handler, Json
 from tools.approval.grants import end_session_grants
 
 if TYPE_CHECKING:

@@ -11,18 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from agent.config import state_dir
 from agent.gateway.forms import body_of, one_line
-from toolcrib import (
-    Denied,
-    ExecutionFailed,
-    Image,
-    InvalidArguments,
-    ReadsFile,
-    StoreFailed,
-    ToolCallContext,
-    ToolRegistry,
-    ToolResult,
-)
-from toolcrib.chat import Chat, OutFile, Platform
+from toolcrib.contract.chat import Chat, OutFile, Platform
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.effects import ReadsFile
+from toolcrib.contract.errors import Denied, ExecutionFailed, InvalidArguments, StoreFailed
+from toolcrib.contract.image import Image
+from toolcrib.contract.registry import ToolRegistry
+from toolcrib.contract.types import ToolResult
 from tools.files import late
 
 if TYPE_CHECKING:

@@ -12,13 +12,14 @@ from agent.conversation.answers import topic_of
 from agent.conversation.manager import SessionManager
 from agent.conversation.state import RunState, run_id_of
 from agent.conversation.waiting import has_work
-from toolcrib import Answer, Principal
+from toolcrib.contract.context import Principal
+from toolcrib.contract.types import Answer
 from tools.approval.grants import end_session_grants
 from tools.dispatch.gates import NOBODY
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
-    from toolcrib._store import InboxItem
+    from toolcrib.contract.store import InboxItem
 
 _log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from agent.gateway.deciding import NO, SESSION, YES, scopes_of
 from agent.gateway.forms import one_line
 from agent.gateway.splitting import split
-from toolcrib import Principal
-from toolcrib._store import TicketRecord
-from toolcrib.chat import Button, Chat
+from toolcrib.contract.chat import Button, Chat
+from toolcrib.contract.context import Principal
+from toolcrib.contract.store import TicketRecord
 from tools.dispatch.gates import NOBODY
 
 SHOWN_ID = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 _FENCE = Regex(r" {0,3}(`{3,}|~{3,})[^\n`]*$")
 _BLANK = Regex(r"\s*")

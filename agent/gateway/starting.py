@@ -9,7 +9,7 @@ from agent.backends import Backends
 from agent.config import Config, PlatformConfig
 from agent.gateway.admission import Admission
 from agent.gateway.status import told_status
-from toolcrib import ConfigError
+from toolcrib.contract.errors import ConfigError
 
 if TYPE_CHECKING:
     from agent.crib import Crib

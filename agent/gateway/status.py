@@ -9,10 +9,10 @@ from typing import Literal, TypeAlias
 
 from agent.conversation.state import RunState
 from agent.store._owner import is_dead, new_owner
-from toolcrib._dataclass import dataclass
-from toolcrib._state import StateWrite
-from toolcrib._store import Store, TicketRecord
-from toolcrib._types import Json
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.state import StateWrite
+from toolcrib.contract.store import Store, TicketRecord
+from toolcrib.contract.types import Json
 
 STATUS = "status"
 """Name of what a platform's line does, in the store."""

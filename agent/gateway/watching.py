@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from agent.gateway.line import ChatLine
-from toolcrib import ConfigError
-from toolcrib._types import Json
-from toolcrib.platforms import server_of
+from agent.http_server import server_of
+from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.types import Json
 
 if TYPE_CHECKING:
     import uvicorn
@@ -82,7 +82,7 @@ def _answering(page: Callable[[], tuple[int, str, bytes]]) -> Callable[[Request]
 
 def _listening(host: str, port: int) -> socket.socket:
     """Return a socket that listens there. Raises ConfigError."""
-    from toolcrib._web import listening_at
+    from agent.http_server import listening_at
 
     try:
         return listening_at(host, port, "gateway.port")

@@ -24,8 +24,8 @@ from typing import Any
 
 from agent.importing.reading import ForeignSession, ImportFault, files_below, items_in, lines_of, mapping_in, text_in, time_in
 from agent.importing.turns import Turns, image_from
-from toolcrib import Image
-from toolcrib._regex import Regex
+from toolcrib.contract.image import Image
+from toolcrib.contract.regex import Regex
 
 SOURCE = "claude-code"
 _COMMAND = Regex(r"<command-name>\s*(.*?)\s*</command-name>")

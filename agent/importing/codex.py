@@ -31,8 +31,8 @@ from agent.importing.reading import (
     time_in,
 )
 from agent.importing.turns import Turns, image_from
-from toolcrib import Image
-from toolcrib._regex import Regex
+from toolcrib.contract.image import Image
+from toolcrib.contract.regex import Regex
 
 SOURCE = "codex"
 _NOT_THEIRS = Regex(

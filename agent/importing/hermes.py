@@ -26,7 +26,8 @@ from urllib.parse import quote
 
 from agent.importing.reading import ForeignSession, ImportFault, arguments_in, items_in, mapping_in, text_in, time_in
 from agent.importing.turns import Turns, image_from
-from toolcrib import Image, ToolcribError
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.image import Image
 
 SOURCE = "hermes"
 _SESSION = ("id", "title", "model", "cwd", "started_at")

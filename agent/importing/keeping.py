@@ -12,7 +12,7 @@ from agent.conversation.lineage import IMPORT
 from agent.importing.reading import ForeignSession
 from agent.store._owner import new_owner
 from agent.store._shared import title_of
-from toolcrib._store import Fence, SessionInfo, Store
+from toolcrib.contract.store import Fence, SessionInfo, Store
 from tools.redact import Redactor
 
 Fate: TypeAlias = Literal["new", "more", "known", "differs", "busy"]

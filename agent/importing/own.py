@@ -10,8 +10,9 @@ from typing import Any
 
 from agent.conversation.imported import imported_lineage, imported_place, imported_record
 from agent.exporting import VERSION
-from toolcrib import Image, ToolcribError
-from toolcrib._store import SessionInfo
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.image import Image
+from toolcrib.contract.store import SessionInfo
 
 SOURCE = "toolcrib"
 _LINEAGE = ("parent", "why")

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from toolcrib import ToolcribError
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ToolcribError
 
 _LONGEST = 256 * 1024 * 1024
 """Bytes of a line that is read."""

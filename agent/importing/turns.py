@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
-from toolcrib import Image, ToolcribError
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.image import Image
 
 NOT_RECORDED = json.dumps({"error": "not recorded: the history that this session was imported from has no result of this call"})
 """Result of a call that had none: every call has one (X-1)."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-from toolcrib._dataclass import dataclass
-from toolcrib._regex import Regex
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.regex import Regex
 
 _SOURCE = Regex(r"[ \t]*<!-- (?P<date>\d{4}-\d\d-\d\d)(?: (?P<session>[^\s<>]{1,64}))? -->[ \t]*\Z")
 _ITEM = Regex(r"[-*][ \t]+(?=\S)")

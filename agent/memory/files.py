@@ -17,10 +17,11 @@ from typing import Literal
 
 from agent.config import locked, state_dir, write_private
 from agent.memory.document import MemoryDocument
-from toolcrib import Principal, ToolcribError
-from toolcrib._dataclass import dataclass
-from toolcrib._regex import Regex
-from toolcrib._types import Json
+from toolcrib.contract.context import Principal
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.types import Json
 
 MemoryTarget = Literal["memory", "user", "project"]
 ENDING = ".markdown"

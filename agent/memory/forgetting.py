@@ -13,12 +13,13 @@ from typing import TypeAlias
 from agent.exporting import exports
 from agent.memory.document import MemoryNote
 from agent.memory.files import MemoryFile, MemoryFolder
-from toolcrib import Principal, StoreFailed
-from toolcrib._artifacts import KeptArtifact
-from toolcrib._regex import Regex
-from toolcrib._search import SearchFilter
-from toolcrib._store import SessionInfo, Store
-from toolcrib._types import Json
+from toolcrib.contract.artifacts import KeptArtifact
+from toolcrib.contract.context import Principal
+from toolcrib.contract.errors import StoreFailed
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.search import SearchFilter
+from toolcrib.contract.store import SessionInfo, Store
+from toolcrib.contract.types import Json
 
 FoundNote: TypeAlias = tuple[MemoryFile, MemoryNote]
 _DATE = r"(?: \(\d{4}-\d\d-\d\d\))?"

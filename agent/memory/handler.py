@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolcrib import ExecutionFailed, InvalidArguments, ToolCallContext, ToolcribError, ToolError, ToolResult, ToolStatus
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ExecutionFailed, InvalidArguments, ToolcribError, ToolError
+from toolcrib.contract.types import ToolResult, ToolStatus
 
 if TYPE_CHECKING:
     from agent.memory.document import MemoryDocument, MemoryNote

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from agent.memory.skeleton import disguised, forms
 from agent.memory.unseen import unseen_in
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.characters import written
 
 _PASSWORD = Regex(r"://[^\s/@:]{1,200}:[^\s@/]{1,200}@")

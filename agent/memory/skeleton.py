@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from agent.memory.unseen import script_of, without_unseen
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 _LOOKS = {
     "АВЕЅІЈКМНОРСТХУҮԚԜӀԌ": "ABESIJKMHOPCTXYYQWIG",

@@ -10,8 +10,8 @@ from pathlib import Path
 from agent.memory.document import MemoryDocument, most_notes
 from agent.memory.files import MemoryFile, MemoryFolder, MemoryUnreadable, project_of, remembers
 from agent.memory.screening import why_not
-from toolcrib import Principal
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.context import Principal
+from toolcrib.contract.dataclass import dataclass
 
 _log = logging.getLogger(__name__)
 _BEGIN = """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import unicodedata
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.characters import written
 
 _IGNORABLE = Regex(

@@ -12,7 +12,7 @@ from agent.protocols._made import CUT_OFF, Definitions, faulty, is_data, is_reco
 from agent.protocols._python import BEGINS, read_python
 from agent.protocols._scan import JsonScanner, tokens_of
 from agent.protocols.repair import read_json
-from toolcrib import ToolCall
+from toolcrib.contract.types import ToolCall
 
 DECIDES = 64
 """Characters that decide whether text without tags may be a call."""

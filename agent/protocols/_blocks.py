@@ -13,9 +13,9 @@ from agent.protocols._fences import ProtocolFence
 from agent.protocols._left import speaks
 from agent.protocols._made import CUT_OFF, Definitions, faulty
 from agent.protocols._scan import Cut, JsonScanner, Scanner, TagScanner, tokens_of
-from toolcrib import ToolCall
-from toolcrib._dataclass import dataclass
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.types import ToolCall
 
 _VALUE_ENDS = ("</arg_value>", "</longcat_arg_value>")
 """Ends of an argument behind which another one may have been meant to stand, and nothing says that it is the last."""

@@ -12,8 +12,8 @@ from agent.protocols import _python
 from agent.protocols._ends import without_misspelt
 from agent.protocols._made import Definitions, between, faulty, from_json, made, takes_list, typed, unfenced
 from agent.protocols.repair import DECODER, end_of_value, read_json
-from toolcrib import ToolCall
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.types import ToolCall
 
 _NAME = r"[A-Za-z_][\w.:/-]*"
 _COLON = re.compile(rf"(?:call)?:\s*({_NAME})\s*(?=\{{)")

@@ -10,9 +10,9 @@ from agent.protocols._fences import fences_of
 from agent.protocols._made import Definitions
 from agent.protocols._stream import StreamReader
 from agent.protocols.json_object import JsonObjectProtocol, JsonObjectReader
-from toolcrib import ConfigError, ExecutedCall, TextProtocol, ToolCall
-from toolcrib._session import TextReader, Thinking
-from toolcrib._types import Json
+from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.session import ExecutedCall, TextProtocol, TextReader, Thinking
+from toolcrib.contract.types import Json, ToolCall
 
 _Prompt = Callable[[str, Sequence[Mapping[str, Json]]], str]
 

@@ -13,7 +13,7 @@ from agent.protocols._made import Definitions
 from agent.protocols._python import BEGINS
 from agent.protocols._scan import JsonScanner, Scanner, TagScanner
 from agent.protocols.command import parse_command
-from toolcrib import ToolCall
+from toolcrib.contract.types import ToolCall
 
 _DSML = ("\uff5cDSML\uff5c", "|DSML|", "\uff5c\uff5cDSML\uff5c\uff5c", "||DSML||")
 SHIELDS = (

@@ -12,9 +12,8 @@ from agent.protocols._made import Definitions, faulty, spells_calls
 from agent.protocols._python import BEGINS, read_python
 from agent.protocols._scan import tokens_of
 from agent.protocols._start import Beginning, nested_calls, trailing_code
-from toolcrib import ToolCall
-from toolcrib._session import TextReader
-from toolcrib._types import Json
+from toolcrib.contract.session import TextReader
+from toolcrib.contract.types import Json, ToolCall
 
 _HOW = "write each call as your instructions say, and nothing else that looks like one"
 _WEAK = (

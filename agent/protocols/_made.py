@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.protocols.repair import read_json, shown
-from toolcrib import ToolCall
-from toolcrib._types import Json
+from toolcrib.contract.types import Json, ToolCall
 
 UNREADABLE = "INVALID_JSON"
 """The one argument of a call that could not be read: its raw text."""

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.protocols._dialects import NAMES, find_protocol
-from toolcrib import TextProtocol
-from toolcrib._session import Thinking
+from toolcrib.contract.session import TextProtocol, Thinking
 
 _PROTOCOLS = {"json_protocol": "json_object", "at_dsl": "command"}
 _NEVER_OPENED = ("deepseek", "cogito", "qwen3vl_nonthinking")

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 
 from agent.protocols._made import Definitions
-from toolcrib import ExecutedCall, ToolCall, ToolStatus
-from toolcrib._types import Json
+from toolcrib.contract.session import ExecutedCall
+from toolcrib.contract.types import Json, ToolCall, ToolStatus
 
 TAGS_INTRO = (
     'You have tools. To use one: <tool_call>{"name":"tool_name","args":{...}}</tool_call>\n'

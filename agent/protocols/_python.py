@@ -7,8 +7,7 @@ import re
 
 from agent.protocols._made import faulty
 from agent.protocols.repair import read_json
-from toolcrib import ToolCall
-from toolcrib._types import Json
+from toolcrib.contract.types import Json, ToolCall
 
 _NAME = r"[A-Za-z_][\w.-]*"
 BEGINS = re.compile(rf"\s*\[?\s*{_NAME}\s*\(")

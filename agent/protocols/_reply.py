@@ -13,8 +13,8 @@ from agent.protocols._fences import Follows
 from agent.protocols._made import UNREADABLE, faulty
 from agent.protocols._quotes import SENTENCE_ENDS, ends_example
 from agent.protocols._sentences import LOOKED_BACK, covers, is_half
-from toolcrib import StreamEvent, ToolCall
-from toolcrib._session import Thinking
+from toolcrib.contract.session import StreamEvent, Thinking
+from toolcrib.contract.types import ToolCall
 
 _NOT_ALONE = "a call stands in the text, with words behind it, so it was not run; write it on lines of its own"
 _ALONE = "a call has text behind it, as an example would, so it was not run; end the reply with the call"

@@ -8,7 +8,7 @@ from functools import lru_cache
 from io import StringIO
 from typing import Protocol
 
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.namedtuple import NamedTuple
 
 _PAIRS = {"}": "{", "]": "[", ")": "("}
 _AFTER_STRING = ",:}])"

@@ -14,8 +14,8 @@ from agent.protocols._fences import ProtocolFence
 from agent.protocols._made import Definitions
 from agent.protocols._python import BEGINS
 from agent.protocols._scan import Tokens
-from toolcrib import ToolCall
-from toolcrib._session import TextReader
+from toolcrib.contract.session import TextReader
+from toolcrib.contract.types import ToolCall
 
 CODE_END = "\n```"
 _INFO_LIMIT = 40

@@ -15,9 +15,8 @@ from agent.protocols._reply import ReplyBuilder
 from agent.protocols._scan import Cut, JsonScanner, Scanner
 from agent.protocols._start import Beginning, Pending
 from agent.protocols._thoughts import HALF_TAG, Thoughts
-from toolcrib import StreamEvent
-from toolcrib._dataclass import replace
-from toolcrib._session import ParsedReply, TextReader, Thinking
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.session import ParsedReply, StreamEvent, TextReader, Thinking
 
 _CHAINED_YET = re.compile(r"[\s,;]{0,20}(?:[A-Za-z_][\w.:/-]{0,100}\s{0,20}(?:\[[^{\n]{0,60})?\{?)?")
 _SLICE = 4096

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from agent.protocols._bodies import read_body
 from agent.protocols._made import Definitions, faulty, from_json, made, typed, unfenced
 from agent.protocols.repair import end_of_value, read_json
-from toolcrib import ToolCall
-from toolcrib._types import Json
+from toolcrib.contract.types import Json, ToolCall
 
 _NAME = r"[A-Za-z_][\w.:/-]*"
 _ONLY_NAME = re.compile(_NAME)

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Collection
 
-from toolcrib import ToolCall
+from toolcrib.contract.types import ToolCall
 
 _LINE = re.compile(r"@(?P<first>[A-Za-z0-9_][A-Za-z0-9_.-]*)(?:[ \t]+(?P<rest>.*))?", re.DOTALL)
 _NAMED = re.compile(r"(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)[ \t]*(?P<args>.*)", re.DOTALL)

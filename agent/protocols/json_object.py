@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 from agent.protocols._made import UNREADABLE, Definitions
 from agent.protocols.command import parse_command
 from agent.protocols.repair import shown
-from toolcrib import ExecutedCall, InvalidArguments, StreamEvent, ToolCall
-from toolcrib._session import ParsedReply, TextReader, Thinking
-from toolcrib._types import Json
+from toolcrib.contract.errors import InvalidArguments
+from toolcrib.contract.session import ExecutedCall, ParsedReply, StreamEvent, TextReader, Thinking
+from toolcrib.contract.types import Json, ToolCall
 
 TEMPLATE = (
     "You are a coding assistant that can call tools via a JSON protocol. Available tools (names & schema will be provided). "

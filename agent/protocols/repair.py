@@ -11,7 +11,7 @@ import math
 import re
 from typing import NoReturn
 
-from toolcrib._types import Json
+from toolcrib.contract.types import Json
 
 _TOKEN = re.compile(
     r"""\s+|"[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*'|[{}\[\],:]|[^\s"'{}\[\],:]+""",

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolcrib._late import late
+from toolcrib.contract.late import late
 
 if TYPE_CHECKING:
     from agent.providers.discover import LocalServer, choose_model, find_local_servers, list_models

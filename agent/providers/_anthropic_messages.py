@@ -8,8 +8,8 @@ from typing import Any
 from agent.providers._history import NO_RESULT, History, encode
 from agent.providers._images import NO_IMAGES, Pictured
 from agent.providers._names import WireNames, wire_id
-from toolcrib import Image
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.image import Image
+from toolcrib.contract.namedtuple import NamedTuple
 
 BREAKPOINT = {"type": "ephemeral"}
 """Marks the end of what the server is to keep in its prompt cache."""

@@ -11,7 +11,8 @@ from typing import Any
 
 from agent.providers._calls import CUT_OFF, MAX_CALLS, TOO_MANY, UNREADABLE, fault_of_end, held_back, new_event, read_arguments
 from agent.providers._events import EventReader, counts, whole
-from toolcrib import ProviderTurn, StreamEvent, ToolCall
+from toolcrib.contract.session import ProviderTurn, StreamEvent
+from toolcrib.contract.types import ToolCall
 
 _FINISH = {
     "end_turn": "stop",

@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection, Sequence
 from json.scanner import make_scanner
 from typing import Any, NoReturn
 
-from toolcrib import StreamEvent, ToolCall
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.session import StreamEvent
+from toolcrib.contract.types import ToolCall
 
 UNREADABLE = "INVALID_JSON"
 """The one argument of a call whose arguments could not be read: their raw text."""

@@ -9,7 +9,7 @@ from typing import Any
 from agent.providers._history import NO_RESULT, History, encode
 from agent.providers._images import NO_IMAGES, Pictured, chat_content, chat_from_tools
 from agent.providers._names import WireNames
-from toolcrib import Image
+from toolcrib.contract.image import Image
 
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 

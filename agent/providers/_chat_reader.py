@@ -12,7 +12,7 @@ from typing import Any
 from agent.providers._calls import CallReader, fault_of_end, held_back, new_event
 from agent.providers._events import EventReader, counts
 from agent.providers._images import drawn_in_chat
-from toolcrib import ProviderTurn, StreamEvent
+from toolcrib.contract.session import ProviderTurn, StreamEvent
 
 _FINISH = {
     "stop": "stop",

@@ -9,7 +9,9 @@ from typing import Any, Literal, TypeAlias
 from agent.providers._calls import new_event, scan_json
 from agent.providers._faults import EndlessReply, from_object
 from agent.providers.sse import SseEvent
-from toolcrib import ProviderTurn, StreamBroken, StreamEvent, ToolCall
+from toolcrib.contract.errors import StreamBroken
+from toolcrib.contract.session import ProviderTurn, StreamEvent
+from toolcrib.contract.types import ToolCall
 
 _Kind: TypeAlias = Literal["assistant_delta", "thinking_delta"]
 

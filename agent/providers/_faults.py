@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from toolcrib import (
+from toolcrib.contract.errors import (
     AuthFailed,
     BadRequest,
     ConnectionFailed,
@@ -18,7 +18,7 @@ from toolcrib import (
     RateLimited,
     StreamBroken,
 )
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 MAX_SHOWN = 2000
 """Characters of a server's words in an error."""

@@ -10,7 +10,7 @@ from json.encoder import encode_basestring
 from typing import Any, TypeAlias
 
 from agent.providers._events import whole
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 Path: TypeAlias = tuple[str | int, ...]
 

@@ -9,9 +9,10 @@ from typing import Any
 from agent.providers._history import NO_RESULT, History, encode
 from agent.providers._images import NO_IMAGES, Pictured
 from agent.providers._names import WireNames
-from toolcrib import BadRequest, Image
-from toolcrib._namedtuple import NamedTuple
-from toolcrib._regex import Regex
+from toolcrib.contract.errors import BadRequest
+from toolcrib.contract.image import Image
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.regex import Regex
 
 RESULTS_ROLE = "user"
 """Role of a content with results (004-15): Gemini takes "tool" and "function" too; its own clients send this."""

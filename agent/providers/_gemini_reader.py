@@ -15,7 +15,9 @@ from agent.providers._calls import CUT_OFF, MAX_CALLS, UNREADABLE, bounded, faul
 from agent.providers._events import EventReader, whole
 from agent.providers._gemini_args import BadPiece, PartialArgs
 from agent.providers._images import drawn_in
-from toolcrib import BadRequest, ProviderTurn, StreamEvent, ToolCall
+from toolcrib.contract.errors import BadRequest
+from toolcrib.contract.session import ProviderTurn, StreamEvent
+from toolcrib.contract.types import ToolCall
 
 _FINISH = {
     "STOP": "stop",

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from agent.providers._images import NO_IMAGES, Pictured, carried, pictured_record, recorded
 from agent.providers._names import WireNames
-from toolcrib import Image
-from toolcrib._regex import Regex
+from toolcrib.contract.image import Image
+from toolcrib.contract.regex import Regex
 
 NO_RESULT = json.dumps({"error": "no result: the call was interrupted before it finished, or never ran"})
 """Text for a result that never came: wires refuse a call without one (X-1)."""

@@ -9,9 +9,9 @@ from agent.providers._events import EventReader
 from agent.providers._reply import read_reply
 from agent.providers._steer import Steer
 from agent.providers.http import HttpClient
-from toolcrib import BadRequest, ExecutedCall, Overloaded, ProviderError, ProviderTurn
-from toolcrib._regex import Regex
-from toolcrib._session import OnEvent
+from toolcrib.contract.errors import BadRequest, Overloaded, ProviderError
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn
 
 
 class HttpSession:

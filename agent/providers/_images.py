@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from toolcrib import ExecutedCall, Image, ToolcribError
-from toolcrib._image import decoded
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.image import Image, decoded
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.session import ExecutedCall
 from tools.dispatch.faces import images_of
 
 

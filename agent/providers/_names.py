@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 _ALLOWED = Regex(r"[a-zA-Z0-9_-]{1,64}")
 _OTHER = Regex(r"[^a-zA-Z0-9_-]")

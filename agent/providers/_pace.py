@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agent.providers._faults import EndlessReply, NoReply
-from toolcrib import ProviderError
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ProviderError
 
 TRAILER = 3.0
 """Seconds that a server may take, after the end of a reply, for its token counts and for saying that nothing follows."""

@@ -8,7 +8,7 @@ from typing import Any
 from agent.providers._events import EventReader, check_values
 from agent.providers.http import Reply
 from agent.providers.sse import SseReader
-from toolcrib import StreamBroken
+from toolcrib.contract.errors import StreamBroken
 
 
 async def read_reply(reply: Reply, reader: EventReader, *, server: str, stream: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from agent.providers._history import NO_RESULT, History, encode
 from agent.providers._images import NO_IMAGES, Pictured, data_url
 from agent.providers._names import WireNames, wire_id
-from toolcrib import Image
+from toolcrib.contract.image import Image
 
 
 class ResponsesItems(History):

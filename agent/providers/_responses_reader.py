@@ -12,8 +12,9 @@ from typing import Any, Literal, TypeAlias
 from agent.providers._calls import CUT_OFF, MAX_CALLS, TOO_MANY, UNREADABLE, fault_of_end, held_back, new_event, read_arguments
 from agent.providers._events import EventReader, counts, whole
 from agent.providers._images import drawn_in
-from toolcrib import ProviderTurn, StreamEvent, ToolCall
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.session import ProviderTurn, StreamEvent
+from toolcrib.contract.types import ToolCall
 
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled", "response.done"})
 _Kind: TypeAlias = Literal["assistant_delta", "thinking_delta"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 _CHOICE = Regex(r"tool_?choice|tool_?config|function_?calling_?config")
 _SCHEMA = Regex(r"response_?format|text\.format|json_?schema|output_?config|response_?(json_?)?schema|response_?mime|grammar")

@@ -9,7 +9,8 @@ from agent.providers._chat_messages import ChatMessages
 from agent.providers._history import encode
 from agent.providers._images import Pictured, carried, chat_from_tools, pictured, pictured_record
 from agent.providers._names import WireNames
-from toolcrib import ExecutedCall, TextProtocol, ToolCall
+from toolcrib.contract.session import ExecutedCall, TextProtocol
+from toolcrib.contract.types import ToolCall
 
 
 class TextMessages(ChatMessages):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from toolcrib._regex import Regex
-from toolcrib._session import Thinking
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.session import Thinking
 
 _FAMILIES = Regex(
     r"(?<![a-z0-9])(r1|or1|o1)(?![a-z0-9])|qwq|think|reason|magistral|exaone-?deep|nemotron|minimax-?m[12]|mimo"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib import FallsBack, Named, Priced, ProviderError, ProviderSession, Steerable, TokenPrices
+from toolcrib.contract.errors import ProviderError
+from toolcrib.contract.session import FallsBack, Named, Priced, ProviderSession, Steerable, TokenPrices
 
 
 def model_of(provider: ProviderSession) -> str:

@@ -13,9 +13,10 @@ from agent.providers._images import pictured
 from agent.providers._names import WireNames
 from agent.providers._steer import Steer
 from agent.providers.http import HttpClient
-from toolcrib import ConfigError, ExecutedCall, Image, ProviderTurn
-from toolcrib._regex import Regex
-from toolcrib._session import OnEvent
+from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.image import Image
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn
 from tools.dispatch.faces import as_json
 
 VERSION = "2023-06-01"

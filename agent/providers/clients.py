@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary, WeakSet
 
 from agent.providers.endpoint import Endpoint
-from toolcrib import ConfigError
+from toolcrib.contract.errors import ConfigError
 
 if TYPE_CHECKING:
     import ssl

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from agent.providers.endpoint import Endpoint
 from agent.providers.http import HttpClient, HttpLimits
-from toolcrib import ConfigError, ProviderError
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ConfigError, ProviderError
 
 PORTS: Mapping[int, str] = {11434: "Ollama", 8080: "llama.cpp", 1234: "LM Studio", 8000: "vLLM"}
 _MAX_BODY = 1024 * 1024

@@ -6,8 +6,8 @@ import ipaddress
 from collections.abc import Mapping
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
-from toolcrib import ConfigError
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ConfigError
 
 VENDOR = "https://api.openai.com/v1"
 """Server to which OPENAI_API_KEY belongs when OPENAI_BASE_URL is not set."""

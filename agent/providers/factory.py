@@ -23,13 +23,13 @@ from agent.providers.endpoint import (
     resolve_endpoint,
     same_server,
 )
-from toolcrib import ConfigError
-from toolcrib._dataclass import dataclass
-from toolcrib._near import near
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.suggest import near
 
 if TYPE_CHECKING:
     from agent.providers.http import HttpClient, HttpLimits
-    from toolcrib import ProviderSession
+    from toolcrib.contract.session import ProviderSession
 
 Plugins: TypeAlias = Mapping[str, Callable[..., Any]]
 """Factories that plugins added, by name. Each is called with the keyword arguments model, base_url, api_key ("" for none),

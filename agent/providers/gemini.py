@@ -15,8 +15,8 @@ from agent.providers._http_session import HttpSession, function_of
 from agent.providers._images import pictured
 from agent.providers._steer import Steer
 from agent.providers.http import HttpClient
-from toolcrib import ExecutedCall, Image, ProviderTurn
-from toolcrib._session import OnEvent
+from toolcrib.contract.image import Image
+from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn
 from tools.dispatch.faces import as_json
 
 

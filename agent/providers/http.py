@@ -16,8 +16,8 @@ from agent.providers._faults import EndlessReply, from_status
 from agent.providers._pace import HttpLimits, Pace, no_reply
 from agent.providers.clients import ClientPool, SharedClient, shared_clients
 from agent.providers.endpoint import Endpoint, read_key
-from toolcrib import BadRequest, ConnectionFailed, ProviderError, StreamBroken
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.errors import BadRequest, ConnectionFailed, ProviderError, StreamBroken
+from toolcrib.contract.namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     import httpx

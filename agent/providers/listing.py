@@ -14,8 +14,8 @@ from agent.providers.endpoint import Endpoint
 from agent.providers.endpoint import ModelInfo as ModelInfo
 from agent.providers.factory import PROVIDERS
 from agent.providers.http import HttpClient
-from toolcrib import BadRequest, ConfigError, ProviderError
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import BadRequest, ConfigError, ProviderError
 
 _PAGES = 5
 _DETAILS = 40

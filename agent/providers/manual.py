@@ -6,8 +6,10 @@ from collections import deque
 from collections.abc import Collection, Sequence
 
 from agent.protocols.command import parse_command
-from toolcrib import ExecutedCall, Image, ProviderTurn, StreamEvent, ToolCall, ToolcribError
-from toolcrib._session import OnEvent
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.image import Image
+from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn, StreamEvent
+from toolcrib.contract.types import ToolCall
 
 HELP = """No model is connected, so I can't answer in words. You can call tools yourself:
 

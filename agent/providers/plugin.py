@@ -10,17 +10,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from agent.providers import abilities
-from toolcrib import (
-    ExecutedCall,
-    Image,
-    ProviderError,
-    ProviderSession,
-    ProviderTurn,
-    StreamEvent,
-    TokenPrices,
-    ToolCall,
-    ToolcribError,
-)
+from toolcrib.contract.errors import ProviderError, ToolcribError
+from toolcrib.contract.image import Image
+from toolcrib.contract.session import ExecutedCall, ProviderSession, ProviderTurn, StreamEvent, TokenPrices
+from toolcrib.contract.types import ToolCall
 
 _log = logging.getLogger(__name__)
 

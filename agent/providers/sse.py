@@ -12,8 +12,8 @@ import codecs
 import re
 from typing import TypeAlias
 
-from toolcrib._errors import StreamBroken
-from toolcrib._regex import Regex
+from toolcrib.contract.errors import StreamBroken
+from toolcrib.contract.regex import Regex
 
 SseEvent: TypeAlias = tuple[str, str]
 """(event name, "" where the server gave none; data)."""

@@ -11,10 +11,11 @@ from agent.providers._calls import bounded, held_back
 from agent.providers._text_messages import TextMessages
 from agent.providers.http import HttpClient
 from agent.providers.openai_chat import OpenAIChatSession
-from toolcrib import BadRequest, ConfigError, ExecutedCall, Image, ProviderError, ProviderTurn, StreamEvent, TextProtocol
-from toolcrib._dataclass import replace
-from toolcrib._regex import Regex
-from toolcrib._session import OnEvent, TextReader, Thinking
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import BadRequest, ConfigError, ProviderError
+from toolcrib.contract.image import Image
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn, StreamEvent, TextProtocol, TextReader, Thinking
 
 SessionMode: TypeAlias = Literal["fresh", "resume", "stateless"]
 """The server's memory of the conversation: begin a new one there, resume a known one, keep nothing."""

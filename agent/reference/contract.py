@@ -22,18 +22,22 @@ _KINDS: Mapping[str, tuple[str, str, str]] = {
         "Agent, and sessions", "agent.run",
         (
             "agent.run agent.crib agent.conversation.session agent.conversation.state agent.conversation.limits agent.granting "
-            "tools.dispatch.scope _records"
+            "tools.dispatch.scope toolcrib.contract.records"
         ),
     ),
     "for-many-sessions": ("Many sessions", "agent.conversation.manager", "agent.conversation.manager"),
-    "for-tools": ("Tools", "toolcrib", "_hooks _derive _registry _entry _types _image _effects _state"),
-    "for-calls": ("Calls, and decisions on them", "toolcrib", "_context _identity _decision _after"),
-    "for-backends": ("Backends", "toolcrib", "_environment _containment"),
-    "for-models": ("Model providers", "toolcrib", "_session"),
+    "for-tools": ("Tools", "toolcrib", "hooks derive registry entry types image effects state"),
+    "for-calls": ("Calls, and decisions on them", "toolcrib", "context identity decision after"),
+    "for-backends": ("Backends", "toolcrib", "environment containment"),
+    "for-models": ("Model providers", "toolcrib", "session"),
     "for-chats": ("Chat platforms", "toolcrib.chat", "chat"),
-    "for-platforms": ("Parts of chat platforms", "toolcrib.platforms", "platforms _intake _recent _sent _trust _web"),
+    "for-platforms": (
+        "Parts of chat platforms", "toolcrib.platforms",
+        "toolcrib.platforms intake recent dedup trust agent.http_server",
+    ),
     "for-tests": (
-        "Testing", "toolcrib.testing", "testing _testing_desk _testing_host _testing_platform _testing_server",
+        "Testing", "toolcrib.testing",
+        " ".join(["toolcrib.testing", *(f"toolcrib._testing_{part}" for part in ("desk", "host", "platform", "server"))]),
     ),
 }  # fmt: skip
 """A page's name -> its title, the module that people import, and the modules in which it is written."""
@@ -48,10 +52,14 @@ def pages() -> Iterator[Page]:
     yield index("reference/python/index", "Python interface", _WORDS, _KINDS)
     for name, (title, imported, written) in _KINDS.items():
         public = import_module(imported).__all__
-        found = [one for module in written.split() for one in _module(module if "." in module else f"toolcrib.{module}", public)]
+        found = [
+            one
+            for module in written.split()
+            for one in _module(module if "." in module else f"toolcrib.contract.{module}", public)
+        ]
         said = "\n".join(text for named, text in found if named in public)
         shown = [text for named, text in found if named in public or re.search(rf"\b{named}\b", said)]
-        begin = [doc_of(import_module(imported)), ""] if written.startswith(imported.removeprefix("toolcrib.")) else []
+        begin = [doc_of(import_module(imported)), ""] if imported != "toolcrib" else []
         lines = (f"# {title}", "", f"To be imported from `{imported}`.", "", *begin, *shown)
         yield Page(f"reference/python/{name}", "\n".join(lines))
 

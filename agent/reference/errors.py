@@ -54,11 +54,12 @@ def pages() -> Iterator[Page]:
     """Yield the one page of all errors."""
     from agent import confirming
     from agent.conversation import limits
-    from toolcrib import ToolcribError, _errors, chat
+    from toolcrib.contract import chat, errors
+    from toolcrib.contract.errors import ToolcribError
 
     found = [
         one
-        for module in (_errors, limits, confirming, chat)
+        for module in (errors, limits, confirming, chat)
         for one in vars(module).values()
         if inspect.isclass(one) and issubclass(one, ToolcribError) and one.__module__ == module.__name__
     ]
@@ -68,7 +69,7 @@ def pages() -> Iterator[Page]:
         parents = [one.__name__ for one in error.__mro__[1:] if issubclass(one, ToolcribError)]
         lines += [f"## {code(error.__name__)}", "", doc_of(error), ""]
         lines += [f"It is {' and '.join(code(one) for one in parents)}." if parents else "", ""]
-        own = error.__module__ if error.__module__ != _errors.__name__ else "toolcrib"
+        own = {errors.__name__: "toolcrib", chat.__name__: "toolcrib.chat"}.get(error.__module__, error.__module__)
         lines += [f"Import it from {code(own)}.", ""]
         lines += [f"Kind in a result: {code(code_name)}.", ""] if code_name else []
         lines += [f"What to do: {TO_DO[error.__name__]}", ""]

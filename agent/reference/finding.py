@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from re import Match, escape
 
 from agent.reference.page import Page
-from toolcrib._dataclass import dataclass
-from toolcrib._near import near
-from toolcrib._regex import Regex
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.suggest import near
 
 _HEADING = Regex(r"^#{1,4} +(.+?) *#*$")
 _FENCE = Regex(r"^ {0,3}(`{3,}|~{3,})")

@@ -15,7 +15,7 @@ A mistyped hook is refused when the plugin loads. [Plugins](../../plugins.md) ha
 
 def pages() -> Iterator[Page]:
     """Yield an index and a page for each hook."""
-    from toolcrib import _hooks
+    from toolcrib.contract import hooks as _hooks
 
     groups = [one for one in vars(_hooks).values() if inspect.isclass(one) and one.__module__ == _hooks.__name__]
     found = [(group, name, hook) for group in groups for name, hook in vars(group).items() if inspect.isfunction(hook)]

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from toolcrib._dataclass import dataclass
-from toolcrib._regex import Regex
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.regex import Regex
 
 _SPECIAL = Regex(r"([\\*_\[\]<>#|{}$])")
 _LITERAL = Regex(r"``(.+?)``")

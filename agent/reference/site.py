@@ -19,8 +19,8 @@ import agent
 from agent._version import __version__
 from agent.reference import pages
 from agent.reference.page import Page
-from toolcrib import ToolcribError
-from toolcrib._regex import Regex
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.regex import Regex
 
 _MARK = ".pages"
 """File in a site with the digest of its pages."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agent.reference.page import Page, as_json, block, code, index, plain, rows
 
 if TYPE_CHECKING:
-    from toolcrib import ToolEntry
+    from toolcrib.contract.entry import ToolEntry
 
 _WORDS = """\
 The tools that come with toolcrib. A session gets those of its toolsets that can work where it is: `toolcrib tools` lists them
@@ -25,7 +25,7 @@ _KINDS = {
 def pages() -> Iterator[Page]:
     """Yield an index and a page for each tool."""
     import model_tools  # noqa: F401 - finds the built-in tools
-    from toolcrib import registry
+    from toolcrib.contract.registry import registry
 
     entries = sorted(registry.entries(), key=lambda entry: entry.name)
     yield index("reference/tools/index", "Tools", _WORDS, [entry.name for entry in entries])

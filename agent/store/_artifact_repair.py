@@ -13,8 +13,8 @@ from agent.store import _damage, _file, _locking, _placing, _schema
 from agent.store._artifacts import TABLES, backups_of, unpacked
 from agent.store._drafting import connected, lock_file, make_empty, make_missing
 from agent.store._pages import Pages
-from toolcrib import StoreFailed
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import StoreFailed
 
 _log = logging.getLogger(__name__)
 _ALL = "SELECT digest, size, body FROM contents"

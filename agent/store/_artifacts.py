@@ -20,14 +20,14 @@ from agent.store._backup import Backups
 from agent.store._codec import plain, text
 from agent.store._database import Access, Database
 from agent.store._shared import Clock
-from toolcrib import StoreFailed
-from toolcrib._artifacts import KeptArtifact
-from toolcrib._context import LOCAL_PLATFORMS
+from toolcrib.contract.artifacts import KeptArtifact
+from toolcrib.contract.context import LOCAL_PLATFORMS
+from toolcrib.contract.errors import StoreFailed
 from tools.undo.contents import digest_of
 
 if TYPE_CHECKING:
-    from toolcrib._artifacts import ArtifactStore
-    from toolcrib._search import SearchFilter
+    from toolcrib.contract.artifacts import ArtifactStore
+    from toolcrib.contract.search import SearchFilter
 
 _log = logging.getLogger(__name__)
 TABLES = _schema.FOLDER.with_name("sql_artifacts")
@@ -139,7 +139,7 @@ class ArtifactContents:
 
 
 class SqliteArtifacts:
-    """See toolcrib._artifacts.ArtifactStore. ``access`` may carry a lease."""
+    """See toolcrib.contract.artifacts.ArtifactStore. ``access`` may carry a lease."""
 
     def __init__(self, access: Access, contents: ArtifactContents, clock: Clock) -> None:
         self._access = access

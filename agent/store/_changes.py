@@ -9,8 +9,8 @@ from typing import Any
 from agent.store._codec import Stored, plain, text
 from agent.store._database import Access
 from agent.store._steps import Ways, dump_changes, forgotten, numbered, read_step, rewritten, settled, with_ids
-from toolcrib._dataclass import replace
-from toolcrib._undo import ChangeStep
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.undo import ChangeStep
 
 _SELECT = "SELECT row, session_id, kind, turn, call_id, tool, at, changes FROM steps"
 

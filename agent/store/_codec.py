@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from toolcrib import Answer, Image, SuspendTicket, ToolCall, ToolResult, ToolStatus
-from toolcrib._dataclass import replace
-from toolcrib._records import NO_ENTRIES
-from toolcrib._store import Grant, InboxItem
-from toolcrib._types import Failure, Json
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.image import Image
+from toolcrib.contract.records import NO_ENTRIES
+from toolcrib.contract.store import Grant, InboxItem
+from toolcrib.contract.types import Answer, Failure, Json, SuspendTicket, ToolCall, ToolResult, ToolStatus
 
 Stored: TypeAlias = str | bytes
 _SHARED_MAX = 4096

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from agent.store._codec import Stored, dump_body, load, plain, text
 from agent.store._database import Access
 from agent.store._shared import OVERLAP, Clock
-from toolcrib._cron import CronJob, CronRun, CronRunState, CronState
-from toolcrib._frozen import freeze
+from toolcrib.contract.cron import CronJob, CronRun, CronRunState, CronState
+from toolcrib.contract.frozen import freeze
 
 if TYPE_CHECKING:
-    from toolcrib._cron import CronStore
+    from toolcrib.contract.cron import CronStore
 
 _JOB = "SELECT id, owner, body, state, next_at, version, change FROM cron_jobs"
 _RUN = "SELECT job_id, due_at, session_id, state, platform, is_told, started_at, ended_at, note FROM cron_runs"
@@ -48,7 +48,7 @@ _AT_ONCE = 1_000
 
 
 class SqliteCron:
-    """See toolcrib._cron.CronStore. ``access`` carries no lease."""
+    """See toolcrib.contract.cron.CronStore. ``access`` carries no lease."""
 
     def __init__(self, access: Access, clock: Clock) -> None:
         self._access = access

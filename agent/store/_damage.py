@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from agent.store import _locking, _placing, _schema
-from toolcrib import StoreFailed
+from toolcrib.contract.errors import StoreFailed
 
 REPAIR = "`toolcrib doctor --repair-store` restores it from a backup, and saves what can still be read"
 ELSE = f"If it was toolcrib's, {REPAIR}; else move it away, or {_schema.ELSEWHERE}"

@@ -19,8 +19,8 @@ from agent.store._jobs import Job, Work
 from agent.store._readers import Readers
 from agent.store._shared import lost
 from agent.store._writer import Writer
-from toolcrib import StoreFailed
-from toolcrib._store import Fence, Lease
+from toolcrib.contract.errors import StoreFailed
+from toolcrib.contract.store import Fence, Lease
 
 T = TypeVar("T")
 _LOOKS_EVERY = 60.0

@@ -8,7 +8,7 @@ import sqlite3
 from pathlib import Path
 
 from agent.store import _placing
-from toolcrib import StoreFailed
+from toolcrib.contract.errors import StoreFailed
 
 _LOCKED_FROM, _LOCKED = 0x40000002, 510
 """The bytes of a file on which every connection of SQLite holds a lock while it is open."""

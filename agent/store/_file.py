@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from agent.store import _damage, _locking, _schema
-from toolcrib import StoreFailed
+from toolcrib.contract.errors import StoreFailed
 
 _log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agent.store._codec import Stored, dump, dump_grant, load, load_grant, plain, text
 from agent.store._database import Access
-from toolcrib._store import AuditEntry, Grant
+from toolcrib.contract.store import AuditEntry, Grant
 
 
 class SqliteGrants:

@@ -7,7 +7,7 @@ import sqlite3
 from agent.store._codec import plain, text
 from agent.store._database import Access
 from agent.store._owner import is_dead
-from toolcrib._store import Lease
+from toolcrib.contract.store import Lease
 
 _NOW = "((julianday('now') - 2440587.5) * 86400.0)"
 """Unix seconds, with fractions."""

@@ -10,10 +10,10 @@ from agent.store._codec import Stored, dump_call, dump_result, load_call, load_r
 from agent.store._database import Access
 from agent.store._packing import CALL, pack, unpacked
 from agent.store._shared import Clock, can_finish_as, check_opening, interrupted
-from toolcrib import InvalidTransition, ToolCall, ToolCallStatus, ToolResult
-from toolcrib._records import NO_ENTRIES
-from toolcrib._store import CallRecord
-from toolcrib._types import Json
+from toolcrib.contract.errors import InvalidTransition
+from toolcrib.contract.records import NO_ENTRIES
+from toolcrib.contract.store import CallRecord
+from toolcrib.contract.types import Json, ToolCall, ToolCallStatus, ToolResult
 
 _S = ToolCallStatus
 _BEFORE = {new: [old.value for old in _S if old is not new and old.can_become(new)] for new in _S}
@@ -98,7 +98,7 @@ class SqliteLedger:
         return await self._access.records(_record, f"{_SELECT} WHERE session_id = ? ORDER BY row", (text(session_id),))
 
     async def recover(self, session_id: str) -> Sequence[CallRecord]:
-        """See toolcrib._store.Store.recover."""
+        """See toolcrib.contract.store.Store.recover."""
         token = self._access.token
         if not token:
             return ()

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from toolcrib import StoreFailed
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import StoreFailed
 
 _log = logging.getLogger(__name__)
 _LOOK = 0.02

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from agent.store._codec import Stored, dump_body, load, plain, text
 from agent.store._database import Access
 from agent.store._shared import Clock
-from toolcrib._dataclass import replace
-from toolcrib._frozen import freeze
-from toolcrib._mail import ChatRecord, Mail, Post, PostState
-from toolcrib._types import Json
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.frozen import freeze
+from toolcrib.contract.mail import ChatRecord, Mail, Post, PostState
+from toolcrib.contract.types import Json
 
 if TYPE_CHECKING:
-    from toolcrib._mail import MailStore
+    from toolcrib.contract.mail import MailStore
 
 _AT_ONCE = 1_000
 """Rows that a sweep deletes before others get to write."""
@@ -75,7 +75,7 @@ _SWEPT = (
 
 
 class SqliteMail:
-    """See toolcrib._mail.MailStore. ``access`` carries no lease."""
+    """See toolcrib.contract.mail.MailStore. ``access`` carries no lease."""
 
     def __init__(self, access: Access, clock: Clock) -> None:
         self._access = access

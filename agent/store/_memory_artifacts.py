@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent.store._memory_room import MemoryMember, Room
-from toolcrib._artifacts import KeptArtifact
+from toolcrib.contract.artifacts import KeptArtifact
 from tools.undo.contents import digest_of
 
 if TYPE_CHECKING:
     from agent.store._memory_sessions import MemorySessions
-    from toolcrib._artifacts import ArtifactStore
-    from toolcrib._search import SearchFilter
+    from toolcrib.contract.artifacts import ArtifactStore
+    from toolcrib.contract.search import SearchFilter
 
 
 class MemoryArtifacts(MemoryMember):

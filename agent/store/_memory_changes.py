@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from agent.store._memory_room import MemoryMember, Room
-from toolcrib._dataclass import replace
-from toolcrib._undo import ChangeStep, FileChange
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.undo import ChangeStep, FileChange
 
 
 class MemoryChanges(MemoryMember):

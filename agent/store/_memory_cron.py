@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from agent.store._codec import dump_body, load
 from agent.store._memory_room import MemoryMember, Room
 from agent.store._shared import OVERLAP
-from toolcrib._cron import CronJob, CronRun
-from toolcrib._dataclass import replace
-from toolcrib._frozen import freeze
+from toolcrib.contract.cron import CronJob, CronRun
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.frozen import freeze
 
 if TYPE_CHECKING:
-    from toolcrib._cron import CronStore
+    from toolcrib.contract.cron import CronStore
 
 _WAITING = ("active", "paused")
 
 
 class MemoryCron(MemoryMember):
-    """See toolcrib._cron.CronStore."""
+    """See toolcrib.contract.cron.CronStore."""
 
     def __init__(self, room: Room | None = None) -> None:
         super().__init__(room)

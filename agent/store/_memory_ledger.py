@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from agent.store._codec import dump_answer, dump_call, dump_result, dump_ticket, plain
 from agent.store._memory_room import MemoryMember, Room
 from agent.store._shared import can_finish_as, check_opening, check_settling, interrupted
-from toolcrib import Answer, InvalidTransition, ToolCall, ToolCallStatus, ToolResult
-from toolcrib._dataclass import replace
-from toolcrib._frozen import freeze
-from toolcrib._records import NO_ENTRIES
-from toolcrib._store import AuditEntry, CallRecord, Settled, TicketRecord, TicketState
-from toolcrib._types import Json
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import InvalidTransition
+from toolcrib.contract.frozen import freeze
+from toolcrib.contract.records import NO_ENTRIES
+from toolcrib.contract.store import AuditEntry, CallRecord, Settled, TicketRecord, TicketState
+from toolcrib.contract.types import Answer, Json, ToolCall, ToolCallStatus, ToolResult
 
 _S = ToolCallStatus
 
@@ -93,7 +93,7 @@ class MemoryLedger(MemoryMember):
             return [record for record in self._calls if record.session_id == session_id]
 
     async def recover(self, session_id: str) -> Sequence[CallRecord]:
-        """See toolcrib._store.Store.recover."""
+        """See toolcrib.contract.store.Store.recover."""
         with self._writing:
             ended: list[CallRecord] = []
             for number, record in enumerate(self._calls):

@@ -8,10 +8,10 @@ from typing import Any
 from agent.store._codec import dump_body, load, plain
 from agent.store._memory_room import MemoryMember, Room
 from agent.store._memory_sessions import MemoryRuns
-from toolcrib._dataclass import replace
-from toolcrib._frozen import freeze
-from toolcrib._mail import ChatRecord, Mail, Post, PostState
-from toolcrib._types import Json
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.frozen import freeze
+from toolcrib.contract.mail import ChatRecord, Mail, Post, PostState
+from toolcrib.contract.types import Json
 
 _Place = tuple[str, str, str]
 

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from agent.store._owner import is_dead
 from agent.store._shared import Clock, lost
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._store import Fence, Lease
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.store import Fence, Lease
 
 Member = TypeVar("Member", bound="MemoryMember")
 

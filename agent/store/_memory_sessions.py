@@ -10,11 +10,11 @@ from agent.store._codec import dump_item, plain
 from agent.store._memory_room import MemoryMember, Room
 from agent.store._memory_usage import MemoryUsage
 from agent.store._shared import CANDIDATES, ambiguous, first_title, received, rewritten, times_of, title_of
-from toolcrib._dataclass import replace
-from toolcrib._frozen import freeze
-from toolcrib._records import NO_ENTRIES
-from toolcrib._store import InboxItem, RunRecord, SessionInfo
-from toolcrib._types import Json
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.frozen import freeze
+from toolcrib.contract.records import NO_ENTRIES
+from toolcrib.contract.store import InboxItem, RunRecord, SessionInfo
+from toolcrib.contract.types import Json
 
 
 class MemorySessions(MemoryMember):
@@ -180,7 +180,7 @@ class MemorySessions(MemoryMember):
         self.usage.forget_sessions(session_ids)
 
     def rewrite_prompts(self, text: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]) -> Sequence[str]:
-        """See toolcrib._store.Store.rewrite_prompts."""
+        """See toolcrib.contract.store.Store.rewrite_prompts."""
         said = json.dumps(text)[1:-1]
         with self._room.lock:
             found = [(name, json.dumps(dict(prompt), default=dict)) for name, prompt in self._prompts.items()]

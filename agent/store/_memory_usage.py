@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from agent.store._memory_room import MemoryMember, Room
 from agent.store._usage import Used, used
-from toolcrib._dataclass import replace
-from toolcrib._types import Json
-from toolcrib._usage import UsageSum
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.types import Json
+from toolcrib.contract.usage import UsageSum
 
 
 class MemoryUsage(MemoryMember):

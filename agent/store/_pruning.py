@@ -12,8 +12,8 @@ from agent.store._codec import plain, text
 from agent.store._database import Database
 from agent.store._shared import Clock, rewritten
 from agent.store._tickets import EXPIRE
-from toolcrib import StoreFailed
-from toolcrib._types import Json
+from toolcrib.contract.errors import StoreFailed
+from toolcrib.contract.types import Json
 
 if TYPE_CHECKING:
     from agent.store._artifacts import ArtifactContents
@@ -77,7 +77,7 @@ async def count_old(database: Database, before: float) -> int:
 
 
 async def prune(database: Database, search: SqliteSearch, artifacts: ArtifactContents, clock: Clock, before: float) -> int:
-    """See toolcrib._store.Store.prune."""
+    """See toolcrib.contract.store.Store.prune."""
 
     def forget(connection: sqlite3.Connection) -> int:
         connection.execute(EXPIRE, (clock(),))
@@ -100,7 +100,7 @@ async def prune(database: Database, search: SqliteSearch, artifacts: ArtifactCon
 async def delete(
     database: Database, search: SqliteSearch, artifacts: ArtifactContents, clock: Clock, session_ids: Collection[str]
 ) -> Sequence[str]:
-    """See toolcrib._store.Store.delete."""
+    """See toolcrib.contract.store.Store.delete."""
     sql = f"SELECT id FROM sessions WHERE id = ? AND {_IDLE}"  # noqa: S608 - ours
 
     def idle(connection: sqlite3.Connection) -> list[str]:
@@ -125,7 +125,7 @@ async def delete(
 async def rewrite_prompts(
     database: Database, said: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]
 ) -> Sequence[str]:
-    """See toolcrib._store.Store.rewrite_prompts."""
+    """See toolcrib.contract.store.Store.rewrite_prompts."""
 
     def work(connection: sqlite3.Connection) -> list[str]:
         found = connection.execute("SELECT id, prompt FROM sessions WHERE instr(prompt, ?)", (json.dumps(said)[1:-1],)).fetchall()
@@ -140,7 +140,7 @@ async def rewrite_prompts(
 
 
 async def free(database: Database) -> bool:
-    """See toolcrib._store.Store.free."""
+    """See toolcrib.contract.store.Store.free."""
 
     def work(connection: sqlite3.Connection) -> bool:
         if connection.execute("PRAGMA freelist_count").fetchone()[0]:

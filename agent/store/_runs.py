@@ -10,10 +10,10 @@ from agent.store._codec import Stored, dump, dump_item, load, load_item, plain, 
 from agent.store._database import Access
 from agent.store._sessions import appending
 from agent.store._shared import Clock, received
-from toolcrib._dataclass import replace
-from toolcrib._records import NO_ENTRIES
-from toolcrib._store import InboxItem, RunRecord
-from toolcrib._types import Json
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.records import NO_ENTRIES
+from toolcrib.contract.store import InboxItem, RunRecord
+from toolcrib.contract.types import Json
 
 _SELECT = "SELECT id, session_id, status, step, state, updated_at FROM runs"
 

@@ -33,7 +33,7 @@ def saying_of(rows: Iterable[tuple[str, str]], says: Callable[[str], bool], foun
 
 
 async def saying(database: Database, says: Callable[[str], bool]) -> Sequence[str]:
-    """See toolcrib._store.Store.saying."""
+    """See toolcrib.contract.store.Store.saying."""
 
     def look(connection: sqlite3.Connection) -> list[str]:
         found: dict[str, None] = {}

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from toolcrib import StoreFailed
+from toolcrib.contract.errors import StoreFailed
 
 FOLDER = Path(__file__).with_name("sql")
 APPLICATION_ID = 0x74637262

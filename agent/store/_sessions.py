@@ -15,8 +15,8 @@ from agent.store._jobs import Work
 from agent.store._packing import pack, unpacked
 from agent.store._shared import CANDIDATES, Clock, ambiguous, first_title, tag_in, tags_of, times_of, title_of
 from agent.store._usage import Used, insert, used
-from toolcrib._store import SessionInfo
-from toolcrib._types import Json
+from toolcrib.contract.store import SessionInfo
+from toolcrib.contract.types import Json
 
 _SELECT = (
     "SELECT id, title, platform, user, model, cwd, created_at, updated_at, messages, place, host, via, tags,"

@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from toolcrib import LeaseLost, ToolCallStatus, ToolcribError, ToolResult
-from toolcrib._dataclass import replace
-from toolcrib._frozen import freeze
-from toolcrib._store import InboxItem, Lease, SessionInfo, TicketState
-from toolcrib._types import Failure, Json
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import LeaseLost, ToolcribError
+from toolcrib.contract.frozen import freeze
+from toolcrib.contract.store import InboxItem, Lease, SessionInfo, TicketState
+from toolcrib.contract.types import Failure, Json, ToolCallStatus, ToolResult
 
 T = TypeVar("T")
 Clock = Callable[[], float]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from agent.store._codec import Stored, dump, load, plain, text
 from agent.store._database import Access
 from agent.store._shared import Clock
-from toolcrib._state import StateScope, StateValue, StateWrite
+from toolcrib.contract.state import StateScope, StateValue, StateWrite
 
 _PLACE = "scope = ? AND owner = ? AND name = ?"
 _INSERT = "INSERT INTO state (scope, owner, name, value, version, at) VALUES (?, ?, ?, ?, 1, ?)"
@@ -25,7 +25,7 @@ class SqliteStates:
         return dict(await self._access.records(_value, sql, (scope, text(owner))))
 
     async def write(self, writes: Sequence[StateWrite]) -> Sequence[int]:
-        """See toolcrib._state.StateStore. Raises TypeError, ValueError or RecursionError for what is not JSON."""
+        """See toolcrib.contract.state.StateStore. Raises TypeError, ValueError or RecursionError for what is not JSON."""
         places = [(one.scope, text(one.owner), text(one.name)) for one in writes]
         values, now = [dump(one.value) for one in writes], self._clock()
 

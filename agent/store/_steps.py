@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from agent.store._codec import Stored, dump, load
-from toolcrib._dataclass import replace
-from toolcrib._undo import ChangeStep, FileChange, FileState
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.undo import ChangeStep, FileChange, FileState
 
 _MANY = 1_000_000
 """More than a step has changes."""
@@ -35,7 +35,7 @@ def forgotten(change_ids: Collection[int]) -> Ways:
 
 
 def settled(step_id: int, undone: Collection[int], passed: Collection[int], revived: Collection[int]) -> Ways:
-    """See toolcrib._undo.ChangeJournal.settle."""
+    """See toolcrib.contract.undo.ChangeJournal.settle."""
     ways: dict[int, Callable[[FileChange], FileChange]] = {}
     ways |= dict.fromkeys(undone, lambda change: replace(change, undone_by=change.undone_by or step_id))
     ways |= dict.fromkeys(passed, lambda change: replace(change, passed_by=step_id))

@@ -10,8 +10,8 @@ from agent.store._codec import Stored, dump_answer, dump_ticket, load_answer, lo
 from agent.store._database import Access
 from agent.store._ledger import NEWEST
 from agent.store._shared import Clock, check_settling
-from toolcrib import Answer
-from toolcrib._store import Settled, TicketRecord, TicketState
+from toolcrib.contract.store import Settled, TicketRecord, TicketState
+from toolcrib.contract.types import Answer
 
 EXPIRE = "UPDATE tickets SET state = 'expired' WHERE state = 'pending' AND expires_at <= ?"
 _SELECT = (

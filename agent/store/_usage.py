@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agent.store._codec import Stored, plain, text
-from toolcrib._types import Json
-from toolcrib._usage import UsageSum
+from toolcrib.contract.types import Json
+from toolcrib.contract.usage import UsageSum
 
 if TYPE_CHECKING:  # the store in memory counts so too, and needs no database
     import sqlite3

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from agent.store import _file
 from agent.store._jobs import Job
-from toolcrib import StoreFailed
+from toolcrib.contract.errors import StoreFailed
 
 _Queued: TypeAlias = "Job[Any] | None"
 _MOST = 500

@@ -6,7 +6,7 @@ import sqlite3
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from toolcrib._store import Store
+    from toolcrib.contract.store import Store
 
 
 async def numbers_of(store: Store) -> dict[str, Any]:

@@ -17,14 +17,14 @@ from agent.store._memory_room import MemoryLeases, MemoryMember, Room
 from agent.store._memory_sessions import MemoryInbox, MemoryOrigins, MemoryRuns, MemorySessions
 from agent.store._memory_usage import MemoryUsage
 from agent.store._shared import Clock
-from toolcrib._state import StateScope, StateValue, StateWrite
-from toolcrib._store import CallRecord, Fence, Grant, GrantStore
-from toolcrib._types import Json
+from toolcrib.contract.state import StateScope, StateValue, StateWrite
+from toolcrib.contract.store import CallRecord, Fence, Grant, GrantStore
+from toolcrib.contract.types import Json
 from tools.dispatch.states import MemoryStates
 
 if TYPE_CHECKING:
     from agent.store.search.memory import MemorySearch
-    from toolcrib._store import Store
+    from toolcrib.contract.store import Store
 
 _log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class MemorySignals:
 
 
 class MemoryStore:
-    """Implements toolcrib._store.Store; thread-safe. ``grants`` may be another store of grants, such as PermanentGrants."""
+    """Implements toolcrib.contract.store.Store; thread-safe. ``grants`` may be another store, such as PermanentGrants."""
 
     def __init__(self, grants: GrantStore | None = None, clock: Clock = time.time) -> None:
         from tools.approval.grants import MemoryGrants
@@ -198,7 +198,7 @@ class MemoryStore:
         return view
 
     async def recover(self, session_id: str) -> Sequence[CallRecord]:
-        """See toolcrib._store.Store.recover. Without a lease nothing is ended."""
+        """See toolcrib.contract.store.Store.recover. Without a lease nothing is ended."""
         return await self._ledger.recover(session_id)
 
     async def old(self, before: float) -> int:
@@ -210,7 +210,7 @@ class MemoryStore:
         return 0
 
     async def delete(self, session_ids: Collection[str]) -> Sequence[str]:
-        """See toolcrib._store.Store.delete."""
+        """See toolcrib.contract.store.Store.delete."""
         grants = [grant for name in session_ids for grant in await self._grants.all(name) if grant.scope != "always"]
         with self._room.lock:
             known = [name for name in dict.fromkeys(session_ids) if self._sessions.has(name)]
@@ -232,7 +232,7 @@ class MemoryStore:
         return waits or self._ledger.at_work(session_id) or self._runs.at_work(session_id)
 
     async def saying(self, says: Callable[[str], bool]) -> Sequence[str]:
-        """See toolcrib._store.Store.saying."""
+        """See toolcrib.contract.store.Store.saying."""
         from agent.store._saying import saying_of
 
         found: dict[str, None] = {}
@@ -247,7 +247,7 @@ class MemoryStore:
         return True
 
     async def rewrite_prompts(self, text: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]) -> Sequence[str]:
-        """See toolcrib._store.Store.rewrite_prompts."""
+        """See toolcrib.contract.store.Store.rewrite_prompts."""
         return self._sessions.rewrite_prompts(text, rewrite)
 
     def close(self) -> None:

@@ -18,8 +18,8 @@ from agent.store._mending import Mended, mend
 from agent.store._merging import Restored, lay_over
 from agent.store._pages import Pages
 from agent.store._salvage import count_rows, fill, unreadable_rows
-from toolcrib import StoreFailed
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import StoreFailed
 
 _log = logging.getLogger(__name__)
 _NO_VERSION = 10_000

@@ -29,15 +29,15 @@ from agent.store._signals import SocketSignals, folder_of
 from agent.store._states import SqliteStates
 from agent.store._tickets import SqliteTickets
 from agent.store._usage import SqliteUsage
-from toolcrib._store import CallRecord, Fence
-from toolcrib._types import Json
+from toolcrib.contract.store import CallRecord, Fence
+from toolcrib.contract.types import Json
 
 if TYPE_CHECKING:
     from agent.store._artifacts import ArtifactContents, SqliteArtifacts
     from agent.store._cron import SqliteCron
     from agent.store._mail import SqliteMail
     from agent.store.search.sqlite import SqliteSearch
-    from toolcrib._store import Store
+    from toolcrib.contract.store import Store
 
 T = TypeVar("T")
 
@@ -167,7 +167,7 @@ class SqliteView:
         return SqliteView(self._database, FencedDatabase(self._database, fence), self._clock, self._signals, self._later)
 
     async def recover(self, session_id: str) -> Sequence[CallRecord]:
-        """See toolcrib._store.Store.recover. Without a lease nothing is ended."""
+        """See toolcrib.contract.store.Store.recover. Without a lease nothing is ended."""
         return await self._ledger.recover(session_id)
 
     async def old(self, before: float) -> int:
@@ -177,31 +177,31 @@ class SqliteView:
         return await count_old(self._database, before)
 
     async def prune(self, before: float) -> int:
-        """See toolcrib._store.Store.prune. A session to which something was said that no run has taken stays too."""
+        """See toolcrib.contract.store.Store.prune. A session to which something was said that no run has taken stays too."""
         from agent.store._pruning import prune
 
         return await prune(self._database, self.search, self._later.artifacts, self._clock, before)
 
     async def delete(self, session_ids: Collection[str]) -> Sequence[str]:
-        """See toolcrib._store.Store.delete."""
+        """See toolcrib.contract.store.Store.delete."""
         from agent.store._pruning import delete
 
         return await delete(self._database, self.search, self._later.artifacts, self._clock, session_ids)
 
     async def saying(self, says: Callable[[str], bool]) -> Sequence[str]:
-        """See toolcrib._store.Store.saying."""
+        """See toolcrib.contract.store.Store.saying."""
         from agent.store._saying import saying
 
         return await saying(self._database, says)
 
     async def free(self) -> bool:
-        """See toolcrib._store.Store.free."""
+        """See toolcrib.contract.store.Store.free."""
         from agent.store._pruning import free
 
         return await free(self._database)
 
     async def rewrite_prompts(self, text: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]) -> Sequence[str]:
-        """See toolcrib._store.Store.rewrite_prompts."""
+        """See toolcrib.contract.store.Store.rewrite_prompts."""
         from agent.store._pruning import rewrite_prompts
 
         return await rewrite_prompts(self._database, text, rewrite)
@@ -211,7 +211,7 @@ class SqliteView:
 
 
 class SqliteStore(SqliteView):
-    """Implements toolcrib._store.Store. Close it at the end; after a fork, open another.
+    """Implements toolcrib.contract.store.Store. Close it at the end; after a fork, open another.
 
     The file and missing folders are made, for their owner only. Raises StoreFailed, here and in every method, for a file
     that cannot be used, is another program's, or was written by a newer toolcrib; the file is left as it is. ``late``: all that

@@ -21,7 +21,7 @@ from . import verify
 from .chain import Chain
 
 if TYPE_CHECKING:
-    from toolcrib._records import AuditEntry
+    from toolcrib.contract.records import AuditEntry
 
 _log = logging.getLogger(__name__)
 _ACTS = frozenset({"edit", "execute"})

@@ -19,7 +19,7 @@ from agent.config import state_dir
 from agent.local_peer import LocalPeer
 from plugins.console.place import LINE_BYTES, next_line, packed, socket_path
 from toolcrib import ToolcribError
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 if TYPE_CHECKING:
     import socket

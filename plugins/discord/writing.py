@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from toolcrib._regex import Regex
 from toolcrib.chat import without_controls
+from toolcrib.contract.regex import Regex
 from toolcrib.platforms import Markup, shown
 
 CHARS = 2_000

@@ -12,7 +12,7 @@ from email.message import Message
 from email.parser import BytesParser
 
 from plugins.email.markup import text_of_html
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 _TEXT = 200_000
 """Bytes of a text that are read."""

@@ -13,8 +13,8 @@ from imaplib import Internaldate2tuple
 from typing import Any, TypeVar
 
 from toolcrib import ConfigError, ToolcribError
-from toolcrib._dataclass import dataclass
-from toolcrib._regex import Regex
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.regex import Regex
 from toolcrib.platforms import Trust
 
 _SECONDS = 20.0

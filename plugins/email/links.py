@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from toolcrib import StoreFailed
-from toolcrib._regex import Regex
 from toolcrib.chat import Chat, Outbound, Press, without_controls
+from toolcrib.contract.regex import Regex
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator
 
-from toolcrib._regex import Regex
 from toolcrib.chat import without_controls
+from toolcrib.contract.regex import Regex
 from toolcrib.platforms import Markup, shown
 
 _UNSEEN = ("script", "style", "head", "title", "template", "noscript", "svg", "object", "select", "textarea")

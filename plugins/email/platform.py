@@ -21,8 +21,8 @@ from plugins.email.settings import EmailSettings
 from plugins.email.smtp import SmtpAccount, look, submit
 from plugins.email.writing import id_of, mail_of
 from toolcrib import ConfigError, StoreFailed, ToolcribError
-from toolcrib._regex import Regex
 from toolcrib.chat import Attachment, Host, NotSent, Outbound, Traits
+from toolcrib.contract.regex import Regex
 from toolcrib.platforms import Recent, keep_receiving, listening_at, server_of
 
 if TYPE_CHECKING:

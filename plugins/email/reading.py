@@ -8,8 +8,8 @@ from email.message import Message
 from plugins.email.content import Unreadable, decoded, encoding_of, is_file, leaves, name_of, parsed, text_of
 from plugins.email.senders import field
 from plugins.email.writing import thread_in
-from toolcrib._regex import Regex
 from toolcrib.chat import Attachment, Chat, Inbound
+from toolcrib.contract.regex import Regex
 
 _ID = Regex(r"<([\x21-\x3b\x3d\x3f-\x7e]{1,200})>")
 _RE = Regex(r"(?:\s*(?:re|aw|fwd?|wg|sv|tr|rv)\s*(?:\[\d+\])?:)+\s*", 2)

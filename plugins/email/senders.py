@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from email.message import Message
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 _FIELD = 2_000
 """Characters of a field that are looked at; a longer one counts as none."""

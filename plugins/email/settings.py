@@ -7,8 +7,8 @@ from urllib.parse import SplitResult, urlsplit
 from plugins.email.imap import ImapAccount
 from plugins.email.smtp import SmtpAccount
 from toolcrib import ConfigError
-from toolcrib._regex import Regex
 from toolcrib.chat import Host, settings_of
+from toolcrib.contract.regex import Regex
 from toolcrib.platforms import Trust, is_loopback, number_of
 
 PASSWORD = "EMAIL_PASSWORD"  # noqa: S105 - the name of one

@@ -9,8 +9,8 @@ from ssl import SSLError
 from typing import TYPE_CHECKING, Any
 
 from toolcrib import ConfigError, ToolcribError
-from toolcrib._dataclass import dataclass
 from toolcrib.chat import NotSent
+from toolcrib.contract.dataclass import dataclass
 from toolcrib.platforms import Trust
 
 if TYPE_CHECKING:

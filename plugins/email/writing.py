@@ -10,8 +10,8 @@ from email.policy import EmailPolicy
 from email.utils import formatdate
 
 from plugins.email.markup import html_of
-from toolcrib._regex import Regex
 from toolcrib.chat import Outbound, without_controls
+from toolcrib.contract.regex import Regex
 
 _POLICY = EmailPolicy(linesep="\r\n")
 _ROOT = 120

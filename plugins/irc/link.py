@@ -15,8 +15,8 @@ from typing import Any
 
 from plugins.irc.writing import fold
 from toolcrib import ConfigError, ToolcribError
-from toolcrib._regex import Regex
 from toolcrib.chat import NotSent
+from toolcrib.contract.regex import Regex
 from toolcrib.platforms import Trust
 
 _log = logging.getLogger(__name__)

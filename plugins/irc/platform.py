@@ -14,9 +14,9 @@ from typing import Any
 from plugins.irc.link import AWAY, IrcLink, IrcLost
 from plugins.irc.writing import fold, id_of, lines_of, quiet, text_of
 from toolcrib import ConfigError, StoreFailed, ToolcribError
-from toolcrib._dataclass import dataclass
-from toolcrib._regex import Regex
 from toolcrib.chat import Attachment, Chat, Host, Inbound, NotSent, Outbound, Traits, settings_of
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.regex import Regex
 from toolcrib.platforms import Recent, Trust, is_loopback, keep_receiving
 
 _log = logging.getLogger(__name__)

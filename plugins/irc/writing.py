@@ -6,8 +6,8 @@ import hashlib
 import re
 from collections.abc import Collection, Iterator
 
-from toolcrib._regex import Regex
 from toolcrib.chat import Outbound, without_controls
+from toolcrib.contract.regex import Regex
 from toolcrib.platforms import Markup, shown
 
 _PLAIN = Markup(

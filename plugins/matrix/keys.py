@@ -15,8 +15,8 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from toolcrib import ConfigError, ToolcribError
-from toolcrib._namedtuple import NamedTuple
 from toolcrib.chat import Host
+from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.platforms import Recent
 
 from .server import MatrixRefused, MatrixServer

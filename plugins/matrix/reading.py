@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib._dataclass import dataclass
 from toolcrib.chat import Attachment
+from toolcrib.contract.dataclass import dataclass
 
 _FILES = ("m.image", "m.file", "m.audio", "m.video")
 _TYPES = {"m.image": "image/png", "m.audio": "audio/ogg", "m.video": "video/mp4"}

@@ -7,8 +7,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-from toolcrib._dataclass import dataclass
 from toolcrib.chat import Chat
+from toolcrib.contract.dataclass import dataclass
 from toolcrib.platforms import Recent
 
 from .server import LIMIT, MatrixRefused, MatrixServer

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib._regex import Regex
 from toolcrib.chat import Attachment, Chat, Inbound
+from toolcrib.contract.regex import Regex
 
 _WRITTEN = (None, "file_share", "thread_broadcast", "me_message", "bot_message")
 _TOKEN = Regex(r"<([^<>]*)>")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolcrib._regex import Regex
 from toolcrib.chat import Outbound, without_controls
+from toolcrib.contract.regex import Regex
 from toolcrib.platforms import Markup, shown
 
 CHARS = 3_900

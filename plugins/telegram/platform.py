@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from plugins.telegram.reading import data_of, inbound_of, press_of
 from plugins.telegram.writing import html_of, html_of_plain, units
 from toolcrib import ConfigError, StoreFailed, ToolcribError
-from toolcrib._dataclass import replace
-from toolcrib._regex import Regex
 from toolcrib.chat import Attachment, Chat, Host, NotSent, Outbound, OutFile, Traits, settings_of
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.regex import Regex
 from toolcrib.platforms import keep_receiving, number_of
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from mimetypes import guess_extension
 from typing import TYPE_CHECKING
 
-from toolcrib._regex import Regex
 from toolcrib.chat import Attachment, Chat, Inbound, Press
+from toolcrib.contract.regex import Regex
 
 if TYPE_CHECKING:
     import telegram

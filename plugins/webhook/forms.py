@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolcrib._near import near
 from toolcrib.chat import Attachment, Chat, Inbound, Outbound, Press, without_controls
+from toolcrib.contract.suggest import near
 
 MOST_ATTACHMENTS = 10
 _LENGTHS = {"chat": 500, "thread": 500, "user": 200, "name": 200, "message_id": 200, "press_id": 200, "title": 200, "choice": 64}

@@ -16,9 +16,9 @@ from plugins.xmpp.reading import MUC_USER, XmppMessage, archive_id, is_history, 
 from plugins.xmpp.sending import XmppSender
 from plugins.xmpp.writing import quiet
 from toolcrib import ConfigError, StoreFailed, ToolcribError
-from toolcrib._dataclass import dataclass
-from toolcrib._regex import Regex
 from toolcrib.chat import Attachment, Chat, Host, Inbound, NotSent, Outbound, Press, Traits, settings_of
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.regex import Regex
 from toolcrib.platforms import Recent, keep_receiving, number_of
 
 if TYPE_CHECKING:

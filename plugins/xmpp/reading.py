@@ -7,8 +7,8 @@ from mimetypes import guess_type
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from toolcrib._dataclass import dataclass
 from toolcrib.chat import Attachment
+from toolcrib.contract.dataclass import dataclass
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

@@ -13,7 +13,7 @@ import pytest
 from agent.allowlist import PermanentGrants
 from agent.config import AllowlistEntry, append_allowlist, load_config, locked, set_value, state_dir
 from toolcrib import ConfigError
-from toolcrib._store import Grant
+from toolcrib.contract.store import Grant
 from tools.approval.grants import MemoryGrants, covers, new_grant
 from tools.judge.detect import detect_dangerous_command
 from tools.judge.findings import Finding

@@ -18,7 +18,7 @@ from agent.config import config_path, load_config, state_dir
 from agent.store.memory import MemoryStore
 from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, Denied, NotFound, SuspendTicket, ToolCall, ToolcribError
-from toolcrib._store import AuditEntry, Grant, Store, TicketRecord
+from toolcrib.contract.store import AuditEntry, Grant, Store, TicketRecord
 from tools.approval.grants import covers, new_grant
 from tools.judge.findings import Finding
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from agent.exporting import Format, export, form_of, write
 from toolcrib import ToolcribError
-from toolcrib._store import SessionInfo
+from toolcrib.contract.store import SessionInfo
 
 INFO = SessionInfo("421b2b3fd91f", "Is *it* <b>done</b>?", "cli", "", "qwen3", "/home/me/p", 1_795_395_624.0, 1_795_395_700.0, 4)
 CALL = {"id": "a", "name": "terminal", "args": {"command": "make test"}}

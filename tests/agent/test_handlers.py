@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent.handlers import MOST_TODOS, TODOS, TodoStore, loop_handlers
 from toolcrib import InvalidArguments, RunIdentity, ToolCall, ToolOutput
-from toolcrib._context import mint_context
+from toolcrib.contract.context import mint_context
 from tools.dispatch.scope import CallScope
 from tools.environments.local import LocalEnvironment
 

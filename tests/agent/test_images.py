@@ -22,7 +22,7 @@ from toolcrib import (
     ToolcribError,
     ToolResult,
 )
-from toolcrib._store import Store
+from toolcrib.contract.store import Store
 from toolcrib.testing import ChatServer, ScriptedSession
 from tools.dispatch.bridge import run_async
 

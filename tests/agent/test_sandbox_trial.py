@@ -13,7 +13,7 @@ from agent.below import folders_of
 from agent.config import load_config
 from agent.sandbox_trial import try_sandbox
 from toolcrib import Containment, Environment, EnvironmentFailed, ExecOutcome, ExecRequest
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
 from tools.environments.local import LocalEnvironment
 from tools.environments.local.holding import sandbox_here
 

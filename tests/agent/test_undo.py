@@ -38,7 +38,7 @@ from toolcrib import (
     ToolcribError,
     ToolResult,
 )
-from toolcrib._undo import ChangeStep
+from toolcrib.contract.undo import ChangeStep
 from toolcrib.testing import FakeEnvironment
 from tools.dispatch.bridge import run_async
 from tools.dispatch.faces import as_json

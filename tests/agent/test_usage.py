@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.usage import BY, total, totals
-from toolcrib._store import UsageSum
+from toolcrib.contract.store import UsageSum
 
 SUMS = [
     UsageSum("a", "2026-11-01", "m", "chat", "", 2, 0, 30, 5, 4, 1, 0.75, 0.0),

@@ -14,8 +14,8 @@ from typing import Any
 from tests.fuzz.kill_model import tag_of
 from tests.fuzz.kill_processes import Ended
 from toolcrib import Principal
-from toolcrib._search import SearchFilter
-from toolcrib._store import CallRecord, Store
+from toolcrib.contract.search import SearchFilter
+from toolcrib.contract.store import CallRecord, Store
 
 UNSURE = ("may have run", "may have done part of its work")
 """Words by which a call is told that may have had its effect."""

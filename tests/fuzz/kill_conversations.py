@@ -42,7 +42,7 @@ from tests.fuzz import kill_checks as checks
 from tests.fuzz.kill_model import PLUGIN, WINDOW, KillPlan, KillServer
 from tests.fuzz.kill_processes import Ended, ForkServer, KillPoint, Progress, Starter
 from tests.fuzz.small_disk import SmallDisk, mounted
-from toolcrib._store import Store
+from toolcrib.contract.store import Store
 
 DISK = 8 * 1024
 """KiB of the disk that is filled."""

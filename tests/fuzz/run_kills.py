@@ -27,7 +27,7 @@ from typing import Any
 
 from agent.store.postgres.store import PostgresStore
 from agent.store.sqlite import SqliteStore
-from toolcrib._store import Store
+from toolcrib.contract.store import Store
 
 WORKER = Path(__file__).with_name("run_worker.py")
 MOST_SECONDS = 0.5

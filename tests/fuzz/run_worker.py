@@ -23,7 +23,7 @@ from agent.conversation.session import Session
 from agent.run import Crib, assemble
 from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, Denied, ProviderTurn, ToolCall, ToolCallContext, WritesFile
-from toolcrib._store import Store
+from toolcrib.contract.store import Store
 from toolcrib.testing import ScriptedSession
 
 

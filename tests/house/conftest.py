@@ -5,14 +5,21 @@ from __future__ import annotations
 import ast
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 import pytest
 
-LAYERS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
+LAYERS = ("toolcrib.contract", "tools", "toolsets", "model_tools", "agent", "toolcrib", "plugins")
+"""Layers, the lowest first. ``toolcrib`` is the roof: what authors import, which stands on all but the plugins."""
+
+
+def layer_of(module: str) -> int | None:
+    """Return the number of a module's layer, None for a module that is not ours."""
+    parts = module.split(".")
+    return next((LAYERS.index(name) for end in (2, 1) if (name := ".".join(parts[:end])) in LAYERS), None)
 
 
 @dataclass(frozen=True)
@@ -33,7 +40,9 @@ class Source:
 
     @property
     def layer(self) -> int:
-        return LAYERS.index(self.module.partition(".")[0])
+        found = layer_of(self.module)
+        assert found is not None
+        return found
 
 
 def _read(path: Path, root: Path) -> Source:
@@ -78,9 +87,15 @@ def _read_all(root: Path, tops: tuple[str, ...]) -> list[Source]:
 
 
 @pytest.fixture(scope="session")
+def layers() -> Callable[[str], int | None]:
+    """The function that returns a module's layer."""
+    return layer_of
+
+
+@pytest.fixture(scope="session")
 def sources(root: Path) -> list[Source]:
     """The product."""
-    return _read_all(root, LAYERS)
+    return _read_all(root, ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins"))
 
 
 @pytest.fixture(scope="session")

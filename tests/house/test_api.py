@@ -51,7 +51,7 @@ def test_nothing_public_is_left_out() -> None:
 
 
 def test_the_hooks_are_exactly_these() -> None:
-    from toolcrib import _hooks
+    from toolcrib.contract import hooks as _hooks
 
     groups = (_hooks.ToolHooks, _hooks.RunHooks, _hooks.ProcessHooks, _hooks.SetupHooks)
     assert {name for group in groups for name in vars(group) if not name.startswith("_")} == HOOKS

@@ -1,62 +1,51 @@
-"""toolcrib <- tools <- toolsets <- model_tools <- agent <- plugins: imports go left only, and never round."""
+"""Imports go left only, without circles: toolcrib.contract, tools, toolsets, model_tools, agent, toolcrib (the roof), plugins."""
 
 from __future__ import annotations
 
 import graphlib
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 pytestmark = pytest.mark.untraced  # it reads the sources, and runs nothing of them
 
-LAYERS = ("toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins")
-
-
 REACHES_UP_WHEN_CALLED = {
-    # The doubles for authors' tests run a call through the real dispatcher, which they import when they are used.
-    "toolcrib.testing",
-    # `from toolcrib import Agent`: people look for it beside what else they import, and `agent` is a name that other
-    # distributions have too. It is imported when somebody asks for that name; see test_the_agent_is_loaded_when_it_is_asked_for.
-    "toolcrib",
     # `model_tools.load_plugins()`: the specification discovers plugins beside the tools (003-5), and finding and trusting them is
     # the agent's, with its configuration. Whoever does not call it imports nothing of the agent.
     "model_tools",
 }
+_NAMED = re.compile(r'"((?:agent|tools|toolcrib|plugins)(?:\.\w+)+)(?::\w+)?"')
+"""A string that may name a module, such as one that is imported when it is first used."""
 
 
 def inside(module: str, package: str) -> bool:
     return module == package or module.startswith(package + ".")
 
 
-def test_imports_go_left_only(sources: Sequence[Any]) -> None:
+def test_imports_go_left_only(sources: Sequence[Any], layers: Callable[[str], int | None]) -> None:
     wrong = [
         f"{source.path}:{line} imports {module}"
         for source in sources
         for line, module, at_import in source.imports
-        if (top := module.partition(".")[0]) in LAYERS
-        and LAYERS.index(top) > source.layer
+        if (layer := layers(module)) is not None
+        and layer > source.layer
         and (at_import or source.module not in REACHES_UP_WHEN_CALLED)
     ]
     assert not wrong, "\n".join(wrong)
 
 
-LOADED_WITH_ITS_EXTRA = {
-    # A child of uvicorn's class, which strict types want at the top of a module; `server_of` imports it when called.
-    "toolcrib._web_connection",
-}
-
-
 def test_the_contract_needs_the_standard_library_and_pluggy_alone(sources: Sequence[Any]) -> None:
     """What a function imports when it is called (pydantic for @tool) does not count."""
-    known = {*sys.stdlib_module_names, "pluggy", "toolcrib"}
+    known = {*sys.stdlib_module_names, "pluggy"}
     wrong = [
         f"{source.path}:{line} imports {module}"
         for source in sources
-        if source.layer == 0 and source.module not in LOADED_WITH_ITS_EXTRA
+        if source.layer == 0
         for line, module, at_import in source.imports
-        if at_import and module.partition(".")[0] not in known
+        if at_import and module.partition(".")[0] not in known and not inside(module, "toolcrib.contract")
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -113,38 +102,75 @@ def test_examples_import_the_contract_s_public_names_alone(beside: Sequence[Any]
         for source in beside
         if inside(source.module, "examples")
         for line, module, _ in source.imports
-        if module.startswith("toolcrib._") or module.partition(".")[0] in LAYERS[1:]
+        if module.startswith(("toolcrib._", "toolcrib.contract"))
+        or module.partition(".")[0] in ("tools", "toolsets", "model_tools", "agent", "plugins")
     ]
     assert not wrong, "\n".join(wrong)
 
 
 def test_no_import_cycles(sources: Sequence[Any]) -> None:
-    """Counted are the imports that run when a module is imported."""
-    assert not circle(sources, at_import_only=True)
+    """Only imports that run when a module is imported count."""
+    try:
+        graphlib.TopologicalSorter(graph_of(sources, at_import_only=True)).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(" <- ".join(error.args[1]))
 
 
 def test_the_judge_has_no_circle_of_any_imports(sources: Sequence[Any]) -> None:
-    """Counted are imports for types and in functions too: what stands above a module it can't name."""
+    """Imports for types and in functions count too: a module can't name what stands above it."""
     judge = [source for source in sources if inside(source.module, "tools.judge")]
     assert len(judge) > 100
-    assert not circle(judge, at_import_only=False)
+    assert circles(graph_of(judge)) == []
 
 
-def circle(sources: Sequence[Any], *, at_import_only: bool) -> str:
-    """Return modules that import each other, as one line; "" where none do."""
+LARGEST = 33
+"""[house.circle]: the most modules that may import each other in any way."""
+
+
+def test_circles_of_any_imports_are_small(sources: Sequence[Any]) -> None:
+    """Imports for types, in functions and by a name in a string count too."""
+    largest = max(circles(graph_of(sources)), key=len, default=[])
+    assert len(largest) <= LARGEST, largest
+
+
+def graph_of(sources: Sequence[Any], *, at_import_only: bool = False) -> dict[str, set[str]]:
+    """Return the modules that each module imports. An import of a module counts as that module, not as its package."""
     known = {source.module for source in sources}
-    graph = {
-        source.module: {
-            target
-            for _, module, at_import in source.imports
-            if (at_import or not at_import_only)
-            and (target := module if module in known else module.rpartition(".")[0]) in known
-            and target != source.module
-        }
-        for source in sources
-    }
-    try:
-        graphlib.TopologicalSorter(graph).prepare()
-    except graphlib.CycleError as error:
-        return " <- ".join(error.args[1])
-    return ""
+    graph: dict[str, set[str]] = {}
+    for source in sources:
+        later = not at_import_only and source.module not in REACHES_UP_WHEN_CALLED
+        imported = [module for _, module, at_import in source.imports if at_import or later]
+        found = {module if module in known else module.rpartition(".")[0] for module in imported}
+        found.update(_NAMED.findall(source.text) if later else ())
+        graph[source.module] = (found & known) - {source.module}
+    return graph
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """Return the groups of modules of which each reaches all others (strongly connected components, by Tarjan)."""
+    numbers: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    path: list[str] = []
+    found: list[list[str]] = []
+    for start in graph:
+        work = [(start, iter(graph[start]))] if start not in numbers else []
+        while work:
+            module, rest = work[-1]
+            if module not in numbers:
+                numbers[module] = lowest[module] = len(numbers)
+                path.append(module)
+            for target in rest:
+                if target not in numbers:
+                    work.append((target, iter(graph[target])))
+                    break
+                if target in path:
+                    lowest[module] = min(lowest[module], numbers[target])
+            else:
+                work.pop()
+                if work:
+                    lowest[work[-1][0]] = min(lowest[work[-1][0]], lowest[module])
+                if lowest[module] == numbers[module]:
+                    cut = path.index(module)
+                    found += [sorted(path[cut:])] if len(path) - cut > 1 else []
+                    del path[cut:]
+    return found

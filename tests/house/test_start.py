@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 HEAVY = (
     "rich", "prompt_toolkit", "httpx", "docker", "paramiko", "pydantic", "ruamel", "yaml", "importlib.metadata", "requests",
@@ -168,8 +168,8 @@ with contextlib.redirect_stdout(io.StringIO()):
     ],
 )
 def test_a_start_makes_what_it_uses_and_no_more(tmp_path: Path, what: str, most: dict[str, int]) -> None:
-    """Of about 200 classes and 1,000 patterns. Where one too many is made: take ``dataclass`` from toolcrib._dataclass, ``Regex``
-    from toolcrib._regex, ``NamedTuple`` from toolcrib._namedtuple, and see that importing a module uses none of them.
+    """Of about 200 classes and 1,000 patterns. If one too many is made: take ``dataclass``, ``Regex`` and ``NamedTuple`` from
+    toolcrib.contract.dataclass, .regex and .namedtuple, and see that importing a module uses none of them.
     """
     made = json.loads(fresh(f"{COUNTED}{what}\nprint(json.dumps(made))", tmp_path))
     assert {kind: names for kind, names in made.items() if len(names) > most[kind]} == {}

@@ -17,8 +17,8 @@ from agent.run import assemble
 from agent.store.memory import MemoryStore
 from tests.agent.gateway.conftest import House, Parrot, line_of
 from toolcrib import ProviderTurn
-from toolcrib._session import OnEvent, StreamEvent
-from toolcrib._store import Store
+from toolcrib.contract.session import OnEvent, StreamEvent
+from toolcrib.contract.store import Store
 
 OWNED = """
 plugins: {{enabled: [{name}]}}

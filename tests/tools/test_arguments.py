@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib import InvalidArguments
-from toolcrib._frozen import freeze
+from toolcrib.contract.frozen import freeze
 from tools.arguments import ArgumentCheck, check_schema
 
 

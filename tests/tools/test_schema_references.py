@@ -19,7 +19,7 @@ from agent.conversation.structured import AnswerCheck
 from agent.protocols.json_object import JsonObjectProtocol
 from agent.store.memory import MemoryStore
 from toolcrib import Answer, ConfigError, InvalidArguments, RegistrationError, SuspendTicket, ToolCall, ToolRegistry, tool
-from toolcrib._store import TicketRecord
+from toolcrib.contract.store import TicketRecord
 from tools.arguments import ArgumentCheck, check_schema, misfit
 from tools.dispatch.answers import settle_answer
 

@@ -27,7 +27,7 @@ from toolcrib import (
     hookimpl,
     registry,
 )
-from toolcrib._session import ExecutedCall
+from toolcrib.contract.session import ExecutedCall
 from toolcrib.testing import FakeEnvironment, call_tool
 from tools.clip import encode
 from tools.dispatch.hooks import new_manager

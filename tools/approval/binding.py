@@ -7,8 +7,9 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from toolcrib import DeletesFile, Effect, ReadsFile, RunsCommand, ShellState, ToolCall, ToolCallContext, WritesFile
-from toolcrib._types import Json
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.effects import DeletesFile, Effect, ReadsFile, RunsCommand, ShellState, WritesFile
+from toolcrib.contract.types import Json, ToolCall
 from tools.contained.outside import judged_in
 from tools.judge.findings import Finding, digestible
 

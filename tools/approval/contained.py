@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toolcrib import Environment, ToolEntry
+from toolcrib.contract.entry import ToolEntry
+from toolcrib.contract.environment import Environment
 from tools.approval.modes import DEFAULT
 from tools.contained.outside import containment_of
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from toolcrib._store import Grant
+from toolcrib.contract.store import Grant
 
 SLACK = 300.0
 """Seconds by which the clocks of machines that share a store may differ."""

@@ -11,8 +11,8 @@ import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from toolcrib import ConfigError
-from toolcrib._store import Grant
+from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.store import Grant
 from tools.judge.patterns import DANGEROUS_PATTERNS
 
 PREFIX = "pattern@"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 
-from toolcrib import DeletesFile, Effect, Environment, EnvironmentFailed, WritesFile
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.effects import DeletesFile, Effect, WritesFile
+from toolcrib.contract.environment import Environment
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.files.differing import NOWHERE, unified
 
 MOST_CHARS = 400_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from toolcrib import FileInfo
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.environment import FileInfo
 from tools.judge.meaning.state import NoFiles
 from tools.judge.setting import Setting
 

@@ -6,25 +6,17 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from toolcrib import (
-    Answer,
-    Block,
-    Decision,
-    Effect,
-    EnvironmentFailed,
-    KnowsHome,
-    ReadsFile,
-    Suspend,
-    SuspendTicket,
-    ToolCall,
-    ToolCallContext,
-    ToolEntry,
-    hookimpl,
-)
-from toolcrib._dataclass import replace
-from toolcrib._namedtuple import NamedTuple
-from toolcrib._store import AuditEntry, AuditLog, Grant, GrantStore, OriginStore
-from toolcrib._types import Json
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.decision import Block, Decision, Suspend
+from toolcrib.contract.effects import Effect, ReadsFile
+from toolcrib.contract.entry import ToolEntry
+from toolcrib.contract.environment import KnowsHome
+from toolcrib.contract.errors import EnvironmentFailed
+from toolcrib.contract.hooks import hookimpl
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.store import AuditEntry, AuditLog, Grant, GrantStore, OriginStore
+from toolcrib.contract.types import Answer, Json, SuspendTicket, ToolCall
 from tools.approval.binding import command_of, cwd_of, digest, paths_of
 from tools.approval.contained import layers_of, settled_layers
 from tools.approval.deadlines import Deadlines

@@ -10,10 +10,10 @@ import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from toolcrib import ConfigError
-from toolcrib._dataclass import replace
-from toolcrib._store import Grant, GrantScope, GrantStore
-from toolcrib._types import Json
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.store import Grant, GrantScope, GrantStore
+from toolcrib.contract.types import Json
 from tools.approval.described import PREFIX, described, means, pattern_grant
 from tools.approval.leads import everything, is_known, leads_to, places
 from tools.judge.findings import DIGEST, SAYS_NOTHING, UNKNOWN_PATH, Finding

@@ -7,8 +7,9 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from toolcrib import FileInfo, ToolcribError
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.environment import FileInfo
+from toolcrib.contract.errors import ToolcribError
 from tools.judge.findings import UNKNOWN_PATH, Finding, Level
 from tools.judge.folders import under
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping, Sequence
 
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._store import Grant, GrantScope
-from toolcrib._types import Json
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.store import Grant, GrantScope
+from toolcrib.contract.types import Json
 from tools.approval.grants import covers, new_grant
 from tools.approval.leads import bound, everything
 from tools.judge.findings import UNKNOWN_PATH, Finding, visible

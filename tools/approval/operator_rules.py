@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from toolcrib import ConfigError
-from toolcrib._regex import Regex
-from toolcrib._types import Json
+from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.types import Json
 from tools.judge.findings import Level
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.value import HOLE, Value

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from toolcrib import StoreFailed
-from toolcrib._dataclass import dataclass
-from toolcrib._records import NO_ENTRIES
-from toolcrib._store import OriginStore
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import StoreFailed
+from toolcrib.contract.records import NO_ENTRIES
+from toolcrib.contract.store import OriginStore
 
 if TYPE_CHECKING:  # the judge loads before the first call
     from tools.judge.calls import Judgement

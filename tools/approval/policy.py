@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._namedtuple import NamedTuple
-from toolcrib._store import AuditLog, Grant, GrantStore
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.store import AuditLog, Grant, GrantStore
 from tools.approval.modes import DEFAULT, Mode
 from tools.approval.origins import OriginsReader, SessionFiles
 from tools.judge.findings import Finding

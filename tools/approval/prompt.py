@@ -12,9 +12,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from toolcrib import SuspendTicket
-from toolcrib._namedtuple import NamedTuple
-from toolcrib._types import Json
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.types import Json, SuspendTicket
 from tools.judge.characters import is_hidden, look_alikes, runs_backwards, spelled, stacked
 from tools.judge.findings import visible
 

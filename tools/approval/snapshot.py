@@ -8,8 +8,9 @@ import stat
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from toolcrib import Environment, EnvironmentFailed
-from toolcrib._records import NO_ENTRIES
+from toolcrib.contract.environment import Environment
+from toolcrib.contract.errors import EnvironmentFailed
+from toolcrib.contract.records import NO_ENTRIES
 from tools.approval.uncommitted import ask_git, ask_git_here, read_status
 from tools.environments.own_files import MatchesHardLinks
 from tools.judge.folders import TEMPORARY, may_be_made, under

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from toolcrib import SchedulesJob, SendsMessage, SuspendTicket, ToolCall, ToolCallContext
-from toolcrib._types import Json
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.effects import SchedulesJob, SendsMessage
+from toolcrib.contract.types import Json, SuspendTicket, ToolCall
 from tools.approval.binding import paths_of
 from tools.approval.differences import Differences
 from tools.approval.offers import Asked, offers

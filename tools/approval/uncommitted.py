@@ -19,7 +19,9 @@ import shlex
 import subprocess
 from collections.abc import Mapping
 
-from toolcrib import Environment, ExecRequest, ShellState, ToolcribError
+from toolcrib.contract.effects import ShellState
+from toolcrib.contract.environment import Environment, ExecRequest
+from toolcrib.contract.errors import ToolcribError
 from tools.judge.looks import UNSEEN, WorkTree
 
 MOST_BYTES = 200_000

@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from toolcrib import Environment, InvalidArguments, LimitsHosts, ToolCallContext
-from toolcrib._containment import DeniedConnection
-from toolcrib._regex import Regex
+from toolcrib.contract.containment import DeniedConnection, LimitsHosts
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.environment import Environment
+from toolcrib.contract.errors import InvalidArguments
+from toolcrib.contract.regex import Regex
 from tools.contained.outside import RUNNERS, containment_of
 
 MOST = 8

@@ -7,21 +7,14 @@ import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from toolcrib import (
-    Contained,
-    Containment,
-    Environment,
-    EnvironmentFailed,
-    ExecOutcome,
-    HasOutside,
-    InvalidArguments,
-    RunsCommand,
-    ToolCallContext,
-)
-from toolcrib._containment import DeniedConnection
-from toolcrib._dataclass import dataclass
-from toolcrib._regex import Regex
-from toolcrib._types import Json
+from toolcrib.contract.containment import Contained, Containment, DeniedConnection, HasOutside
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.effects import RunsCommand
+from toolcrib.contract.environment import Environment, ExecOutcome
+from toolcrib.contract.errors import EnvironmentFailed, InvalidArguments
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.types import Json
 from tools.contained.stopped import MOST, Denial, denials, innermost
 
 SETTING = "sandbox.outside"

@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias
 
-from toolcrib import Captured, Containment, ExecOutcome
-from toolcrib._containment import DeniedConnection
-from toolcrib._dataclass import dataclass
-from toolcrib._regex import Regex
+from toolcrib.contract.containment import Containment, DeniedConnection
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.environment import Captured, ExecOutcome
+from toolcrib.contract.regex import Regex
 from tools.judge.folders import under
 
 DenialKind: TypeAlias = Literal["path", "host", "socket", "privilege", "process"]

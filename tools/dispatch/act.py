@@ -7,20 +7,10 @@ from collections.abc import Callable, Coroutine
 from types import CoroutineType
 from typing import Any
 
-from toolcrib import (
-    Denied,
-    EnvironmentFailed,
-    ExecutionFailed,
-    Internal,
-    LeaseLost,
-    SuspendTicket,
-    Timeout,
-    ToolError,
-    ToolOutput,
-    ToolResult,
-)
-from toolcrib._dataclass import replace
-from toolcrib._private import Private
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import Denied, EnvironmentFailed, ExecutionFailed, Internal, LeaseLost, Timeout, ToolError
+from toolcrib.contract.private import Private
+from toolcrib.contract.types import SuspendTicket, ToolOutput, ToolResult
 from tools.dispatch.faces import failed
 from tools.dispatch.finish import observe
 from tools.dispatch.gates import ROUNDS, suspend

@@ -8,8 +8,11 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from toolcrib import ActivityEvent, After, LeaseLost, StateKey
-from toolcrib._entry import is_async_callable
+from toolcrib.contract.after import After
+from toolcrib.contract.context import ActivityEvent
+from toolcrib.contract.entry import is_async_callable
+from toolcrib.contract.errors import LeaseLost
+from toolcrib.contract.state import StateKey
 from tools.dispatch.progress import CallInProgress, limited
 from tools.dispatch.states import keep_state
 from tools.dispatch.threads import in_daemon_thread

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from toolcrib import Answer, Denied, InvalidArguments, NotFound, SuspendTicket
-from toolcrib._store import Settled, TicketRecord, TicketStore
-from toolcrib._types import Json
+from toolcrib.contract.errors import Denied, InvalidArguments, NotFound
+from toolcrib.contract.store import Settled, TicketRecord, TicketStore
+from toolcrib.contract.types import Answer, Json, SuspendTicket
 
 
 def is_refusal(answer: Answer) -> bool:

@@ -9,9 +9,12 @@ from dataclasses import field
 from itertools import groupby
 from typing import Any, TypeVar
 
-from toolcrib import Answer, Cancelled, Denied, Effect, ExecutedCall, ToolCall, ToolCallStatus, ToolError, ToolResult
-from toolcrib._dataclass import dataclass
-from toolcrib._store import CallRecord, TicketRecord
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.effects import Effect
+from toolcrib.contract.errors import Cancelled, Denied, ToolError
+from toolcrib.contract.session import ExecutedCall
+from toolcrib.contract.store import CallRecord, TicketRecord
+from toolcrib.contract.types import Answer, ToolCall, ToolCallStatus, ToolResult
 from tools.dispatch.after import run_later
 from tools.dispatch.answers import is_refusal
 from tools.dispatch.faces import failed

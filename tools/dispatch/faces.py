@@ -7,9 +7,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from toolcrib import ExecutedCall, Image, ToolError, ToolResult, ToolStatus
-from toolcrib._regex import Regex
-from toolcrib._types import Failure
+from toolcrib.contract.errors import ToolError
+from toolcrib.contract.image import Image
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.session import ExecutedCall
+from toolcrib.contract.types import Failure, ToolResult, ToolStatus
 from tools.clip import encode
 
 _INSIDE = Regex(r"(?s)Tool execution failed: (?P<kind>\w+): (?P<text>.*)")

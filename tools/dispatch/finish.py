@@ -7,8 +7,10 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from toolcrib import ExecutedCall, Image, ToolCallStatus, ToolResult, ToolStatus
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.image import Image
+from toolcrib.contract.session import ExecutedCall
+from toolcrib.contract.types import ToolCallStatus, ToolResult, ToolStatus
 from tools.clip import clip_data, clip_text, encode, whole_text
 from tools.dispatch.after import take
 from tools.dispatch.faces import failed

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from toolcrib import Block
+from toolcrib.contract.decision import Block
 from tools.dispatch.hooks import Hook
 from tools.dispatch.progress import LIMIT
 

@@ -8,21 +8,11 @@ import time
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from toolcrib import (
-    Answer,
-    Block,
-    Cancelled,
-    Decision,
-    Denied,
-    SetResult,
-    Suspend,
-    SuspendTicket,
-    ToolCallStatus,
-    ToolResult,
-    strongest,
-)
-from toolcrib._dataclass import replace
-from toolcrib._store import TicketRecord, TicketState
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.decision import Block, Decision, SetResult, Suspend, strongest
+from toolcrib.contract.errors import Cancelled, Denied
+from toolcrib.contract.store import TicketRecord, TicketState
+from toolcrib.contract.types import Answer, SuspendTicket, ToolCallStatus, ToolResult
 from tools.dispatch.answers import is_refusal, misfit, why_not
 from tools.dispatch.faces import failed
 from tools.dispatch.gate_threads import PluginCutOff, call_in_worker

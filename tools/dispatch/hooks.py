@@ -8,10 +8,10 @@ from typing import Any
 
 import pluggy
 
-from toolcrib import PluginError
-from toolcrib._dataclass import dataclass
-from toolcrib._entry import is_async_callable
-from toolcrib._hooks import ProcessHooks, RunHooks, SetupHooks, ToolHooks
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.entry import is_async_callable
+from toolcrib.contract.errors import PluginError
+from toolcrib.contract.hooks import ProcessHooks, RunHooks, SetupHooks, ToolHooks
 
 APPROVAL = "approval"
 """The reserved name of the approval gate's plugin. Tools that act are denied where no plugin has it."""

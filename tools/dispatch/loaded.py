@@ -6,10 +6,8 @@ import functools
 import importlib
 import pkgutil
 
-PACKAGES = ("toolcrib", "tools.judge", "tools.approval", "tools.dispatch", "tools.files", "tools.undo")
+PACKAGES = ("toolcrib.contract", "tools.judge", "tools.approval", "tools.dispatch", "tools.files", "tools.undo")
 """Packages that judge, gate and dispatch calls; many of their modules load where they are first needed."""
-APART = ("toolcrib.test", "toolcrib._test", "toolcrib.platforms", "toolcrib._web")
-"""Beginnings of the names of modules that decide nothing here: doubles for the tests of authors, and what chat platforms use."""
 ELSEWHERE = (
     "bz2",
     "difflib",
@@ -38,8 +36,6 @@ def load_all() -> None:
 def _load(package: str) -> None:
     module = importlib.import_module(package)
     for info in pkgutil.iter_modules(module.__path__, f"{package}."):
-        if info.name.startswith(APART):
-            continue
         if info.ispkg:
             _load(info.name)
         else:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from toolcrib import DeletesFile, Effect, ReadsFile, ToolEntry, WritesFile
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.effects import DeletesFile, Effect, ReadsFile, WritesFile
+from toolcrib.contract.entry import ToolEntry
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,33 +14,27 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
-from toolcrib import (
-    Answer,
-    Block,
+from toolcrib.contract.context import ToolCallContext, give_own_state, mint_context
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.decision import Block, Decision
+from toolcrib.contract.effects import Effect
+from toolcrib.contract.entry import ToolEntry
+from toolcrib.contract.errors import (
     Cancelled,
-    Decision,
     Denied,
-    Effect,
     EnvironmentFailed,
-    ExecutedCall,
     ExecutionFailed,
     Internal,
     InvalidArguments,
     LeaseLost,
     NotFound,
-    SuspendTicket,
-    ToolCall,
-    ToolCallContext,
-    ToolCallStatus,
-    ToolEntry,
     ToolError,
-    ToolRegistry,
-    ToolResult,
 )
-from toolcrib._context import give_own_state, mint_context
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._state import SHARED
-from toolcrib._store import Settled, TicketRecord
+from toolcrib.contract.registry import ToolRegistry
+from toolcrib.contract.session import ExecutedCall
+from toolcrib.contract.state import SHARED
+from toolcrib.contract.store import Settled, TicketRecord
+from toolcrib.contract.types import Answer, SuspendTicket, ToolCall, ToolCallStatus, ToolResult
 from tools.arguments import ArgumentCheck, own_copy
 from tools.dispatch.act import run_again, run_handler
 from tools.dispatch.after import run_later

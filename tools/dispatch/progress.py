@@ -12,27 +12,16 @@ from dataclasses import field
 from types import CoroutineType
 from typing import Any, TypeVar
 
-from toolcrib import (
-    After,
-    Block,
-    ExecutedCall,
-    InvalidTransition,
-    LeaseLost,
-    SetResult,
-    StoreFailed,
-    Suspend,
-    ToolCall,
-    ToolCallContext,
-    ToolCallStatus,
-    ToolEntry,
-    ToolOutput,
-    ToolResult,
-    ToolStatus,
-)
-from toolcrib._context import own_state
-from toolcrib._dataclass import dataclass
-from toolcrib._private import Private
-from toolcrib._state import StateScope
+from toolcrib.contract.after import After
+from toolcrib.contract.context import ToolCallContext, own_state
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.decision import Block, SetResult, Suspend
+from toolcrib.contract.entry import ToolEntry
+from toolcrib.contract.errors import InvalidTransition, LeaseLost, StoreFailed
+from toolcrib.contract.private import Private
+from toolcrib.contract.session import ExecutedCall
+from toolcrib.contract.state import StateScope
+from toolcrib.contract.types import ToolCall, ToolCallStatus, ToolOutput, ToolResult, ToolStatus
 from tools.arguments import ArgumentCheck
 from tools.dispatch.bridge import run_async
 from tools.dispatch.hooks import ToolHookPlan

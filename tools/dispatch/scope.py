@@ -18,32 +18,23 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from toolcrib import (
-    Answer,
-    Environment,
-    EnvironmentFailed,
-    EventSink,
-    ExecutedCall,
-    RunIdentity,
-    SuspendTicket,
-    ToolCall,
-    ToolCallContext,
-    ToolEntry,
-)
-from toolcrib._context import AgentSpec
-from toolcrib._dataclass import dataclass
-from toolcrib._entry import Invoke, bind_handler, is_async_callable
-from toolcrib._state import NO_STATE, StateSnapshot, StateStore, StateValue
-from toolcrib._store import CallLedger, TicketStore
-from toolcrib._types import Handler, Json
-from toolcrib._undo import UndoLog
+from toolcrib.contract.context import AgentSpec, EventSink, RunIdentity, ToolCallContext
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.entry import Invoke, ToolEntry, bind_handler, is_async_callable
+from toolcrib.contract.environment import Environment
+from toolcrib.contract.errors import EnvironmentFailed
+from toolcrib.contract.session import ExecutedCall
+from toolcrib.contract.state import NO_STATE, StateSnapshot, StateStore, StateValue
+from toolcrib.contract.store import CallLedger, TicketStore
+from toolcrib.contract.types import Answer, Handler, Json, SuspendTicket, ToolCall
+from toolcrib.contract.undo import UndoLog
 from tools.clip import MAX_RESULT_CHARS
 from tools.dispatch.states import MemoryStates
 from tools.environments import leftovers
 from tools.redact import Redactor
 
 if TYPE_CHECKING:
-    from toolcrib._artifacts import ArtifactStore
+    from toolcrib.contract.artifacts import ArtifactStore
 
 _log = logging.getLogger(__name__)
 

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from toolcrib import Denied, StateConflict, StateKey, StateUpdate
-from toolcrib._context import give_own_state, give_shared_state, own_state, shared_state
-from toolcrib._dataclass import dataclass
-from toolcrib._state import SCOPES, SHARED, StateScope, StateValue, StateWrite
+from toolcrib.contract.context import give_own_state, give_shared_state, own_state, shared_state
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import Denied, StateConflict
+from toolcrib.contract.state import SCOPES, SHARED, StateKey, StateScope, StateUpdate, StateValue, StateWrite
 from tools.clip import encode
 
 if TYPE_CHECKING:
-    from toolcrib._state import StateStore
+    from toolcrib.contract.state import StateStore
     from tools.dispatch.progress import CallInProgress
     from tools.dispatch.scope import CallScope
 

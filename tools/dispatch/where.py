@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from toolcrib import ToolResult
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.types import ToolResult
 from tools.contained.outside import is_elsewhere
 from tools.dispatch.progress import CallInProgress
 

@@ -15,7 +15,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from toolcrib import Environment, EnvironmentFailed, ToolcribError
+from toolcrib.contract.environment import Environment
+from toolcrib.contract.errors import EnvironmentFailed, ToolcribError
 
 __all__ = ["Factory", "known_environments", "open_environment", "register_environment"]
 

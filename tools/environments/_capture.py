@@ -8,7 +8,7 @@ import os
 import secrets
 from pathlib import Path
 
-from toolcrib import Captured
+from toolcrib.contract.environment import Captured
 
 _log = logging.getLogger(__name__)
 

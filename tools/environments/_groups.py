@@ -8,7 +8,7 @@ import os
 import time
 from pathlib import Path
 
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.namedtuple import NamedTuple
 from tools import alive
 
 _PROC = Path("/proc")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from toolcrib import Captured, ExecRequest
+from toolcrib.contract.environment import Captured, ExecRequest
 from tools.environments._capture import Capture
 
 _log = logging.getLogger(__name__)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest, PortableState, ShellState
+from toolcrib.contract.effects import ShellState
+from toolcrib.contract.environment import ExecOutcome, ExecRequest, PortableState
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments.shell import driver
 
 _OF_A_SHELL = frozenset({"PWD", "OLDPWD", "SHLVL", "_"})

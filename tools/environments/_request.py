@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from toolcrib import Captured, EnvironmentFailed, ExecOutcome, ExecRequest
+from toolcrib.contract.environment import Captured, ExecOutcome, ExecRequest
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments.shell import driver
 
 _LARGEST = 120_000

@@ -15,8 +15,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from toolcrib._namedtuple import NamedTuple
-from toolcrib._regex import Regex
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.regex import Regex
 from tools import alive
 
 _OWNED = Regex(r"/toolcrib-(\d+)-[^/]+/")

@@ -9,7 +9,7 @@ import re
 import secrets
 from collections.abc import Iterable
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 OLD = ".old"
 """End of the name of the file with the old content; without it, it is the name of the one with the new content."""

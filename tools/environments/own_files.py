@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.namedtuple import NamedTuple
 
 MOST_FILES = 200_000
 """Own files and folders that are compared. When there are more, each file with several names counts as one of them."""

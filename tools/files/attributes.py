@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from toolcrib import Environment, GivesAttributes
+from toolcrib.contract.environment import Environment, GivesAttributes
 
 _MOST = 1 << 16
 """Most bytes of a file's attributes that are kept."""

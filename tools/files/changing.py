@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolcrib import ExecutionFailed, InvalidArguments
+from toolcrib.contract.errors import ExecutionFailed, InvalidArguments
 from tools.files.differing import alike, unified
 from tools.files.placing import Fit, Ops, Placement, nearest, place, several
 from tools.files.text import line_end, split_lines

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 
-from toolcrib import FileInfo, ToolCallContext
-from toolcrib._undo import Keeping
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.environment import FileInfo
+from toolcrib.contract.undo import Keeping
 
 
 class _Nothing:

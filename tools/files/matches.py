@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Any
 
-from toolcrib import ExecRequest, ExecutionFailed, InvalidArguments, ToolCallContext
-from toolcrib._dataclass import dataclass
-from toolcrib._regex import Regex
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.environment import ExecRequest
+from toolcrib.contract.errors import ExecutionFailed, InvalidArguments
+from toolcrib.contract.regex import Regex
 
 SECONDS = 30.0
 _STOPPED = {"timeout": "stopped at the time limit", "interrupted": "interrupted"}

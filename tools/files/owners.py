@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolcrib import Environment, GivesFiles
+from toolcrib.contract.environment import Environment, GivesFiles
 
 
 async def give_back(environment: Environment, path: str, owner: tuple[int, int] | None) -> str:

@@ -7,22 +7,13 @@ from dataclasses import field
 from functools import partial
 from typing import Any, TypeVar
 
-from toolcrib import (
-    DeletesFile,
-    Effect,
-    EnvironmentFailed,
-    ExecutionFailed,
-    FileInfo,
-    Internal,
-    InvalidArguments,
-    ToolCallContext,
-    ToolError,
-    ToolResult,
-    ToolStatus,
-    WritesFile,
-)
-from toolcrib._dataclass import dataclass
-from toolcrib._undo import Keeping
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.effects import DeletesFile, Effect, WritesFile
+from toolcrib.contract.environment import FileInfo
+from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed, Internal, InvalidArguments, ToolError
+from toolcrib.contract.types import ToolResult, ToolStatus
+from toolcrib.contract.undo import Keeping
 from tools.files.attributes import attributes_of, give_attributes
 from tools.files.changing import apply_hunks, replace, show
 from tools.files.kept import changing

@@ -11,20 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar
 
-from toolcrib import (
-    DeletesFile,
-    ExecutionFailed,
-    FileInfo,
-    Internal,
-    InvalidArguments,
-    NotFound,
-    ReadsFile,
-    StoreFailed,
-    ToolCallContext,
-    WritesFile,
-)
-from toolcrib._artifacts import PREFIX
-from toolcrib._near import near
+from toolcrib.contract.artifacts import PREFIX
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.effects import DeletesFile, ReadsFile, WritesFile
+from toolcrib.contract.environment import FileInfo
+from toolcrib.contract.errors import ExecutionFailed, Internal, InvalidArguments, NotFound, StoreFailed
+from toolcrib.contract.suggest import near
 from tools.artifacts import name_of
 
 E = TypeVar("E", ReadsFile, WritesFile, DeletesFile)

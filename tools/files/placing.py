@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import IntEnum
 
-from toolcrib import ExecutionFailed
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ExecutionFailed
 from tools.files.text import clip, line_end
 
 _LOOKED_AT = 50_000

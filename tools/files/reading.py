@@ -6,16 +6,11 @@ import posixpath
 from collections.abc import Sequence
 from typing import Any
 
-from toolcrib import (
-    Effect,
-    ExecutionFailed,
-    FileInfo,
-    InvalidArguments,
-    ReadsFile,
-    ToolCallContext,
-    ToolResult,
-    ToolStatus,
-)
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.effects import Effect, ReadsFile
+from toolcrib.contract.environment import FileInfo
+from toolcrib.contract.errors import ExecutionFailed, InvalidArguments
+from toolcrib.contract.types import ToolResult, ToolStatus
 from tools.files import PAGE_LINES
 from tools.files.places import Files, files_of, judged, located, missing, resolve, shown, told, unmoved
 from tools.files.text import clip, decode, describe

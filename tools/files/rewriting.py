@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolcrib import Environment, ReplacesFiles
+from toolcrib.contract.environment import Environment, ReplacesFiles
 
 
 async def rewrite(

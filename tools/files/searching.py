@@ -6,18 +6,12 @@ import posixpath
 from collections.abc import Sequence
 from typing import Any
 
-from toolcrib import (
-    Effect,
-    ExecutionFailed,
-    FileInfo,
-    InvalidArguments,
-    KnowsHome,
-    ReadsFile,
-    ToolCallContext,
-    ToolResult,
-    ToolStatus,
-)
-from toolcrib._artifacts import PREFIX
+from toolcrib.contract.artifacts import PREFIX
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.effects import Effect, ReadsFile
+from toolcrib.contract.environment import FileInfo, KnowsHome
+from toolcrib.contract.errors import ExecutionFailed, InvalidArguments
+from toolcrib.contract.types import ToolResult, ToolStatus
 from tools.files.matches import Outcome, find_by_name, find_in_content
 from tools.files.places import files_of, is_spilled, judged, located, missing, resolve, shown, told, unmoved
 from tools.files.text import clip

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import codecs
 
-from toolcrib import InvalidArguments
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import InvalidArguments
 
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _MAGIC = (

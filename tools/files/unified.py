@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import field
 
-from toolcrib import InvalidArguments
-from toolcrib._dataclass import dataclass
-from toolcrib._regex import Regex
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import InvalidArguments
+from toolcrib.contract.regex import Regex
 
 _HUNK = Regex(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _ESCAPE = Regex(r"\\([0-7]{3}|.)")

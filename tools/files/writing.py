@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from toolcrib import (
-    Effect,
-    Environment,
-    EnvironmentFailed,
-    FileInfo,
-    InvalidArguments,
-    ToolCallContext,
-    ToolError,
-    ToolResult,
-    ToolStatus,
-    WritesFile,
-)
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.effects import Effect, WritesFile
+from toolcrib.contract.environment import Environment, FileInfo
+from toolcrib.contract.errors import EnvironmentFailed, InvalidArguments, ToolError
+from toolcrib.contract.types import ToolResult, ToolStatus
 from tools.files.changing import show
 from tools.files.kept import changing
 from tools.files.places import judged, resolve, told

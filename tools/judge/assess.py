@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
 from tools.judge import installed as our_code
 from tools.judge import unlisted
 from tools.judge.acted import finding_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

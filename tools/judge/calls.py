@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from toolcrib import DeletesFile, Effect, ReadsFile, RunsCommand, SchedulesJob, SendsMessage, ToolEntry, WritesFile
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.effects import DeletesFile, Effect, ReadsFile, RunsCommand, SchedulesJob, SendsMessage, WritesFile
+from toolcrib.contract.entry import ToolEntry
 from tools.judge.findings import Finding, Level, visible
 from tools.judge.folders import may_be_made
 from tools.judge.meaning.state import NoFiles, Snapshot

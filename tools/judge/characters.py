@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import unicodedata
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _TAGS = "\U000e0020-\U000e007f"

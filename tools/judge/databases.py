@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
 from tools.judge.effects import effect_of
 from tools.judge.findings import UNKNOWN_PATH, Finding, visible
 from tools.judge.meaning.act import Act

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from toolcrib import ShellState
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.effects import ShellState
 from tools.judge.assess import assess
 from tools.judge.budget import Budget
 from tools.judge.characters import unseen

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from toolcrib._dataclass import dataclass
-from toolcrib._types import Json
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.types import Json
 from tools.judge.characters import spelled
 from tools.judge.effects import Effect
 

@@ -10,8 +10,8 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from toolcrib._namedtuple import NamedTuple
-from toolcrib._regex import Regex
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.regex import Regex
 from tools.judge.findings import Level
 from tools.judge.folders import above
 from tools.judge.meaning.act import Act

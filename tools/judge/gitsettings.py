@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 _SECTION = Regex(r"^\s*\[([\w.-]+)(?:\s+\"((?:[^\"\\]|\\.)*)\")?\]\s*(.*)$")
 _PAIR = Regex(r"^\s*([\w-]+)\s*(?:=\s*(.*))?$")

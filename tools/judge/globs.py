@@ -7,7 +7,7 @@ import functools
 import itertools
 from collections.abc import Iterator
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning.value import HOLE
 
 _WILD = Regex(rf"[*?\[{HOLE}]|[+@!]\(")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolcrib import Effect, RunsCommand, ShellState
+from toolcrib.contract.effects import Effect, RunsCommand, ShellState
 from tools.judge.patterns import added
 
 

@@ -6,8 +6,8 @@ import fnmatch
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
 
-from toolcrib._namedtuple import NamedTuple
-from toolcrib._regex import Regex
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.regex import Regex
 from tools.judge.findings import Finding, Level, visible
 from tools.judge.folders import under
 from tools.judge.meaning.act import Act

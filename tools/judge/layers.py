@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, TypeAlias
 
-from toolcrib._dataclass import dataclass
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.namedtuple import NamedTuple
 from tools.judge.findings import UNKNOWN_PATH, Finding, visible
 from tools.judge.folders import under
 from tools.judge.meaning.value import HOLE

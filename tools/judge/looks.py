@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeGuard, runtime_checkable
 
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.namedtuple import NamedTuple
 from tools.judge.folders import TEMPORARY, under
 from tools.judge.links import Links
 from tools.judge.meaning.act import Act

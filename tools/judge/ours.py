@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

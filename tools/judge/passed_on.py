@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.namedtuple import NamedTuple
 from tools.judge import kept
 from tools.judge.finds import FINDERS, Filter, Finds, finds
 from tools.judge.folders import under

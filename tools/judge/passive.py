@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from toolcrib import Effect, ReadsFile, RunsCommand, SendsMessage, ShellState, ToolEntry
-from toolcrib._regex import Regex
+from toolcrib.contract.effects import Effect, ReadsFile, RunsCommand, SendsMessage, ShellState
+from toolcrib.contract.entry import ToolEntry
+from toolcrib.contract.regex import Regex
 from tools.judge.budget import Budget
 from tools.judge.detect import now_of
 from tools.judge.meaning import interpret

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal, TypeAlias
 
-from toolcrib._dataclass import dataclass
-from toolcrib._regex import Regex
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.regex import Regex
 from tools.judge.findings import Level
 from tools.judge.meaning.value import HOLE
 

@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.effects import effect_of
 from tools.judge.findings import UNKNOWN_PATH, Finding, visible
 from tools.judge.folders import is_home, under

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 _PLAIN_WORD = Regex(r"[A-Za-z0-9_./:=@%+,-]+", re.ASCII)
 _READS_MORE = frozenset(

@@ -6,7 +6,7 @@ import fnmatch
 import re
 from collections.abc import Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.findings import Finding, visible
 from tools.judge.globs import part_matches
 from tools.judge.meaning.value import HOLE

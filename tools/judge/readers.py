@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.gitreaders import git
 from tools.judge.meaning.value import HOLE, names
 

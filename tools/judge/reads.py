@@ -6,7 +6,7 @@ import fnmatch
 import functools
 from collections.abc import Callable, Iterator, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.folders import under
 from tools.judge.globs import is_wild
 from tools.judge.kept import below, may_be_kept, overlap

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
 from tools.judge.findings import MAX_COMMAND_CHARS
 from tools.judge.ours import Installed
 

@@ -7,8 +7,8 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from toolcrib._namedtuple import NamedTuple
-from toolcrib._regex import Regex
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.value import HOLE, Value
 from tools.judge.paths import Mode

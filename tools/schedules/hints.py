@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.schedules.words import DATE, DAY, NTH_DAY, TIMES
 
 _MONTHS = Regex(r"(?:in|every|each)\s(?:\w+\s)?(month|quarter|year)s?(?:\s.*)?")

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Sequence
 
-from toolcrib import SchedulesJob
+from toolcrib.contract.effects import SchedulesJob
 from tools.schedules.schedule import Schedule, time_words
 
 MANY = 5

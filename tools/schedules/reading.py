@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.schedules.hints import hint
 from tools.schedules.schedule import NEVER, Schedule, checked_cron
 from tools.schedules.words import (

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Literal, TypeAlias, cast
 
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._regex import Regex
-from toolcrib._types import Json
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.types import Json
 from tools.schedules.zones import ScheduleError, instant_of, repeats_by, wall_of, zone_of
 
 Kind: TypeAlias = Literal["in", "once", "every", "days", "cron"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import calendar
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.schedules.zones import ScheduleError
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from toolcrib import InvalidArguments
-from toolcrib._near import near
+from toolcrib.contract.errors import InvalidArguments
+from toolcrib.contract.suggest import near
 
 _LOCALTIME = Path("/etc/localtime")
 _FOLDER = "zoneinfo/"

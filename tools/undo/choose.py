@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from toolcrib import NotFound, ToolcribError
-from toolcrib._dataclass import dataclass
-from toolcrib._undo import ChangeStep, FileChange, FileState
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import NotFound, ToolcribError
+from toolcrib.contract.undo import ChangeStep, FileChange, FileState
 
 _SHOWN = 10
 BACKGROUND = "background"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from toolcrib import Environment, EnvironmentFailed
-from toolcrib._dataclass import dataclass
-from toolcrib._namedtuple import NamedTuple
-from toolcrib._undo import FileState
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.environment import Environment
+from toolcrib.contract.errors import EnvironmentFailed
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.undo import FileState
 from tools.files.differing import NOWHERE, unified
 from tools.undo.choose import UndoTarget
 from tools.undo.keeper import UndoStore, holder_of, size_of

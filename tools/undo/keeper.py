@@ -10,9 +10,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import field
 
-from toolcrib import Environment, EnvironmentFailed, ExecutionFailed, FileInfo, HoldsFiles, StoreFailed, ToolCallContext
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._undo import ChangeJournal, ChangeStep, FileChange, FileState, Keeping, UndoLog
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.environment import Environment, FileInfo, HoldsFiles
+from toolcrib.contract.errors import EnvironmentFailed, ExecutionFailed, StoreFailed
+from toolcrib.contract.undo import ChangeJournal, ChangeStep, FileChange, FileState, Keeping, UndoLog
 from tools.files.attributes import attributes_of
 from tools.undo.contents import Contents, digest_of
 from tools.undo.locks import Slots, held

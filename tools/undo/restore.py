@@ -8,9 +8,10 @@ import time
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from toolcrib import Environment, RemovesFolders, StoreFailed, ToolcribError
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._undo import ChangeStep, FileChange, FileState, StepKind
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.environment import Environment, RemovesFolders
+from toolcrib.contract.errors import StoreFailed, ToolcribError
+from toolcrib.contract.undo import ChangeStep, FileChange, FileState, StepKind
 from tools.files.attributes import attributes_of, give_attributes
 from tools.files.owners import give_back
 from tools.files.rewriting import rewrite

@@ -5,9 +5,9 @@ from __future__ import annotations
 import posixpath
 from collections.abc import AsyncIterator
 
-from toolcrib import Environment
-from toolcrib._dataclass import dataclass
-from toolcrib._undo import FileState
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.environment import Environment
+from toolcrib.contract.undo import FileState
 from tools.environments.overwriting import OLD, beside_of
 from tools.undo.choose import UndoTarget
 from tools.undo.contents import digest_of

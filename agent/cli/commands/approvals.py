@@ -13,12 +13,12 @@ from agent.below import folders_of, refuse_below
 from agent.cli import agreed
 from agent.cli.app import FAILED, OK, open_crib, running_crib
 from agent.cli.options import count
-from toolcrib import Denied, ToolcribError
+from toolcrib.contract.errors import Denied, ToolcribError
 
 if TYPE_CHECKING:
     from agent.approvals import Approvals
     from agent.crib import Crib
-    from toolcrib._store import Store, TicketRecord
+    from toolcrib.contract.store import Store, TicketRecord
 
 HELP = "List and answer what waits for you; list, narrow and revoke what was agreed; show what was decided."
 _EPILOG = """\
@@ -210,7 +210,7 @@ def _show(
 
 
 def _as_json(one: Any) -> Mapping[str, Any]:
-    from toolcrib._store import TicketRecord
+    from toolcrib.contract.store import TicketRecord
 
     if isinstance(one, TicketRecord):
         record: TicketRecord = one

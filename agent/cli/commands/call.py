@@ -11,7 +11,8 @@ from typing import Any
 from agent.cli.app import DENIED, FAILED, INTERRUPTED, OK, open_crib
 from agent.cli.options import add_develop_option, add_place_option
 from agent.events import Event, ModelAnswered
-from toolcrib import ExecutedCall, ToolcribError
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.session import ExecutedCall
 
 HELP = "Run one tool and print its result as JSON."
 _EXAMPLE = """toolcrib call terminal '{"command": "ls"}'"""

@@ -9,7 +9,7 @@ from importlib import import_module
 
 from agent.cli.app import OK, built_in, parser_of
 from agent.cli.choices import KINDS, OPTIONS, PLACES, names_of
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 HELP = "Install completion for bash, zsh or fish, or print its script."
 _EPILOG = """\

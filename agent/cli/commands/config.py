@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from toolcrib import ToolcribError
+    from toolcrib.contract.errors import ToolcribError
 
     needs = {"get": ("key",), "set": ("key", "value"), "unset": ("key",)}.get(args.action, ())
     if any(getattr(args, name) is None for name in needs):
@@ -226,7 +226,7 @@ def _edit(args: argparse.Namespace) -> int:
     from agent.below import folders_of, refuse_below
     from agent.cli.terminal import controlling_terminal
     from agent.config import BrokenConfig, Config, config_path
-    from toolcrib import ToolcribError
+    from toolcrib.contract.errors import ToolcribError
 
     file = config_path(args.config)
     folders = folders_of(Config(path=file))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.cli.app import FAILED, OK, PARKED, open_crib
 from agent.cli.options import count
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     from agent.crib import Crib
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _book(crib: Crib) -> JobBook:
     from agent.cron.book import JobBook
-    from toolcrib import Principal
+    from toolcrib.contract.context import Principal
 
     return JobBook(crib.store, crib.config, Principal("cli"), everybodys=True)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent.below import folders_of, refuse_below
 from agent.cli.app import FAILED, OK
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     from agent.cli.finding import CheckFinding

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from agent.below import folders_of, refuse_below
 from agent.cli.app import FAILED, OK, open_crib
 from agent.cli.options import age
-from toolcrib import EnvironmentFailed, ToolcribError
+from toolcrib.contract.errors import EnvironmentFailed, ToolcribError
 
 if TYPE_CHECKING:
     from agent.cli.backends import RunningContainer

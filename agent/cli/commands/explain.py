@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from agent.cli.app import FAILED, OK, running_crib
 from agent.cli.options import add_mode_option, add_place_option, folder_of
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     import asyncio
 
     from agent.explaining import Explainer, Explanation
     from agent.run import Crib
-    from toolcrib._store import AuditEntry
+    from toolcrib.contract.store import AuditEntry
     from tools.judge.findings import Finding
 
 HELP = "Tell how a shell command would be judged: what it comes to, what speaks against it, who would decide."

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.app import FAILED, OK, USAGE, open_crib
-from toolcrib import ConfigError, ToolcribError
+from toolcrib.contract.errors import ConfigError, ToolcribError
 
 if TYPE_CHECKING:
     from agent.crib import Crib
@@ -213,7 +213,7 @@ async def _pair(crib: Crib, args: argparse.Namespace) -> int:
 
 def _require_role(crib: Crib, role: str) -> None:
     """Raise ToolcribError for a role that gives nothing, as nothing names it; with the nearest one that does."""
-    from toolcrib._near import near
+    from toolcrib.contract.suggest import near
 
     config = crib.config
     known = {"owner", *(role for one in config.platforms.values() for role in one.roles)}

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from agent.below import folders_of, refuse_below
 from agent.cli.app import FAILED, OK, open_crib
-from toolcrib import Principal, ToolcribError
+from toolcrib.contract.context import Principal
+from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from agent.crib import Crib
     from agent.memory.document import MemoryNote
     from agent.memory.files import MemoryFile, MemoryFolder
-    from toolcrib._store import SessionInfo
+    from toolcrib.contract.store import SessionInfo
 
 HELP = "What the agent remembers of you: show, edit, forget or export it."
 _EPILOG = """\

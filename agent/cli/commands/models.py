@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from agent.cli.app import FAILED, OK, open_crib
 from agent.cli.escape import one_line, tame
-from toolcrib import ConfigError, ProviderError, ToolcribError
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import ConfigError, ProviderError, ToolcribError
 from tools.dispatch.bridge import run_async
 
 if TYPE_CHECKING:

@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.app import FAILED, OK
-from toolcrib import ProviderError, ProviderTurn, ToolCall, ToolcribError
+from toolcrib.contract.errors import ProviderError, ToolcribError
+from toolcrib.contract.session import ProviderTurn
+from toolcrib.contract.types import ToolCall
 
 if TYPE_CHECKING:
-    from toolcrib._session import ParsedReply
+    from toolcrib.contract.session import ParsedReply
 
 HELP = "Show how a raw model output is read: text, thinking, calls, and what is wrong with them."
 _WIRES = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.cli.app import FAILED, OK, UNASKED, open_crib
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     from agent.plugins import PluginInfo
@@ -115,7 +115,7 @@ def _has(crib: Crib, info: PluginInfo) -> Iterator[str]:
 def _named(found: Sequence[PluginInfo], name: str) -> PluginInfo:
     """Return the plugin of that name. Raises ToolcribError with the nearest."""
     from agent.plugins import canonical
-    from toolcrib._near import near
+    from toolcrib.contract.suggest import near
 
     known = {canonical(info.name): info for info in reversed(found) if info.source != "missing"}
     info = known.get(canonical(name))
@@ -135,7 +135,7 @@ def _new(args: argparse.Namespace) -> int:
     """Write a plugin with a first tool into the person's folder, and enable it."""
     from agent.below import refuse_below
     from agent.config import load_config, write_private
-    from toolcrib._regex import Regex
+    from toolcrib.contract.regex import Regex
 
     config = load_config(args.config, profile="")
     if not Regex(r"[a-z][a-z0-9_]{0,40}").fullmatch(args.name):

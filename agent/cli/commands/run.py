@@ -23,7 +23,7 @@ from agent.cli.options import (
     wants_trace,
 )
 from agent.cli.signals import Ended, interrupting
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     from agent.cli.images import ImageFolder
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from agent.conversation.session import Session
     from agent.crib import Crib
     from agent.events import Event
-    from toolcrib import Image
+    from toolcrib.contract.image import Image
 
 HELP = "Give a model one task: its answer on stdout, its tool calls on stderr."
 _EPILOG = f"""\

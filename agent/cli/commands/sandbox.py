@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent.cli.app import FAILED, OK, open_crib
 from agent.cli.options import add_place_option
-from toolcrib import EnvironmentFailed, ToolcribError
+from toolcrib.contract.errors import EnvironmentFailed, ToolcribError
 
 if TYPE_CHECKING:
     from agent.backends import Backend
@@ -87,7 +87,7 @@ def _status(crib: Crib, backend: Backend, args: argparse.Namespace) -> int:
     from agent.below import folders_of
     from agent.cli.render import table
     from agent.cli.sandbox_words import SandboxStatus, status_rows, wanted_mode
-    from toolcrib import Contained
+    from toolcrib.contract.containment import Contained
     from tools.dispatch.bridge import run_async
     from tools.environments.local.holding import sandbox_here
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from agent.below import folders_of, refuse_below
 from agent.cli.app import FAILED, OK, open_crib
 from agent.cli.options import age, count
-from toolcrib import ToolcribError
-from toolcrib._regex import Regex
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.regex import Regex
 
 if TYPE_CHECKING:
     from agent.crib import Crib
@@ -194,7 +194,7 @@ async def _search(crib: Crib, args: argparse.Namespace) -> int:
 
 async def _show(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.stories import conversation
-    from toolcrib._artifacts import PREFIX
+    from toolcrib.contract.artifacts import PREFIX
 
     if not args.id:
         raise ToolcribError("say which: toolcrib sessions show ID")
@@ -270,7 +270,7 @@ async def _broken_off(crib: Crib, session_id: str, records: Sequence[Mapping[str
 async def _recover(crib: Crib, session_id: str) -> None:
     """End the calls of a process that was killed. A process that lives holds the session's lease while calls run."""
     from agent.store._owner import new_owner
-    from toolcrib._store import Fence
+    from toolcrib.contract.store import Fence
 
     lease = await crib.store.leases.take(session_id, new_owner(), _LEASE_SECONDS)
     if lease is not None:

@@ -129,7 +129,7 @@ def _terminal(folders: list[Path], *, asks: bool) -> Iterator[Terminal | None]:
     from contextlib import ExitStack
 
     from agent.cli.terminal import controlling_terminal, is_terminal
-    from toolcrib import ToolcribError
+    from toolcrib.contract.errors import ToolcribError
 
     with ExitStack() as stack:
         terminal = None

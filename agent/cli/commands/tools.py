@@ -9,7 +9,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from agent.cli.app import OK, open_crib
-from toolcrib import ToolcribError, ToolRegistry
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.registry import ToolRegistry
 
 if TYPE_CHECKING:
     from agent.run import ToolLine

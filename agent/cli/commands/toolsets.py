@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from agent.cli.app import OK, mistyped, open_crib
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     from agent.run import Crib

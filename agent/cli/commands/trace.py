@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agent.below import folders_of, refuse_below
 from agent.cli.app import OK, open_crib
-from toolcrib import ToolcribError
+from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     from agent.crib import Crib

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from agent.below import folders_of, refuse_below
 from agent.cli.app import FAILED, OK, UNASKED, open_crib
 from agent.cli.options import count
-from toolcrib import EnvironmentFailed, StoreFailed, ToolcribError
+from toolcrib.contract.errors import EnvironmentFailed, StoreFailed, ToolcribError
 
 if TYPE_CHECKING:
     from agent.crib import Crib
     from agent.undo import UndoPlan, UndoRequest
-    from toolcrib._store import SessionInfo
+    from toolcrib.contract.store import SessionInfo
     from tools.undo.restore import Done
 
 HELP = "Undo changes of file tools; --redo makes them again."

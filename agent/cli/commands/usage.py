@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from agent.crib import Crib
     from agent.usage import UsageTotal
-    from toolcrib._store import Store
+    from toolcrib.contract.store import Store
 
 HELP = "Show the tokens, cost, calls and time that sessions took: by day, session, model or tool."
 _EPILOG = """\

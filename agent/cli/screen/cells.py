@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 Span: TypeAlias = tuple[str, str]
 """(text, style): the style is names of agent.cli.screen.themes joined by "+", "" for plain text. No span holds a line break."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent.cli.escape import tame
 from agent.cli.screen.cells import Row, Span, chunks, folded, row_width, shortened, width
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 if TYPE_CHECKING:
     from prompt_toolkit.buffer import CompletionState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agent.cli.screen.cells import Piece
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 LONGEST = 2_000
 """Characters between a mark and the one that ends it; beyond it the first one is plain text."""

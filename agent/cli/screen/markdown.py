@@ -12,8 +12,8 @@ from agent.cli.escape import tame
 from agent.cli.screen.cells import Row, chunks
 from agent.cli.screen.leaves import CodeBlock, Leaf, Margin, Paragraph, TableBlock, bullet_of, indent_of
 from agent.cli.screen.tables import is_delimiter
-from toolcrib._namedtuple import NamedTuple
-from toolcrib._regex import Regex
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.regex import Regex
 
 _FENCE = Regex(r" {0,3}(`{3,}(?=[^`]*\Z)|~{3,})[ \t]*([^\s`]*)")
 _ITEM = Regex(r" {0,3}([-*+]|\d{1,9}[.)])(?:( +)(?=\S)|[ \t]*\Z)")

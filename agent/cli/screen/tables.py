@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agent.cli.screen.cells import Row, row_width, wrap
 from agent.cli.screen.inline import parse
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 _NARROWEST = 4
 _BETWEEN = "  "

@@ -18,8 +18,8 @@ from agent.cli.setup.look import BackendSeen, is_local
 from agent.cli.setup.person import Option
 from agent.cli.setup.wizard import BACK, Wizard, names
 from agent.crib import Crib
-from toolcrib import ToolcribError
-from toolcrib._near import near
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.suggest import near
 
 if TYPE_CHECKING:
     from tools.environments.local.holding import Mode

@@ -11,8 +11,8 @@ from agent.backend_check import try_backends
 from agent.backends import BUBBLEWRAP, DOCKER, LOCAL, Backend, unavailable
 from agent.providers.discover import PORTS, LocalServer, find_local_servers
 from agent.providers.factory import DEFAULT, PROVIDERS
-from toolcrib import EnvironmentFailed
-from toolcrib._dataclass import dataclass, replace
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.dispatch.threads import in_daemon_thread
 
 if TYPE_CHECKING:

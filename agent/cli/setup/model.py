@@ -26,8 +26,8 @@ from agent.providers.factory import (
     name_for_model,
     name_for_server,
 )
-from toolcrib import ConfigError
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import ConfigError
 from tools.dispatch.bridge import run_async
 
 _FLAGS = "give --model NAME and --base-url URL, or --provider manual for no model"

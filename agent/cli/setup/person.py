@@ -13,8 +13,8 @@ from typing import Generic, Self, TypeVar
 
 from agent.cli.escape import one_line, tame
 from agent.cli.terminal import Terminal, columns_of
-from toolcrib import ToolcribError
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ToolcribError
 from tools.dispatch.bridge import run_async
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 
 from agent.cli.setup.person import Option
 from agent.cli.setup.wizard import BACK, Wizard, names
-from toolcrib import ToolcribError, ToolsetError
-from toolcrib._near import near
+from toolcrib.contract.errors import ToolcribError, ToolsetError
+from toolcrib.contract.suggest import near
 
 PRESET = "preset"
 """Word for no choice: each platform's own toolset."""

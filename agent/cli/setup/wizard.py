@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.cli.setup.person import Option, Person
 from agent.config import UNSET, Config, load_config, plain, preview, value_at
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
 
 if TYPE_CHECKING:
     import argparse

@@ -2,5 +2,5 @@
 
 ``store`` puts it together. ``address`` reads the URL, ``_loop`` is the thread that all connections belong to, ``_pool`` keeps
 them, ``_database`` runs statements on them and guards those of a fenced view; each other module implements protocols of
-toolcrib/_store.py. A new table or column is a numbered file in ``sql/``. psycopg is imported when a server is first used.
+toolcrib/contract/store.py. A new table or column is a numbered file in ``sql/``. psycopg is imported when a server is first used.
 """

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from agent.store._artifacts import pack, unpacked
 from agent.store.postgres._database import NOW, PostgresDatabase
 from agent.store.postgres._text import Values, from_text, to_text
-from toolcrib import StoreFailed
-from toolcrib._artifacts import KeptArtifact
-from toolcrib._dataclass import replace
-from toolcrib._store import Fence
+from toolcrib.contract.artifacts import KeptArtifact
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import StoreFailed
+from toolcrib.contract.store import Fence
 from tools.undo.contents import digest_of
 
 if TYPE_CHECKING:
     from agent.store.postgres._pool import Connection
-    from toolcrib._artifacts import ArtifactStore
-    from toolcrib._search import SearchFilter
+    from toolcrib.contract.artifacts import ArtifactStore
+    from toolcrib.contract.search import SearchFilter
 
 _LOCK = 0x74636172
 """'tcar'"""
@@ -29,7 +29,7 @@ SWEEP = (
 
 
 class PostgresArtifacts:
-    """See toolcrib._artifacts.ArtifactStore."""
+    """See toolcrib.contract.artifacts.ArtifactStore."""
 
     def __init__(self, database: PostgresDatabase, fence: Fence | None) -> None:
         self._database = database

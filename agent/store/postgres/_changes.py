@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from agent.store._steps import Ways, dump_changes, forgotten, numbered, read_step, rewritten, settled, with_ids
 from agent.store.postgres._database import PostgresDatabase
 from agent.store.postgres._text import Values, from_text, to_json, to_text
-from toolcrib._dataclass import replace
-from toolcrib._store import Fence
-from toolcrib._undo import ChangeStep
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.store import Fence
+from toolcrib.contract.undo import ChangeStep
 
 if TYPE_CHECKING:
     from agent.store.postgres._pool import Connection

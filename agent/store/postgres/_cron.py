@@ -9,12 +9,12 @@ from agent.store._codec import dump_body, load
 from agent.store._shared import OVERLAP
 from agent.store.postgres._database import NOW, PostgresDatabase
 from agent.store.postgres._text import Values, from_text, to_json, to_text
-from toolcrib._cron import CronJob, CronRun, CronRunState, CronState
-from toolcrib._frozen import freeze
+from toolcrib.contract.cron import CronJob, CronRun, CronRunState, CronState
+from toolcrib.contract.frozen import freeze
 
 if TYPE_CHECKING:
     from agent.store.postgres._pool import Connection
-    from toolcrib._cron import CronStore
+    from toolcrib.contract.cron import CronStore
 
 _JOB_COLUMNS = "id, owner, body, state, next_at, version, change"
 _JOB = f"SELECT {_JOB_COLUMNS} FROM cron_jobs"  # noqa: S608 - ours
@@ -67,7 +67,7 @@ _LEFT = (
 
 
 class PostgresCron:
-    """See toolcrib._cron.CronStore."""
+    """See toolcrib.contract.cron.CronStore."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database

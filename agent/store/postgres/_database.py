@@ -14,8 +14,8 @@ from agent.store.postgres._loop import LoopThread
 from agent.store.postgres._pool import ConnectionPool, cut
 from agent.store.postgres._text import Values, to_text
 from agent.store.postgres.address import Address, import_psycopg
-from toolcrib import StoreFailed
-from toolcrib._store import Fence, Lease
+from toolcrib.contract.errors import StoreFailed
+from toolcrib.contract.store import Fence, Lease
 
 if TYPE_CHECKING:
     from agent.store.postgres._pool import Connection

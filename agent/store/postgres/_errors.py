@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.store.postgres.address import Address
-from toolcrib import StoreFailed
+from toolcrib.contract.errors import StoreFailed
 
 LEASE_LOST = "TCLST"
 """The SQLSTATE that ``hold_lease`` raises (sql/0001_start.sql)."""

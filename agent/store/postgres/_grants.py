@@ -8,7 +8,7 @@ from typing import Any
 from agent.store._codec import dump, dump_grant, load, load_grant
 from agent.store.postgres._database import PostgresDatabase
 from agent.store.postgres._text import from_text, to_json, to_text
-from toolcrib._store import AuditEntry, Fence, Grant
+from toolcrib.contract.store import AuditEntry, Fence, Grant
 
 
 class PostgresGrants:

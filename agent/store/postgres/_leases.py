@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from agent.store._owner import is_dead
 from agent.store.postgres._database import PostgresDatabase
 from agent.store.postgres._text import Values, from_text, to_text
-from toolcrib._store import Lease
+from toolcrib.contract.store import Lease
 
 if TYPE_CHECKING:
     from agent.store.postgres._pool import Connection

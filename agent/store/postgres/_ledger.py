@@ -9,10 +9,10 @@ from agent.store._codec import Stored, dump_call, dump_result, load_call, load_r
 from agent.store._shared import can_finish_as, check_opening, interrupted
 from agent.store.postgres._database import NOW, PostgresDatabase
 from agent.store.postgres._text import Values, digest, from_text, to_json, to_text
-from toolcrib import InvalidTransition, ToolCall, ToolCallStatus, ToolResult
-from toolcrib._records import NO_ENTRIES
-from toolcrib._store import CallRecord, Fence
-from toolcrib._types import Json
+from toolcrib.contract.errors import InvalidTransition
+from toolcrib.contract.records import NO_ENTRIES
+from toolcrib.contract.store import CallRecord, Fence
+from toolcrib.contract.types import Json, ToolCall, ToolCallStatus, ToolResult
 
 if TYPE_CHECKING:
     from agent.store.postgres._pool import Connection
@@ -105,7 +105,7 @@ class PostgresLedger:
         return await self._database.records(_record, sql, {"session": to_text(session_id)})
 
     async def recover(self, session_id: str) -> Sequence[CallRecord]:
-        """See toolcrib._store.Store.recover. Calls of this very lease are its holder's own; without one nothing is known."""
+        """See toolcrib.contract.store.Store.recover. Calls of this lease are its holder's own; without one nothing is known."""
         token = self._token()
         if not token:
             return ()

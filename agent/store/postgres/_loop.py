@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeAlias, TypeVar
 
-from toolcrib import StoreFailed
+from toolcrib.contract.errors import StoreFailed
 
 T = TypeVar("T")
 

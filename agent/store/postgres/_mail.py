@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from agent.store._codec import dump_body, load
 from agent.store.postgres._database import NOW, PostgresDatabase
 from agent.store.postgres._text import Values, digest, from_text, to_json, to_text
-from toolcrib._dataclass import replace
-from toolcrib._frozen import freeze
-from toolcrib._mail import ChatRecord, Mail, Post, PostState
-from toolcrib._types import Json
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.frozen import freeze
+from toolcrib.contract.mail import ChatRecord, Mail, Post, PostState
+from toolcrib.contract.types import Json
 
 if TYPE_CHECKING:
-    from toolcrib._mail import MailStore
+    from toolcrib.contract.mail import MailStore
 
 _AT_ONCE = 1_000
 """Rows that a sweep deletes in one transaction."""
@@ -93,7 +93,7 @@ _SWEPT = tuple(
 
 
 class PostgresMail:
-    """See toolcrib._mail.MailStore."""
+    """See toolcrib.contract.mail.MailStore."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agent.store.postgres._errors import explained
 from agent.store.postgres.address import Address, import_psycopg
-from toolcrib import StoreFailed
+from toolcrib.contract.errors import StoreFailed
 
 if TYPE_CHECKING:
     import psycopg

@@ -12,7 +12,7 @@ from agent.store.postgres._artifacts import SWEEP
 from agent.store.postgres._database import PostgresDatabase
 from agent.store.postgres._text import Values, from_text, to_text
 from agent.store.postgres._tickets import LASTS
-from toolcrib._types import Json
+from toolcrib.contract.types import Json
 
 if TYPE_CHECKING:
     from agent.store.postgres._pool import Connection
@@ -74,7 +74,7 @@ async def count_old(database: PostgresDatabase, before: float) -> int:
 
 
 async def prune(database: PostgresDatabase, before: float) -> int:
-    """See toolcrib._store.Store.prune. The server's autovacuum makes the room free."""
+    """See toolcrib.contract.store.Store.prune. The server's autovacuum makes the room free."""
 
     async def forget(connection: Connection) -> int:
         found = await connection.execute(f"DELETE FROM sessions WHERE {_OLD} RETURNING id", {"before": before})  # noqa: S608 - ours
@@ -88,7 +88,7 @@ async def prune(database: PostgresDatabase, before: float) -> int:
 
 
 async def delete(database: PostgresDatabase, session_ids: Collection[str]) -> Sequence[str]:
-    """See toolcrib._store.Store.delete."""
+    """See toolcrib.contract.store.Store.delete."""
     wanted = [to_text(name) for name in dict.fromkeys(session_ids)]
 
     async def forget(connection: Connection) -> list[str]:
@@ -103,7 +103,7 @@ async def delete(database: PostgresDatabase, session_ids: Collection[str]) -> Se
 
 
 async def saying(database: PostgresDatabase, says: Callable[[str], bool]) -> Sequence[str]:
-    """See toolcrib._store.Store.saying. Of the messages one session is read after the other."""
+    """See toolcrib.contract.store.Store.saying. Of the messages one session is read after the other."""
     found: dict[str, None] = {}
     for (session,) in await database.rows("SELECT row FROM sessions", {}):
         sql = "SELECT id, body FROM messages JOIN sessions ON sessions.row = session WHERE session = %(session)s"
@@ -117,7 +117,7 @@ async def saying(database: PostgresDatabase, says: Callable[[str], bool]) -> Seq
 async def rewrite_prompts(
     database: PostgresDatabase, said: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]
 ) -> Sequence[str]:
-    """See toolcrib._store.Store.rewrite_prompts."""
+    """See toolcrib.contract.store.Store.rewrite_prompts."""
 
     async def work(connection: Connection) -> list[str]:
         sql = "SELECT id, prompt FROM sessions WHERE strpos(prompt, %(said)s) > 0 FOR UPDATE"

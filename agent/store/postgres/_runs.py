@@ -10,10 +10,10 @@ from agent.store.postgres._database import NOW, PostgresDatabase
 from agent.store.postgres._sessions import GROW, SAY, said
 from agent.store.postgres._text import Values, digest, from_text, to_json, to_text
 from agent.store.postgres._usage import USE
-from toolcrib._dataclass import replace
-from toolcrib._records import NO_ENTRIES
-from toolcrib._store import Fence, InboxItem, RunRecord
-from toolcrib._types import Json
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.records import NO_ENTRIES
+from toolcrib.contract.store import Fence, InboxItem, RunRecord
+from toolcrib.contract.types import Json
 
 _SELECT = "SELECT id, session_id, status, step, state, updated_at FROM runs"
 _TAKEN = "row = ANY(%(taken)s::bigint[])"

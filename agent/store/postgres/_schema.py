@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agent.store._schema import steps
 from agent.store.postgres.address import Address
-from toolcrib import StoreFailed
+from toolcrib.contract.errors import StoreFailed
 
 if TYPE_CHECKING:
     from agent.store.postgres._pool import Connection

@@ -11,12 +11,12 @@ from agent.store._shared import tag_in
 from agent.store.postgres._database import PostgresDatabase
 from agent.store.postgres._text import Value, from_text, to_text
 from agent.store.search.words import Query, Term, parse, searched, snippet, words_of
-from toolcrib._context import LOCAL_PLATFORMS
-from toolcrib._search import SearchFilter, SearchHit, SearchOrder
+from toolcrib.contract.context import LOCAL_PLATFORMS
+from toolcrib.contract.search import SearchFilter, SearchHit, SearchOrder
 
 if TYPE_CHECKING:
     from agent.store.postgres._pool import Connection
-    from toolcrib._search import MessageSearch
+    from toolcrib.contract.search import MessageSearch
 
 _AT_ONCE = 500
 RANKED = 2_000
@@ -45,7 +45,7 @@ class PostgresSearch:
     async def find(
         self, query: str, where: SearchFilter = _ALL, *, order: SearchOrder = "newest", limit: int = 20, offset: int = 0
     ) -> Sequence[SearchHit]:
-        """See toolcrib._search.MessageSearch."""
+        """See toolcrib.contract.search.MessageSearch."""
         wanted = parse(query)
         while await self._database.transact(None, _take):
             pass

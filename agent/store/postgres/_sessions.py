@@ -12,8 +12,8 @@ from agent.store._shared import CANDIDATES, ambiguous, first_title, tag_in, tags
 from agent.store.postgres._database import NOW, PostgresDatabase
 from agent.store.postgres._text import Value, from_text, to_json, to_text
 from agent.store.postgres._usage import USE, USE_THEN, spent, spent_json
-from toolcrib._store import Fence, SessionInfo
-from toolcrib._types import Json
+from toolcrib.contract.store import Fence, SessionInfo
+from toolcrib.contract.types import Json
 
 if TYPE_CHECKING:
     from agent.store.postgres._pool import Connection

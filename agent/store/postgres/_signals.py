@@ -13,7 +13,7 @@ from agent.store.postgres._database import PostgresDatabase
 from agent.store.postgres._loop import BACKGROUND
 from agent.store.postgres._pool import connect
 from agent.store.postgres._text import from_text, to_text
-from toolcrib import ConfigError, StoreFailed
+from toolcrib.contract.errors import ConfigError, StoreFailed
 
 if TYPE_CHECKING:
     from agent.store.postgres._pool import Connection

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from agent.store._codec import dump, load
 from agent.store.postgres._database import NOW, PostgresDatabase
 from agent.store.postgres._text import digest, from_text, to_json, to_text
-from toolcrib._state import StateScope, StateValue, StateWrite
-from toolcrib._store import Fence
+from toolcrib.contract.state import StateScope, StateValue, StateWrite
+from toolcrib.contract.store import Fence
 
 if TYPE_CHECKING:
     from agent.store.postgres._pool import Connection
@@ -33,7 +33,7 @@ class PostgresStates:
         return dict(await self._database.records(_value, sql, {"scope": scope, "owner": to_text(owner)}))
 
     async def write(self, writes: Sequence[StateWrite]) -> Sequence[int]:
-        """See toolcrib._state.StateStore."""
+        """See toolcrib.contract.state.StateStore."""
         rows: list[dict[str, Any]] = [
             {
                 **self._database.now(),

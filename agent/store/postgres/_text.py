@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from agent.store._codec import Stored, plain
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 _ODD = Regex("[\x00\x1a\ud800-\udfff]")
 _ESCAPED = Regex("\x1a([0-9a-f]{4})")

@@ -10,8 +10,8 @@ from agent.store._shared import check_settling
 from agent.store.postgres._database import NOW, PostgresDatabase
 from agent.store.postgres._ledger import NEWEST, of_call
 from agent.store.postgres._text import Values, digest, from_text, to_json, to_text
-from toolcrib import Answer
-from toolcrib._store import Fence, Settled, TicketRecord, TicketState
+from toolcrib.contract.store import Fence, Settled, TicketRecord, TicketState
+from toolcrib.contract.types import Answer
 
 if TYPE_CHECKING:
     from agent.store.postgres._pool import Connection

@@ -9,8 +9,8 @@ from typing import Any
 from agent.store._usage import COLUMNS, used
 from agent.store.postgres._database import NOW, PostgresDatabase
 from agent.store.postgres._text import Values, from_text, to_text
-from toolcrib._types import Json
-from toolcrib._usage import UsageSum
+from toolcrib.contract.types import Json
+from toolcrib.contract.usage import UsageSum
 
 _NAMES = ", ".join(COLUMNS)
 USE = (

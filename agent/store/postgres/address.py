@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from toolcrib import ConfigError
-from toolcrib._regex import Regex
+from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.regex import Regex
 
 FIX = "install it: pip install 'toolcrib[postgres]'"
 CONNECT_SECONDS = 10

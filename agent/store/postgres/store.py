@@ -20,14 +20,14 @@ from agent.store.postgres._states import PostgresStates
 from agent.store.postgres._tickets import PostgresTickets
 from agent.store.postgres._usage import PostgresUsage
 from agent.store.postgres.address import Address, require_psycopg
-from toolcrib._store import CallRecord, Fence
-from toolcrib._types import Json
+from toolcrib.contract.store import CallRecord, Fence
+from toolcrib.contract.types import Json
 
 if TYPE_CHECKING:
     from agent.store.postgres._cron import PostgresCron
     from agent.store.postgres._mail import PostgresMail
     from agent.store.postgres._search import PostgresSearch
-    from toolcrib._store import Store
+    from toolcrib.contract.store import Store
 
 
 class _View:
@@ -131,7 +131,7 @@ class _View:
         return FencedView(self._database, self._signals, fence)
 
     async def recover(self, session_id: str) -> Sequence[CallRecord]:
-        """See toolcrib._store.Store.recover."""
+        """See toolcrib.contract.store.Store.recover."""
         return await self._ledger.recover(session_id)
 
     async def old(self, before: float) -> int:
@@ -139,36 +139,36 @@ class _View:
         return await count_old(self._database, before)
 
     async def prune(self, before: float) -> int:
-        """See toolcrib._store.Store.prune."""
+        """See toolcrib.contract.store.Store.prune."""
         return await prune(self._database, before)
 
     async def delete(self, session_ids: Collection[str]) -> Sequence[str]:
-        """See toolcrib._store.Store.delete."""
+        """See toolcrib.contract.store.Store.delete."""
         return await delete(self._database, session_ids)
 
     async def saying(self, says: Callable[[str], bool]) -> Sequence[str]:
-        """See toolcrib._store.Store.saying."""
+        """See toolcrib.contract.store.Store.saying."""
         return await saying(self._database, says)
 
     async def free(self) -> bool:
-        """See toolcrib._store.Store.free. The server's autovacuum does it."""
+        """See toolcrib.contract.store.Store.free. The server's autovacuum does it."""
         return True
 
     async def rewrite_prompts(self, text: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]) -> Sequence[str]:
-        """See toolcrib._store.Store.rewrite_prompts."""
+        """See toolcrib.contract.store.Store.rewrite_prompts."""
         return await rewrite_prompts(self._database, text, rewrite)
 
 
 class FencedView(_View):
-    """A store for one session, see toolcrib._store.Store.fenced. Closing it does nothing."""
+    """A store for one session, see toolcrib.contract.store.Store.fenced. Closing it does nothing."""
 
     def close(self) -> None:
         return None
 
 
 class PostgresStore(_View):
-    """Implements toolcrib._store.Store over a ``postgresql://`` URL, which no message repeats. Close it at the end; after a fork,
-    open another.
+    """Implements toolcrib.contract.store.Store over a ``postgresql://`` URL, which no message repeats. Close it at
+    the end; after a fork, open another.
 
     Raises ConfigError for a URL that can't be read and where psycopg is missing, and StoreFailed, here and in every method, where
     the server can't be reached, refuses, or has the tables of a newer toolcrib; after that the next operation connects again.

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent.store.search.words import Query, Term, parse, searched, snippet, words_of
-from toolcrib import Principal
-from toolcrib._search import SearchFilter, SearchHit, SearchOrder
-from toolcrib._store import SessionInfo
+from toolcrib.contract.context import Principal
+from toolcrib.contract.search import SearchFilter, SearchHit, SearchOrder
+from toolcrib.contract.store import SessionInfo
 
 if TYPE_CHECKING:
     from agent.store._memory_sessions import MemorySessions
-    from toolcrib._search import MessageSearch
+    from toolcrib.contract.search import MessageSearch
 
 _ALL = SearchFilter()
 
@@ -24,7 +24,7 @@ class MemorySearch:
     async def find(
         self, query: str, where: SearchFilter = _ALL, *, order: SearchOrder = "newest", limit: int = 20, offset: int = 0
     ) -> Sequence[SearchHit]:
-        """See toolcrib._search.MessageSearch."""
+        """See toolcrib.contract.search.MessageSearch."""
         wanted = parse(query)
         found: list[tuple[float, SearchHit]] = []
         for info, seq, at, message in self._sessions.said():

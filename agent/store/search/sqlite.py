@@ -22,12 +22,12 @@ from agent.store._database import Database
 from agent.store._packing import load_message
 from agent.store._shared import tag_in
 from agent.store.search.words import Query, Term, parse, searched, snippet, words_of
-from toolcrib import Principal
-from toolcrib._namedtuple import NamedTuple
-from toolcrib._search import SearchFilter, SearchHit, SearchOrder
+from toolcrib.contract.context import Principal
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.search import SearchFilter, SearchHit, SearchOrder
 
 if TYPE_CHECKING:
-    from toolcrib._search import MessageSearch
+    from toolcrib.contract.search import MessageSearch
 
 _log = logging.getLogger(__name__)
 _TABLES = _schema.FOLDER.with_name("sql_search")
@@ -73,7 +73,7 @@ class SqliteSearch:
     async def find(
         self, query: str, where: SearchFilter = _ALL, *, order: SearchOrder = "newest", limit: int = 20, offset: int = 0
     ) -> Sequence[SearchHit]:
-        """See toolcrib._search.MessageSearch."""
+        """See toolcrib.contract.search.MessageSearch."""
         wanted = parse(query)
         try:
             return await self._find(wanted, where, order, limit, offset)

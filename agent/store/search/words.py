@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from toolcrib._namedtuple import NamedTuple
-from toolcrib._regex import Regex
-from toolcrib._search import SearchRefused
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.search import SearchRefused
 
 MOST_CHARS = 50_000
 """Characters of one message's text that are indexed: of a longer one its beginning and, for a fifth of it, its end."""

@@ -21,7 +21,7 @@ from agent.run import assemble
 from agent.store._owner import new_owner
 from agent.store.memory import MemoryStore
 from toolcrib import ConfigError
-from toolcrib._state import StateWrite
+from toolcrib.contract.state import StateWrite
 from toolcrib.testing import FakePlatform
 from tools.dispatch.bridge import run_async
 

@@ -16,8 +16,8 @@ from agent.run import assemble
 from agent.store.memory import MemoryStore
 from agent.undo import news
 from toolcrib import ToolCall
-from toolcrib._store import Grant, GrantScope
-from toolcrib._undo import ChangeStep, FileChange
+from toolcrib.contract.store import Grant, GrantScope
+from toolcrib.contract.undo import ChangeStep, FileChange
 from tools.dispatch.bridge import run_async
 
 

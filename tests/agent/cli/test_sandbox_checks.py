@@ -9,7 +9,7 @@ import pytest
 
 from agent.cli.sandbox_checks import check_sandbox
 from agent.config import Config, SandboxSettings
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
 from tools.environments.local import holding
 from tools.environments.local.holding import sandbox_here
 

@@ -7,7 +7,7 @@ import pytest
 from agent.conversation.answers import asked_of, find_ticket, hosted, record_answer, topic_of
 from agent.store.memory import MemoryStore
 from toolcrib import Answer, Denied, NotFound, Principal, SuspendTicket, ToolCall
-from toolcrib._records import RunRecord, TicketRecord
+from toolcrib.contract.records import RunRecord, TicketRecord
 
 ANN, BOB = Principal("chat", "ann"), Principal("chat", "bob")
 YES = {"approved": True}

@@ -26,7 +26,7 @@ from toolcrib import (
     ToolcribError,
     hookimpl,
 )
-from toolcrib._session import OnEvent
+from toolcrib.contract.session import OnEvent
 from toolcrib.testing import ScriptedSession
 
 YES = {"approved": True, "scope": "once"}

@@ -12,7 +12,7 @@ from agent.conversation.forking import Forked, fork
 from agent.models import ModelChoice
 from agent.run import Crib, assemble
 from toolcrib import ToolcribError
-from toolcrib._store import Grant, SessionInfo
+from toolcrib.contract.store import Grant, SessionInfo
 from toolcrib.testing import ChatServer
 
 VIA = {"provider": "chat", "model": "m", "base_url": "http://127.0.0.1:9/v1"}

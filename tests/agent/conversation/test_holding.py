@@ -7,7 +7,7 @@ import pytest
 from agent.conversation.holding import Holding
 from agent.store.memory import MemoryStore
 from toolcrib import StoreFailed
-from toolcrib._store import Fence, Lease
+from toolcrib.contract.store import Fence, Lease
 
 
 async def test_a_lease_that_could_not_be_given_back_is_taken_anew(monkeypatch: pytest.MonkeyPatch) -> None:

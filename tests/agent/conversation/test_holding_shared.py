@@ -9,7 +9,7 @@ import pytest
 
 from agent.conversation.holding import Holding
 from agent.store.memory import MemoryStore
-from toolcrib._store import Fence, Lease
+from toolcrib.contract.store import Fence, Lease
 
 
 def holding(store: MemoryStore, lost: asyncio.Event | None = None) -> Holding:

@@ -19,8 +19,8 @@ from agent.run import Crib, assemble
 from agent.store._leases import SqliteLeases
 from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, BadRequest, Denied, Principal, ProviderTurn, ToolCall, ToolcribError
-from toolcrib._session import OnEvent
-from toolcrib._store import InboxItem, Lease
+from toolcrib.contract.session import OnEvent
+from toolcrib.contract.store import InboxItem, Lease
 from toolcrib.testing import ScriptedSession
 
 

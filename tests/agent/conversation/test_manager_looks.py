@@ -17,7 +17,7 @@ from agent.events import TicketReminder
 from agent.run import Crib, assemble
 from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, Principal, SuspendTicket, ToolCall
-from toolcrib._store import InboxItem, TicketRecord
+from toolcrib.contract.store import InboxItem, TicketRecord
 from toolcrib.testing import ScriptedSession
 
 REMOVES = [("terminal", {"command": "rm -rf out"})]

@@ -36,7 +36,7 @@ from toolcrib import (
     ToolCallStatus,
     ToolResult,
 )
-from toolcrib._store import Store
+from toolcrib.contract.store import Store
 from toolcrib.testing import ScriptedSession
 from tools.dispatch.bridge import run_async
 

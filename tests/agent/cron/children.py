@@ -12,7 +12,7 @@ from agent.config import load_config
 from agent.cron.runner import CronRunner
 from agent.run import assemble, open_store
 from toolcrib import ProviderTurn, ToolCall
-from toolcrib._session import OnEvent
+from toolcrib.contract.session import OnEvent
 from toolcrib.testing import ScriptedSession
 
 

@@ -15,9 +15,9 @@ from agent.cron.plan import JobPlan
 from agent.store.memory import MemoryStore
 from tests.agent.gateway.conftest import OWNED, House, Parrot
 from toolcrib import ProviderTurn, ToolCall
-from toolcrib._cron import CronJob, CronRun
-from toolcrib._dataclass import replace
-from toolcrib._session import OnEvent
+from toolcrib.contract.cron import CronJob, CronRun
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.session import OnEvent
 
 QUICK = "cron: {shortest_interval: 1, zone: Europe/Berlin}\n"
 

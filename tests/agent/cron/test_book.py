@@ -12,7 +12,7 @@ from agent.config import load_config
 from agent.cron.book import JobBook, Maker
 from agent.store.memory import MemoryStore
 from toolcrib import Denied, Principal, SchedulesJob
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
 from tools.schedules.reading import read
 
 

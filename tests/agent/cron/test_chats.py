@@ -370,7 +370,7 @@ async def test_a_dead_model_is_told_and_the_next_time_comes_all_the_same(house: 
 
 def replace_retry(limits: Any) -> Any:
     from agent.retry import RetryPolicy
-    from toolcrib._dataclass import replace
+    from toolcrib.contract.dataclass import replace
 
     return replace(limits, retry=RetryPolicy(1, 0.01, 0.01, 0.01))
 

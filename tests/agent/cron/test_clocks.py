@@ -18,7 +18,7 @@ from agent.cron.runner import CronRunner
 from agent.run import assemble
 from agent.store.memory import MemoryStore
 from toolcrib import Principal, ProviderTurn, StoreFailed
-from toolcrib._cron import CronJob, CronRun
+from toolcrib.contract.cron import CronJob, CronRun
 from toolcrib.testing import ScriptedSession
 from tools.schedules.reading import read
 from tools.schedules.schedule import time_words

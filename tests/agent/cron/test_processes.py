@@ -21,8 +21,8 @@ from agent.cron.plan import JobPlan
 from agent.store.postgres.store import PostgresStore
 from agent.store.sqlite import SqliteStore
 from toolcrib import Principal
-from toolcrib._cron import CronJob
-from toolcrib._store import Store
+from toolcrib.contract.cron import CronJob
+from toolcrib.contract.store import Store
 from tools.schedules.schedule import Schedule
 
 Run = Callable[[str], "subprocess.Popen[str]"]
@@ -182,7 +182,7 @@ async def test_a_command_that_ran_when_the_process_was_killed_is_not_run_again(s
 async def test_a_time_that_was_claimed_and_not_begun_is_begun_by_another(store: Store, run: Run, tmp_path: Path) -> None:
     """Killed between the claim and the first word to the session: claimed is what another has to do."""
     from agent.cron.plan import session_of
-    from toolcrib._cron import CronRun
+    from toolcrib.contract.cron import CronRun
 
     job = await added(store, tmp_path, "left", time.time() - 1)
     claimed = await store.cron.claim(CronRun(job.id, 5.0, session_of(job.id, 5.0)), job, None)

@@ -16,8 +16,8 @@ from tests.agent.cron.test_chats import agreed
 from tests.agent.cron.test_processes import Run, added, asked, run, shared_url, store, until  # noqa: F401 - fixtures
 from tests.agent.gateway.conftest import line_of
 from toolcrib import InvalidArguments, Principal
-from toolcrib._cron import CronJob
-from toolcrib._store import Store
+from toolcrib.contract.cron import CronJob
+from toolcrib.contract.store import Store
 
 
 def operator(house: JobHouse) -> JobBook:

@@ -12,8 +12,8 @@ from agent.gateway.pairing import Pairings
 from tests.agent.cron.conftest import QUICK, JobHouse
 from tests.agent.gateway.conftest import OWNED, line_of
 from toolcrib import InvalidArguments, Principal
-from toolcrib._cron import CronJob
 from toolcrib.chat import Chat
+from toolcrib.contract.cron import CronJob
 from tools.cronjob_tool import planned_by
 
 ANNS = Chat("anns")

@@ -14,7 +14,7 @@ from agent.run import assemble
 from agent.store.memory import MemoryStore
 from agent.store.postgres.store import PostgresStore
 from toolcrib import Answer
-from toolcrib._store import Store
+from toolcrib.contract.store import Store
 from toolcrib.testing import ChatServer
 
 DONE = ChatServer.text("done")

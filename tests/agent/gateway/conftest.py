@@ -17,8 +17,8 @@ from agent.gateway.line import ChatLine
 from agent.run import assemble
 from agent.store.memory import MemoryStore
 from toolcrib import ProviderTurn, ToolCall
-from toolcrib._session import OnEvent, StreamEvent
-from toolcrib._store import Store
+from toolcrib.contract.session import OnEvent, StreamEvent
+from toolcrib.contract.store import Store
 from toolcrib.testing import FakePlatform, ScriptedSession
 
 OWNED = """

@@ -11,8 +11,8 @@ from agent.events import TextDelta, TurnStarted
 from agent.gateway.line import ChatLine
 from tests.agent.gateway.conftest import OWNED, House, line_of
 from toolcrib import ProviderError, ProviderTurn
-from toolcrib._session import OnEvent, StreamEvent
 from toolcrib.chat import Chat, Traits
+from toolcrib.contract.session import OnEvent, StreamEvent
 from toolcrib.testing import ScriptedSession
 
 MOST = 300

@@ -11,8 +11,8 @@ import pytest
 from agent.gateway.forms import inbound_json
 from tests.agent.gateway.conftest import OWNED, House, line_of
 from toolcrib import RunIdentity
-from toolcrib._mail import Mail
 from toolcrib.chat import Chat, Inbound
+from toolcrib.contract.mail import Mail
 from toolcrib.testing import Shown
 
 GROUP, OTHER = Chat("room", is_group=True), Chat("other")

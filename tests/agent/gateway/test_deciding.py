@@ -9,7 +9,7 @@ import pytest
 from agent.gateway.admission import Admitted
 from agent.gateway.deciding import Deciding, scopes_of
 from toolcrib import Principal, SuspendTicket
-from toolcrib._store import TicketRecord
+from toolcrib.contract.store import TicketRecord
 
 APPROVERS = {"fs": ("owner", "admins"), "git.push-force": ("release",), "service.stop": ()}
 

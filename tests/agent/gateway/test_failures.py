@@ -26,9 +26,9 @@ from toolcrib import (
     StoreFailed,
     ToolcribError,
 )
-from toolcrib._private import Private
-from toolcrib._session import OnEvent
 from toolcrib.chat import Chat, NotSent
+from toolcrib.contract.private import Private
+from toolcrib.contract.session import OnEvent
 from toolcrib.testing import ScriptedSession
 
 ADDRESS = "http://10.1.2.3:8000"

@@ -10,13 +10,14 @@ import socket
 import httpx
 import pytest
 
+from agent import http_server as _web
 from agent.gateway import line as lines
 from agent.gateway.figures import BOUNDS, LineFigures, Waits
 from agent.gateway.line import AccountTaken
 from agent.gateway.watching import Watch
 from tests.agent.gateway.conftest import OWNED, House, line_of
 from tests.infra.served import free_port
-from toolcrib import ConfigError, StoreFailed, _web
+from toolcrib import ConfigError, StoreFailed
 from toolcrib.chat import Chat
 
 GROUP = Chat("secretroom", is_group=True)

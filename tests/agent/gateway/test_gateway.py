@@ -14,8 +14,8 @@ from agent.gateway.forms import body_of
 from agent.gateway.pace import SendRate
 from tests.agent.gateway.conftest import House, line_of
 from toolcrib import Answer, StoreFailed
-from toolcrib._store import RunRecord
 from toolcrib.chat import Chat, NotSent, Traits
+from toolcrib.contract.store import RunRecord
 
 GROUP = Chat("room", is_group=True)
 

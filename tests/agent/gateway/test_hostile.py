@@ -16,8 +16,8 @@ from agent.gateway.pairing import Pairings
 from agent.store.sqlite import SqliteStore
 from tests.agent.gateway.conftest import OWNED, House, line_of
 from toolcrib import Principal
-from toolcrib._store import TicketRecord
 from toolcrib.chat import Attachment, Chat, Press
+from toolcrib.contract.store import TicketRecord
 from toolcrib.testing import FakePlatform, Shown
 
 DIRECT, BOBS, GROUP = Chat("direct"), Chat("bobs"), Chat("room", is_group=True)

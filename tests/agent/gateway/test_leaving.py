@@ -13,8 +13,8 @@ from agent.gateway.pairing import Pairings
 from agent.gateway.sessions import ChatSessions
 from tests.agent.gateway.conftest import OWNED, House, line_of
 from toolcrib import StoreFailed
-from toolcrib._dataclass import replace
 from toolcrib.chat import Chat
+from toolcrib.contract.dataclass import replace
 from toolcrib.testing import Shown
 
 DIRECT, GROUP = Chat("direct"), Chat("room", is_group=True)

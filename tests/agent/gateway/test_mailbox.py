@@ -10,9 +10,9 @@ import pytest
 from agent.gateway import mailbox as module
 from tests.agent.gateway.conftest import OWNED, House, Parrot, line_of
 from toolcrib import ProviderTurn, StoreFailed
-from toolcrib._dataclass import replace
-from toolcrib._session import OnEvent
 from toolcrib.chat import Attachment, Chat
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.session import OnEvent
 from toolcrib.testing import ScriptedSession
 
 GROUP = Chat("room", is_group=True)

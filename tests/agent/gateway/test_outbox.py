@@ -15,8 +15,8 @@ from agent.gateway.outbox import SENT_AGAIN, Outbox
 from agent.store.memory import MemoryStore
 from tests.agent.gateway.conftest import House, line_of
 from toolcrib import StoreFailed
-from toolcrib._mail import Post
 from toolcrib.chat import Chat, NotSent, Outbound, Traits
+from toolcrib.contract.mail import Post
 from toolcrib.testing import FakePlatform
 
 HERE, THERE = Chat("here"), Chat("there")

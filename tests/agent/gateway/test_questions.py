@@ -12,9 +12,9 @@ from agent.events import TicketReminder
 from agent.gateway import questions as module
 from tests.agent.gateway.conftest import OWNED, House, line_of
 from toolcrib import StoreFailed, SuspendTicket, ToolCall
-from toolcrib._store import TicketRecord
-from toolcrib._types import Json
 from toolcrib.chat import Chat, NotSent, Press, Traits
+from toolcrib.contract.store import TicketRecord
+from toolcrib.contract.types import Json
 from toolcrib.testing import FakePlatform, Shown
 
 GROUP = Chat("room", is_group=True, title="The\nroom")

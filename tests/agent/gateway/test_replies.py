@@ -13,9 +13,9 @@ from agent.gateway import line
 from agent.gateway.splitting import split
 from tests.agent.gateway.conftest import House, line_of
 from toolcrib import ProviderTurn, StoreFailed
-from toolcrib._mail import Post
-from toolcrib._session import OnEvent, StreamEvent
 from toolcrib.chat import Chat, Traits
+from toolcrib.contract.mail import Post
+from toolcrib.contract.session import OnEvent, StreamEvent
 from toolcrib.testing import ScriptedSession
 
 MOST = 300

@@ -9,8 +9,8 @@ import pytest
 
 from agent.gateway.forms import inbound_json
 from tests.agent.gateway.conftest import OWNED, House, line_of
-from toolcrib._mail import Mail
 from toolcrib.chat import Attachment, Chat, Inbound, NotSent
+from toolcrib.contract.mail import Mail
 from toolcrib.testing import FakePlatform
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from agent.protocols import find_protocol
-from toolcrib._session import ParsedReply
+from toolcrib.contract.session import ParsedReply
 
 TOOLS: list[dict[str, Any]] = [
     {"name": "run", "parameters": {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}},

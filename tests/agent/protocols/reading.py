@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.protocols import find_protocol
-from toolcrib._session import ParsedReply
+from toolcrib.contract.session import ParsedReply
 
 
 def read_whole(

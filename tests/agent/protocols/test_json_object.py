@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent.protocols import find_protocol
 from toolcrib import ConfigError, ExecutedCall, ToolCall, ToolCallStatus, ToolResult
-from toolcrib._session import ParsedReply
+from toolcrib.contract.session import ParsedReply
 
 UPSERT = "kom.memory.v1.upsert_memory"
 TOOLS = [

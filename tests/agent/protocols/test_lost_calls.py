@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent.protocols import NAMES, find_protocol
-from toolcrib._session import ParsedReply
+from toolcrib.contract.session import ParsedReply
 
 TOOLS: list[dict[str, Any]] = [
     {"name": "get", "parameters": {"type": "object", "properties": {

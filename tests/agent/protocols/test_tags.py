@@ -8,7 +8,7 @@ import pytest
 
 from agent.protocols import find_protocol
 from toolcrib import ExecutedCall, ToolCall, ToolCallStatus, ToolResult
-from toolcrib._session import ParsedReply
+from toolcrib.contract.session import ParsedReply
 
 TOOLS = [
     {"name": "run", "description": "Run a shell command and return its output.",

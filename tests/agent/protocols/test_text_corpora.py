@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent.protocols._profile import protocol_of, thinking_of
-from toolcrib._session import ParsedReply
+from toolcrib.contract.session import ParsedReply
 
 REMAIN = {
     "text-afb5c4ef8c04": "truncated inside of the call: never completed (X-8)",

@@ -17,7 +17,8 @@ from agent.providers.factory import PROVIDERS
 from agent.reference import Page, pages
 from agent.reference.errors import TO_DO
 from agent.reference.finding import named, sections, with_words
-from toolcrib import ToolcribError, _errors, chat, platforms, registry, testing
+from toolcrib import ToolcribError, chat, platforms, registry, testing
+from toolcrib.contract import errors as _errors
 
 
 @pytest.fixture(scope="module")

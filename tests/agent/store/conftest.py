@@ -14,7 +14,7 @@ import pytest
 from agent.store.memory import MemoryStore
 from agent.store.postgres.store import PostgresStore
 from agent.store.sqlite import SqliteStore
-from toolcrib._store import Store
+from toolcrib.contract.store import Store
 
 STORES = ("memory", "sqlite", "postgres")
 

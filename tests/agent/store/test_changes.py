@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from agent.store.sqlite import SqliteStore
-from toolcrib._store import Store
-from toolcrib._undo import ChangeStep, FileChange, FileState
+from toolcrib.contract.store import Store
+from toolcrib.contract.undo import ChangeStep, FileChange, FileState
 
 ODD = "/p/caf\u00e9 \udcff\n"
 

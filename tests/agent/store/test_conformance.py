@@ -12,7 +12,7 @@ import pytest
 
 from agent.store.memory import MemoryStore
 from toolcrib import Answer, InvalidTransition, SuspendTicket, ToolCall, ToolCallStatus, ToolcribError, ToolResult
-from toolcrib._store import AuditEntry, Fence, Grant, SessionInfo, Store, TicketRecord
+from toolcrib.contract.store import AuditEntry, Fence, Grant, SessionInfo, Store, TicketRecord
 
 S = ToolCallStatus
 

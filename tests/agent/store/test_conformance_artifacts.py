@@ -14,8 +14,8 @@ import pytest
 
 from agent.store.sqlite import SqliteStore
 from toolcrib import Principal, StoreFailed
-from toolcrib._search import SearchFilter
-from toolcrib._store import Store
+from toolcrib.contract.search import SearchFilter
+from toolcrib.contract.store import Store
 
 ODD = "odd \udc80\0"
 LARGE = b"".join(hashlib.sha256(str(number).encode()).digest() for number in range(20_000))

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from toolcrib._cron import CronJob, CronRun
-from toolcrib._store import RunRecord, Store
+from toolcrib.contract.cron import CronJob, CronRun
+from toolcrib.contract.store import RunRecord, Store
 
 MakeStore = Callable[..., Store]
 ODD = "odd \udc80\0"

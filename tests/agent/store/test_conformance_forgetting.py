@@ -11,9 +11,9 @@ import pytest
 
 from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, SuspendTicket, ToolCall, ToolCallStatus, ToolResult
-from toolcrib._store import AuditEntry, Grant, InboxItem, RunRecord, Store, TicketRecord
-from toolcrib._types import Json
-from toolcrib._undo import ChangeStep, FileChange
+from toolcrib.contract.store import AuditEntry, Grant, InboxItem, RunRecord, Store, TicketRecord
+from toolcrib.contract.types import Json
+from toolcrib.contract.undo import ChangeStep, FileChange
 
 ODD = "odd \udc80\0"
 

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import pytest
 
-from toolcrib._search import SearchFilter
-from toolcrib._store import SessionInfo, Store
+from toolcrib.contract.search import SearchFilter
+from toolcrib.contract.store import SessionInfo, Store
 
 ODD = "odd \udc80\0"
 SAID = {"role": "user", "text": "about quinces"}

@@ -11,10 +11,10 @@ import pytest
 
 from agent.store._owner import new_owner
 from toolcrib import Answer, LeaseLost, StoreFailed, SuspendTicket, ToolCall, ToolCallStatus, ToolResult
-from toolcrib._artifacts import ArtifactStore
-from toolcrib._state import StateStore, StateWrite
-from toolcrib._store import AuditEntry, Fence, Grant, InboxItem, Lease, RunRecord, SessionInfo, Store, TicketRecord
-from toolcrib._undo import ChangeStep, FileChange
+from toolcrib.contract.artifacts import ArtifactStore
+from toolcrib.contract.state import StateStore, StateWrite
+from toolcrib.contract.store import AuditEntry, Fence, Grant, InboxItem, Lease, RunRecord, SessionInfo, Store, TicketRecord
+from toolcrib.contract.undo import ChangeStep, FileChange
 
 S = ToolCallStatus
 HOUR = 3600.0
@@ -152,7 +152,8 @@ async def fill(store: Store) -> None:
 
 def test_every_write_of_a_view_is_tried() -> None:
     """A member that is added later must be added here too."""
-    from toolcrib import _store, _undo
+    from toolcrib.contract import store as _store
+    from toolcrib.contract import undo as _undo
 
     guarded = {
         "ledger": _store.CallLedger, "tickets": _store.TicketStore, "grants": _store.GrantStore, "audit": _store.AuditLog,

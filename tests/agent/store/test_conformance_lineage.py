@@ -14,7 +14,7 @@ from agent.store.postgres import _schema as postgres_schema
 from agent.store.postgres.store import PostgresStore
 from agent.store.sqlite import SqliteStore
 from toolcrib import ToolCallStatus
-from toolcrib._store import SessionInfo, Store
+from toolcrib.contract.store import SessionInfo, Store
 
 ODD = "\ud800 'odd' \x00 \N{CHERRIES}"
 OLD = Path(__file__).with_name("old") / "version12.db.gz"

@@ -24,8 +24,8 @@ from agent.store.memory import MemoryStore
 from agent.store.postgres import _mail as server
 from agent.store.postgres.store import PostgresStore
 from agent.store.sqlite import SqliteStore
-from toolcrib._mail import ChatRecord, Mail, Post
-from toolcrib._store import Fence, RunRecord, Store
+from toolcrib.contract.mail import ChatRecord, Mail, Post
+from toolcrib.contract.store import Fence, RunRecord, Store
 
 MakeStore = Callable[..., Store]
 ODD = "odd \udc80\0"
@@ -575,7 +575,11 @@ class Kind(NamedTuple):
     opened: str
 
     def start(self, code: str, root: Path) -> subprocess.Popen[str]:
-        lines = ["import asyncio, json, sys", "from pathlib import Path", "from toolcrib._mail import ChatRecord, Mail, Post"]
+        lines = [
+            "import asyncio, json, sys",
+            "from pathlib import Path",
+            "from toolcrib.contract.mail import ChatRecord, Mail, Post",
+        ]
         whole = "\n".join([*lines, self.opened, "async def main():", *(f"    {line}" for line in code.splitlines())])
         command = [sys.executable, "-c", f"{whole}\nasyncio.run(main())\nstore.close()", self.where]
         return subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

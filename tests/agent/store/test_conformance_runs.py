@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from toolcrib import Answer, SuspendTicket
-from toolcrib._store import Grant, InboxItem, RunRecord, Store, TicketRecord
+from toolcrib.contract.store import Grant, InboxItem, RunRecord, Store, TicketRecord
 
 MakeStore = Callable[..., Store]
 SAID = {"role": "user", "text": "hi"}

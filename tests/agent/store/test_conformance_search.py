@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from agent.store.memory import MemoryStore
 from agent.store.search.words import MOST_CHARS, parse, searched, snippet, words_of
 from toolcrib import Principal
-from toolcrib._search import SearchFilter, SearchRefused
-from toolcrib._store import Store
+from toolcrib.contract.search import SearchFilter, SearchRefused
+from toolcrib.contract.store import Store
 
 CALL = {"id": "c1", "name": "read_file", "args": {"path": "src/wordCount.py", "more": [{"deep": "kept"}]}}
 RESULTS = {

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from toolcrib import ToolCall, ToolCallStatus, ToolResult
-from toolcrib._state import StateScope, StateValue, StateWrite
-from toolcrib._store import Store
+from toolcrib.contract.state import StateScope, StateValue, StateWrite
+from toolcrib.contract.store import Store
 
 ODD = "odd \udc80\0"
 
@@ -95,7 +95,7 @@ async def test_a_sessions_state_goes_with_it_and_a_persons_stays(store: Store) -
 _ADDS = """
 import asyncio, sys
 from agent.store.{module} import {name}
-from toolcrib._state import StateValue, StateWrite
+from toolcrib.contract.state import StateValue, StateWrite
 from pathlib import Path
 store = {name}({kind}(sys.argv[1]))
 async def go():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolcrib import ToolCall, ToolCallStatus
-from toolcrib._store import Fence, Store
+from toolcrib.contract.store import Fence, Store
 
 
 async def test_a_call_that_was_begun_without_a_lease_is_recovered_by_the_first_holder(store: Store) -> None:

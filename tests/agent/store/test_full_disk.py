@@ -24,7 +24,7 @@ import asyncio, hashlib, sys
 from pathlib import Path
 from agent.store.sqlite import SqliteStore
 from toolcrib import StoreFailed
-from toolcrib._state import StateWrite
+from toolcrib.contract.state import StateWrite
 {limit}
 def noise(number, size):
     return hashlib.shake_256(str(number).encode()).hexdigest(size // 2)

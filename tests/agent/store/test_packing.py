@@ -18,7 +18,7 @@ from agent.store._codec import dump, dump_call, dump_result
 from agent.store._packing import load_message, pack
 from agent.store.sqlite import SqliteStore
 from toolcrib import StoreFailed, ToolCall, ToolCallStatus, ToolResult
-from toolcrib._store import Fence, Store
+from toolcrib.contract.store import Fence, Store
 
 Open = Callable[..., SqliteStore]
 JSON: Any = st.recursive(

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, SuspendTicket, ToolCall, ToolCallStatus, ToolResult
-from toolcrib._mail import ChatRecord, Mail, Post
-from toolcrib._state import StateWrite
-from toolcrib._store import AuditEntry, Grant, InboxItem, RunRecord, TicketRecord
-from toolcrib._undo import ChangeStep, FileChange
+from toolcrib.contract.mail import ChatRecord, Mail, Post
+from toolcrib.contract.state import StateWrite
+from toolcrib.contract.store import AuditEntry, Grant, InboxItem, RunRecord, TicketRecord
+from toolcrib.contract.undo import ChangeStep, FileChange
 
 TABLES = (
     "sessions",

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from agent.store.postgres.store import PostgresStore
 from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, SuspendTicket, ToolCall, ToolCallStatus, ToolResult, ToolStatus
-from toolcrib._store import AuditEntry, Grant, InboxItem, RunRecord, Store, TicketRecord
-from toolcrib._types import Failure
+from toolcrib.contract.store import AuditEntry, Grant, InboxItem, RunRecord, Store, TicketRecord
+from toolcrib.contract.types import Failure
 
 S = ToolCallStatus
 NUMBER = itertools.count()

@@ -26,10 +26,10 @@ from agent.store._codec import dump, dump_call, dump_result
 from agent.store.repair import Repaired, examine, repair
 from agent.store.sqlite import SqliteStore
 from toolcrib import StoreFailed, SuspendTicket, ToolCall, ToolCallStatus, ToolResult
-from toolcrib._mail import ChatRecord, Mail, Post
-from toolcrib._state import StateWrite
-from toolcrib._store import Fence, Grant, InboxItem, RunRecord, TicketRecord
-from toolcrib._undo import ChangeStep, FileChange, FileState
+from toolcrib.contract.mail import ChatRecord, Mail, Post
+from toolcrib.contract.state import StateWrite
+from toolcrib.contract.store import Fence, Grant, InboxItem, RunRecord, TicketRecord
+from toolcrib.contract.undo import ChangeStep, FileChange, FileState
 
 Open = Callable[..., SqliteStore]
 OnFile = Callable[[Path], None]

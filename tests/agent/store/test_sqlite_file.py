@@ -23,7 +23,7 @@ from agent.store import _codec, _schema
 from agent.store._sessions import BY_PREFIX
 from agent.store.sqlite import SqliteStore
 from toolcrib import InvalidTransition, StoreFailed, SuspendTicket, ToolCall, ToolResult
-from toolcrib._store import Fence, Grant, TicketRecord
+from toolcrib.contract.store import Fence, Grant, TicketRecord
 
 Open = Callable[..., SqliteStore]
 

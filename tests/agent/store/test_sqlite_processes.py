@@ -18,7 +18,7 @@ from pathlib import Path
 from agent.store._owner import new_owner
 from agent.store.sqlite import SqliteStore
 from toolcrib import StoreFailed, SuspendTicket, ToolCall, ToolCallStatus
-from toolcrib._store import Fence, Grant, Lease, TicketRecord
+from toolcrib.contract.store import Fence, Grant, Lease, TicketRecord
 
 Open = Callable[..., SqliteStore]
 S = ToolCallStatus
@@ -29,7 +29,7 @@ from pathlib import Path
 from agent.store._owner import new_owner
 from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, InvalidTransition, LeaseLost, SuspendTicket, ToolCall, ToolCallStatus as S, ToolResult
-from toolcrib._store import Fence, Grant, TicketRecord
+from toolcrib.contract.store import Fence, Grant, TicketRecord
 def wait():
     print("ready", flush=True)
     sys.stdin.readline()

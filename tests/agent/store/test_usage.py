@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib._store import RunRecord, Store, UsageSum
+from toolcrib.contract.store import RunRecord, Store, UsageSum
 
 VIA = {"provider": "chat", "model": "asked", "base_url": "http://127.0.0.1/v1"}
 

@@ -12,8 +12,8 @@ from plugins.irc.platform import IrcPlatform
 from tests.plugins.irc.conftest import IrcHouse, Ngircd, Person, Services, fake_irc, platform_of, settings_of
 from tests.plugins.irc.test_irc import _there, line_of
 from toolcrib import ConfigError
-from toolcrib._dataclass import replace
 from toolcrib.chat import Chat, NotSent, Outbound
+from toolcrib.contract.dataclass import replace
 from toolcrib.testing import FakeHost
 
 Act = Callable[[IrcHouse, Person, Person, Services], Awaitable[object]]

@@ -17,7 +17,7 @@ from agent.run import assemble
 from agent.store.memory import MemoryStore
 from tests.plugins.otel.conftest import Receiver
 from toolcrib import ConnectionFailed, ProviderTurn, ToolCall
-from toolcrib._session import OnEvent
+from toolcrib.contract.session import OnEvent
 from toolcrib.testing import ScriptedSession
 
 SECRET = "sk-proj-4f9Q2mZ8xK1vT7wR3yB6nC5dH0jL"

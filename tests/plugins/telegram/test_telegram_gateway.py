@@ -21,8 +21,8 @@ from agent.store.memory import MemoryStore
 from tests.agent.gateway.conftest import House, Parrot, line_of
 from tests.plugins.telegram.fake import ME, TOKEN, FakeTelegram, Fault
 from toolcrib import ProviderTurn
-from toolcrib._session import OnEvent, StreamEvent
 from toolcrib.chat import Chat, OutFile
+from toolcrib.contract.session import OnEvent, StreamEvent
 
 ANN, BOB, EVE, ROOM = 11, 12, 66, -1001
 OWNED = """

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib import RunIdentity, RunsCommand, ShellState, ToolCall
-from toolcrib._context import mint_context
+from toolcrib.contract.context import mint_context
 from toolcrib.testing import FakeEnvironment
 from tools.approval.binding import digest
 from tools.dispatch.scope import CallScope

@@ -29,8 +29,8 @@ from toolcrib import (
     ToolEntry,
     WritesFile,
 )
-from toolcrib._context import mint_context
-from toolcrib._store import AuditEntry, Grant
+from toolcrib.contract.context import mint_context
+from toolcrib.contract.store import AuditEntry, Grant
 from toolcrib.testing import FakeEnvironment
 from tools.approval.gate import APPROVAL, ApprovalGate
 from tools.approval.grants import MemoryGrants, from_allowlist, new_grant, to_allowlist

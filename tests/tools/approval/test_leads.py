@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib._store import Grant
+from toolcrib.contract.store import Grant
 from tools.approval.deadlines import Deadlines
 from tools.approval.explain import Judge
 from tools.approval.grants import MemoryGrants, covers, from_allowlist, new_grant, to_allowlist

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent.store.memory import MemoryStore
 from toolcrib import StoreFailed
-from toolcrib._records import NO_ENTRIES
+from toolcrib.contract.records import NO_ENTRIES
 from toolcrib.testing import FakeEnvironment
 from tools.approval.origins import SessionFiles
 from tools.judge.meaning.value import Taint

@@ -74,7 +74,7 @@ def test_toolcribs_own_settings_are_refused_however_they_are_spelled(command: st
         "import toolcrib as t; t.Agent(parks=True)",
         "import toolcrib; getattr(toolcrib, 'Age' + 'nt')()",
         "from toolcrib import _store",
-        "from toolcrib._store import Store",
+        "from toolcrib.contract.store import Store",
         "import agent.crib",
         "from agent import crib, run",
         "import agent; agent.workspace.Workspace",

@@ -16,7 +16,7 @@ import pytest
 
 import tools.terminal_tool  # noqa: F401 - registers the tool
 from toolcrib import Answer, Containment, Environment, LimitsHosts, RunIdentity, SuspendTicket, ToolCall, ToolRegistry
-from toolcrib._session import ExecutedCall
+from toolcrib.contract.session import ExecutedCall
 from toolcrib.testing import FakeContained
 from tools.approval.gate import APPROVAL, ApprovalGate
 from tools.approval.grants import MemoryGrants

@@ -10,7 +10,7 @@ import pytest
 
 import tools.terminal_tool  # noqa: F401 - registers the tool
 from toolcrib import Answer, Containment, RunIdentity, ShellState, SuspendTicket, ToolCall, ToolRegistry
-from toolcrib._session import ExecutedCall
+from toolcrib.contract.session import ExecutedCall
 from toolcrib.testing import FakeContained, FakeEnvironment
 from tools.approval.gate import APPROVAL, ApprovalGate
 from tools.approval.grants import MemoryGrants

@@ -12,7 +12,7 @@ import pytest
 
 from agent.store.memory import MemoryStore
 from toolcrib import ExecutedCall, RunIdentity, ToolCall, ToolRegistry, hookimpl
-from toolcrib._store import CallRecord
+from toolcrib.contract.store import CallRecord
 from toolcrib.testing import FakeEnvironment
 from tools.arguments import check_schema
 from tools.dispatch.batch import run_calls

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from toolcrib import ActivityEvent, After, Block, SetResult, StateKey, SuspendTicket, ToolCall, ToolOutput, ToolResult
-from toolcrib._types import Answer
+from toolcrib.contract.types import Answer
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import Limits
 

@@ -30,7 +30,7 @@ from toolcrib import (
     WritesFile,
     hookimpl,
 )
-from toolcrib._store import Fence, Lease, Store
+from toolcrib.contract.store import Fence, Lease, Store
 from toolcrib.testing import FakeEnvironment
 from tools.dispatch.batch import BatchCall, run_batch
 from tools.dispatch.hooks import APPROVAL, new_manager

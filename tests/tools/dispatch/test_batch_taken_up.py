@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolcrib import Answer, ExecutedCall, Suspend, SuspendTicket, ToolCall, ToolCallContext, ToolCallStatus, WritesFile
-from toolcrib._store import Fence, TicketRecord
+from toolcrib.contract.store import Fence, TicketRecord
 from tools.dispatch.batch import BatchCall, run_batch
 
 YES = {"approved": True}

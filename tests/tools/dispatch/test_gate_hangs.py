@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from toolcrib import Answer, Block, SetResult, Suspend, SuspendTicket, ToolCall, ToolCallStatus, ToolResult
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
 from tools.dispatch import gate_threads
 from tools.dispatch.threads import in_own_thread
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from toolcrib import Answer, Block, SetResult, Suspend, SuspendTicket, ToolCall, ToolCallContext, ToolResult, hookimpl
-from toolcrib._dataclass import replace
+from toolcrib.contract.dataclass import replace
 from tools.dispatch import gate_threads
 from tools.dispatch.bridge import run_async
 from tools.dispatch.hooks import APPROVAL

@@ -21,7 +21,7 @@ from toolcrib import (
     ToolCallStatus,
     ToolResult,
 )
-from toolcrib._store import TicketRecord
+from toolcrib.contract.store import TicketRecord
 from tools.dispatch.bridge import run_async
 
 NO_RUN = {"error": "Error executing t: because"}

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.dispatch.loaded import APART, PACKAGES
+from tools.dispatch.loaded import PACKAGES
 
 AFTER = """
 import json, sys
@@ -37,8 +37,7 @@ def sources(root: Path) -> Iterator[tuple[str, Path]]:
     for package in PACKAGES:
         for path in (root / package.replace(".", "/")).rglob("*.py"):
             name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
-            if not name.startswith(APART):
-                yield name, path
+            yield name, path
 
 
 def imported_late(path: Path) -> Iterator[str]:

@@ -39,7 +39,7 @@ from toolcrib import (
     ToolStatus,
     WritesFile,
 )
-from toolcrib._state import StateValue
+from toolcrib.contract.state import StateValue
 from toolcrib.testing import call_tool
 from tools.dispatch.bridge import run_async
 from tools.dispatch.scope import CallScope

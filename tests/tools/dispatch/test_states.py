@@ -24,7 +24,7 @@ from toolcrib import (
     ToolOutput,
     ToolResult,
 )
-from toolcrib._state import StateWrite
+from toolcrib.contract.state import StateWrite
 from tools.dispatch.scope import CallScope
 
 COUNT = StateKey("count", int)

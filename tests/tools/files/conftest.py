@@ -9,7 +9,7 @@ import pytest
 
 import tools.file_tools  # noqa: F401 - registers the tools under test
 from toolcrib import Effect, RunIdentity, ToolCall, ToolResult, registry
-from toolcrib._context import ToolCallContext, mint_context
+from toolcrib.contract.context import ToolCallContext, mint_context
 from tools.dispatch.scope import CallScope
 from tools.environments.local import LocalEnvironment
 

@@ -356,7 +356,7 @@ def test_without_judged_effects_nothing_happens(call, tmp_path: Path) -> None:
     import asyncio
 
     from toolcrib import ToolCall, registry
-    from toolcrib._context import mint_context
+    from toolcrib.contract.context import mint_context
 
     args = {"path": "f", "old": "a", "new": "b"}
     (tmp_path / "f").write_text("a")

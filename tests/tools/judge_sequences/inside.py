@@ -136,7 +136,7 @@ def _make_ready() -> None:
     """Make here what a process makes at first use: patterns, classes, what the configuration's keys take."""
     from agent.config import load_config
     from agent.confirming import unconfirmed
-    from toolcrib._regex import Regex
+    from toolcrib.contract.regex import Regex
     from tools.judge.detect import examine
     from tools.judge.meaning.state import NoFiles
     from tools.judge.setting import Setting

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from toolcrib import EnvironmentFailed
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments import _owner
 from tools.environments.docker.engine import unanswered
 from tools.environments.docker.options import LABEL, OWNER

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 
-from toolcrib import EnvironmentFailed
+from toolcrib.contract.errors import EnvironmentFailed
 
 _START = "start the engine (systemctl start docker)"
 _CAUSES = (

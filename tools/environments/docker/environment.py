@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from toolcrib import Environment, ExecOutcome, ExecRequest, KnowsHome
+from toolcrib.contract.environment import Environment, ExecOutcome, ExecRequest, KnowsHome
 from tools.environments._request import never_run
 from tools.environments.docker.link import DockerLink
 from tools.environments.docker.options import Options

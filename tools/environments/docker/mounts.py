@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolcrib import EnvironmentFailed
+from toolcrib.contract.errors import EnvironmentFailed
 
 _SYSTEM = ("/bin", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr")
 """Folders that can only be mounted read-only."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
-from toolcrib import EnvironmentFailed
+from toolcrib.contract.errors import EnvironmentFailed
 
 Result = TypeVar("Result")
 

@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from toolcrib import EnvironmentFailed
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments.docker.admin import client_of, engine_of
 from tools.environments.docker.watch import watchdog
 

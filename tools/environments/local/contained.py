@@ -9,21 +9,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from toolcrib import (
+from toolcrib.contract.containment import Contained, Containment, HasOutside, LimitsHosts
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.environment import (
     BackgroundProcess,
-    Contained,
-    Containment,
     Environment,
-    EnvironmentFailed,
     ExecOutcome,
     ExecRequest,
     FileInfo,
-    HasOutside,
     Health,
-    LimitsHosts,
     PortableState,
 )
-from toolcrib._dataclass import replace
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments._dropped import when_dropped
 from tools.environments._request import never_run
 from tools.environments._workers import Workers

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from toolcrib import (
+from toolcrib.contract.effects import ShellState
+from toolcrib.contract.environment import (
     BackgroundProcess,
     Environment,
-    EnvironmentFailed,
     ExecOutcome,
     ExecRequest,
     FileInfo,
@@ -26,8 +26,8 @@ from toolcrib import (
     ReplacesFiles,
     Restable,
     SearchesPath,
-    ShellState,
 )
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments._dropped import when_dropped
 from tools.environments._portable import check, exported, gone, told_to_restore
 from tools.environments._request import folder_of, may_have_run

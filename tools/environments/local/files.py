@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from toolcrib import FileInfo
+from toolcrib.contract.environment import FileInfo
 from tools.environments.local import attributes
 from tools.environments.local.contents import Facts, read_all, write_anew, write_in_place
 from tools.environments.own_files import NONE, OwnFiles

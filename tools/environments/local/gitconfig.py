@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.namedtuple import NamedTuple
 from tools.judge.folders import under
 
 MOST_BYTES = 1_000_000

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
 from tools.environments.local.gitconfig import MOST_BYTES, GitPlace, merge
 from tools.environments.local.plan import is_within, outermost
 from tools.environments.local.programs import program

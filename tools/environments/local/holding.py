@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
 from tools.environments.local import landlock
 from tools.environments.local.plan import SandboxPlan, may_mount
 from tools.environments.shell.launcher import is_supported

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 _MIXED = (
     *("~/.npmrc", "~/.yarnrc.yml", "~/.config/pip/pip.conf", "~/.pip/pip.conf", "~/.m2/settings.xml", "~/.bundle/config"),

@@ -10,7 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest
+from toolcrib.contract.environment import ExecOutcome, ExecRequest
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments import _groups
 from tools.environments._output import Output
 from tools.environments.local.running import RunningCommand

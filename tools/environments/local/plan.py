@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from toolcrib import Containment, EnvironmentFailed
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._regex import Regex
+from toolcrib.contract.containment import Containment
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.errors import EnvironmentFailed
+from toolcrib.contract.regex import Regex
 from tools.environments import leftovers
 from tools.environments.local.keys import without_logins
 from tools.environments.local.system_calls import filter_program

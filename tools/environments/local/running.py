@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 
-from toolcrib._environment import Ended
+from toolcrib.contract.environment import Ended
 from tools.environments import _groups
 from tools.environments._output import Output
 from tools.environments._waiter import Waiter

@@ -13,7 +13,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from toolcrib import EnvironmentFailed
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments._started import started
 from tools.environments._workers import Workers
 from tools.environments.local import limits

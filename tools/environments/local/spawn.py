@@ -10,8 +10,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from toolcrib import EnvironmentFailed
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments._started import started
 
 _REPORT = str(Path(__file__).with_name("_report_cwd.sh"))

@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from toolcrib import ExecOutcome
-from toolcrib._dataclass import replace
-from toolcrib._environment import Ended
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.environment import Ended, ExecOutcome
 from tools.environments._request import never_run
 from tools.environments._waiter import Waiter
 

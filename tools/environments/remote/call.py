@@ -8,7 +8,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from toolcrib._environment import Ended
+from toolcrib.contract.environment import Ended
 from tools.environments._groups import Member, Moment
 from tools.environments._output import Output
 from tools.environments.remote import frame, processes

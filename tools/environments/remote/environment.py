@@ -8,7 +8,8 @@ import signal
 import time
 from collections.abc import Mapping
 
-from toolcrib import BackgroundProcess, EnvironmentFailed, ExecOutcome, ExecRequest, Health
+from toolcrib.contract.environment import BackgroundProcess, ExecOutcome, ExecRequest, Health
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments._dropped import when_dropped
 from tools.environments._output import Output
 from tools.environments._pace import turn

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Literal
 
-from toolcrib import EnvironmentFailed, FileInfo
+from toolcrib.contract.environment import FileInfo
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments.remote.aside import aside
 from tools.environments.remote.channel import Link
 from tools.environments.remote.keeper import ChannelLost, NeverBegan, ScriptResult

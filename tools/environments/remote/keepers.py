@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 
-from toolcrib import EnvironmentFailed
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments import _owner
 from tools.environments.remote import left, oneshot, processes
 from tools.environments.remote.aside import aside

@@ -9,7 +9,7 @@ import secrets
 import signal
 from collections.abc import Mapping
 
-from toolcrib import ExecRequest
+from toolcrib.contract.environment import ExecRequest
 from tools.environments.remote import frame, processes
 from tools.environments.remote.aside import aside
 from tools.environments.remote.call import Beside, RemoteCommand

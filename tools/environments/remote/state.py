@@ -8,7 +8,9 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from toolcrib import EnvironmentFailed, PortableState, ShellState
+from toolcrib.contract.effects import ShellState
+from toolcrib.contract.environment import PortableState
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments._pace import turn
 from tools.environments._portable import check, exported, gone, told_to_restore
 from tools.environments.remote import frame, processes
@@ -24,7 +26,7 @@ from tools.environments.shell.packed import Packed
 from tools.environments.shell.snapshot import ShellSnapshot, first_state
 
 if TYPE_CHECKING:
-    from toolcrib import ExecOutcome, ExecRequest
+    from toolcrib.contract.environment import ExecOutcome, ExecRequest
 
 _GRACE = 0.5
 """Seconds that a shell has to end by itself."""

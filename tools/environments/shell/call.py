@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable
 
-from toolcrib._environment import Ended
+from toolcrib.contract.environment import Ended
 from tools.environments import _groups
 from tools.environments._output import STREAMS, Output
 from tools.environments._waiter import Waiter

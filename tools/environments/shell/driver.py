@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 _SHORT = 1000
 _FAST = 100

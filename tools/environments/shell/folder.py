@@ -10,7 +10,7 @@ import shutil
 import stat
 import tempfile
 
-from toolcrib import EnvironmentFailed
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments import leftovers
 
 _PREFIX = "toolcrib-"

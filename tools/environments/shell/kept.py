@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 
-from toolcrib import ShellState
+from toolcrib.contract.effects import ShellState
 from tools.environments.shell import driver
 from tools.environments.shell.beyond import Limits, changed, give_limits
 from tools.environments.shell.launcher import Launcher

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from toolcrib import EnvironmentFailed
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments import _groups
 from tools.environments._census import Sessions
 from tools.environments._started import started

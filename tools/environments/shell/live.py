@@ -13,7 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Protocol
 
-from toolcrib import EnvironmentFailed
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments._census import FULL, Sessions, census
 from tools.environments._spare import Spare
 from tools.environments._waiter import Waiter

@@ -10,8 +10,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from toolcrib import EnvironmentFailed, ExecOutcome, ExecRequest, ShellState
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.effects import ShellState
+from toolcrib.contract.environment import ExecOutcome, ExecRequest
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments import _groups
 from tools.environments._census import Sessions, census
 from tools.environments._output import Output
@@ -370,9 +372,8 @@ class ShellPool:
         while self._inside and time.monotonic() < give_up:  # noqa: ASYNC110 - they may run in loops of other threads
             await asyncio.sleep(0.01)
         shell, self._shell = self._shell, None
-        if shell is None and self._kept.owes_exit:
-            with contextlib.suppress(EnvironmentFailed, _NoLongerWanted):  # then its EXIT trap is not run
-                shell = await self._new(self.cwd, lambda: True, own=True)
+        with contextlib.suppress(EnvironmentFailed, _NoLongerWanted):  # then its EXIT trap is not run
+            shell = await self._new(self.cwd, lambda: True, own=True) if shell is None and self._kept.owes_exit else shell
         if shell is not None:
             self._endings.retire(shell, GRACE)
         live_shells().forget(self)
@@ -388,8 +389,7 @@ class ShellPool:
 _CLOSED = "this environment is closed: open another"
 _ENDED = "The shell had ended between two commands."
 _FULL = "too many open files to start a shell: close some sessions, or raise `ulimit -n`"
-_starters = Workers("toolcrib-shell", 4)
-_enders = Workers("toolcrib-shell-end", 2)
+_starters, _enders = Workers("toolcrib-shell", 4), Workers("toolcrib-shell-end", 2)
 
 
 def _is_well(shell: Shell) -> bool:

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from toolcrib import EnvironmentFailed
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments._census import Sessions
 from tools.environments.shell import driver
 from tools.environments.shell.beyond import limits_of

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from toolcrib import ShellState
+from toolcrib.contract.effects import ShellState
 from tools.environments.shell import driver
 
 V = TypeVar("V")

@@ -16,7 +16,7 @@ from typing import cast
 
 import paramiko
 
-from toolcrib import EnvironmentFailed
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments.ssh import guard
 from tools.environments.ssh.channel import SshChannel
 from tools.environments.ssh.dial import limited

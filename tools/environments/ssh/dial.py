@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from toolcrib import EnvironmentFailed
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments.ssh import known_hosts
 from tools.environments.ssh.auth import authenticate
 from tools.environments.ssh.target import Hop

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib import Environment, EnvironmentFailed
+from toolcrib.contract.environment import Environment
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments.remote.environment import RemoteEnvironment
 from tools.environments.remote.keeper import ChannelLost, NeverBegan
 from tools.environments.remote.once import run_once

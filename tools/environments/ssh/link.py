@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, InvalidStateError
 from typing import TYPE_CHECKING
 
-from toolcrib import EnvironmentFailed
+from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments.remote.channel import Channel, Link
 from tools.environments.ssh import guard
 from tools.environments.ssh.dial import answers, connect

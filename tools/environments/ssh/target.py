@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
 
-from toolcrib import EnvironmentFailed
-from toolcrib._regex import Regex
+from toolcrib.contract.errors import EnvironmentFailed
+from toolcrib.contract.regex import Regex
 
 _DEEPEST = 8
 _DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")

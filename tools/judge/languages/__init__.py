@@ -35,7 +35,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning.act import Code, Sink
 from tools.judge.meaning.value import HOLE, Value
 

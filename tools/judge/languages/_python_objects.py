@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.languages import _python_pure as pure
 from tools.judge.languages._python_builtins import write_to
 from tools.judge.languages._python_effects import EFFECTS, open_file

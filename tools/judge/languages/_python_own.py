@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.languages._tell import Tell
 from tools.judge.meaning.value import HOLE
 

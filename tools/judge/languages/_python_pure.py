@@ -6,7 +6,7 @@ import re
 import string
 from collections.abc import Callable, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.languages import _decode
 from tools.judge.languages._python_values import Data, Either, ManyThings, PathThing, Thing, Unknown, either, taint_of, text
 from tools.judge.languages._tell import join

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.namedtuple import NamedTuple
 from tools.judge.meaning.value import HOLE, Taint, Value
 
 Thing: TypeAlias = Any

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.languages._script_language import Language, Ref, Thing, text, value
 from tools.judge.languages._script_phrases import MAX_DEPTH, SKIPPED, Phrases
 from tools.judge.languages._script_tokens import Token, tokens, unescaped

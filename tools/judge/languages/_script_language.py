@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from toolcrib._namedtuple import NamedTuple
-from toolcrib._regex import Regex
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.regex import Regex
 from tools.judge.languages._script_tokens import Lexicon, Token
 from tools.judge.languages._tell import Tell, join
 from tools.judge.meaning.value import ANYTHING, HOLE, Taint, Value

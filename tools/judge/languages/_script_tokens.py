@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from toolcrib._namedtuple import NamedTuple
-from toolcrib._regex import Regex
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.regex import Regex
 
 MAX_TOKENS = 60_000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.languages._script_tokens import Lexicon, Token, tokens, unescaped
 from tools.judge.languages._tell import MAX_TEXT, Tell, TooMuch, is_secret, join
 from tools.judge.meaning.act import Code, Sink

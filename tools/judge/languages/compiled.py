@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning.act import Code, RedirectTarget, Sink
 from tools.judge.meaning.value import Taint, Value
 from tools.judge.procfs import names_process

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.languages import _script_calls as c
 from tools.judge.languages._script import read_script
 from tools.judge.languages._script_language import Call, Language, Opened, Ref, SourceReader, Thing, text

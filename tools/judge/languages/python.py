@@ -8,7 +8,7 @@ import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.languages._python_expr import HOLE_NAME
 from tools.judge.languages._python_run import Machine
 from tools.judge.languages._tell import Tell, TooMuch

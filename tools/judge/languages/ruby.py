@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.languages import _script_calls as c
 from tools.judge.languages._script import read_script
 from tools.judge.languages._script_language import Call, Language, Opened, SourceReader, Thing

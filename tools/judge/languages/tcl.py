@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.languages._tell import Tell, TooMuch, join
 from tools.judge.meaning.act import Code, Sink
 from tools.judge.meaning.value import ANYTHING, HOLE, Taint, Value

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Literal, Protocol
 
-from toolcrib._dataclass import dataclass
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.namedtuple import NamedTuple
 from tools.judge.meaning.state import Seen
 from tools.judge.meaning.value import EMPTY, Taint, Value
 

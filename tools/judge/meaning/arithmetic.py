@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning import variables
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import Value, unknown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.budget import Budget
 from tools.judge.meaning import assigning, expand, mounts
 from tools.judge.meaning.act import Act, Code, Fault, RedirectTarget

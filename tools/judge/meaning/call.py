@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.namedtuple import NamedTuple
 from tools.judge.meaning.act import RedirectTarget
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import Value

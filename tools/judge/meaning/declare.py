@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning import arithmetic, assigning
 from tools.judge.meaning.call import BuiltinCall
 from tools.judge.meaning.shellstate import State, Var

@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning import changes, filestate, journal, tables
 from tools.judge.meaning.changes import operands, options
 from tools.judge.meaning.shellstate import State

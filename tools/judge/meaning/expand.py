@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Iterable, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning import arithmetic, braces, parameters, patterns
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, WHOLE, Elastic, Taint, Value, changed, joined, listed, plain, unknown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.namedtuple import NamedTuple
 from tools.judge.meaning.value import HOLE, Taint, Value, joined, names, unknown
 from tools.judge.meaning.wrappers import Inner, fed_value, words_of
 from tools.judge.options import grammar, read

@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.folders import normal
 from tools.judge.meaning import journal, mounts
 from tools.judge.meaning.shellstate import State

@@ -6,7 +6,7 @@ import re
 import string
 from collections.abc import Callable, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning.value import Taint, Value
 
 Filter = Callable[[Sequence[str], Sequence[str], Value], Value | None]

@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.gitsettings import pairs
 from tools.judge.meaning import external, filestate, owned
 from tools.judge.meaning.shellstate import State

@@ -11,7 +11,7 @@ import posixpath
 import shlex
 from collections.abc import Iterator, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning import changes, owned
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, Taint, Value, names

@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning import filestate, owned, preset
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, Value, names

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning.value import EMPTY, HOLE, Taint, Value, unknown
 from tools.judge.meaning.wrappers import Inner
 from tools.judge.options import GivenOption, path_of, read

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.folders import under
 from tools.judge.meaning.act import RedirectTarget
 from tools.judge.meaning.value import HOLE, Taint, Value, names

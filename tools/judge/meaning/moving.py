@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning import filestate, journal, variables
 from tools.judge.meaning.call import BuiltinCall
 from tools.judge.meaning.shellstate import State

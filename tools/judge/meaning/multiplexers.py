@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 
-from toolcrib._dataclass import dataclass
-from toolcrib._regex import Regex
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning.value import HOLE, Value, joined, names, unknown
 from tools.judge.meaning.wrappers import Inner, takes_next
 

@@ -9,7 +9,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning import filestate, tables
 from tools.judge.meaning.printing import echo, printf
 from tools.judge.meaning.shellstate import State

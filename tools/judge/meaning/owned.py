@@ -9,7 +9,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning import filestate, journal
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.state import knows_origins

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning import filestate, journal
 from tools.judge.meaning.changes import operands, options
 from tools.judge.meaning.shellstate import State

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning import filestate
 from tools.judge.meaning.multiplexers import READERS, driven
 from tools.judge.meaning.shellstate import State

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning import arithmetic, printing, transforms
 from tools.judge.meaning.shellstate import State, Var
 from tools.judge.meaning.value import EMPTY, HOLE, Elastic, Taint, Value, any_of, changed, joined, unknown

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import re
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 _SPECIAL = Regex(r"([\\*?\[\]!@+()|])")
 _CLASSES = {

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning import filestate, owned, preset, tables
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, Taint, Value, joined, names

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.namedtuple import NamedTuple
 from tools.judge.meaning.act import Code, RedirectTarget, Sink
 from tools.judge.meaning.state import Seen
 from tools.judge.meaning.value import Value

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning import conditions, descriptors, expand, external, flow, simple, traps
 from tools.judge.meaning.act import RedirectTarget
 from tools.judge.meaning.base import Base

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.namedtuple import NamedTuple
 from tools.judge.folders import either_folders
 from tools.judge.meaning import journal
 from tools.judge.meaning.value import (

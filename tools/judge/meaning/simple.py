@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from toolcrib._namedtuple import NamedTuple
-from toolcrib._regex import Regex
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning import assigning, expand, external, flow, mishaps, streams, tables, traps
 from tools.judge.meaning.act import RedirectTarget
 from tools.judge.meaning.call import BuiltinCall

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning import filestate, owned
 from tools.judge.meaning.act import Code
 from tools.judge.meaning.interpreters import FoundCode

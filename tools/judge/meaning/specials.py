@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning import textual
 from tools.judge.meaning.value import Taint, Value, joined, names, unknown
 from tools.judge.meaning.wrappers import Inner

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Literal, Protocol, TypeGuard, runtime_checkable
 
-from toolcrib._dataclass import dataclass
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.namedtuple import NamedTuple
 from tools.judge.meaning.value import Taint
 
 

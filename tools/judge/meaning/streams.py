@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field
 
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
 from tools.judge.meaning import descriptors, expand, filestate
 from tools.judge.meaning.act import RedirectTarget
 from tools.judge.meaning.shellstate import State

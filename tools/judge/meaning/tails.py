@@ -11,7 +11,7 @@ import functools
 import itertools
 from collections.abc import Iterator, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning import interpreters, owned, preset, tables
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, Value, names

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning.value import Value, joined, names
 from tools.judge.meaning.wrappers import Inner
 from tools.judge.options import GivenOption, path_of, read, values

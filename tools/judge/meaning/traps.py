@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.walk import Walker
 

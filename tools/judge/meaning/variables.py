@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.namedtuple import NamedTuple
 from tools.judge.meaning.shellstate import State, Var
 from tools.judge.meaning.state import knows_origins
 from tools.judge.meaning.value import EMPTY, HOLE, WHOLE, Elastic, Taint, Value, changed, joined, names, unknown

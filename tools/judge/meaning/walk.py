@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from dataclasses import field
 from typing import Any, Protocol
 
-from toolcrib._dataclass import dataclass
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.namedtuple import NamedTuple
 from tools.judge.budget import Budget
 from tools.judge.meaning.act import Act, Code, Fault, RedirectTarget
 from tools.judge.meaning.retold import Readings

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import field
 
-from toolcrib._dataclass import dataclass
-from toolcrib._regex import Regex
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning.value import Taint, Value, joined, unknown
 
 ASSIGNMENT = Regex(r"([A-Za-z_]\w*)=", re.ASCII)

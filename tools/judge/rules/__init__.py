@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 from collections.abc import Mapping, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.table import Rule
 
 MODULES = (

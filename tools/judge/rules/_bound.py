@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.findings import DIGEST, SAYS_NOTHING
 from tools.judge.looks import Looks
 from tools.judge.rules._discards import IGNORES, folders

@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.folders import under
 from tools.judge.meaning.value import HOLE, Value
 from tools.judge.options import GivenOption

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge import unlisted
 from tools.judge.looks import Looks
 from tools.judge.meaning.value import HOLE, names

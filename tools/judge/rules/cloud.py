@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.rules._program import Program, anywhere, joined
 from tools.judge.table import ActView, Test, operand, rule, text, value, word
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning.value import HOLE
 from tools.judge.table import ANY, Test, count, first_operand, operand, operands, opt, rule, sub, text, value, word
 

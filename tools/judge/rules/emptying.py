@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.looks import Looks
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.value import Taint, Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning.value import HOLE, Taint, Value
 from tools.judge.rules._hosts import LOCAL_URL
 from tools.judge.rules.persistence import plain_editor

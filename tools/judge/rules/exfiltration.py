@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning.value import HOLE, Taint, Value
 from tools.judge.rules._hosts import to_others
 from tools.judge.table import ActView, Test, count, opt, rule, sub, text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning.value import Taint, Value
 from tools.judge.table import ActView, Test, operand, opt, rule, text, word
 

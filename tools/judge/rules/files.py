@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.looks import Looks
 from tools.judge.meaning.value import HOLE, Elastic, Taint, Value
 from tools.judge.paths import root_of

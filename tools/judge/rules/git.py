@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.looks import Looks
 from tools.judge.meaning.value import HOLE
 from tools.judge.rules._bare import bare_folders, own_settings

@@ -6,7 +6,7 @@ import itertools
 import posixpath
 import re
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.looks import Looks
 from tools.judge.meaning.value import HOLE
 from tools.judge.rules._discards import folders

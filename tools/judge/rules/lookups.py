@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning.value import HOLE, Taint
 from tools.judge.rules.exfiltration import names_secret
 from tools.judge.table import ActView, Test, rule, text

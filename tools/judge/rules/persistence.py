@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.table import ANY, ActView, Test, count, nth_operand, operand, opt, rule, sub, text, value, word
 
 _EDITORS = Regex(

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning.value import HOLE, Taint
 from tools.judge.meaning.wrappers import WRAPPERS, takes_next
 from tools.judge.paths import spelled

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.looks import Looks
 from tools.judge.meaning.value import HOLE, Taint, Value
 from tools.judge.rules._hosts import LOCAL_URL, addresses, is_rerouted, to_others

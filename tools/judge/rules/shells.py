@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning.value import Taint
 from tools.judge.rules._hosts import LOCAL_URL
 from tools.judge.table import ANY, ActView, Test, count, operand, opt, reads, rule, sub, text, value, word

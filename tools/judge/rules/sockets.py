@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.folders import TEMPORARY, under
 from tools.judge.looks import Looks
 from tools.judge.meaning.multiplexers import READERS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.rules._program import Program
 from tools.judge.table import ActView, Test, first_operand, operand, opt, rule, text, value, word
 

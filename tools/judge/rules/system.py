@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.table import ANY, ActView, Test, count, first_operand, nth_operand, operand, opt, rule, sub, text, value, word
 
 _INIT_SCRIPT = Regex(r"/etc/(?:rc\.d/)?(?:init\.d|rc\d?\.d)/[^/]+")

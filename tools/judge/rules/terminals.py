@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.globs import dangerous
 from tools.judge.looks import Looks
 from tools.judge.meaning import tables

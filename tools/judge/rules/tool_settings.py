@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.rules._hosts import LOCAL_URL
 from tools.judge.rules._program import Program
 from tools.judge.rules.persistence import plain_editor

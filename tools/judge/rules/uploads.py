@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.meaning.value import HOLE, Taint
 from tools.judge.rules.exfiltration import SECRET_PATH, copies_out, fed_secret, names_files, names_secret
 from tools.judge.table import ActView, Test, opt, rule, sub

@@ -5,7 +5,7 @@ What bash may read in another way is refused, never guessed: whoever judges a sc
 
 from __future__ import annotations
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.budget import Budget
 from tools.judge.shell.assignments import DECLARES
 from tools.judge.shell.compound import Parser

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 
 ESCAPE = Regex(
     r"\\(?:(?P<octal>[0-7]{1,3})|x\{(?P<braced>[0-9A-Fa-f]*)\}?|x(?P<hex>[0-9A-Fa-f]{1,2})|u(?P<short>[0-9A-Fa-f]{1,4})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.shell import modes
 from tools.judge.shell.cursor import IS_ENDED
 from tools.judge.shell.expansions import Expansions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.shell.assignments import ALSO_ASSIGN, DECLARES, SPLIT_START
 from tools.judge.shell.conditional import Conditionals
 from tools.judge.shell.cursor import AND_OR_LIMIT, ENDED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.shell import modes
 from tools.judge.shell.commands import FIRST, PARENTHESES, Commands, static
 from tools.judge.shell.cursor import ENDED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.shell import modes
 from tools.judge.shell.assignments import Assignments
 from tools.judge.shell.tree import Conditional, Plain, Word

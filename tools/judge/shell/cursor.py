@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NoReturn, Self
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.shell.errors import ShellSyntaxError, ShellTooComplex
 from tools.judge.shell.heredocs import Heredoc, read_body
 from tools.judge.shell.tree import Part, Quoted, Script, Word

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.shell import modes
 from tools.judge.shell.cursor import LATE
 from tools.judge.shell.modes import Mode

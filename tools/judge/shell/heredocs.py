@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn
 
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
 from tools.judge.shell.tree import Redirect
 
 Fail = Callable[[str, int], NoReturn]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from toolcrib._dataclass import dataclass
-from toolcrib._regex import Regex
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.regex import Regex
 from tools.judge.shell.tree import Plain, Quoted
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Literal, TypeAlias
 
-from toolcrib._dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass
 
 # -- words ---------------------------------------------------------------------------------------------------------
 

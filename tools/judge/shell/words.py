@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.judge.shell import modes
 from tools.judge.shell.ansi import decode
 from tools.judge.shell.cursor import Cursor

@@ -13,8 +13,8 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import ClassVar
 
-from toolcrib._dataclass import dataclass, replace
-from toolcrib._undo import ChangeJournal, ChangeStep, FileChange, FileState
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.undo import ChangeJournal, ChangeStep, FileChange, FileState
 from tools.undo.choose import BACKGROUND, UndoTarget, is_background
 from tools.undo.contents import digest_of
 from tools.undo.differences import PathState, too_large

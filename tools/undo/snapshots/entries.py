@@ -8,9 +8,9 @@ import stat
 from collections.abc import Collection, Sequence
 from dataclasses import field
 
-from toolcrib import ToolcribError
-from toolcrib._dataclass import dataclass
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.namedtuple import NamedTuple
 
 FOLDER, FILE, LINK, FIFO, SKIPPED = "folder", "file", "link", "fifo", "skipped"
 _KINDS = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFLNK: LINK, stat.S_IFIFO: FIFO, stat.S_IFSOCK: "socket"}

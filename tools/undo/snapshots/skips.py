@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Collection, Sequence
 
-from toolcrib._namedtuple import NamedTuple
+from toolcrib.contract.namedtuple import NamedTuple
 
 REBUILT = frozenset(
     (

@@ -13,7 +13,7 @@ import pytest
 
 from agent.run import Crib, assemble
 from toolcrib import Answer, SuspendTicket, ToolCall
-from toolcrib._store import AuditEntry, TicketRecord
+from toolcrib.contract.store import AuditEntry, TicketRecord
 from toolcrib.testing import ChatServer
 from tools.approval.grants import new_grant
 from tools.dispatch.bridge import run_async

@@ -103,7 +103,8 @@ def test_the_site_has_no_fault_and_its_search_knows_every_key(run: Any, tmp_path
     import inspect
 
     from agent import events
-    from toolcrib import ToolcribError, _errors, registry
+    from toolcrib import ToolcribError, registry
+    from toolcrib.contract import errors as _errors
 
     done = run("docs", "--build", str(tmp_path / "site"), "--strict")
     assert done.code == 0, done.err

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from toolcrib import registry
-from toolcrib._registry import Problem
+from toolcrib.contract.registry import Problem
 from toolcrib.testing import ChatServer
 
 

@@ -14,7 +14,7 @@ from agent.config import state_dir
 from agent.run import assemble
 from agent.store.memory import MemoryStore
 from agent.store.sqlite import SqliteStore
-from toolcrib._store import AuditEntry
+from toolcrib.contract.store import AuditEntry
 from tools.approval.grants import new_grant
 from tools.dispatch.bridge import run_async
 from tools.judge.meaning.value import Taint

@@ -19,7 +19,7 @@ from agent.memory.document import MemoryNote, note_of
 from agent.memory.files import MemoryFolder, project_of
 from agent.run import assemble, open_store
 from toolcrib import Principal
-from toolcrib._state import StateWrite
+from toolcrib.contract.state import StateWrite
 from toolcrib.testing import ChatServer
 
 NOTE = 'Likes "apricots" & pears'

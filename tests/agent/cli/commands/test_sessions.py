@@ -13,7 +13,7 @@ from agent.cli.drafts import KeptDraft
 from agent.config import contents_path, state_dir
 from agent.conversation.lineage import DELEGATE
 from agent.run import assemble
-from toolcrib._store import Lease
+from toolcrib.contract.store import Lease
 from toolcrib.testing import ChatServer
 from tools.dispatch.bridge import run_async
 

@@ -10,7 +10,7 @@ import pytest
 
 from agent.config import load_config
 from agent.run import assemble
-from toolcrib._store import Grant
+from toolcrib.contract.store import Grant
 from tools.dispatch.bridge import run_async
 
 

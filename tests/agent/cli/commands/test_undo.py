@@ -19,7 +19,7 @@ from agent.config import config_path
 from agent.conversation.limits import RunLimits
 from agent.models import ModelChoice
 from agent.run import assemble
-from toolcrib._undo import ChangeStep, FileChange
+from toolcrib.contract.undo import ChangeStep, FileChange
 from toolcrib.testing import ChatServer
 
 pytestmark = pytest.mark.usefixtures("plain")

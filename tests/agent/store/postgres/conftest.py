@@ -20,7 +20,7 @@ import asyncio, sys, threading
 from agent.store._owner import new_owner
 from agent.store.postgres.store import PostgresStore
 from toolcrib import LeaseLost, StoreFailed, ToolCall
-from toolcrib._store import Fence, RunRecord
+from toolcrib.contract.store import Fence, RunRecord
 def wait():
     print("ready", flush=True)
     return sys.stdin.readline().strip()

@@ -15,7 +15,7 @@ import pytest
 from agent.store._owner import new_owner
 from agent.store.postgres.store import PostgresStore
 from toolcrib import LeaseLost
-from toolcrib._store import Fence
+from toolcrib.contract.store import Fence
 
 Process = Callable[[str, str], AbstractContextManager[Any]]
 HOLDER = """

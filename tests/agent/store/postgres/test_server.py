@@ -145,7 +145,7 @@ async def test_close_waits_for_what_was_begun(url: str, open_store: Open) -> Non
 async def test_a_decision_that_comes_to_two_tickets_at_once_settles_one(url: str, open_store: Open) -> None:
     """002-31"""
     from toolcrib import Answer, SuspendTicket
-    from toolcrib._store import TicketRecord
+    from toolcrib.contract.store import TicketRecord
 
     stores = [open_store(url), open_store(url)]
     for turn in range(20):
@@ -260,7 +260,7 @@ async def test_a_record_that_cannot_be_read_is_named_and_left(url: str, open_sto
 async def test_ids_and_paths_may_be_longer_than_an_index_takes(url: str, open_store: Open) -> None:
     """A model chooses the ids of its calls."""
     from toolcrib import InvalidTransition, ToolCall
-    from toolcrib._store import InboxItem
+    from toolcrib.contract.store import InboxItem
 
     store = open_store(url)
     long = "".join(map(str, range(50_000)))
@@ -276,10 +276,10 @@ async def test_ids_and_paths_may_be_longer_than_an_index_takes(url: str, open_st
 
 async def test_old_sessions_go_with_all_that_was_theirs(url: str, open_store: Open) -> None:
     from toolcrib import Answer, SuspendTicket, ToolCall, ToolCallStatus, ToolResult
-    from toolcrib._mail import ChatRecord, Mail, Post
-    from toolcrib._state import StateWrite
-    from toolcrib._store import AuditEntry, Grant, RunRecord, TicketRecord
-    from toolcrib._undo import ChangeStep, FileChange
+    from toolcrib.contract.mail import ChatRecord, Mail, Post
+    from toolcrib.contract.state import StateWrite
+    from toolcrib.contract.store import AuditEntry, Grant, RunRecord, TicketRecord
+    from toolcrib.contract.undo import ChangeStep, FileChange
 
     now = [100.0]
     store = open_store(url, clock=lambda: now[0])

@@ -10,9 +10,9 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
-from toolcrib import ToolcribError
-from toolcrib._namedtuple import NamedTuple
-from toolcrib._regex import Regex
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.regex import Regex
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from toolcrib._regex import Regex
+from toolcrib.contract.regex import Regex
 from tools.environments.local.programs import is_in_any, program, search_path
 
 _URL = Regex(r"\b(https?|git|ssh)://(?:[^\s/\"'@]*@)?(\[[0-9A-Fa-f:]+\]|[\w.-]+)(:\d+)?")

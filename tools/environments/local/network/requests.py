@@ -8,9 +8,9 @@ import socket
 import time
 from urllib.parse import urlsplit
 
-from toolcrib import ToolcribError
-from toolcrib._namedtuple import NamedTuple
-from toolcrib._regex import Regex
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.regex import Regex
 from tools.environments.local.network.hosts import split_port
 
 HEAD_LIMIT = 32768

@@ -1,0 +1,16 @@
+"""What the records of a store say of themselves."""
+
+from __future__ import annotations
+
+from toolcrib import ToolCall, ToolCallStatus
+from toolcrib.contract.records import CallRecord
+
+
+def test_a_call_is_of_the_reply_that_asked_for_it() -> None:
+    """Where the record names no reply, one that began when the run's turn did is of it, and an older one is not."""
+    named = CallRecord(ToolCall("1", "t", {}), "session", ToolCallStatus.NEW, opened_at=10.0, turn="reply")
+    assert named.is_of("reply", since=20.0)
+    assert not named.is_of("another", since=0.0)
+    unnamed = CallRecord(ToolCall("1", "t", {}), "session", ToolCallStatus.NEW, opened_at=10.0)
+    assert unnamed.is_of("reply", since=10.0)
+    assert not unnamed.is_of("reply", since=10.1)

@@ -1,0 +1,34 @@
+"""Availability of a tool, as its check_fn says."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from toolcrib.contract.entry import ToolEntry
+from toolcrib.contract.types import Unavailable
+
+_log = logging.getLogger("toolcrib.contract.registry")
+
+
+def why_not(entry: ToolEntry) -> str | None:
+    """Return why a tool with a check_fn can't work here, None where it can. One that raises means unavailable (003-9)."""
+    assert entry.check_fn is not None  # noqa: S101 - the caller looked
+    try:
+        verdict = entry.check_fn()
+    except BaseException as error:  # noqa: BLE001 - 003-9: whatever it raises means unavailable
+        let_pass(error)
+        _log.debug("check_fn of %r raised", entry.name, exc_info=True)
+        return f"its check failed: {type(error).__name__}: {error}"
+    if verdict:
+        return None
+    if isinstance(verdict, Unavailable):
+        return verdict.reason
+    missing = [name for name in entry.requires_env if not os.environ.get(name)]
+    return f"set {', '.join(missing)}" if missing else "its check says that it cannot work here"
+
+
+def let_pass(error: BaseException) -> None:
+    """Contain what a plugin's function raises, also sys.exit; let Ctrl-C pass."""
+    if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
+        raise error

@@ -1,0 +1,81 @@
+"""The contract of a contained environment: what a sandbox holds back from its commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Literal, Protocol, runtime_checkable
+
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.environment import Environment
+
+
+@dataclass(frozen=True, slots=True)
+class Containment:
+    """Restrictions of an environment's sandbox. Paths are absolute, with links resolved.
+
+    ``writable``: folders that commands can change and that outlive the sandbox: the project and granted folders.
+    ``ephemeral``: folders of the sandbox's own, deleted with it: /tmp and private caches.
+    ``masked``: paths that are empty in the sandbox.
+    ``read_only``: paths inside writable folders that are read-only all the same, such as .git/hooks.
+    """
+
+    mode: Literal["workspace", "own"]
+    writable: tuple[str, ...]
+    ephemeral: tuple[str, ...]
+    masked: tuple[str, ...]
+    read_only: tuple[str, ...]
+    network: Literal["none", "hosts", "on"]
+
+
+@runtime_checkable
+class Contained(Protocol):
+    """An environment that may run its commands in a sandbox."""
+
+    def containment(self) -> Containment | None:
+        """Return what the sandbox holds back, or None if commands run without one."""
+        ...
+
+
+@runtime_checkable
+class HasOutside(Protocol):
+    """A contained environment that can run a command outside its sandbox."""
+
+    def outside(self) -> Environment:
+        """Return an environment on the same machine without a sandbox: the same object each time, closed with this one. It has a
+        shell of its own, and the caller names the folder of each command. Raises EnvironmentFailed.
+        """
+        ...
+
+
+class DeniedConnection(Protocol):
+    """A connection of a command that the sandbox refused."""
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def port(self) -> int: ...
+
+
+@runtime_checkable
+class LimitsHosts(Protocol):
+    """A contained environment whose commands reach only allowed hosts, if its containment's network is ``hosts``.
+
+    A host is a name, which stands for all its ports, an address, or a port of this machine as ``localhost:5432``.
+    """
+
+    async def unknown_hosts(self, hosts: Sequence[str]) -> Sequence[str]:
+        """Return those of the hosts that commands can't reach now, each as the user is asked about it.
+
+        Raises ValueError for one that is no host or can't be asked for.
+        """
+        ...
+
+    def allowing(self, hosts: Sequence[str]) -> AbstractContextManager[None]:
+        """Return a block during which all commands of the environment reach these hosts too."""
+        ...
+
+    def denied_hosts(self, since: float) -> Sequence[DeniedConnection]:
+        """Return the connections that were refused at ``since`` (``time.time()``) or later, the oldest first."""
+        ...

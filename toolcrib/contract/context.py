@@ -1,0 +1,350 @@
+"""Context of a call, for its handler and its gates."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import field
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
+
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.effects import Effect
+from toolcrib.contract.environment import Environment
+from toolcrib.contract.errors import Internal
+from toolcrib.contract.identity import LOCAL_PLATFORMS, Principal, RunIdentity
+from toolcrib.contract.state import SHARED, StateKey, StateScope, StateSnapshot, StateValue, typed
+from toolcrib.contract.types import Answer, Json, ToolCall
+from toolcrib.contract.undo import UndoLog
+
+__all__ = ["LOCAL_PLATFORMS", "Principal", "RunIdentity", "ToolCallContext"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSpec:
+    """The agent that asks."""
+
+    name: str = "toolcrib"
+    model: str = ""
+    instructions: str = ""
+    options: Mapping[str, Json] = field(default_factory=dict)
+
+
+class ProgressStatus(StrEnum):
+    """State of a tool's progress, as it reports it."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityEvent:
+    """A report of a tool while it works: a full replacement (``content``) or a change (``patch``, always a list)."""
+
+    message_id: str
+    activity_type: str
+    content: Json = None
+    patch: Sequence[Json] | None = None
+
+    @property
+    def is_delta(self) -> bool:
+        """True for a change, False for a full replacement."""
+        return self.patch is not None
+
+
+class EventSink(Protocol):
+    """Receiver of a call's activity."""
+
+    def emit(self, event: ActivityEvent) -> None:
+        """Take the event at once; must not raise."""
+        ...
+
+
+class ScopeView(Protocol):
+    """The part of a session that its calls may see."""
+
+    @property
+    def identity(self) -> RunIdentity:
+        """The identity of the call's run."""
+        ...
+
+    @property
+    def agent_spec(self) -> AgentSpec:
+        """The agent that the call belongs to."""
+        ...
+
+    @property
+    def state(self) -> StateSnapshot:
+        """Replaced as a whole when it changes, so holding it is a snapshot."""
+        ...
+
+    @property
+    def activity_sink(self) -> EventSink | None:
+        """The receiver of activity, or None where nobody watches."""
+        ...
+
+    @property
+    def environment(self) -> Environment:
+        """The session's environment; opened at first use."""
+        ...
+
+    @property
+    def granted(self) -> frozenset[str] | None:
+        """Names of the tools that may be called, or None for all."""
+        ...
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the call was interrupted."""
+        ...
+
+    @property
+    def spill_dir(self) -> Path:
+        """A private folder for long output."""
+        ...
+
+    async def keep_file(self, path: Path, /) -> str:
+        """Keep a file of the spill folder as long as the session, and return its name."""
+        ...
+
+    async def artifact(self, name: str, /) -> Path:
+        """Return a file with the content of what was kept under the name."""
+        ...
+
+    @property
+    def settings(self) -> Mapping[str, Json]:
+        """The operator's settings for tools, by dotted name."""
+        ...
+
+    @property
+    def undo(self) -> UndoLog | None:
+        """The log of changed files, or None where nothing is kept."""
+        ...
+
+    @property
+    def policy(self) -> object | None:
+        """The approval gate's policy in this session (tools.approval.policy.Policy), or None for the gate's own."""
+        ...
+
+
+class _Done:
+    """Return value of the report methods: sync handlers ignore it, async ones may await it."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield
+
+
+_DONE = _Done()
+_STATUSES = tuple(ProgressStatus)
+_MINT = object()
+SharedState: TypeAlias = Mapping[StateScope, Mapping[str, StateValue]]
+_NO_STATE: Mapping[str, Json] = MappingProxyType({})
+_NO_SHARED: SharedState = MappingProxyType({})
+
+
+class ToolCallContext:
+    """Read-only (002-13). Only the dispatcher mints one, and tools that act refuse to run without it.
+
+    The ``report_*`` methods may be awaited or not, and do nothing where no one listens (002-18).
+    """
+
+    __slots__ = (
+        "_own_state",
+        "_scope",
+        "_shared_state",
+        "answers",
+        "call",
+        "effects",
+        "resume_input",
+        "snapshot",
+        "used_environment",
+    )
+
+    call: ToolCall
+    answers: Mapping[str, tuple[str, Answer]]
+    """Answers given to this call's tickets, by ticket id: (what the ticket bound, the answer)."""
+    resume_input: Json
+    """The answer's payload in resume mode ``pass_to_tool``, else None."""
+    effects: Sequence[Effect]
+    """The effects that the tool announced, resolved once: gates judge these, and the handler acts on these."""
+    snapshot: StateSnapshot
+    """The session's state as it was when the call began, or the calls that it runs beside; read-only."""
+    used_environment: bool
+    """True once the handler has asked for the environment: then the result says where it ran."""
+
+    def __init__(self, mint: object, call: ToolCall, scope: ScopeView) -> None:
+        if mint is not _MINT:
+            raise TypeError("a ToolCallContext is minted by the dispatcher; use toolcrib.testing.call_tool in tests")
+        self.call = call
+        self._scope = scope
+        self.answers = {}
+        self.resume_input = None
+        self.effects = ()
+        self.snapshot = scope.state
+        self._own_state = _NO_STATE
+        self._shared_state = _NO_SHARED
+        self.used_environment = False
+
+    @property
+    def call_id(self) -> str:
+        """The id of the call."""
+        return self.call.id
+
+    @property
+    def tool_name(self) -> str:
+        """The name of the called tool."""
+        return self.call.name
+
+    @property
+    def run_identity(self) -> RunIdentity:
+        """The identity of the call's run."""
+        return self._scope.identity
+
+    @property
+    def agent_spec(self) -> AgentSpec:
+        """The agent that the call belongs to."""
+        return self._scope.agent_spec
+
+    @property
+    def activity_sink(self) -> EventSink | None:
+        """The receiver of activity, or None where nobody watches."""
+        return self._scope.activity_sink
+
+    @property
+    def environment(self) -> Environment:
+        """The environment in which this session runs commands; opened at first use. Raises EnvironmentFailed."""
+        self.used_environment = True
+        return self._scope.environment
+
+    @property
+    def granted(self) -> frozenset[str] | None:
+        """The tools that this session may call, or None for all."""
+        return self._scope.granted
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the run was interrupted: a long sync handler should look and stop."""
+        return self._scope.cancelled
+
+    @property
+    def settings(self) -> Mapping[str, Json]:
+        """The operator's settings for tools, by dotted name, such as ``terminal.timeout``."""
+        return self._scope.settings
+
+    @property
+    def spill_dir(self) -> Path:
+        """A private folder on this machine for results too large to return; the model can read files in it. It goes with the
+        process: see ``keep_file``.
+        """
+        return self._scope.spill_dir
+
+    async def keep_file(self, path: Path) -> str:
+        """Keep a file of the spill folder as long as the session, without secrets, and return the name by which read_file and
+        search_files know it then. Where nothing is kept, and for more than 64 MiB, it stays as it is, and the name is its path.
+        """
+        return await self._scope.keep_file(path)
+
+    async def artifact(self, name: str) -> Path:
+        """Return a file on this machine with the content of what ``keep_file`` gave that name, in whichever process, or of a
+        result that was clipped. Raises NotFound and StoreFailed.
+        """
+        return await self._scope.artifact(name)
+
+    @property
+    def undo(self) -> UndoLog | None:
+        """The log in which a tool keeps each file before it replaces it, or None where nothing is kept."""
+        return self._scope.undo
+
+    @property
+    def policy(self) -> object | None:
+        """The approval gate's policy in this session; opaque to everybody else."""
+        return self._scope.policy
+
+    def answer_to(self, binds: str) -> Answer | None:
+        """The answer that was given to a ticket of this call which bound exactly this."""
+        for bound, answer in self.answers.values():
+            if bound == binds:
+                return answer
+        return None
+
+    def state(self, key: StateKey[T]) -> T | None:
+        """The typed value under ``key``, or None; from the snapshot taken at the call (002-14), and a copy.
+
+        A key of scope principal or profile is one of those that the tool was registered with (``state=``): Internal otherwise.
+        """
+        if key.scope == "session":
+            return typed(key, self.snapshot.get(key.name))
+        if key.scope == "call":
+            return typed(key, self._own_state.get(key.name))
+        if key.scope in SHARED and key.scope not in self._shared_state:
+            raise Internal(
+                f"{self.call.name} reads the state {key.name!r} of scope {key.scope} and was not registered with it: state=[...]"
+            )
+        found = self._shared_state[key.scope].get(key.name)
+        return None if found is None else typed(key, found.value)
+
+    def report_activity(self, activity_type: str, content: Json) -> _Done:
+        """Replace what this call shows as ``activity_type`` (002-15)."""
+        sink = self._scope.activity_sink
+        if sink is not None:
+            sink.emit(ActivityEvent(self.call.id, activity_type, content))
+        return _DONE
+
+    def report_activity_delta(self, activity_type: str, patch: Json) -> _Done:
+        """Change it by a JSON Patch; a single operation is wrapped in a list (002-16)."""
+        sink = self._scope.activity_sink
+        if sink is not None:
+            operations = cast("Sequence[Any]", patch if isinstance(patch, list) else [patch])
+            sink.emit(ActivityEvent(self.call.id, activity_type, patch=operations))
+        return _DONE
+
+    def report_progress(self, status: ProgressStatus, message: str | None = None, progress: float | None = None) -> _Done:
+        """Say how far it is, ``progress`` from 0 to 1, None where that is not known (002-17). As often as it likes: whoever shows
+        it takes the newest. A status that is none is taken for RUNNING.
+        """
+        if self._scope.activity_sink is None:
+            return _DONE
+        content: dict[str, Json] = {
+            "schema": "tool-call-progress.v1",
+            "node_id": f"tool_call:{self.call.id}",
+            "status": str(status) if status in _STATUSES else ProgressStatus.RUNNING.value,
+        }
+        if message is not None:
+            content["message"] = message
+        if progress is not None:
+            content["progress"] = progress
+        return self.report_activity("tool-call-progress", content)
+
+
+def mint_context(call: ToolCall, scope: ScopeView) -> ToolCallContext:
+    """Make the context of a call. Only the dispatcher may do that."""
+    return ToolCallContext(_MINT, call, scope)
+
+
+def own_state(ctx: ToolCallContext) -> Mapping[str, Json]:
+    """Return the values of the call's own keys."""
+    return ctx._own_state
+
+
+def give_own_state(ctx: ToolCallContext, values: Mapping[str, Json]) -> None:
+    """Set the values of the call's own keys. For the dispatcher."""
+    ctx._own_state = values
+
+
+def shared_state(ctx: ToolCallContext) -> SharedState:
+    """Return what the call sees of the values that others write too: by scope, of those that were read for it."""
+    return ctx._shared_state
+
+
+def give_shared_state(ctx: ToolCallContext, values: SharedState) -> None:
+    """Set what the call sees of the values that others write too. For the dispatcher."""
+    ctx._shared_state = values

@@ -1,0 +1,110 @@
+"""Checks of a registration. A wrong one is refused, with the module, the tool and the key at fault named."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, get_args
+
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.entry import ToolEntry, is_async_callable
+from toolcrib.contract.errors import RegistrationError
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.state import SCOPES, StateKey
+from toolcrib.contract.types import EMPTY_PARAMETERS, Json, Kind
+
+_NEAR_PARAMETERS = ("properties", "input_schema", "inputSchema", "parametersJsonSchema")
+"""Keys under which other formats keep the parameters: left out silently, the tool would seem to take no arguments."""
+_NAME = Regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+
+
+def refuse_bad_options(entry: ToolEntry, where: str) -> None:
+    """Raise RegistrationError for options of a tool that are of no known kind."""
+    # A mistyped kind would let a tool act without the gate that ``edit`` and ``execute`` must pass.
+    if entry.kind not in get_args(Kind):
+        raise RegistrationError(f"{where}: kind is one of {', '.join(get_args(Kind))}; got {entry.kind!r}")
+    if entry.timeout is not None and not entry.timeout > 0:
+        raise RegistrationError(f"{where}: timeout is in seconds and more than 0, or None; got {entry.timeout!r}")
+    for option in ("check_fn", "effects", "dynamic_schema", "validate"):
+        function = getattr(entry, option)
+        if function is not None and not callable(function):
+            raise RegistrationError(f"{where}: {option} must be a function, got {function!r}")
+        if option != "effects" and is_async_callable(function):  # nobody would await it, and it would seem to agree
+            raise RegistrationError(f"{where}: {option} must be a plain function, not async")
+    for key in entry.state:
+        if not isinstance(key, StateKey) or key.scope not in SCOPES or not isinstance(key.type, type):
+            raise RegistrationError(f"{where}: state is a list of StateKey(name, type, scope), got {key!r}")
+    if entry.check_fn is not None and entry.check_fn.__hash__ is None:
+        raise RegistrationError(f"{where}: check_fn must be hashable, so that tools can share it")
+
+
+if TYPE_CHECKING:  # each start of a process would pay for it
+    from typing import TypedDict
+
+    class HermesOptions(TypedDict, total=False):
+        """Options of ``register`` that hermes modules have. What a tool may replace is the operator's to say."""
+
+        max_result_size_chars: float | None
+        """``max_result_chars``; infinity is no limit of the tool's own."""
+        dynamic_schema_overrides: Callable[[], Mapping[str, Json] | None] | None
+        """Returns keys that replace those of the schema, each time it is shown."""
+        override: bool
+        """The tool replaces another toolset's on purpose: no warning."""
+
+else:
+    HermesOptions = dict
+
+_HERMES = ("max_result_size_chars", "dynamic_schema_overrides", "override")
+
+
+def with_hermes(entry: ToolEntry, options: HermesOptions, where: str) -> ToolEntry:
+    """Return the entry with such options. Raises RegistrationError for what they can't be, TypeError for others."""
+    for name in options:
+        if name not in _HERMES:
+            raise TypeError(f"register() got an unexpected keyword argument {name!r}")
+    size, overrides = options.get("max_result_size_chars"), options.get("dynamic_schema_overrides")
+    if size is not None and size != math.inf:
+        if isinstance(size, bool) or not isinstance(size, int | float) or not size > 0 or size != int(size):
+            raise RegistrationError(f"{where}: max_result_size_chars is a whole number more than 0, or infinity; got {size!r}")
+        entry = replace(entry, max_result_chars=int(size))
+    if overrides is not None:
+        if not callable(overrides) or is_async_callable(overrides):
+            raise RegistrationError(f"{where}: dynamic_schema_overrides must be a plain function, got {overrides!r}")
+        entry = replace(entry, dynamic_schema=lambda schema, available: {**schema, **(overrides() or {})})
+    return entry
+
+
+def text(value: object, where: str) -> str:
+    """Return a name, or raise RegistrationError where it is not a text or empty."""
+    if not isinstance(value, str) or not value:
+        raise RegistrationError(f"{where}: expected a name, got {value!r}")
+    return value
+
+
+def function_schema(name: str, schema: Mapping[str, Json], description: str, where: str) -> dict[str, Json]:
+    """Return the tool's function schema. Raises RegistrationError."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise RegistrationError(f"{where}: a name is 1 to 128 of letters, digits, '_', '.' and '-'")
+    if not isinstance(schema, Mapping):
+        raise RegistrationError(
+            f"{where}: schema must be a mapping with 'description' and 'parameters', got {type(schema).__name__}"
+        )
+    body = schema.get("function", schema) if schema.get("type") == "function" else schema
+    if not isinstance(body, Mapping):
+        raise RegistrationError(f"{where}: bad schema at $.function: expected a mapping, got {type(body).__name__}")
+    if not isinstance(body.get("description") or "", str):
+        raise RegistrationError(f"{where}: bad schema at $.description: expected text, got {body['description']!r}")
+    parameters = body.get("parameters", EMPTY_PARAMETERS)
+    if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
+        raise RegistrationError(f'{where}: bad schema at $.parameters: expected a JSON Schema with "type": "object"')
+    for key in _NEAR_PARAMETERS:
+        if key in body and "parameters" not in body:
+            inside = "{'properties': ...}" if key == "properties" else f"what is under {key!r}"
+            raise RegistrationError(f"{where}: bad schema at $.{key}: put {inside} under 'parameters'")
+    extra = {key: value for key, value in body.items() if key not in ("type", "name", "description", "parameters")}
+    return {
+        "name": name,
+        "description": body.get("description") or description,
+        "parameters": {"type": "object", **parameters},
+        **extra,
+    }

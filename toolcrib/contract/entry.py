@@ -1,0 +1,135 @@
+"""A registered tool, and how its handler is called."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import field
+from typing import Any, TypeAlias
+
+from toolcrib.contract.context import ToolCallContext
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.effects import Effect
+from toolcrib.contract.errors import RegistrationError
+from toolcrib.contract.state import StateKey
+from toolcrib.contract.types import CheckFn, Handler, Json, Kind
+
+Invoke: TypeAlias = Callable[[dict[str, Json], ToolCallContext, Mapping[str, Any]], Any]
+"""Every handler, brought to one form: (args, ctx, what the caller of dispatch passed along)."""
+
+EffectsFn: TypeAlias = Callable[[dict[str, Json], ToolCallContext], "Sequence[Effect] | Awaitable[Sequence[Effect]]"]
+DynamicSchema: TypeAlias = Callable[[dict[str, Json], frozenset[str]], dict[str, Json]]
+"""(a copy of the tool's function schema, the names of all tools that passed) -> the schema to show."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolEntry:
+    """A tool in the registry.
+
+    ``handler`` None means that the agent loop supplies it (todo, memory, session_search, delegate_task).
+    """
+
+    name: str
+    toolset: str
+    schema: Mapping[str, Json]
+    """The function's schema: name, description, parameters. Read-only."""
+    handler: Handler | None
+    invoke: Invoke | None
+    id: str = ""
+    check_fn: CheckFn | None = None
+    requires_env: tuple[str, ...] = ()
+    """Variables that the tool needs, for people to read; ``check_fn`` decides."""
+    is_async: bool = False
+    description: str = ""
+    emoji: str = ""
+    kind: Kind = "other"
+    parallel_safe: bool = False
+    """May run beside other such calls of the same turn."""
+    interactive: bool = False
+    """Needs a person; never runs beside others."""
+    repeatable: bool = False
+    """Calling it twice does no more than calling it once."""
+    timeout: float | None = None
+    """Seconds. A sync handler with one runs in a worker thread."""
+    max_result_chars: int | None = None
+    effects: EffectsFn | None = field(default=None, repr=False)
+    state: tuple[StateKey[Any], ...] = ()
+    """Keys of the state that its calls read and write. Those of scope principal and profile are read for it before each call."""
+    dynamic_schema: DynamicSchema | None = field(default=None, repr=False)
+    validate: Callable[[Mapping[str, Json]], None] | None = field(default=None, repr=False)
+    module: str = ""
+    """Module that registered the tool."""
+
+    @property
+    def definition(self) -> dict[str, Json]:
+        """OpenAI's form: ``{"type": "function", "function": {...}}``."""
+        return {"type": "function", "function": self.schema}
+
+
+def is_async_callable(function: Any) -> bool:
+    """Return whether calling it gives a coroutine: looks through functools.partial and at ``__call__``."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or (
+        not inspect.isroutine(function)
+        and not inspect.isclass(function)
+        and inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - its kind is asked, not whether it can be called
+    )
+
+
+def bind_handler(handler: Handler) -> Invoke:
+    """Bring a handler to one form, once, at registration.
+
+    It may take ``(args)``, ``(args, ctx)`` and any of ``**kwargs`` or named keywords that the caller of dispatch passes
+    (task_id, user_task). A parameter named ctx gets the context wherever it stands; without one, a required second
+    parameter does. Raises RegistrationError where it takes no positional argument, or cannot be called.
+    """
+    if not callable(handler):
+        raise RegistrationError(f"handler {handler!r} is not a function: def handle(args, ctx): ...")
+    refuse_generator(handler)
+    try:
+        parameters = list(inspect.signature(handler).parameters.values())
+    except (TypeError, ValueError):  # a builtin without a signature: the plain form
+        return lambda args, ctx, extra: handler(args)
+    kinds = inspect.Parameter
+    positional = [p for p in parameters if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
+    variadic = any(p.kind is kinds.VAR_POSITIONAL for p in parameters)
+    if not positional and not variadic:
+        raise RegistrationError(
+            f"handler {handler!r} must take the arguments as its first parameter: def {_name(handler)}(args, ctx): ..."
+        )
+    by_name = any(p.name == "ctx" for p in parameters[1:])
+    takes_ctx = len(positional) > 1 and (positional[1].name == "ctx" or (not by_name and positional[1].default is kinds.empty))
+    keywords = [p.name for p in parameters if p.kind is kinds.KEYWORD_ONLY] + [
+        p.name for p in positional[2 if takes_ctx else 1 :]
+    ]
+    takes_all = any(p.kind is kinds.VAR_KEYWORD for p in parameters)
+    return _form(handler, takes_ctx=takes_ctx, keywords=frozenset(keywords), takes_all=takes_all)
+
+
+def refuse_generator(handler: Handler) -> None:
+    """Refuse a generator function: a generator is no result. Raises RegistrationError."""
+    if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
+        raise RegistrationError(
+            f"handler {_name(handler)!r} is a generator: return one value, and report meanwhile by ctx.report_activity"
+        )
+
+
+def _form(handler: Handler, *, takes_ctx: bool, keywords: frozenset[str], takes_all: bool) -> Invoke:
+    if not keywords and not takes_all:
+        if takes_ctx:
+            return lambda args, ctx, extra: handler(args, ctx)
+        return lambda args, ctx, extra: handler(args)
+
+    def invoke(args: dict[str, Json], ctx: ToolCallContext, extra: Mapping[str, Any]) -> Any:
+        named = dict(extra) if takes_all else {key: value for key, value in extra.items() if key in keywords}
+        if "ctx" in keywords:
+            named["ctx"] = ctx
+        return handler(args, ctx, **named) if takes_ctx else handler(args, **named)
+
+    return invoke
+
+
+def _name(handler: Handler) -> str:
+    return getattr(handler, "__name__", "handler")

@@ -1,0 +1,120 @@
+"""Pictures: what a person shows a model, what a tool brings back, what a model draws."""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Mapping
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ToolcribError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""Media types that the model servers take."""
+
+IMAGE_BYTES = 20 * 1024 * 1024
+"""The largest request that any of the model servers takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A picture: ``data`` are the bytes of a file of ``media_type``, one of image/png, image/jpeg, image/gif and image/webp.
+
+    Its ``repr`` has no bytes, so that they are in no log. Raises ToolcribError for another type, for no bytes and for more than
+    20 MiB.
+    """
+
+    media_type: str
+    data: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.media_type not in MEDIA_TYPES:
+            raise ToolcribError(f"an image can't be of the type {self.media_type!r}; it is one of {', '.join(MEDIA_TYPES)}")
+        if not self.data:
+            raise ToolcribError("the image is empty: it has no bytes")
+        if len(self.data) > IMAGE_BYTES:
+            raise ToolcribError(_too_large("the image", len(self.data)))
+
+    def __str__(self) -> str:
+        return image_label(self.media_type, len(self.data))
+
+    @classmethod
+    def of(cls, data: bytes) -> Image:
+        """The type follows from the first bytes. Raises ToolcribError where they show none."""
+        found = _sniff(data)
+        if found is None and data:
+            raise ToolcribError(f"this is no image that models take: it must be {_FORMS}")
+        return cls(found or MEDIA_TYPES[0], data)
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Image:
+        """Raises ToolcribError, which names the file, where it can't be read or is no such image."""
+        from pathlib import Path  # costs what importing the contract may not
+
+        path = Path(path)
+        try:
+            if not path.is_file():
+                path.stat()  # raises for what is not there
+                raise ToolcribError(f"{path} is no file; name a picture ({_FORMS})")
+            size = path.stat().st_size
+            if size > IMAGE_BYTES:
+                raise ToolcribError(_too_large(str(path), size))
+            with path.open("rb") as file:
+                data = file.read(IMAGE_BYTES + 1)  # it may have grown
+        except (OSError, ValueError) as error:
+            raise ToolcribError(f"{path} can't be read: {getattr(error, 'strerror', None) or error}") from None
+        found = _sniff(data)
+        if found is None:
+            what = "is empty" if not data else "is no image that models take"
+            raise ToolcribError(f"{path} {what}: it must be {_FORMS}")
+        return cls(found, data)
+
+    @property
+    def base64(self) -> str:
+        """Return the data in base64, as wires carry it."""
+        return binascii.b2a_base64(self.data, newline=False).decode("ascii")
+
+    def to_json(self) -> dict[str, str]:
+        """``{"media_type", "data"}``, the data as base64."""
+        return {"media_type": self.media_type, "data": self.base64}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Image:
+        """The image that ``to_json`` wrote. Raises KeyError where a field is missing, ToolcribError where it holds no image."""
+        return cls(data["media_type"], decoded(data["data"]))
+
+
+def decoded(text: str) -> bytes:
+    """Base64 as bytes. Raises ToolcribError for what is none."""
+    try:
+        return binascii.a2b_base64(text)
+    except (ValueError, TypeError) as error:
+        raise ToolcribError(f"the image is not base64: {error}") from None
+
+
+def image_label(media_type: str, size: int) -> str:
+    """``[image/png, 512 kB]``, for people."""
+    shown = f"{size} B" if size < 1000 else f"{size / 1000:.0f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
+    return f"[{media_type}, {shown}]"
+
+
+_FORMS = "PNG, JPEG, GIF or WebP"
+
+
+def _sniff(data: bytes) -> str | None:
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if data.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else None
+
+
+def _too_large(what: str, size: int) -> str:
+    most = f"{IMAGE_BYTES // (1024 * 1024)} MiB"
+    return f"{what} has {size / (1024 * 1024):.1f} MiB, and an image may have {most}; make it smaller"

@@ -1,0 +1,40 @@
+"""Usage: what replies of models and calls of tools took, summed. ``agent/store`` implements the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from toolcrib.contract.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSum:
+    """Sum over the replies of one model, or the calls of one tool, in one session on one day.
+
+    ``tool`` is "" for replies. ``day`` is as ``2026-11-23``, where it ran. Tokens are as the server counted them; ``cached`` are
+    a part of ``input``, ``reasoning`` of ``output``. ``cost`` is by the prices at that time, None where there were none for any.
+    ``seconds`` is how long the calls took, ``failed`` how many of them ended with an error.
+    """
+
+    session_id: str
+    day: str
+    model: str
+    provider: str
+    tool: str
+    count: int
+    failed: int
+    input: int
+    output: int
+    cached: int
+    reasoning: int
+    cost: float | None
+    seconds: float
+
+
+class UsageLog(Protocol):
+    """Usage of sessions. It is written with the messages that it is of, and forgotten with their session."""
+
+    async def sums(self, *, since: float = 0.0, session_id: str | None = None) -> Sequence[UsageSum]:
+        """Return the sums from ``since`` (Unix seconds) on, of one session or of all, by day."""
+        ...
