@@ -4,7 +4,8 @@
 cost, and a process uses few of the classes that it imports. Here a class has its slots at once, once it has several instances
 an ``__init__`` that is compiled for it, and the standard library's fields when somebody asks for them; comparing, hashing and
 printing need no code of their own.
-docs/adr/0013-made-at-first-use.md has the figures, and tests/toolcrib/contract/test_dataclass.py compares with the standard library.
+docs/adr/0013-made-at-first-use.md has the figures, and tests/toolcrib/contract/test_dataclass.py compares with the
+standard library.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 ``typing.NamedTuple`` compiles every annotation and a ``__new__``: a fifth of a millisecond for each class that is imported. Here
 a class has a ``__new__`` of its own once it has several instances, as with ``toolcrib.contract.dataclass``.
-docs/adr/0013-made-at-first-use.md has the figures, and tests/toolcrib/contract/test_namedtuple.py compares with the standard library.
+docs/adr/0013-made-at-first-use.md has the figures, and tests/toolcrib/contract/test_namedtuple.py compares with the
+standard library.
 """
 
 from __future__ import annotations

@@ -40,8 +40,7 @@ from tools.undo.snapshots.watch import FolderWatcher
 T = TypeVar("T")
 MAX_MB = 2_000
 KEEP_DAYS = 14.0
-_PATIENCE = 3.0
-"""Seconds, of the 10 that a gate has."""
+_PATIENCE = 3.0  # seconds, of the 10 that a gate has
 
 
 class Project:
@@ -87,7 +86,6 @@ class Project:
         cls, root: str, store: str, *, skip: Sequence[str] = (), max_mb: int = MAX_MB, keep_days: float = KEEP_DAYS
     ) -> Project:
         """Return the process's project of this root; ``close`` gives it back. ``store``: the folder of all projects' snapshots.
-
         Raises SnapshotRefused for a root that is no project, and SnapshotFailed if the store can't be opened.
         """
         real, home = os.path.realpath(root), os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - as the other paths here
@@ -123,7 +121,6 @@ class Project:
 
     def begin(self, *, thorough: bool = False) -> None:
         """Take the first snapshot in the background, and watch the project from then on. A failure shows at ``take``.
-
         ``thorough``: take one also if there was one, as ``take`` does. A ``take`` that comes first walks instead.
         """
         self._is_walk_due = self._is_walk_due or thorough
@@ -145,9 +142,8 @@ class Project:
         self, label: str, *, turn: int = 0, call_id: str = "", session_id: str = "", thorough: bool = False
     ) -> ProjectSnapshot:
         """Take a snapshot, after the first one. ``thorough``: walk the tree, so that writes by memory maps are noticed too.
-
-        If the caller is cancelled, the snapshot is kept without its call. Raises SnapshotRefused if the project is too large or
-        the disk too full, and SnapshotFailed.
+        If the caller is cancelled, the snapshot is kept without its call. Raises SnapshotFailed, and SnapshotRefused if the
+        project is too large or the disk too full.
         """
         wanted = ProjectSnapshot(0, time.time(), label, turn, call_id, session_id)
         taken: list[ProjectSnapshot] = []
@@ -192,7 +188,6 @@ class Project:
 
     async def restore(self, changes: Sequence[ProjectChange], *, call_id: str = "", session_id: str = "") -> RestoreReport:
         """Bring paths back to their state ``before``. A path that is not as it was ``after`` is left alone, as a conflict.
-
         The snapshots before and after it have ``call_id`` and ``session_id``. A restore that was interrupted can be repeated
         with the same changes. Raises as ``take``.
         """
@@ -208,9 +203,9 @@ class Project:
     def covers(self, path: str, *, rebuildable: bool = True) -> bool:
         """Return whether a change at this absolute path would be undone by a restore.
 
-        False until the project was measured, after a snapshot that failed, for what lies outside or is left out, for folders
-        that hold such paths, for special files, and for files with a hard link elsewhere. A cache counts as covered,
-        because its tool deletes it too; a large folder that a tool makes again does unless ``rebuildable`` is False.
+        False until the project was measured, after a snapshot that failed, for what is outside or left out, for folders with
+        such paths, special files and files with a hard link elsewhere. Caches count as covered, since their tools delete them
+        too; large folders that a tool makes again do unless ``rebuildable`` is False.
         """
         but = (CACHE, REBUILDABLE) if rebuildable else (CACHE,)
         if self._problem or not self._measured or "\0" in path or ".." in path.split("/"):
@@ -247,13 +242,18 @@ class Project:
                     return reason in but
         finally:
             os.close(fd)
-        inside = [one for one in tuple(self._tree.skipped) if not path or one.startswith(f"{path}/")]
-        return all(entry.why_skipped in but for one in inside if (entry := self._tree.entries.get(one)) is not None)
+        return all(why in but for one, why in self._left_out().items() if not path or one.startswith(f"{path}/"))
+
+    def _left_out(self) -> dict[str, str]:
+        """Return paths that are left out, with the reasons, also those that the scan which runs now has found."""
+        known, scan = self._tree.entries, self._scan
+        found = {path: known.get(path) for path in tuple(self._tree.skipped)} | ({} if scan is None else dict(scan.delta))
+        return {path: why for path, entry in found.items() if entry is not None and (why := entry.why_skipped)}
 
     def _keeps(self, path: str, kind: str, found: os.stat_result) -> bool:
         if kind == FILE and found.st_nlink > 1:
             return len(self._tree.inodes.get((found.st_dev, found.st_ino), ())) >= found.st_nlink
-        return kind in (FILE, LINK) and path not in self._tree.skipped and path.rpartition("/")[2] != TEMPORARY
+        return kind in (FILE, LINK) and path not in self._left_out() and path.rpartition("/")[2] != TEMPORARY
 
     def drop_compiled(self, since: float) -> None:
         """Delete the modules that Python compiled in the project since a Unix time. It makes them again.

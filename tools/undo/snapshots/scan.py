@@ -91,8 +91,8 @@ class ProjectTree:
 class TreeScanner:
     """One scan. ``delta`` has what it found: new entries, None for paths that are gone. The tree itself is not changed.
 
-    ``everything`` or ``named`` finds what changed and refuses a project that is too large, then ``read`` reads the files.
-    ``stopped`` is asked now and then, so that closing need not wait for the end.
+    ``everything`` or ``named`` finds what changed and refuses a project that is too large, then ``read`` reads the files. Both
+    ask ``stopped`` at each folder.
     """
 
     def __init__(
@@ -211,7 +211,9 @@ class TreeScanner:
                 self._enter(fd, path, name, found, depth)
             return
         self._empty(path)
-        if kind == FILE:
+        if kind == FILE and found.st_mode & 0o444 != 0o444 and not os.access(name, os.R_OK, dir_fd=fd, effective_ids=True):
+            self._skip(path, found, "it can't be read: its mode forbids it")
+        elif kind == FILE:
             self._note(path, found, None)
             if found.st_nlink > 1:
                 self._linked.add((found.st_dev, found.st_ino))
@@ -229,7 +231,7 @@ class TreeScanner:
             return
         try:
             found = os.fstat(inner)
-            if not _may_search(inner):
+            if not os.access(".", os.X_OK, dir_fd=inner, effective_ids=True):
                 reason = "it can't be read: its mode forbids it"
             elif found.st_dev != self._dev:
                 reason = "it is on another file system"
@@ -360,14 +362,6 @@ class TreeScanner:
             digests += self._packs.put(data)
             left -= len(data)
         return digests
-
-
-def _may_search(fd: int) -> bool:
-    try:
-        os.stat(".", dir_fd=fd)
-    except OSError:
-        return False
-    return True
 
 
 def entry_of(fd: int, name: str, known: FileEntry) -> FileEntry:
