@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from agent.config import Config
-    from agent.plugins import PluginInfo
-    from agent.process import ProcessPlugins
+    from agent.plugin_host.plugins import PluginInfo
+    from agent.plugin_host.process_plugins import ProcessPlugins
     from tools.approval.gate import ApprovalGate
     from tools.dispatch.hooks import HookManager
     from tools.dispatch.pipeline import Dispatcher
@@ -198,7 +198,7 @@ def _setting(protected: Sequence[str]) -> Setting:
 
 def face_of(runs: Callable[[], Dispatcher]) -> Dispatch:
     """The synchronous face of what ``runs`` returns, for its registry: calls with a session's scope run as that session's do."""
-    from tools.dispatch.faces import as_json
+    from tools.dispatch.json_results import as_json
 
     def dispatch(name: str, args: Any, *, call_id: str | None = None, scope: CallScope | None = None, **extra: Any) -> str:
         call = ToolCall(call_id or ToolCall.new_id(), name if type(name) is str else str(name), args)
@@ -233,7 +233,7 @@ def load_plugins(config: Config | None = None) -> list[PluginInfo]:
     One that fails is taken back whole, and says why in ``error``. What is loaded already stays. Raises ConfigError.
     """
     global _plugins
-    from agent.process import ProcessPlugins  # the one import to the right: tests/house/test_layers.py says why
+    from agent.plugin_host.process_plugins import ProcessPlugins  # upwards: tests/house/test_layers.py says why
 
     with _plugins_lock:
         plugins = _plugins = _plugins or ProcessPlugins(_process_dispatcher(), catalog)

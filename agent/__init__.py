@@ -1,16 +1,13 @@
 """The agent: sessions, their runs, and everything that drives them.
 
-``run`` puts it all together and holds ``Agent``. ``crib`` is what one process has, ``workspace`` a project folder in it with
-its policy, ``conversation`` a session and its runs, ``store`` what is remembered. ``cli`` is the command, ``config`` its
+``api`` puts it all together and holds ``Agent``. ``process`` is what one process has, ``workspace`` a project folder in it with
+its policy. ``conversation`` is a session and its runs, ``store`` what is remembered, ``cli`` the command, ``config`` its
 configuration.
 
-The model: ``models`` chooses, ``calling`` how it calls tools, ``fallback`` the next one; ``catalog`` lists what there is.
-``providers`` speak to servers and ``protocols`` in plain text; ``prompt``, ``retry`` and ``prices`` are about each request.
-Tools: ``granting`` says which a session has, ``handlers`` run those that need the session, ``undo`` reverts changes of files.
-Approvals: ``allowlist``, ``grants``, ``approvals``, ``smart``, ``explaining`` (what the gate would say), ``permissions`` (what it
-goes by for whom), ``allowing``; ``confirming`` says what of the configuration a person agreed to, and ``below`` keeps what a
-session runs from changing any of it.
-Backends: ``backends``, ``backend_check``. Plugins: ``plugins`` loads them, ``lifecycle`` starts them,
-``observers`` tells them of runs, ``process`` serves callers without a Crib. ``events`` are what happens in a run; ``filepair`` is
-a file that a model writes, previewed.
+``model_choice`` chooses models and how they call tools, ``context`` makes what a model is sent. ``providers`` speak to servers,
+``protocols`` in plain text. ``policy`` decides who may do what: allowlist, grants, approvals, confirmation of the configuration,
+toolcrib's protection of itself. ``plugin_host`` finds and loads plugins and calls their hooks. ``backends`` opens environments,
+``todo`` runs tools that need the session, ``undo`` and ``snapshots`` revert changes of files, ``explaining`` shows what the gate
+would decide. ``events`` are what happens in a run; ``filepair`` is a file that a model writes, previewed.
+``run``, ``models`` and ``plugins`` are old names of ``api``, ``model_choice.models`` and ``plugin_host.plugins``.
 """

@@ -13,9 +13,9 @@ from dataclasses import field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.below import BELOW, folders_of, marks_of
 from agent.config import Config, SandboxSettings
-from agent.instructions import project_root
+from agent.context.instructions import project_root
+from agent.policy.self_protection import BELOW, folders_of, marks_of
 from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.environment import Environment
 from toolcrib.contract.errors import ConfigError, EnvironmentFailed, ToolcribError

@@ -1,116 +1,376 @@
-"""Plugins for the whole process: for those who call ``model_tools`` and have no Crib.
-
-They are loaded into what the synchronous interface stands on: the registry of the built-in tools, its dispatcher with the
-approval gate, and the catalog of toolsets. A Crib sees nothing of it: it loads what its own configuration enables.
-"""
+"""State of a process: store, tools, plugins, the dispatcher with its gates, connections, and its workspaces."""
 
 from __future__ import annotations
 
-import functools
-import logging
+import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
-from agent._plugin_sources import canonical
-from agent.backends import BUILT_IN
-from agent.config import Config, load_config, secrets_path
-from agent.confirming import require_confirmed
-from agent.plugins import PluginInfo, load_plugins
+import model_tools
+from agent.backends import BUILT_IN, Backends
+from agent.config import Config
+from agent.plugin_host.additions import checked_command, must_open, once
+from agent.plugin_host.lifecycle import Lifecycle
+from agent.plugin_host.slash_commands import PluginSlash, plugin_slash
+from agent.policy.allowlist import PermanentGrants
+from agent.policy.self_protection import Hold
+from agent.workspaces import Workspaces
+from toolcrib.contract.context import LOCAL_PLATFORMS, EventSink
 from toolcrib.contract.dataclass import replace
-from toolcrib.contract.entry import ToolEntry
+from toolcrib.contract.environment import Environment
 from toolcrib.contract.errors import PluginError
-from tools.dispatch.hooks import life_hooks
-from tools.dispatch.pipeline import Dispatcher
+from toolcrib.contract.registry import ToolRegistry, registry
+from toolcrib.contract.store import SessionInfo, Store
+from toolcrib.contract.types import Handler
+from tools.approval.gate import ApprovalGate
+from tools.arguments import check_schema
+from tools.dispatch.bridge import run_async
+from tools.dispatch.scope import Asker
+from tools.dispatch.threads import ThreadPool, shared_pool
 from tools.environments import Factory, register_environment
+from tools.redact import Redactor
 from toolsets import ToolsetCatalog
 
-_log = logging.getLogger(__name__)
+if TYPE_CHECKING:  # all that only some uses need loads with them
+    from agent.conversation.session import Session
+    from agent.model_choice.models import ModelChoice
+    from agent.plugin_host.plugins import PluginInfo
+    from agent.policy.tool_selection import ToolLine
+    from agent.undo import Undo
+    from agent.workspace import Workspace
+    from toolcrib.contract.chat import Platform
+    from tools.dispatch.pipeline import Dispatcher
+
+RESERVED_PLATFORMS = LOCAL_PLATFORMS | {"gateway"}
+"""Platforms that no plugin may add: by most of them the local person speaks."""
 
 
-class ProcessPlugins:
-    """Plugins and tools that were loaded for the process; ``unload`` removes them. Callable from any thread."""
+class Crib:
+    """A context manager, sync and async; closing takes back what its plugins registered, and closes the store.
 
-    def __init__(self, dispatcher: Dispatcher, catalog: ToolsetCatalog) -> None:
-        self._dispatcher = dispatcher
-        self._registry = dispatcher.registry
-        self._catalog = catalog
+    ``config`` and ``project_dir`` are those of its first workspace, ``default``, which answers what is asked of the Crib itself.
+    Plugins are loaded once, by that configuration.
+    """
+
+    def __init__(self, config: Config, project_dir: Path | None, store: Store) -> None:
+        self.config = config
+        self.project_dir = project_dir or Path.cwd()
+        self.store = store
+        self.registry: ToolRegistry = registry.child()
+        self.commands: dict[str, Any] = {}
+        self.slash: dict[str, PluginSlash] = {}
+        """Commands of plugins for chats, by name without the slash."""
+        self.providers: dict[str, Callable[..., Any]] = {}
+        self.platforms: dict[str, Callable[..., Platform]] = {}
+        self.toolsets: dict[str, Mapping[str, Any]] = {}
+        """Toolsets of plugins, by name."""
+        self._factories: dict[str, Factory] = {}
         self._lock = threading.RLock()
-        self._loaded: dict[str, PluginInfo] = {}
-        self._take_back: list[Callable[[], None]] = []
+        self.hold = Hold()
+        """Locks by which commands below our sessions know whose they are."""
+        self.workspaces = Workspaces(self, config, self.project_dir)
+        self.hooks = model_tools.new_hooks(self._approval_gate())
+        self.registry.attach(model_tools.face_of(lambda: self.dispatcher), check_schema)
+        self._take_back = [self.registry.checkpoint()]
+        self._loaded = self._load_plugins(config) if config.plugins.enabled else []
+        self.lifecycle = Lifecycle(self.hooks, lambda text: self.redactor().text(text))
+        self._holds_clients = False
 
-    def load(self, config: Config | None, protect: Callable[[list[Path]], None]) -> list[PluginInfo]:
-        """Load what ``config`` enables, the person's own where it is None; what is loaded already stays as it is.
+    # -- its life ------------------------------------------------------------------------------------------------
 
-        ``protect`` is told, before any plugin's code runs, of the files that no tool may change. Raises ConfigError.
+    async def start(self) -> None:
+        """Begin to host sessions in this loop, until ``aclose``: start the plugins, and keep connections for their next user.
+
+        Without it the first session in which something happens starts the plugins, in whichever loop that is, and connections are
+        closed as their last user leaves. Plugins that fail are reported in ``plugins``.
         """
-        with self._lock:
-            config = require_confirmed(load_config(project_dir=Path.cwd())) if config is None else config
-            if not config.plugins.enabled:
-                return []
-            protect([config.path, config.folder / "plugins", secrets_path(config.folder)])
-            fresh = tuple(name for name in config.plugins.enabled if canonical(name) not in self._loaded)
-            known = [info for key, info in self._loaded.items() if key in {canonical(name) for name in config.plugins.enabled}]
-            return [*known, *self._load(replace(config, plugins=replace(config.plugins, enabled=fresh)))]
+        from agent.providers.clients import shared_clients
 
-    def _load(self, config: Config) -> list[PluginInfo]:
-        before = {entry.name: entry for entry in self._registry.entries()}
-        infos = load_plugins(
-            config,
-            self._dispatcher.hooks,
-            self._registry,
-            add_toolset=self._add_toolset,
-            add_command=_for_sessions,
-            add_environment=self._add_environment,
-            add_provider=_for_sessions,
-            add_platform=_for_sessions,
-            add_slash=_for_sessions,
-            project_dir=Path.cwd(),
-        )
-        self._loaded |= {canonical(info.name): info for info in infos if info.loaded}
-        for hook in life_hooks(self._dispatcher.hooks, "on_start"):
-            if any(info.name == hook.plugin for info in infos):
-                _log.warning("the plugin %s has on_start, which only a Crib calls: what it opens there is missing", hook.plugin)
-        self._take_back += [
-            functools.partial(self._take_out, entry, before.get(entry.name))
-            for entry in self._registry.entries()
-            if before.get(entry.name) is not entry
+        with self._lock:
+            if not self._holds_clients:
+                self._holds_clients = True
+                shared_clients().hold()
+        await self.lifecycle.start()
+
+    async def aclose(self) -> None:
+        """Stop the plugins and close everything. May be called twice."""
+        await self.lifecycle.stop()
+        await self._release_clients()
+        await asyncio.to_thread(self._free)
+
+    def close(self) -> None:
+        """Close the crib from sync code, as ``aclose`` does; plugins are stopped in the loop that they were started in."""
+        self.lifecycle.stop_sync()
+        if self._holds_clients:
+            run_async(self._release_clients())
+        self._free()
+
+    async def _release_clients(self) -> None:
+        if self._holds_clients:
+            from agent.providers.clients import shared_clients
+
+            self._holds_clients = False
+            await shared_clients().release()
+
+    def _free(self) -> None:
+        while self._take_back:
+            self._take_back.pop()()
+        self.workspaces.close()
+        self.hold.close()
+        self.store.close()
+
+    def __enter__(self) -> Crib:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Crib:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.aclose()
+
+    @property
+    def plugins(self) -> list[PluginInfo]:
+        """Return every enabled plugin, with what keeps one out or kept it from starting."""
+        failed = self.lifecycle.failed
+        return [
+            replace(info, error=f"it could not be started: {failed[info.name]}") if info.loaded and info.name in failed else info
+            for info in self._loaded
         ]
-        return infos
 
-    def unload(self) -> None:
-        """Take back every plugin that was loaded: its hooks, tools, toolsets and backends."""
+    @cached_property
+    def dispatcher(self) -> Dispatcher:
+        """Dispatcher of the calls of all sessions; made with the first of them."""
+        from tools.dispatch.pipeline import Dispatcher
+
+        return Dispatcher(self.registry, self.hooks)
+
+    @property
+    def threads(self) -> ThreadPool:
+        """Return the process's threads for sync handlers."""
+        return shared_pool()
+
+    # -- workspaces ----------------------------------------------------------------------------------------------
+
+    def workspace(self, project_dir: str | Path | None = None, *, config: Config | None = None) -> Workspace:
+        """Return the workspace of a folder and a configuration, the default one without either.
+
+        It is the same one each time, for as long as somebody has it.
+
+        Without ``config`` it is the default one's file, narrowed by the folder's own. Raises ConfigError for what is wrong in it.
+        """
+        if project_dir is None and config is None:
+            return self.default
+        folder = self.project_dir if project_dir is None else Path(project_dir).expanduser().resolve()
+        return self.workspaces.find(folder, config)
+
+    def reconfigure(self, config: Config, pinned: bytes) -> list[PluginInfo]:
+        """Go by another state of the configuration's file in all that is opened from now on; plugins that it enables besides are
+        loaded, not started, and returned. What is open, and plugins that it no longer enables, stay as they are.
+
+        Raises ConfigError: then everything is as it was.
+        """
+        from agent.plugin_host.plugins import newly_enabled
+
         with self._lock:
-            while self._take_back:
-                self._take_back.pop()()
-            for info in self._loaded.values():  # last: until its tools are gone, their gates are asked
-                self._dispatcher.hooks.unregister(name=info.name)
-            self._loaded.clear()
+            self.workspaces.reconfigure(config, pinned)
+            new, self.config = newly_enabled(self.config, config, self._loaded), config
+            loaded = self._load_plugins(new) if new.plugins.enabled else []
+            self._loaded += loaded
+            return loaded
 
-    def _take_out(self, entry: ToolEntry, before: ToolEntry | None) -> None:
-        if self._registry.get(entry.name) is not entry:  # the program registered another since
-            return
-        with self._registry.adopting():
-            if before is None:
-                self._registry.unregister(entry.name)
-            else:
-                self._registry.put(before)
+    def _approval_gate(self) -> ApprovalGate:
+        """Make the process's one gate. Calls that bring no policy of a session's go by the default workspace's."""
+        policy = self.default.policy_for(self.store)
+        return ApprovalGate(
+            policy.grants,
+            setting=policy.setting,
+            project_root=policy.project_root,
+            audit=policy.audit,
+            tool_rules=policy.tool_rules,
+            redact=policy.redact,
+            origins=self.store.origins,
+            mode=policy.mode,
+        )
+
+    # -- what plugins add ----------------------------------------------------------------------------------------
+
+    def _load_plugins(self, config: Config) -> list[PluginInfo]:
+        from agent.plugin_host.plugins import load_plugins
+
+        return load_plugins(
+            config,
+            self.hooks,
+            self.registry,
+            add_toolset=self._add_toolset,
+            add_command=self._add_command,
+            add_slash=self._add_slash,
+            add_environment=self._add_environment,
+            add_provider=self._add_provider,
+            add_platform=self._add_platform,
+            project_dir=self.project_dir,
+        )
 
     def _add_toolset(self, name: str, definition: Mapping[str, Any]) -> None:
-        if name in self._catalog.added:
-            raise PluginError(f"the toolset {name!r} was added before, by {self._catalog.added[name]}; choose another name")
-        self._catalog.add(name, definition, source="plugin")
-        self._take_back.append(lambda: self._catalog.remove(name))
+        if name in self.catalog.added:
+            raise PluginError(f"the toolset {name!r} was added before, by {self.catalog.added[name]}; choose another name")
+        self.default.add_toolset(name, definition)
+        self.toolsets[name] = definition
+
+    def _add_command(self, name: str, module: Any) -> None:
+        once(self.commands, "command", name, checked_command(name, module))
+
+    def _add_slash(self, name: str, function: Callable[..., Any], *, surfaces: Any = ("terminal",), role: str = "") -> None:
+        once(self.slash, "chat command", name, plugin_slash(name, function, surfaces, role))
 
     def _add_environment(self, name: str, factory: Factory) -> None:
-        if name in BUILT_IN:
+        if name in self.backends.named:
+            raise PluginError(f"{self.config.path} gives the name {name!r} to a backend of its own; rename one of the two")
+        if name in BUILT_IN:  # sessions would run elsewhere than everybody thinks
             raise PluginError(f"the backend {name!r} is toolcrib's own; choose another name")
-        if not callable(factory):
-            raise PluginError(f"the backend {name!r} needs a function that opens it, got {factory!r}")
+        must_open("backend", name, factory)
+        once(self._factories, "backend", name, factory)
         self._take_back.append(register_environment(name, factory))
 
+    def _add_provider(self, name: str, factory: Callable[..., Any]) -> None:
+        from agent.providers.factory import MANUAL, PROVIDERS
 
-def _for_sessions(name: str, value: object) -> None:
-    """Leave out what only the command line and sessions have a use for: subcommands, model providers and platforms."""
-    _log.debug("%r is for sessions and the command line, and not used here: %r", name, value)
+        if name in PROVIDERS or name == MANUAL:
+            raise PluginError(f"the provider {name!r} is toolcrib's own; choose another name")
+        must_open("provider", name, factory)
+        once(self.providers, "provider", name, factory)
+
+    def _add_platform(self, name: str, factory: Callable[..., Platform]) -> None:
+        """Register a plugin's platform. Its sessions get the toolset of its name, else that of any chat."""
+        if name in RESERVED_PLATFORMS:
+            raise PluginError(f"the platform {name!r} is toolcrib's own; choose another name")
+        must_open("platform", name, factory)
+        once(self.platforms, "platform", name, factory)
+        if f"toolcrib-{name}" not in self.catalog.names():
+            self._add_toolset(f"toolcrib-{name}", {"description": f"The platform {name}.", "includes": ["toolcrib-gateway"]})
+
+    # -- the default workspace -------------------------------------------------------------------------------------
+
+    @property
+    def default(self) -> Workspace:
+        """The workspace of ``project_dir`` by ``config``."""
+        return self.workspaces.default
+
+    @property
+    def grants(self) -> PermanentGrants:
+        """The default workspace's permanent grants."""
+        return self.default.grants
+
+    @property
+    def backends(self) -> Backends:
+        """The default workspace's backends."""
+        return self.default.backends
+
+    @property
+    def catalog(self) -> ToolsetCatalog:
+        """The default workspace's toolsets."""
+        return self.default.catalog
+
+    def redactor(self) -> Redactor:
+        """Return what takes out the secrets of the environment and of the person's file, as they are now."""
+        return self.default.redactor()
+
+    def granted(
+        self,
+        platform: str = "cli",
+        enabled: Sequence[str] | None = None,
+        disabled: Sequence[str] | None = None,
+        user: str = "",
+    ) -> list[str]:
+        """Return the tools that a session may call; see Granting."""
+        return self.default.granted(platform, enabled, disabled, user)
+
+    def explain(self, platform: str = "cli", user: str = "") -> list[ToolLine]:
+        """Return every registered tool, and why it is not granted; see Granting."""
+        return self.default.explain(platform, user)
+
+    async def open(
+        self,
+        *,
+        platform: str = "cli",
+        user: str = "",
+        roles: Sequence[str] = (),
+        asker: Asker | None = None,
+        suspends: bool = False,
+        cwd: str | None = None,
+        backend: str = "",
+        enabled: Sequence[str] | None = None,
+        disabled: Sequence[str] | None = None,
+        sink: EventSink | None = None,
+        resume: str = "",
+        latest: bool = False,
+        named: str = "",
+        handlers: Mapping[str, Handler] | None = None,
+        once: bool = False,
+        choice: ModelChoice | None = None,
+        mode: str = "",
+    ) -> Session:
+        """Open a session with what the platform grants. Without an ``asker``, whatever would ask is denied; with ``suspends`` the
+        run is parked instead. Close it at the end.
+
+        ``backend`` names where it runs (see agent.backends); it is a person's to choose, and "" takes the configured one. ``cwd``
+        is the folder that it starts in, there where the backend is remote. ``handlers``, by name, run tools that are registered
+        without one; they come before our own.
+
+        ``resume`` continues a stored one by its id or the beginning of it, ``latest`` the last of this platform, user and folder,
+        and where it ran, unless ``backend`` names another. ``named`` is the id itself: that session is continued, or made.
+        ``once``: nobody will continue it, so no container is kept for it. ``choice`` is the model that a new one will ask: it is
+        kept from the beginning on. ``mode`` is a person's to choose too (see tools.approval.modes), and "" goes on with the
+        session's, or takes the configured one. Raises ToolcribError where there is none or its backend
+        is another now, and ConfigError for an unknown backend, where approval.smart is enabled and can't be used, and where the
+        grants of command_allowlist can't be read or written.
+        """
+        return await self.default.open(
+            platform=platform,
+            user=user,
+            roles=roles,
+            asker=asker,
+            suspends=suspends,
+            cwd=cwd,
+            backend=backend,
+            enabled=enabled,
+            disabled=disabled,
+            sink=sink,
+            resume=resume,
+            latest=latest,
+            named=named,
+            handlers=handlers or {},
+            once=once,
+            choice=choice,
+            mode=mode,
+        )
+
+    def open_session(self, **wanted: Any) -> Session:
+        """Open a session from sync code; see ``open``."""
+        return run_async(self.open(**wanted))
+
+    async def find_session(self, prefix: str) -> SessionInfo:
+        """Return the stored session whose id begins so. Raises ToolcribError where there is none, or more than one."""
+        from agent.conversation.locating import find_session
+
+        return await find_session(self.default, prefix)
+
+    def undo(self, session_id: str) -> Undo:
+        """Return what takes back changes of a session's tools in files. Raises ToolcribError where nothing is kept."""
+        return self.default.undo(session_id)
+
+    async def delete_sessions(self, session_ids: Collection[str]) -> Sequence[str]:
+        """Delete stored sessions with all that was kept of them, but drafts. Return the ids of those that were deleted: one that
+        is at work or that something waits for stays. Raises StoreFailed.
+        """
+        return await self.default.delete_sessions(session_ids)
+
+    def open_environment(self, info: SessionInfo, backend: str = "") -> Environment:
+        """Open the environment of a stored session; see Workspace.open_environment."""
+        return self.default.open_environment(info, backend)

@@ -122,7 +122,7 @@ class SessionSearch:
         self, query: str, found: Sequence[tuple[SearchHit, Sequence[Mapping[str, Any]]]], data: Mapping[str, Json]
     ) -> dict[str, Json]:
         """Return what a model wrote of the hits, or why there is none: what was found is there in either case."""
-        from agent.summarising import NotSummarised, Summariser
+        from agent.context.summarising import NotSummarised, Summariser
 
         if self.session is None:
             return {"none": "summaries are switched off (sessions.summaries in the person's configuration)"}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.backends import BUBBLEWRAP, LOCAL
 from agent.config import SnapshotsConfig, state_dir
-from agent.instructions import project_root
+from agent.context.instructions import project_root
 from toolcrib.contract.context import ProgressStatus, ToolCallContext
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.effects import RunsCommand

@@ -9,13 +9,13 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.allowlist import PermanentGrants
 from agent.backends import Backend, Backends, Location
-from agent.below import folders_of
 from agent.config import read_secrets
-from agent.deciding import ToldAudit
-from agent.granting import ToolLine
-from agent.grants import SessionGrants
+from agent.policy.allowlist import PermanentGrants
+from agent.policy.audit_hook import ToldAudit
+from agent.policy.grants import SessionGrants
+from agent.policy.self_protection import folders_of
+from agent.policy.tool_selection import ToolLine
 from toolcrib.contract.context import EventSink, Principal, RunIdentity
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.environment import Environment
@@ -33,8 +33,8 @@ from tools.redact import RedactingSink, Redactor
 
 if TYPE_CHECKING:  # all that only some uses need loads with them
     from agent.conversation.session import Session
-    from agent.crib import Crib
     from agent.events import Event
+    from agent.process import Crib
     from agent.undo import Undo
     from agent.workspaces import ProjectFolder, Setup
     from toolcrib.contract.context import ToolCallContext
@@ -277,7 +277,7 @@ class Workspace:
         here = self.config.platforms.get(platform)
         if not self.config.approval.smart.enabled or (here is not None and not here.smart_approval):
             return asker
-        from agent.smart import Auxiliary, SmartAsker
+        from agent.policy.smart import Auxiliary, SmartAsker
 
         return SmartAsker(asker, Auxiliary.of(self.config, self.providers), self.redactor(), told)
 

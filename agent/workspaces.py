@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, WeakValueDictionary
 
 import model_tools
-from agent.allowlist import PermanentGrants
 from agent.backends import Backends
 from agent.config import Config, contents_path, load_config, secrets_path, state_dir
-from agent.confirming import require_confirmed
-from agent.granting import Granting
+from agent.policy.allowlist import PermanentGrants
+from agent.policy.confirmation import require_confirmed
+from agent.policy.tool_selection import Granting
 from agent.workspace import Workspace
 from toolcrib.contract.errors import ConfigError
 from tools.approval.policy import RuleSays, ToolRules
@@ -29,7 +29,7 @@ from tools.judge.setting import Setting, person_home
 from toolsets import ToolsetCatalog
 
 if TYPE_CHECKING:
-    from agent.crib import Crib
+    from agent.process import Crib
     from tools.approval.operator_rules import ToolRule
     from tools.judge.table import Rule
     from tools.undo.keeper import UndoStore

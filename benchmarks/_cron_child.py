@@ -14,8 +14,8 @@ import sys
 import time
 from pathlib import Path
 
+from agent.api import assemble
 from agent.cron.plan import JobPlan
-from agent.run import assemble
 from toolcrib import Principal
 from toolcrib.contract.cron import CronJob
 from toolcrib.contract.store import Store

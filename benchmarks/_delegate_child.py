@@ -10,8 +10,8 @@ import time
 
 def delegates(base_url: str, rounds: int) -> None:
     """Print {"called": when each call of delegate_task began, "posted": when each bare request was begun}."""
+    from agent.api import Agent
     from agent.events import Event, ToolStarted
-    from agent.run import Agent
 
     called: list[float] = []
     posted: list[float] = []

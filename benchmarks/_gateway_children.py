@@ -15,12 +15,12 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from agent.api import assemble
 from agent.config import load_config
-from agent.crib import Crib
 from agent.gateway.collecting import collecting
 from agent.gateway.gateway import Gateway
-from agent.models import ModelChoice
-from agent.run import assemble
+from agent.model_choice.models import ModelChoice
+from agent.process import Crib
 from agent.store.sqlite import SqliteStore
 from toolcrib.chat import Attachment, Chat, Host, Inbound, Outbound, Press, Traits
 

@@ -16,7 +16,7 @@ CALLS = 9
 
 def turns(base_url: str, rounds: int) -> None:
     """Print {"ended": when each handler was about to return, "posted": when each bare request was begun}."""
-    from agent.run import Agent
+    from agent.api import Agent
 
     ended: list[float] = []
     posted: list[float] = []
@@ -46,7 +46,7 @@ def turns(base_url: str, rounds: int) -> None:
 
 def resume(session_id: str) -> None:
     """Print the KiB that this process has in memory once the session can go on."""
-    from agent.run import Agent
+    from agent.api import Agent
 
     async def load() -> None:
         # Nothing listens there: what is measured is the conversation that waits to be sent.

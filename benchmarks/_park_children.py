@@ -14,12 +14,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from agent.api import Crib, assemble
 from agent.config import load_config
 from agent.conversation.answers import record_answer
 from agent.conversation.manager import SessionManager
 from agent.conversation.session import Session
 from agent.conversation.state import RunState
-from agent.run import Crib, assemble
 from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, ToolCall, ToolCallContext, WritesFile
 from toolcrib.contract.store import Store

@@ -17,13 +17,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
+from agent.api import assemble
 from agent.config import load_config
 from agent.conversation.session import Session as ToolcribSession
-from agent.run import assemble
 from agent.store.sqlite import SqliteStore
 from benchmarks.core import CannotMeasureError, Figure
 from toolcrib import ToolCall
-from tools.dispatch.faces import as_json
+from tools.dispatch.json_results import as_json
 
 _DESCRIPTORS = 1024
 _SESSIONS, _SECONDS = 1000, 60.0

@@ -45,7 +45,7 @@ FULL_RUN_FIXTURES = {
 WITH_DEFAULTS = (
     "e2e", "docs", "house", "agent/cli/setup", "agent/reference", "agent/cli/test_confirming",
     "agent/cli/test_sandbox_checks", "agent/cli/test_sandbox_words", "agent/test_backend", "agent/test_config.",
-    "agent/test_config_keys", "agent/test_config_layers", "agent/test_confirming", "agent/test_sandbox_trial",
+    "agent/test_config_keys", "agent/test_config_layers", "agent/policy/test_confirmation", "agent/test_sandbox_trial",
     "agent/test_snapshots", "agent/cli/commands/test_call", "agent/cli/commands/test_chat",
     "agent/cli/commands/test_completion", "agent/cli/commands/test_config", "agent/cli/commands/test_docs",
     "agent/cli/commands/test_doctor", "agent/cli/commands/test_env", "agent/cli/commands/test_explain",
@@ -269,7 +269,7 @@ def agree() -> Callable[[], None]:
 
     def agree() -> None:
         from agent.config import load_config
-        from agent.confirming import confirm
+        from agent.policy.confirmation import confirm
 
         confirm(load_config(profile=""))
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import model_tools
+from agent.api import assemble
 from agent.config import Config, PluginsConfig
-from agent.run import assemble
 from agent.store.memory import MemoryStore
 from model_tools import get_tool_definitions, handle_function_call, load_plugins, unload_plugins
 from toolcrib import ConfigError, ToolsetError, registry

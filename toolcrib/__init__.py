@@ -104,7 +104,7 @@ from toolcrib.contract.types import (
 )
 
 if TYPE_CHECKING:
-    from agent.run import Agent
+    from agent.api import Agent
 
 __all__ = [
     "ActivityEvent",
@@ -212,7 +212,7 @@ if not TYPE_CHECKING:  # a type checker that saw __getattr__ would take any name
 
     def __getattr__(name: str) -> object:
         if name == "Agent":
-            from agent.run import Agent
+            from agent.api import Agent
 
             found: object = Agent
         elif name == "__version__":

@@ -276,8 +276,8 @@ def call_tool(
     """
     from tools.arguments import check_schema
     from tools.dispatch.bridge import run_async
-    from tools.dispatch.faces import as_json
     from tools.dispatch.hooks import APPROVAL, new_manager
+    from tools.dispatch.json_results import as_json
     from tools.dispatch.pipeline import Dispatcher
     from tools.dispatch.scope import CallScope
 

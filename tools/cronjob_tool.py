@@ -34,7 +34,7 @@ def planned_by(args: Mapping[str, Any], settings: Mapping[str, Any], platform: s
     """Return the job that arguments describe, whole, by the operator's settings; ``platform`` is where it is asked for. Raises
     InvalidArguments.
     """
-    from tools.schedules.reading import read
+    from tools.schedules.parse import read
     from tools.schedules.schedule import lasting
 
     now = time.time()

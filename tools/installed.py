@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tools.judge.ours import Installed
+    from tools.judge.own_code import Installed
 
 TOPS = ("toolcrib", "tools", "toolsets.py", "model_tools.py", "agent", "plugins")
 """Names that the distribution brings to the top level."""
@@ -22,7 +22,7 @@ def installed(*, develop: bool = False) -> Installed:
     """Return what is closed to tools in this process. ``develop``: but for the checkout that toolcrib runs from, if it does: its
     sources are what a person wants worked on.
     """
-    from tools.judge.ours import Installed
+    from tools.judge.own_code import Installed
 
     root = Path(__file__).resolve().parents[1]
     users = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []

@@ -1,4 +1,4 @@
-"""The schema of ``todo``. Its handler belongs to the agent loop: agent/handlers.py."""
+"""The schema of ``todo``. Its handler belongs to the agent loop: agent/todo.py."""
 
 from __future__ import annotations
 

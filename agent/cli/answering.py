@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from agent.below import folders_of
 from agent.cli.app import FAILED, INTERRUPTED, OK
 from agent.cli.ask import TerminalAsker
 from agent.cli.choosing import chosen, covered, offered
@@ -18,13 +17,14 @@ from agent.cli.parked import leave_open, parked_lines, still_open
 from agent.cli.refusing import answer_of
 from agent.cli.signals import interrupting
 from agent.conversation.answers import find_ticket, hosted, persons_session, record_answer
+from agent.policy.self_protection import folders_of
 from toolcrib.contract.errors import Denied, InvalidArguments, ToolcribError
 from tools.approval.prompt import PromptLine, physical, prompt_of
 
 if TYPE_CHECKING:
     from agent.cli.terminal import Terminal
     from agent.conversation.session import Session
-    from agent.crib import Crib
+    from agent.process import Crib
     from toolcrib.contract.store import Store, TicketRecord
     from toolcrib.contract.types import SuspendTicket
 
@@ -217,7 +217,7 @@ def _continue(crib: Crib, runner: asyncio.Runner, session_id: str) -> int:
     from agent.cli.oneshot import TaskRun
     from agent.cli.render import Screen
     from agent.cli.view import View
-    from agent.models import ModelChoice
+    from agent.model_choice.models import ModelChoice
 
     try:
         session = runner.run(_open(crib, session_id))

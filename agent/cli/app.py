@@ -26,8 +26,8 @@ from toolcrib.contract.errors import ConfigError, ProviderError, ToolcribError
 if TYPE_CHECKING:
     import asyncio
 
+    from agent.api import Crib
     from agent.config import Config
-    from agent.run import Crib
     from toolcrib.contract.registry import ToolRegistry
 
 _log = logging.getLogger(__name__)
@@ -293,10 +293,10 @@ def open_crib(options: argparse.Namespace, *, looks: bool = False, as_confirmed:
     """
     from pathlib import Path
 
+    from agent.api import assemble, open_store
     from agent.cli.confirming import confirmed_config, looking_config
     from agent.config import load_config
-    from agent.confirming import require_confirmed
-    from agent.run import assemble, open_store
+    from agent.policy.confirmation import require_confirmed
 
     cwd = getattr(options, "cwd", None)
     folder = Path("." if cwd and _is_far(options) else cwd or ".").expanduser().resolve()
@@ -316,7 +316,7 @@ def open_crib(options: argparse.Namespace, *, looks: bool = False, as_confirmed:
         config = replace(config, approval=replace(config.approval, develop_toolcrib=True))
     allows = getattr(options, "allow", ()) or getattr(options, "allow_file", ())
     if allows:
-        from agent.allowing import allowed_words, with_allowed
+        from agent.policy.one_run_rules import allowed_words, with_allowed
 
         config, rules = with_allowed(config, options.allow, options.allow_file, folder)
     crib = assemble(config=config, project_dir=folder, store=open_store(config, late=True, looks=looks))

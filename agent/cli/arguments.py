@@ -31,7 +31,7 @@ def offers_of(chat: Conversation) -> Mapping[str, Offers]:
         return MODES.items()
 
     async def sessions() -> Iterable[tuple[str, str]]:
-        from agent.cli.stories import ID_CHARS, ago, persons_sessions
+        from agent.cli.session_format import ID_CHARS, ago, persons_sessions
 
         now = time.time()
         try:
@@ -44,8 +44,8 @@ def offers_of(chat: Conversation) -> Mapping[str, Offers]:
         return (("turn", "the last turn's changes"), ("call", "the last call's"), ("redo", "makes them again"))
 
     async def revoked() -> Iterable[tuple[str, str]]:
-        from agent.approvals import Approvals
-        from agent.cli.agreed import covers
+        from agent.cli.format_grants import covers
+        from agent.policy.approvals import Approvals
 
         try:
             grants = await Approvals(chat.opening.crib.store, chat.opening.crib.grants).grants(chat.session.id)

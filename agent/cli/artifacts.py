@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent.artifacts import ArtifactHit, SessionArtifact
-    from agent.crib import Crib
+    from agent.process import Crib
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[22m"
 _SPARE = (3,)
@@ -87,7 +87,7 @@ def hit_json(hit: ArtifactHit) -> dict[str, object]:
 def hit_lines(hits: Sequence[ArtifactHit], *, bold: bool) -> Iterator[str]:
     """Yield two lines for each artifact: whose it is, and what was found there."""
     from agent.cli.escape import one_line, tame
-    from agent.cli.stories import ID_CHARS, ago
+    from agent.cli.session_format import ID_CHARS, ago
 
     now = time.time()
     for hit in hits:
@@ -116,7 +116,7 @@ def _marked(hit: ArtifactHit) -> str:
 def _table(found: Sequence[SessionArtifact]) -> None:
     from agent.cli.escape import one_line
     from agent.cli.render import table
-    from agent.cli.stories import ago
+    from agent.cli.session_format import ago
 
     now = time.time()
     rows = [(one.kept.name, f"{one.kept.size:,}", one_line(one.tool, 40) or "-", ago(one.kept.at, now)) for one in found]
@@ -127,7 +127,7 @@ def _print(data: bytes) -> None:
     """Show a content without anything that acts on a terminal, in the pager where it is one."""
     from agent.artifacts import text_of
     from agent.cli.escape import tame
-    from agent.cli.screen.aside import show_paged
+    from agent.cli.screen.external_programs import show_paged
 
     text = tame(text_of(data))
     show_paged(text if text.endswith("\n") or not text else f"{text}\n")

@@ -14,7 +14,6 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
-from agent.below import is_below_any
 from agent.cli.choosing import (
     NUMBERS,
     Choice,
@@ -34,6 +33,7 @@ from agent.cli.choosing import (
 from agent.cli.escape import exact, one_line
 from agent.cli.refusing import answer_of, refuse, refuse_inside
 from agent.cli.signals import Ended
+from agent.policy.self_protection import is_below_any
 from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.types import Answer, SuspendTicket
 from tools.dispatch.scope import Asker

@@ -204,7 +204,7 @@ def _libraries() -> dict[str, str | None]:
 
 
 def _plugins(config: Config, project_dir: Path) -> list[dict[str, Any]]:
-    from agent.plugins import discover
+    from agent.plugin_host.plugins import discover
 
     return [
         {"name": one.name, "source": one.source, "version": one.version, "enabled": one.enabled, "error": one.error}
@@ -213,7 +213,7 @@ def _plugins(config: Config, project_dir: Path) -> list[dict[str, Any]]:
 
 
 def _numbers(config: Config) -> dict[str, Any]:
-    from agent.run import open_store
+    from agent.api import open_store
     from agent.store.counting import numbers_of
 
     store = open_store(config, late=True, looks=True)

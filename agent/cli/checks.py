@@ -16,7 +16,7 @@ from toolcrib.contract.registry import registry
 from tools.dispatch.bridge import run_async
 
 if TYPE_CHECKING:
-    from agent.run import Crib
+    from agent.api import Crib
 
 _ROOM = 1024 * 1024
 _STORE_SECONDS = 900.0
@@ -148,9 +148,9 @@ def check_tools() -> Iterator[CheckFinding]:
 
 
 def check_assembled(config: Config, project_dir: Path, *, offline: bool = False) -> Iterator[CheckFinding]:
+    from agent.api import assemble, open_store
     from agent.cli.storing import check_files
-    from agent.confirming import UnconfirmedConfig, unconfirmed
-    from agent.run import assemble, open_store
+    from agent.policy.confirmation import UnconfirmedConfig, unconfirmed
 
     before = len(registry.problems)
     damage = list(guarded("the store", lambda: check_files(config), _STORE_SECONDS))
@@ -242,7 +242,7 @@ async def _first(crib: Crib) -> None:
 def check_added(crib: Crib) -> Iterator[CheckFinding]:
     """Find commands of plugins that nobody can reach."""
     from agent.cli.app import built_in
-    from agent.slash_commands import SLASH_COMMANDS
+    from agent.plugin_host.slash_commands import SLASH_COMMANDS
 
     for name, command in crib.slash.items():
         own = SLASH_COMMANDS.get(f"/{name}")
@@ -298,7 +298,7 @@ def _allowlist(crib: Crib) -> Iterator[CheckFinding]:
 def check_smart(crib: Crib) -> Iterator[CheckFinding]:
     if not crib.config.approval.smart.enabled:
         return
-    from agent.smart import Auxiliary
+    from agent.policy.smart import Auxiliary
 
     try:
         auxiliary = Auxiliary.of(crib.config, crib.providers)
@@ -333,9 +333,9 @@ def _model(crib: Crib) -> Iterator[CheckFinding]:
     """Find out whether the configured model's server is there, and how the model is to call tools: that is asked of the server,
     unless it was in the last hour.
     """
-    from agent.calling import choose_calling, is_hosted
     from agent.cli.key_checks import blank_keys
-    from agent.models import ModelChoice, choose_provider, environment
+    from agent.model_choice.call_style import choose_calling, is_hosted
+    from agent.model_choice.models import ModelChoice, choose_provider, environment
     from agent.providers.factory import MANUAL
 
     environ = environment(crib.config)

@@ -82,7 +82,7 @@ def _backends(args: argparse.Namespace) -> Iterable[str]:
 
 
 def _platforms(args: argparse.Namespace) -> Iterable[str]:
-    from agent.granting import PREFIX
+    from agent.policy.tool_selection import PREFIX
 
     with open_crib(args, looks=True, as_confirmed=True) as crib:
         return [name.removeprefix(PREFIX) for name in crib.catalog.names() if name.startswith(PREFIX)]
@@ -104,14 +104,14 @@ def _artifacts(args: argparse.Namespace) -> Iterable[str]:
 
 def _plugins(args: argparse.Namespace) -> Iterable[str]:
     from agent.config import load_config
-    from agent.plugins import discover
+    from agent.plugin_host.plugins import discover
 
     return [info.name for info in discover(load_config(args.config), Path.cwd()) if info.name != "*"]
 
 
 def _models(args: argparse.Namespace) -> Iterable[str]:
     """Models that a server listed within the last hour."""
-    from agent.catalog import Cache
+    from agent.model_choice.catalog import Cache
 
     return Cache().names()[:_MOST]
 
@@ -129,7 +129,7 @@ def _profiles(args: argparse.Namespace) -> Iterable[str]:
 
 
 def _documents(args: argparse.Namespace) -> Iterable[str]:
-    from agent.cli.remembered import NAMES
+    from agent.cli.format_memory import NAMES
 
     return NAMES
 

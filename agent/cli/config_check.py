@@ -15,7 +15,7 @@ from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import ConfigError, ToolcribError
 
 if TYPE_CHECKING:
-    from agent.run import Crib
+    from agent.api import Crib
 
 
 def config_faults(file: Path | None, profile: str | None, project_dir: Path) -> tuple[Config | None, list[str]]:
@@ -71,7 +71,7 @@ def _line(fault: str, path: Path) -> float:
 
 
 def _unconfirmed(config: Config) -> Iterator[str]:
-    from agent.confirming import UnconfirmedConfig, unconfirmed
+    from agent.policy.confirmation import UnconfirmedConfig, unconfirmed
 
     try:
         if changes := unconfirmed(config, keep=False):
@@ -150,8 +150,8 @@ def _toolsets(config: Config) -> tuple[Config, list[str]]:
 
 def _plain(config: Config, project_dir: Path) -> Iterator[str]:
     """Find what needs neither tools nor plugins to be seen."""
-    from agent.allowlist import entry_faults
-    from agent.run import open_store
+    from agent.api import open_store
+    from agent.policy.allowlist import entry_faults
 
     cwd = config.terminal.cwd
     if cwd is not None and not Path(cwd).expanduser().is_dir():
@@ -174,9 +174,9 @@ def _plain(config: Config, project_dir: Path) -> Iterator[str]:
 
 
 def _assembled(config: Config, project_dir: Path, *, is_whole: bool) -> Iterator[str]:
-    from agent.confirming import unconfirmed
-    from agent.plugins import discover
-    from agent.run import assemble
+    from agent.api import assemble
+    from agent.plugin_host.plugins import discover
+    from agent.policy.confirmation import unconfirmed
     from agent.store.memory import MemoryStore
 
     without = replace(config, plugins=replace(config.plugins, enabled=()))
@@ -244,7 +244,7 @@ def _unknown_backends(crib: Crib) -> Iterator[str]:
 
 
 def _model(crib: Crib) -> Iterator[str]:
-    from agent.models import ModelChoice, choose_provider
+    from agent.model_choice.models import ModelChoice, choose_provider
 
     config = crib.config
     try:

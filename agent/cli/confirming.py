@@ -18,7 +18,7 @@ def confirmed_config(config: Config) -> Config:
 
     Raises UnconfirmedConfig where nobody agrees, and ConfigError where that can't be read or kept.
     """
-    from agent.confirming import UnconfirmedConfig, unconfirmed
+    from agent.policy.confirmation import UnconfirmedConfig, unconfirmed
 
     changes = unconfirmed(config)
     if changes and not _agrees(config, changes):
@@ -30,7 +30,7 @@ def looking_config(config: Config, profile: str | None, project_dir: Path) -> Co
     """Return the configuration as it was confirmed last, for a command that only looks; says so where it differs. Nobody is
     asked. Raises UnconfirmedConfig where that can't be told, and ConfigError.
     """
-    from agent.confirming import last_confirmed
+    from agent.policy.confirmation import last_confirmed
 
     counts = last_confirmed(config, profile=profile, project_dir=project_dir)
     if counts is not config:
@@ -44,8 +44,8 @@ def looking_config(config: Config, profile: str | None, project_dir: Path) -> Co
 
 def _agrees(config: Config, changes: Sequence[Any]) -> bool:
     """Ask; False where the answer is no, or nobody is there."""
-    from agent.below import folders_of
     from agent.cli.terminal import controlling_terminal
+    from agent.policy.self_protection import folders_of
 
     try:
         with controlling_terminal(folders_of(config)) as terminal:
@@ -58,7 +58,7 @@ def ask(config: Config, changes: Sequence[Any], terminal: Any) -> bool:
     """Show what changed and ask; a yes is kept. Raises ConfigError where it can't be."""
     from agent.cli.escape import exact
     from agent.cli.terminal import confirmed
-    from agent.confirming import confirm
+    from agent.policy.confirmation import confirm
     from tools.approval.prompt import PromptLine, physical
 
     terminal.show(f"{config.path} was changed. What loosens or redirects counts once you agree:")
@@ -92,7 +92,7 @@ def set_all_as_person(path: Path | None, values: Sequence[tuple[Sequence[str], A
     ``first``: the command began before anything was remembered, when the file counted as it is; then these keys do.
     """
     from agent.config import set_values
-    from agent.confirming import agreed_by_setting
+    from agent.policy.confirmation import agreed_by_setting
 
     set_values(path, values)
     if not first:
@@ -103,10 +103,10 @@ def set_all_as_person(path: Path | None, values: Sequence[tuple[Sequence[str], A
 
 
 def _agreed(path: Path | None, *keys: Sequence[str]) -> bool:
-    from agent.below import folders_of
     from agent.cli.terminal import controlling_terminal
     from agent.config import load_config
-    from agent.confirming import agreed_by_setting, is_watched, unconfirmed
+    from agent.policy.confirmation import agreed_by_setting, is_watched, unconfirmed
+    from agent.policy.self_protection import folders_of
 
     if not (watched := [parts for parts in keys if is_watched(parts)]):
         return True

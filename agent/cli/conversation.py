@@ -11,12 +11,12 @@ from agent.cli.oneshot import Fan
 from agent.cli.opening import BrokenOffMessage, ChatOpening
 from agent.cli.trace import Tracer
 from agent.cli.view import View, went_on
+from agent.context.instructions import told
 from agent.conversation.state import RunResult
 from agent.conversation.transcript import source_of
 from agent.events import SessionBusy, TextDelta, ToolFinished, ToolStarted
-from agent.instructions import told
 from agent.later import MOST_NOTE, later_note
-from agent.models import ModelChoice, find_endpoint, own_choice
+from agent.model_choice.models import ModelChoice, find_endpoint, own_choice
 from agent.protocols.command import parse_command
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import ContextTooLong, LeaseLost, ToolcribError
@@ -102,7 +102,7 @@ class Conversation:
 
     async def set_mode(self, name: str) -> str:
         """Switch the session's mode, and return its name. Raises ToolcribError, also below a session: a person switches it."""
-        from agent.below import refuse_below_any
+        from agent.policy.self_protection import refuse_below_any
 
         refuse_below_any("/mode")
         return await self.writing(lambda: self.session.mode.switch(name))

@@ -14,7 +14,7 @@ from tools.dispatch.bridge import run_async
 from tools.schedules.zones import ScheduleError, zone_of
 
 if TYPE_CHECKING:
-    from agent.crib import Crib
+    from agent.process import Crib
     from toolcrib.contract.cron import CronJob
 
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.escape import one_line, tame
-from agent.cli.stories import ID_CHARS, ago
+from agent.cli.session_format import ID_CHARS, ago
 from agent.delegates import TOOL
 from agent.delegates.budget import tokens_in
 from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     from agent.cli.conversation import Conversation
-    from agent.delegates.atwork import BackgroundDelegate
+    from agent.delegates.background_delegate import BackgroundDelegate
     from agent.events import DelegateEnded
     from toolcrib.contract.session import ExecutedCall
 

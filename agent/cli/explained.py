@@ -23,7 +23,7 @@ _MEANS = {
 
 def deciding(explained: Explanation, finding: Finding, person: str, config: Config) -> tuple[str, Sequence[str]]:
     """Return who decides about a finding, and where that is a person the roles that may agree in a chat of the gateway."""
-    from agent.gateway.deciding import Deciding
+    from agent.gateway.approval_rights import Deciding
 
     decider = explained.decider(finding, person)
     return decider, sorted(Deciding(config.gateway.approvers).roles_for(finding.key)) if decider == person else ()

@@ -17,7 +17,7 @@ from toolcrib.contract.suggest import near
 from tools.dispatch.bridge import run_async
 
 if TYPE_CHECKING:
-    from agent.crib import Crib
+    from agent.process import Crib
 
 _CONNECT_SECONDS = 10.0
 _EVERYTHING = "anything else"
@@ -74,7 +74,7 @@ async def _connected(
     """Return the platform's account, why it can't be connected to, "" where it can, and what it can't do. Nothing is received.
     Where a gateway runs ``account``, it is not connected to.
     """
-    from agent.lifecycle import STOP_SECONDS, guarded
+    from agent.plugin_host.lifecycle import STOP_SECONDS, guarded
 
     is_running, made = account is not None, list[Any]()
 
@@ -94,7 +94,7 @@ async def _connected(
 def _made(crib: Crib, name: str, config: PlatformConfig) -> Any:
     """Return the platform, which is not connected to yet. Raises ConfigError for settings that it has not."""
     from agent.gateway.admission import Admission
-    from agent.gateway.door import Door
+    from agent.gateway.host import Door
     from agent.gateway.pairing import Pairings
 
     pairings = Pairings(crib.store, name)

@@ -7,14 +7,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.agreed import line, on_one
 from agent.cli.escape import exact
+from agent.cli.format_grants import line, on_one
 from agent.cli.render import table
 from agent.gateway.figures import MINUTES
 from agent.gateway.status import parked, told_idle, told_status
 
 if TYPE_CHECKING:
-    from agent.crib import Crib
+    from agent.process import Crib
     from toolcrib.contract.store import TicketRecord
 
 _COUNTS = ("open_sessions", "runs", "questions", "mail", "posts", "pid")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.cli.escape import one_line, tame
-from agent.cli.stories import ID_CHARS, heading
+from agent.cli.session_format import ID_CHARS, heading
 from agent.conversation.compressed import ROLE as COMPRESSED
 from agent.conversation.compressed import compression_words
 from agent.conversation.lineage import IMPORTED, is_delegate
@@ -16,7 +16,7 @@ from agent.providers._history import whole
 from toolcrib.contract.session import ExecutedCall
 from toolcrib.contract.store import AuditEntry, CallRecord, SessionInfo, Store
 from toolcrib.contract.types import ToolResult
-from tools.dispatch.faces import as_json
+from tools.dispatch.json_results import as_json
 
 _PREVIEW = 200
 

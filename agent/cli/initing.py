@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.cli.escape import tame
-from agent.drafting import ProjectFacts, draft, existing, look_at, missing, request
-from agent.instructions import NAMES, project_root
+from agent.context.drafting import ProjectFacts, draft, existing, look_at, missing, request
+from agent.context.instructions import NAMES, project_root
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.types import ToolCall
 

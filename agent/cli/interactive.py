@@ -17,10 +17,10 @@ from agent.cli.liveview import LiveView
 from agent.cli.presses import Presses
 from agent.cli.questions import Questions
 from agent.cli.screen import tty
-from agent.cli.screen.aside import paged, pager_of_person, written_by
-from agent.cli.screen.board import Board
 from agent.cli.screen.cells import Row, shortened
 from agent.cli.screen.draft import DraftRows, said_rows
+from agent.cli.screen.external_programs import paged, pager_of_person, written_by
+from agent.cli.screen.frame import Board
 from agent.cli.screen.keyboard import Keyboard
 from agent.cli.screen.painter import Painter
 from agent.cli.screen.themes import theme_for

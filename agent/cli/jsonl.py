@@ -32,7 +32,7 @@ from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.image import Image
 from toolcrib.contract.session import ExecutedCall
 from toolcrib.contract.types import ToolCallStatus
-from tools.dispatch.faces import as_json, images_of
+from tools.dispatch.json_results import as_json, images_of
 
 if TYPE_CHECKING:
     from agent.cli.images import ImageFolder

@@ -13,9 +13,9 @@ from agent.cli.finding import CheckFinding, Repair
 from tools.dispatch.bridge import run_async
 
 if TYPE_CHECKING:
-    from agent.catalog import ModelServer
     from agent.config import Config
-    from agent.crib import Crib
+    from agent.model_choice.catalog import ModelServer
+    from agent.process import Crib
     from agent.providers.endpoint import Endpoint
     from agent.providers.factory import Plugins
     from agent.providers.http import ServerAnswer
@@ -34,9 +34,9 @@ def check_servers(crib: Crib) -> Iterator[CheckFinding]:
 
 
 def check_keys(config: Config, plugins: Plugins) -> Iterator[CheckFinding]:
-    from agent.calling import is_hosted
-    from agent.catalog import configured_servers
-    from agent.models import environment
+    from agent.model_choice.call_style import is_hosted
+    from agent.model_choice.catalog import configured_servers
+    from agent.model_choice.models import environment
 
     environ = environment(config)
     for name, key in blank_keys(config, environ):

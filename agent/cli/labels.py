@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from agent.cli.app import OK
 from agent.cli.escape import tame
-from agent.cli.stories import ID_CHARS, marks_of
+from agent.cli.session_format import ID_CHARS, marks_of
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.regex import Regex
 
 if TYPE_CHECKING:
     import argparse
 
-    from agent.crib import Crib
+    from agent.process import Crib
     from toolcrib.contract.store import SessionInfo, SessionStore
 
 _TAG = Regex(r"\w[\w./:-]{0,63}")

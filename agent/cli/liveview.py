@@ -12,8 +12,8 @@ from agent.cli.escape import one_line, tame
 from agent.cli.render import seconds_of
 from agent.cli.screen.cells import Row, folded, shortened, width, words_of
 from agent.cli.screen.markdown import Markdown
+from agent.cli.show_item import diff_of, whole_of
 from agent.cli.view import COMPRESSING, CUT_SHORT, compression_said, news_of
-from agent.cli.wholes import diff_of, whole_of
 from agent.cli.working import DIFFERENCE, ENDED, MOST_ROWS, OUTPUT, activity_rows, output_lines, progress_row
 from agent.events import (
     CompressionFailed,
@@ -39,10 +39,10 @@ from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.image import Image
 from toolcrib.contract.session import ExecutedCall
 from toolcrib.contract.types import Json, ToolCall
-from tools.dispatch.faces import images_of
+from tools.dispatch.json_results import images_of
 
 if TYPE_CHECKING:
-    from agent.cli.screen.board import Board
+    from agent.cli.screen.frame import Board
 
 _KEPT = 200
 """Items whose wholes are remembered."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from agent.below import is_below_any
 from agent.cli.escape import tame
 from agent.cli.finding import CheckFinding, Repair
 from agent.cli.guarding import guarded
 from agent.cli.terminal import confirm_by_word, is_interactive
+from agent.policy.self_protection import is_below_any
 from toolcrib.contract.errors import ToolcribError
 
 _BELOW = "not done: this changes more than a session's own folders, and runs below a command of one: use a terminal of your own"

@@ -12,7 +12,7 @@ from agent.cli.finding import CheckFinding
 from toolcrib.contract.errors import ConfigError, ToolsetError
 
 if TYPE_CHECKING:
-    from agent.run import Crib
+    from agent.api import Crib
 
 
 def name_findings(crib: Crib) -> Iterator[CheckFinding]:

@@ -18,7 +18,7 @@ from agent.cli.refusing import Refuser
 from agent.conversation.asking import interruptible
 from agent.conversation.state import RunResult
 from agent.events import Event, TurnFinished
-from agent.models import ModelChoice
+from agent.model_choice.models import ModelChoice
 from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.image import Image
@@ -201,7 +201,7 @@ class TaskRun:
     def _outcome(self, stopped: str, text: str) -> TaskOutcome:
         if self._timed_out and stopped == "interrupted":
             return TaskOutcome("timeout", text, TIMED_OUT)
-        from agent.smart import person_behind
+        from agent.policy.smart import person_behind
 
         refuser = person_behind(self._session.scope.asker)
         unasked = isinstance(refuser, Refuser) and refuser.refused > 0

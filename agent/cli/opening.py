@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from agent.cli.parked import leave_open
 from agent.cli.refusing import refuse
 from agent.conversation.limits import RunLimits
-from agent.models import ModelChoice
+from agent.model_choice.models import ModelChoice
 from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
-    from agent.crib import Crib
+    from agent.process import Crib
     from tools.dispatch.scope import Asker
 
 

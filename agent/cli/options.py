@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from agent.config import Config
     from agent.conversation.limits import RunLimits
-    from agent.crib import Crib
-    from agent.models import ModelChoice
+    from agent.model_choice.models import ModelChoice
+    from agent.process import Crib
 
 T = TypeVar("T")
 MODEL_HELP = """\
@@ -88,7 +88,7 @@ def add_mode_option(group: argparse._ActionsContainer) -> None:
 def mode_of(args: argparse.Namespace, config: Config) -> str:
     """Return the mode that the command line wants, "" for none. Raises Denied below a session: a mode is a person's to choose."""
     if args.mode:
-        from agent.below import folders_of, refuse_below
+        from agent.policy.self_protection import folders_of, refuse_below
 
         refuse_below(folders_of(config), "--mode")
     return str(args.mode)
@@ -110,7 +110,7 @@ def folder_of(args: argparse.Namespace, crib: Crib) -> str | None:
 
 
 def choice_of(args: argparse.Namespace) -> ModelChoice:
-    from agent.models import ModelChoice
+    from agent.model_choice.models import ModelChoice
 
     return ModelChoice(args.model, args.base_url, args.api_key_env, args.provider)
 

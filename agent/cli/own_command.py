@@ -30,7 +30,7 @@ _TAG = "command-output"
 
 async def run_line(chat: Conversation, line: str) -> None:
     """Run what stands behind ``!`` or ``!!``. Raises ToolcribError kinds."""
-    from agent.below import refuse_below_any
+    from agent.policy.self_protection import refuse_below_any
 
     private = line.startswith("!!")
     command = line.lstrip("!").strip()

@@ -27,9 +27,9 @@ async def still_open(session: Session, tickets: Sequence[str]) -> list[TicketRec
 def parked_lines(session_id: str, tickets: Sequence[TicketRecord], queued: int) -> list[str]:
     """Tell a person what a parked run waits for. ``queued`` is how many messages wait behind it."""
     # Every run looks whether it is to leave tickets open, and few are parked.
-    from agent.cli.agreed import on_one
     from agent.cli.escape import exact, one_line
-    from agent.cli.stories import ID_CHARS
+    from agent.cli.format_grants import on_one
+    from agent.cli.session_format import ID_CHARS
 
     if not tickets:
         return [

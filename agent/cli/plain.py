@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from agent.cli.calls import call_words, finished_rows
 from agent.cli.render import Screen, brief_line
 from agent.cli.screen.cells import plain
-from agent.cli.wholes import diff_of, whole_of
+from agent.cli.show_item import diff_of, whole_of
 from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:

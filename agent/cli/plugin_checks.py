@@ -10,8 +10,8 @@ from agent.cli.finding import CheckFinding, Repair
 from toolcrib.contract.regex import Regex
 
 if TYPE_CHECKING:
-    from agent.crib import Crib
-    from agent.plugins import PluginInfo
+    from agent.plugin_host.plugins import PluginInfo
+    from agent.process import Crib
 
 _NAME = Regex(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _EXTRA = Regex(r"""extra\s*==\s*["']([A-Za-z0-9._-]+)["']""")
@@ -39,7 +39,7 @@ def check_plugins(crib: Crib) -> Iterator[CheckFinding]:
 
 def _idle(crib: Crib) -> Iterator[CheckFinding]:
     """Find platforms that are set up, and that no gateway would serve."""
-    from agent.plugins import discover
+    from agent.plugin_host.plugins import discover
 
     lacking = set(crib.config.platforms) - set(crib.platforms)
     for info in discover(crib.config, crib.project_dir) if lacking else ():
@@ -57,7 +57,7 @@ def without_told(found: Iterable[CheckFinding], lacking: Collection[CheckFinding
 
 def _hidden(crib: Crib) -> Iterator[PluginInfo]:
     """Yield plugins of a name that was enabled, which another plugin of that name goes before."""
-    from agent.plugins import canonical, discover
+    from agent.plugin_host.plugins import canonical, discover
 
     enabled = {canonical(name) for name in crib.config.plugins.enabled}
     for info in discover(crib.config, crib.project_dir) if enabled else ():

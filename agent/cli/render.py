@@ -15,7 +15,7 @@ from toolcrib.contract.image import Image
 from toolcrib.contract.session import ExecutedCall
 from toolcrib.contract.types import ToolCall, ToolCallStatus
 from tools.contained.outside import is_elsewhere
-from tools.dispatch.faces import as_json, images_of
+from tools.dispatch.json_results import as_json, images_of
 
 _OUTCOMES = {
     ToolCallStatus.SUCCEEDED: ("ok", "green"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.cli.escape import exact, tame
 from agent.cli.images import recorded_labels
-from agent.cli.stories import MOST_LINES, call_line, descent_of, exchanges, executed_of, said_lines
+from agent.cli.session_format import MOST_LINES, call_line, descent_of, exchanges, executed_of, said_lines
 from agent.conversation.partial import broken_off
 from agent.conversation.transcript import begun_since
 from agent.providers._history import whole
@@ -83,8 +83,8 @@ async def show_last(chat: Conversation) -> None:
 
 async def _tell_grants(chat: Conversation) -> None:
     """Say which grants of the session are in force again: it is the same session, so they count on."""
-    from agent.approvals import Approvals
-    from agent.cli.agreed import covers
+    from agent.cli.format_grants import covers
+    from agent.policy.approvals import Approvals
 
     crib, session = chat.opening.crib, chat.session
     grants = await Approvals(crib.store, crib.grants).grants(session.identity.session_id)

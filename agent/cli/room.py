@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent.cli.escape import one_line, tame
-from agent.cli.stories import ID_CHARS
-from agent.context import BYTES_A_TOKEN, ContextUse, measure, tokens_of, used_now, window_of
+from agent.cli.session_format import ID_CHARS
+from agent.context.window import BYTES_A_TOKEN, ContextUse, measure, tokens_of, used_now, window_of
 from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _whole(name: str) -> Path:
 async def title_chat(chat: Conversation, rest: str) -> None:
     """Name the session, or tell its title and tags. Raises ToolcribError."""
     from agent.cli.labels import rename
-    from agent.cli.stories import marks_of
+    from agent.cli.session_format import marks_of
 
     info = await chat.session.info()
     if rest:
@@ -189,7 +189,7 @@ async def show_sessions(chat: Conversation, rest: str) -> None:
     import time
 
     from agent.cli.render import table
-    from agent.cli.stories import SPARE, persons_sessions, session_rows
+    from agent.cli.session_format import SPARE, persons_sessions, session_rows
 
     refuse_below_session(chat, "looking into stored sessions")
     found = await persons_sessions(chat.opening.crib.store, 10)
@@ -200,7 +200,7 @@ async def show_sessions(chat: Conversation, rest: str) -> None:
 
 def refuse_below_session(chat: Conversation, what: str) -> None:
     """Raise Denied where the chat runs below a command of a session."""
-    from agent.below import folders_of, refuse_below
+    from agent.policy.self_protection import folders_of, refuse_below
 
     refuse_below(folders_of(chat.opening.crib.config), what)
 

@@ -172,7 +172,7 @@ def _id(kind: str, value: str) -> Iterator[tuple[str, str]]:
 def _host(value: str) -> Iterator[tuple[str, str]]:
     from urllib.parse import urlsplit
 
-    from agent.calling import is_hosted
+    from agent.model_choice.call_style import is_hosted
     from agent.providers.endpoint import Endpoint, is_loopback
 
     try:

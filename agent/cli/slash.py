@@ -1,5 +1,5 @@
 """The commands of a terminal's chat: lines that begin with a slash. A new one: a function and its name here, and its row in
-agent/slash_commands.py.
+agent/plugin_host/slash_commands.py.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from agent.cli.escape import exact, tame
 from agent.cli.faults import explained
+from agent.cli.format_memory import show_memory
 from agent.cli.helping import listed, show_help, show_keys
-from agent.cli.remembered import show_memory
 from agent.cli.render import first_sentence, table
 from agent.cli.resuming import begin_anew, may_leave, resume
-from agent.cli.stories import conversation
+from agent.cli.session_format import conversation
 from agent.cli.words import ALONE, meant_by, words_of
-from agent.slash_commands import ALIASES
+from agent.plugin_host.slash_commands import ALIASES
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.suggest import near
 
@@ -168,13 +168,13 @@ async def _show(chat: Conversation, rest: str) -> None:
 
 
 async def _undo(chat: Conversation, rest: str) -> None:
-    from agent.cli.undoing import undo_in_chat
+    from agent.cli.format_undo import undo_in_chat
 
     await undo_in_chat(chat, rest)
 
 
 async def _diff(chat: Conversation, rest: str) -> None:
-    from agent.cli.undoing import compared
+    from agent.cli.format_undo import compared
 
     undo, environment = chat.opening.crib.undo(chat.session.identity.session_id), chat.session.scope.environment
     turn, end = (int(rest), "") if rest.isdecimal() else (0, f"/{rest.removeprefix('./')}" if rest else "")
@@ -186,7 +186,7 @@ async def _diff(chat: Conversation, rest: str) -> None:
 
 
 async def _cost(chat: Conversation, rest: str) -> None:
-    from agent.cli.using import lines_of
+    from agent.cli.format_usage import lines_of
 
     chat.screen.text("\n".join(await lines_of(chat.opening.crib.store, chat.session.id)))
 
@@ -204,9 +204,9 @@ async def _room(chat: Conversation, rest: str, command: str) -> None:
 
 
 async def _approvals(chat: Conversation, rest: str) -> None:
-    from agent.approvals import Approvals
-    from agent.cli import agreed
+    from agent.cli import format_grants
     from agent.cli.room import refuse_below_session
+    from agent.policy.approvals import Approvals
 
     crib = chat.opening.crib
     approvals = Approvals(crib.store, crib.grants)
@@ -215,14 +215,14 @@ async def _approvals(chat: Conversation, rest: str) -> None:
         if word != "revoke" or not prefix.strip():
             raise ToolcribError("write /approvals, or /approvals revoke ID")
         refuse_below_session(chat, "changing what was agreed")
-        chat.screen.note(f"revoked: {exact(agreed.covers(await approvals.revoke(prefix.strip())))}")
+        chat.screen.note(f"revoked: {exact(format_grants.covers(await approvals.revoke(prefix.strip())))}")
         return
     grants = await approvals.grants(chat.session.identity.session_id)
     asked = [chat.session.id, *(one.session_id for one in chat.session.delegates.at_work)]
     waiting = [record for session_id in asked for record in await approvals.pending(session_id)]
     width = chat.screen.width
-    table(agreed.ticket_rows(waiting) if waiting else [], spare=agreed.SPARE_OF_TICKETS, whole=(3,), width=width)
-    table(agreed.grant_rows(grants) if grants else [], spare=agreed.SPARE_OF_GRANTS, whole=(1,), width=width)
+    table(format_grants.ticket_rows(waiting) if waiting else [], spare=format_grants.SPARE_OF_TICKETS, whole=(3,), width=width)
+    table(format_grants.grant_rows(grants) if grants else [], spare=format_grants.SPARE_OF_GRANTS, whole=(1,), width=width)
     if not grants and not waiting:
         chat.screen.note("nothing is granted in this session, and nothing waits for an answer")
 

@@ -113,8 +113,8 @@ def _parts(config: Config) -> Iterator[tuple[Path, Callable[[], int | None], par
 
     The sessions come first: which artifacts are in use stands there.
     """
+    from agent.api import evidence_of
     from agent.config import contents_path
-    from agent.run import evidence_of
     from agent.store._artifact_repair import examine_artifacts
     from agent.store._artifacts import path_of
     from agent.store._placing import index_of, real

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agent.catalog import ModelServer, Offer, ask_servers, configured_servers
-from agent.models import ModelChoice, choose_provider, environment
+from agent.model_choice.catalog import ModelServer, Offer, ask_servers, configured_servers
+from agent.model_choice.models import ModelChoice, choose_provider, environment
 from agent.providers._history import same_model
 from agent.providers.factory import MANUAL, PROVIDERS, ModelTarget, check_name
 from toolcrib.contract.dataclass import replace

@@ -145,7 +145,7 @@ def controlling_terminal(folders: Sequence[Path] = ()) -> Iterator[Terminal]:
     or is not in the foreground there: no person sits there then. It also raises below a command of any session, which may have
     opened the terminal itself, and in a process that the host of a session by one of ``folders`` started.
     """
-    from agent.below import is_below, is_below_any
+    from agent.policy.self_protection import is_below, is_below_any
 
     if is_below_any() or is_below(folders):
         raise ToolcribError("this is for a person at a terminal; a terminal that a session's command opened is not a person's")
@@ -173,7 +173,7 @@ def is_interactive() -> bool:
 
 def confirm_by_word(question: str) -> bool:
     """True only for a typed ``yes`` or ``y``, and never below a session."""
-    from agent.below import is_below_any
+    from agent.policy.self_protection import is_below_any
 
     forget_what_was_typed(sys.stdin)
     try:

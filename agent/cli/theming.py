@@ -9,7 +9,7 @@ from agent.cli.screen.markdown import Markdown
 from agent.cli.screen.themes import theme_for
 
 if TYPE_CHECKING:
-    from agent.cli.screen.board import Board
+    from agent.cli.screen.frame import Board
 
 _TEXT = """\
 **Bold**, *emphasis*, `code` and a [link](https://example.org)

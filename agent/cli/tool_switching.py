@@ -14,9 +14,9 @@ from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.registry import ToolRegistry
 
 if TYPE_CHECKING:
+    from agent.api import Crib
     from agent.cli.toolpicker import SwitchableTool
     from agent.config import Config
-    from agent.run import Crib
 
 
 def unknown(registry: ToolRegistry, name: str) -> str:
@@ -118,7 +118,7 @@ def pick_tools(crib: Crib, args: argparse.Namespace) -> int:
     who = (platform, args.user)
 
     def effect(on: Sequence[str], off: Sequence[str]) -> list[str]:
-        from agent.cli.effect import changes, everybody, granted
+        from agent.cli.config_impact import changes, everybody, granted
         from agent.config import load_config, preview
 
         now = _list_of(config, args.platform)
@@ -148,9 +148,9 @@ def pick_tools(crib: Crib, args: argparse.Namespace) -> int:
 
 def _locked(crib: Crib) -> str:
     """Say why nothing can be switched here; "" where it can."""
-    from agent.below import folders_of, is_below, is_below_any
     from agent.config import load_config
-    from agent.confirming import unconfirmed
+    from agent.policy.confirmation import unconfirmed
+    from agent.policy.self_protection import folders_of, is_below, is_below_any
 
     if is_below_any() or is_below(folders_of(crib.config)):
         return "switching tools is a person's to do, and this runs below a command of a session"
@@ -162,7 +162,7 @@ def _locked(crib: Crib) -> str:
 def _tools(crib: Crib, args: argparse.Namespace) -> list[SwitchableTool]:
     """Return the tools with what counts for each beside the list of disabled ones that is switched here."""
     from agent.cli.toolpicker import SwitchableTool, by_toolset
-    from agent.context import tokens_of_schema
+    from agent.context.window import tokens_of_schema
 
     platform, listed = args.platform or "cli", _list_of(crib.config, args.platform)
     beside = _without_list(crib, args, platform) if listed else {}
@@ -176,8 +176,8 @@ def _tools(crib: Crib, args: argparse.Namespace) -> list[SwitchableTool]:
 
 def _without_list(crib: Crib, args: argparse.Namespace, platform: str) -> Mapping[str, tuple[str | None, str]]:
     """Return why each tool would be missing, and how to get it, with nothing in the list that is switched here."""
+    from agent.api import assemble
     from agent.config import preview
-    from agent.run import assemble
     from agent.store.memory import MemoryStore
 
     config = preview(crib.config.path, [(_key(args.platform), [])], profile=crib.config.profile, project_dir=crib.project_dir)

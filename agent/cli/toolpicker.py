@@ -9,7 +9,7 @@ from agent.cli.escape import one_line
 from agent.cli.render import first_sentence
 from agent.cli.screen.cells import Row, clip, shortened, width, words_of
 from agent.cli.screen.picker import Outcome
-from agent.granting import ToolLine
+from agent.policy.tool_selection import ToolLine
 from toolcrib.contract.dataclass import dataclass
 
 _KEYS = "Type to search; arrows move, Space switches, Enter goes on, Esc leaves."

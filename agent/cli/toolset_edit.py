@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from agent.cli.app import OK, open_crib
+from agent.cli.config_impact import changes, everybody, granted
 from agent.cli.confirming import set_as_person, unset_as_person
-from agent.cli.effect import changes, everybody, granted
 from agent.config import Config, CustomToolset, load_config
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.suggest import near

@@ -23,7 +23,7 @@ from agent.events import (
 )
 from toolcrib.contract.errors import ProviderError, ToolcribError
 from toolcrib.contract.image import Image
-from tools.dispatch.faces import as_json
+from tools.dispatch.json_results import as_json
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from agent.slash_commands import ALIASES, SLASH_COMMANDS, on
+from agent.plugin_host.slash_commands import ALIASES, SLASH_COMMANDS, on
 
 if TYPE_CHECKING:
-    from agent.crib import Crib
+    from agent.process import Crib
 
 SLASH = {name: row.words for name, row in on("terminal").items()}
 """Commands of a terminal's chat -> what they do."""

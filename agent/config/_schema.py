@@ -193,7 +193,7 @@ class AllowlistEntry:
 
     @classmethod
     def of_text(cls, text: str) -> AllowlistEntry:
-        """An entry as the specification writes it: a command, or the description of a pattern; see agent.allowlist."""
+        """An entry as the specification writes it: a command, or the description of a pattern; see agent.policy.allowlist."""
         return cls((), "", 0, text=text)
 
     @property

@@ -92,8 +92,8 @@ def write_secret(name: str, value: str, folder: str | Path | None = None) -> Pat
 
     Raises ConfigError as read_secrets, and for a value that no line holds; Denied below a session that goes by the folder.
     """
-    from agent.below import refuse_below
     from agent.config._files import locked, write_private
+    from agent.policy.self_protection import refuse_below
 
     file = secrets_path(folder).resolve()
     refuse_below([secrets_path(folder).parent, file.parent], "keeping a key")

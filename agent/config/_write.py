@@ -10,13 +10,13 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal
 
-from agent.below import refuse_below
 from agent.config._files import locked, write_private
 from agent.config._keys import NotSet, leaves
 from agent.config._layers import load_config
 from agent.config._paths import config_path
 from agent.config._read import BrokenConfig, is_mapping, parse_config, parse_node, read_bytes
 from agent.config._schema import AllowlistEntry, Config
+from agent.policy.self_protection import refuse_below
 from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.errors import ConfigError
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent.conversation.limits import RunLimits
 from agent.events import Event, Retrying, TextDelta, ThinkingDelta, ToolCallDelta
+from agent.model_choice.retry import with_retry
 from agent.providers._calls import MAX_CALLS, TOO_MANY, fault_of_end, held_back
 from agent.providers.abilities import fall_back
-from agent.retry import with_retry
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import ProviderError
 from toolcrib.contract.session import ProviderSession, ProviderTurn, StreamEvent

@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from agent.context import BYTES_A_TOKEN, ContextUse, tokens_of, tokens_of_record
+from agent.context.summarising import NotSummarised, Summariser, outline, told_of
+from agent.context.window import BYTES_A_TOKEN, ContextUse, tokens_of, tokens_of_record
 from agent.conversation.compressed import MOST_FILES, ROLE, CompressionCut, last_files, shown
 from agent.conversation.transcript import Record, is_persons
-from agent.prices import Prices
+from agent.model_choice.prices import Prices
 from agent.providers.abilities import prices_of
-from agent.summarising import NotSummarised, Summariser, outline, told_of
 from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.session import TokenPrices

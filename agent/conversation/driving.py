@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from agent.conversation.asking import Emit, interruptible
-from agent.conversation.left import Left
 from agent.conversation.limits import RunLimits
+from agent.conversation.recovery import Left
 from agent.conversation.remembered import news_of
 from agent.conversation.state import RunResult, RunState, run_id_of
 from agent.conversation.steps import Steps

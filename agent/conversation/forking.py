@@ -95,7 +95,7 @@ def _counted(records: Sequence[Mapping[str, Any]], count: int) -> Sequence[Mappi
 
 
 def _fitting(records: Sequence[Mapping[str, Any]], window: int | None) -> Sequence[Mapping[str, Any]]:
-    from agent.context import tokens_of_record
+    from agent.context.window import tokens_of_record
 
     sizes = [tokens_of_record(record) for record in records]
     room = max(sum(sizes) // _SHARE, _AT_LEAST) if window is None else window // _SHARE

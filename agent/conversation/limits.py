@@ -7,8 +7,8 @@ from dataclasses import field, fields
 from typing import Literal, TypeAlias
 
 from agent.config import Config
-from agent.prices import Prices
-from agent.retry import RetryPolicy
+from agent.model_choice.prices import Prices
+from agent.model_choice.retry import RetryPolicy
 from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.errors import ConfigError, ToolcribError
 from toolcrib.contract.types import Json

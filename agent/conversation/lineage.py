@@ -16,7 +16,7 @@ DELEGATE, FORK, IMPORT = "delegate", "fork", "import"
 DEPTH = "depth"
 """Key, in ``SessionInfo.place``, of the number of delegates above it, itself included."""
 ORDER = "order"
-"""Key of a delegate's task, as agent.delegates.orders writes it."""
+"""Key of a delegate's task, as agent.delegates.task writes it."""
 
 IMPORTED = "imported"
 """Key of what a session was imported from: toolcrib, or the other tool's name. A file may say anything: what it says of a

@@ -12,7 +12,7 @@ from toolcrib.contract.session import ExecutedCall, ProviderSession, ProviderTur
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
-    from agent.models import ModelChoice
+    from agent.model_choice.models import ModelChoice
 
 
 class ModelLink:
@@ -84,7 +84,7 @@ class ModelLink:
             await old.close()
 
     async def _open(self, choice: ModelChoice | None) -> ProviderSession:
-        from agent.models import ModelChoice, connect
+        from agent.model_choice.models import ModelChoice, connect
 
         provider = await connect(
             self._session, choice or ModelChoice(), instructions=self.instructions, allows_manual=self.allows_manual

@@ -26,8 +26,8 @@ from toolcrib.contract.types import Answer
 if TYPE_CHECKING:
     from agent.conversation.session import Session
     from agent.conversation.state import RunResult
-    from agent.crib import Crib
-    from agent.models import ModelChoice
+    from agent.model_choice.models import ModelChoice
+    from agent.process import Crib
     from agent.workspace import Workspace
 
 __all__ = ["SessionManager", "session_id_of"]

@@ -15,9 +15,9 @@ from agent.conversation.lineage import DELEGATE, Descent, depth_of, is_delegate,
 from agent.conversation.locating import PROJECT, find_session, location_for, start_of, workspace_of
 from agent.conversation.session import Session
 from agent.delegates.delegates import Delegates
-from agent.handlers import TODOS, TodoStore, loop_handlers
 from agent.reports import Reports
 from agent.store._owner import new_owner
+from agent.todo import TODOS, TodoStore, loop_handlers
 from toolcrib.contract.context import EventSink, Principal, RunIdentity, ToolCallContext
 from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.errors import ToolcribError
@@ -26,7 +26,7 @@ from toolcrib.contract.types import Handler, ToolResult
 from tools.dispatch.scope import Asker
 
 if TYPE_CHECKING:
-    from agent.models import ModelChoice
+    from agent.model_choice.models import ModelChoice
     from agent.workspace import Workspace
 
 
@@ -176,7 +176,7 @@ def _names(here: Workspace, wanted: Opening, place: Mapping[str, str]) -> list[s
 
 def _give_prompt(here: Workspace, session: Session, location: Location) -> None:
     """Say what the session's model is to be told of where it is; it is looked up when a model is first asked."""
-    from agent.prompt import basis_of, look_around
+    from agent.context.prompt import basis_of, look_around
 
     wanted, redact = here.config.instructions.enabled, session.scope.redactor.text
     session.prompt.basis = basis_of(location, here.project_dir, instructions=wanted)
@@ -204,7 +204,7 @@ def _asked(here: Workspace, wanted: Opening) -> Mapping[str, str]:
         return wanted.descent.via
     if wanted.choice is None:
         return {}
-    from agent.models import asked_by
+    from agent.model_choice.models import asked_by
 
     return asked_by(here.config, wanted.choice, here.providers)
 
@@ -262,7 +262,7 @@ async def _latest(here: Workspace, wanted: Opening, cwd: str | None) -> SessionI
 
 def _above(cwd: str | None) -> Iterator[str]:
     """Return the folders above one, the nearest first, up to the root of its project."""
-    from agent.instructions import project_root
+    from agent.context.instructions import project_root
 
     if cwd is not None and Path(cwd).is_dir():
         folder = Path(cwd).resolve()

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from agent.prompt import Surroundings, system_prompt
+from agent.context.prompt import Surroundings, system_prompt
 from toolcrib.contract.dataclass import replace
 
 if TYPE_CHECKING:

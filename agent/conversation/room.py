@@ -42,7 +42,7 @@ class ContextRoom:
         """Count records that were just stored."""
         if self._tokens is None:
             return
-        from agent.context import tokens_of_record
+        from agent.context.window import tokens_of_record
 
         for record in messages:
             usage = record.get("usage") or {}
@@ -62,7 +62,7 @@ class ContextRoom:
         window = await self._window()
         if window is None:
             return state
-        from agent.context import used_now
+        from agent.context.window import used_now
 
         if self._tokens is None:
             self._tokens = (await used_now(self._session)).tokens
@@ -109,7 +109,7 @@ class ContextRoom:
 
     def _learn(self, error: ContextTooLong, tokens: int) -> None:
         """Note how much the model reads, so that it is not to be refused again; nothing where that is known otherwise."""
-        from agent.context import window_refused
+        from agent.context.window import window_refused
 
         link, about = self._session.link, self._session.link.about
         if about not in link.windows:
@@ -127,7 +127,7 @@ class ContextRoom:
         transcript = session.transcript
         if transcript.count <= 1 and len(await transcript.text_at(0)) < _SHORT:
             return None
-        from agent.context import window_of
+        from agent.context.window import window_of
 
         about = session.link.about
         if about not in session.link.windows:
@@ -138,7 +138,7 @@ class ContextRoom:
         return session.link.windows[about]
 
     async def _made(self, why: Why, share: float = 1.0) -> Compression | None:
-        from agent.context import measure
+        from agent.context.window import measure
         from agent.conversation.compressing import compress
 
         session = self._session
@@ -168,7 +168,7 @@ async def compress_now(session: Session, wish: str = "", emit: Emit = lambda eve
     Raises ToolcribError where there is nothing to compress, or a run is under way that waits for somebody; NotSummarised,
     ConfigError and ProviderError kinds, StoreFailed, and LeaseLost.
     """
-    from agent.context import measure
+    from agent.context.window import measure
     from agent.conversation.compressing import compress
     from agent.events import SessionBusy
 

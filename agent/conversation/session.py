@@ -16,7 +16,7 @@ from agent.conversation.prompting import SessionPrompt
 from agent.conversation.remembered import read_state
 from agent.conversation.transcript import Record, Transcript
 from agent.conversation.turnstile import Turnstile
-from agent.observers import tell
+from agent.plugin_host.run_hooks import tell
 from toolcrib.contract.context import Principal, RunIdentity
 from toolcrib.contract.environment import Restable
 from toolcrib.contract.image import Image
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from agent.conversation.titling import TitleDraft
     from agent.delegates.delegates import Delegates
     from agent.explaining import Explanation
-    from agent.models import ModelChoice
+    from agent.model_choice.models import ModelChoice
     from agent.reports import Reports
     from agent.workspace import Workspace
     from toolcrib.contract.session import ProviderSession
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 class Session:
     """Recorded in ``store``. ``names`` are the tools that it is granted.
 
-    ``here`` is its workspace, by whose configuration and providers its model is chosen (see agent.models). ``store`` is fenced by
-    ``fence``: what this process writes counts only as long as no other has taken the session over. ``owner`` names this process.
+    ``here`` is its workspace, by whose configuration and providers its model is chosen. ``store`` is fenced by ``fence``: what
+    this process writes counts only as long as no other has taken the session over. ``owner`` names this process.
     """
 
     def __init__(
@@ -370,7 +370,7 @@ class Session:
             await self.tell("on_session_start")
 
     async def tell(self, hook: str, **values: Any) -> None:
-        """Tell the plugins of the run; see agent.observers."""
+        """Tell the plugins of the run; see agent.plugin_host.run_hooks."""
         await tell(self._here.hooks, hook, self.scope, identity=self.identity, **values)
 
     async def rest(self) -> None:

@@ -8,8 +8,8 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from agent.context.summarising import Summariser
 from agent.conversation.lineage import is_delegate
-from agent.summarising import Summariser
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.store import Fence
 from tools.judge.characters import is_hidden

@@ -17,7 +17,7 @@ from toolcrib.contract.store import CallRecord, InboxItem, SessionInfo, Store
 from toolcrib.contract.types import Answer, Json, ToolCall, ToolCallStatus
 from tools.clip import encode
 from tools.dispatch.bridge import by_hand
-from tools.dispatch.faces import as_json, failed, images_of
+from tools.dispatch.json_results import as_json, failed, images_of
 
 Record = dict[str, Any]
 DELEGATE, OURS = "delegate", "toolcrib"

@@ -1,10 +1,10 @@
 """Jobs that run by a schedule, each as its creator and in a session of its own.
 
-``plan`` is what a job is to do, ``book`` what a principal may do with jobs, ``handler`` the tool ``cronjob`` over it. ``runner``
-claims times that are due, one process each, and ``once`` does so by hand; ``rights`` says who the creator is today and opens the
-session, ``begun`` begins it and looks after what other processes left. ``stopping`` ends what is under
-way. ``running`` tells whether somebody runs jobs, ``telling`` words what a run came to; chats hear it from agent/gateway/jobs.py.
-Schedules themselves are in tools/schedules, what is stored in toolcrib/contract/cron.py.
+``plan`` is what a job is to do, ``service`` what a principal may do with jobs, ``handler`` the tool ``cronjob`` over it.
+``runner`` claims times that are due, one process each, and ``once`` does so by hand; ``rights`` says who the creator is today
+and opens the session, ``recovery`` begins it and looks after what other processes left. ``stopping`` ends what is under way.
+``running`` tells whether somebody runs jobs, ``messages`` words the result of a run; agent/gateway/jobs.py sends it. Schedules
+themselves are in tools/schedules, what is stored in toolcrib/contract/cron.py.
 """
 
 PLATFORM = "cron"

@@ -6,9 +6,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from agent.cron import PLATFORM
-from agent.cron.book import JobBook, Maker
 from agent.cron.plan import JobPlan
 from agent.cron.running import whether_run
+from agent.cron.service import JobBook, Maker
 from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.effects import SchedulesJob
 from toolcrib.contract.errors import Denied, InvalidArguments, ToolcribError

@@ -11,8 +11,8 @@ from agent.cron.stopping import is_stopped
 from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
-    from agent.crib import Crib
-    from agent.models import ModelChoice
+    from agent.model_choice.models import ModelChoice
+    from agent.process import Crib
     from toolcrib.contract.cron import CronJob, CronRun
 
 _LOOKS_EVERY = 0.2

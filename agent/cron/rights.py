@@ -24,8 +24,8 @@ from tools.approval.policy import Policy
 if TYPE_CHECKING:
     from agent.config import Config
     from agent.conversation.session import Session
-    from agent.crib import Crib
-    from agent.models import ModelChoice
+    from agent.model_choice.models import ModelChoice
+    from agent.process import Crib
     from agent.workspace import Workspace
     from toolcrib.contract.store import Store
     from toolcrib.contract.types import Handler

@@ -19,8 +19,8 @@ from agent.conversation.answers import topic_of
 from agent.conversation.hosting import knock
 from agent.conversation.state import RunResult
 from agent.cron import CHANGED, PLATFORM, REMIND, news_of
-from agent.cron.begun import BegunRuns
 from agent.cron.plan import JobPlan, session_of
+from agent.cron.recovery import BegunRuns
 from agent.cron.running import RUNNER, SECONDS
 from agent.events import Event, TicketOpened, TicketReminder, TurnStarted
 from agent.gateway.sessions import ChatSessions
@@ -32,8 +32,8 @@ from toolcrib.contract.store import Lease
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
-    from agent.crib import Crib
-    from agent.models import ModelChoice
+    from agent.model_choice.models import ModelChoice
+    from agent.process import Crib
 
 _log = logging.getLogger(__name__)
 LATE = 60.0

@@ -6,7 +6,7 @@ import time
 
 from agent.conversation.answers import topic_of
 from agent.cron import news_of
-from agent.cron.telling import STOPPED, settled
+from agent.cron.messages import STOPPED, settled
 from toolcrib.contract.cron import CronRun
 from toolcrib.contract.store import Store
 from toolcrib.contract.types import Answer

@@ -2,7 +2,7 @@
 
 ``delegates`` is the session's side: the handler. ``starting`` opens a delegate's session and has it work; ``background`` are
 those that work beside the runs (``waiting`` keeps which), also where an ended process left them. ``delegate`` is one of them,
-from its task to its outcome; ``orders`` is what it was told, ``budget`` what it may use.
+from its task to its outcome; ``task`` is what it was told, ``budget`` what it may use.
 ``relaying`` brings its questions to whoever answers those of its parent, ``sharing`` gives it the parent's journal and undo.
 """
 

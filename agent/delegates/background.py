@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from agent.conversation import lineage
 from agent.delegates import BACKGROUND, SEARCH
-from agent.delegates.atwork import BackgroundDelegate
+from agent.delegates.background_delegate import BackgroundDelegate
 from agent.delegates.budget import tokens_in
 from agent.delegates.delegate import DelegateOutcome
-from agent.delegates.orders import Order, delegate_id, delivered
 from agent.delegates.relaying import answered_under
+from agent.delegates.task import Order, delegate_id, delivered
 from agent.delegates.waiting import note
 from toolcrib.contract.errors import LeaseLost, StoreFailed, ToolcribError
 from toolcrib.contract.store import InboxItem

@@ -17,7 +17,7 @@ from toolcrib.contract.namedtuple import NamedTuple
 if TYPE_CHECKING:
     from agent.config._model import DelegatesConfig
     from agent.conversation.state import RunState
-    from agent.delegates.orders import Order
+    from agent.delegates.task import Order
     from toolcrib.contract.session import ExecutedCall
 
 

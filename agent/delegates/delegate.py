@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agent.conversation.limits import RunLimits
     from agent.conversation.session import Session
     from agent.delegates.budget import Allowance
-    from agent.delegates.orders import Order
+    from agent.delegates.task import Order
     from toolcrib.contract.types import Json
 
 Report = Callable[[str, "float | None"], object]

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from agent.backends import Location
     from agent.conversation.session import Session
     from agent.conversation.state import CallState
-    from agent.delegates.atwork import BackgroundDelegate
     from agent.delegates.background import BackgroundDelegates
-    from agent.delegates.orders import Order
+    from agent.delegates.background_delegate import BackgroundDelegate
     from agent.delegates.starting import DelegateStarter
+    from agent.delegates.task import Order
     from agent.workspace import Workspace
 
 
@@ -65,7 +65,7 @@ class Delegates:
         for one in the background. PENDING while it waits for an answer. Raises InvalidArguments, Denied, and ExecutionFailed
         where it could not begin.
         """
-        from agent.delegates.orders import Order, delegate_id
+        from agent.delegates.task import Order, delegate_id
 
         session, settings = self.session, self._here.config.delegates
         if self._depth >= settings.max_depth:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeAlias
 
 from agent.conversation.answers import record_answer
-from agent.smart import person_behind
+from agent.policy.smart import person_behind
 from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.entry import is_async_callable

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.instructions import project_root
+from agent.context.instructions import project_root
 from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.environment import Environment

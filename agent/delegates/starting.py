@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from agent.conversation import lineage
 from agent.delegates.budget import Allowance, RunBudget, limits_of
 from agent.delegates.delegate import Delegate
-from agent.delegates.orders import PROMPT, allowed_tools
 from agent.delegates.places import Places
+from agent.delegates.task import PROMPT, allowed_tools
 from toolcrib.contract.dataclass import replace
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent.conversation.session import Session
     from agent.delegates.budget import Share
     from agent.delegates.delegate import DelegateOutcome, Report
-    from agent.delegates.orders import Order
+    from agent.delegates.task import Order
     from agent.workspace import Workspace
     from toolcrib.contract.types import Handler
 
@@ -80,7 +80,7 @@ class DelegateStarter:
         """Open the delegate's session: a new one, or the one that an ended process left. Raises as Crib.open."""
         from agent.delegates.relaying import Relay
         from agent.delegates.sharing import SharedFiles, SharedUndo, folder_of
-        from agent.models import ModelChoice
+        from agent.model_choice.models import ModelChoice
         from tools.approval.policy import Policy
 
         parent, order = self.session, delegate.order

@@ -18,11 +18,11 @@ from typing import Any, TypeAlias
 from agent.conversation.limits import RunLimits
 from agent.conversation.session import Session
 from agent.conversation.state import RunResult
-from agent.crib import Crib
 from agent.filepair.frontend import Message, Translator
 from agent.filepair.htmltext import find_html
 from agent.filepair.state import VariantFile
-from agent.models import ModelChoice
+from agent.model_choice.models import ModelChoice
+from agent.process import Crib
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.session import ProviderSession

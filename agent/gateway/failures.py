@@ -6,9 +6,9 @@ import os
 from dataclasses import fields
 
 from agent.config import BrokenConfig, PlatformConfig
-from agent.confirming import UnconfirmedConfig
 from agent.gateway.admission import OWNER
 from agent.gateway.limits import DailyQuotaSpent
+from agent.policy.confirmation import UnconfirmedConfig
 from toolcrib.contract.chat import NotSent
 from toolcrib.contract.errors import (
     BadRequest,

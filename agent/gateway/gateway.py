@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from agent.conversation.hosting import knock
 from agent.cron.runner import CronRunner
 from agent.gateway.keeping import LineKeeper
-from agent.gateway.line import AccountTaken, ChatLine
 from agent.gateway.logs import about
+from agent.gateway.platform_runner import AccountTaken, ChatLine
 from agent.gateway.reloading import RELOADED, pin, taken_up, wanted
 from agent.gateway.starting import another_runs
 from agent.gateway.status import GATEWAY, note_idle
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agent.conversation.session import Session
-    from agent.crib import Crib
-    from agent.models import ModelChoice
+    from agent.model_choice.models import ModelChoice
+    from agent.process import Crib
 
 _log = logging.getLogger(__name__)
 STOP, STOP_NOW, RELOAD = "gateway:stop", "gateway:stop-now", "gateway:reload"

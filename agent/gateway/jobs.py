@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agent.cron import REMIND, news_of
-from agent.cron.book import TOOL
+from agent.cron.messages import answer_of
 from agent.cron.plan import JobPlan
 from agent.cron.rights import why_untold
-from agent.cron.telling import answer_of
+from agent.cron.service import TOOL
 from agent.gateway.forms import chat_of
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.store import AuditEntry

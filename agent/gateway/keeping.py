@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 
-from agent.gateway.line import ChatLine
+from agent.gateway.platform_runner import ChatLine
 
 _LONGEST = 300.0
 _NOTES_EVERY = 10.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.cron.book import JobBook, Maker
 from agent.cron.plan import JobPlan
+from agent.cron.service import JobBook, Maker
 from agent.gateway.forms import one_line
 from toolcrib.contract.errors import Denied, InvalidArguments, NotFound, ToolcribError
 from tools.schedules.schedule import time_words

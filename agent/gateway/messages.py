@@ -78,9 +78,9 @@ class MessageSender:
         files: tuple[str, ...] = ()
         effects: list[Effect] = []
         if args.get("file"):
-            from tools.files.reading import effects as reading
+            from tools.files.read import effects as effects_of_reading
 
-            effects += await reading({"path": args["file"]}, ctx)
+            effects += await effects_of_reading({"path": args["file"]}, ctx)
             name, data = await _read(ctx, effects)
             files = (f"{name} ({len(data):,} bytes, sha256 {hashlib.sha256(data).hexdigest()[:16]})",)
         if found is None or not (found.is_free or is_owner(sender)):

@@ -10,7 +10,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from agent.gateway.figures import BOUNDS, Waits
-from agent.gateway.line import ChatLine
+from agent.gateway.platform_runner import ChatLine
 
 __all__ = ["CONTENT_TYPE_LATEST", "LineCollector", "exposition"]
 _BEGIN = "toolcrib_gateway"

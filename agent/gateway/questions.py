@@ -11,10 +11,10 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from agent.conversation.answers import asked_of
-from agent.cron.telling import asked_by
+from agent.cron.messages import asked_by
 from agent.gateway.admission import Admitted
-from agent.gateway.deciders import Deciders, DirectChats, RememberedChats
-from agent.gateway.deciding import ANSWERS, NO, WORDS, Deciding, scopes_of
+from agent.gateway.approval_rights import ANSWERS, NO, WORDS, Deciding, scopes_of
+from agent.gateway.approvers import Deciders, DirectChats, RememberedChats
 from agent.gateway.forms import body_of, chat_of, one_line
 from agent.gateway.outbox import Outbox
 from agent.gateway.showing import SHOWN_ID, buttons_of, foot_of, numbers_of, origin_of, outcome_of, pages_of

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from agent.backends import Backends
 from agent.config import Config, load_config, read_secrets
-from agent.confirming import require_confirmed
 from agent.gateway.starting import require_backend
-from agent.plugins import canonical
+from agent.plugin_host.plugins import canonical
+from agent.policy.confirmation import require_confirmed
 from toolcrib.contract.errors import ConfigError
 
 if TYPE_CHECKING:
-    from agent.crib import Crib
+    from agent.process import Crib
 
 RELOADED = "reloaded"
 """Name of what came of the last reload, in the store."""

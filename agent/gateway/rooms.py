@@ -25,10 +25,10 @@ from tools.approval.grants import end_session_grants
 
 if TYPE_CHECKING:
     from agent.conversation.session import Session
-    from agent.crib import Crib
     from agent.gateway.limits import Quotas
     from agent.gateway.sessions import ChatSessions
-    from agent.models import ModelChoice
+    from agent.model_choice.models import ModelChoice
+    from agent.process import Crib
     from agent.workspace import Workspace
 
 SAFE_BACKENDS = (BUBBLEWRAP, DOCKER, SSH)

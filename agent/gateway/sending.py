@@ -49,7 +49,7 @@ def offer(tools: ToolRegistry) -> None:
             },
             handler=None,
             kind="read",
-            effects=late("reading", "effects"),
+            effects=late("read", "effects"),
             emoji="📎",
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from agent.gateway.deciding import NO, SESSION, YES, scopes_of
+from agent.gateway.approval_rights import NO, SESSION, YES, scopes_of
 from agent.gateway.forms import one_line
 from agent.gateway.splitting import split
 from toolcrib.contract.chat import Button, Chat

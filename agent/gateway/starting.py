@@ -12,7 +12,7 @@ from agent.gateway.status import told_status
 from toolcrib.contract.errors import ConfigError
 
 if TYPE_CHECKING:
-    from agent.crib import Crib
+    from agent.process import Crib
 
 
 def require_backend(config: Config, backends: Backends, platform: str) -> None:

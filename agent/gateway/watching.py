@@ -8,7 +8,7 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from agent.gateway.line import ChatLine
+from agent.gateway.platform_runner import ChatLine
 from agent.http_server import server_of
 from toolcrib.contract.errors import ConfigError
 from toolcrib.contract.types import Json

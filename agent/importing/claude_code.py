@@ -22,7 +22,16 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.importing.reading import ForeignSession, ImportFault, files_below, items_in, lines_of, mapping_in, text_in, time_in
+from agent.importing.session_files import (
+    ForeignSession,
+    ImportFault,
+    files_below,
+    items_in,
+    lines_of,
+    mapping_in,
+    text_in,
+    time_in,
+)
 from agent.importing.turns import Turns, image_from
 from toolcrib.contract.image import Image
 from toolcrib.contract.regex import Regex

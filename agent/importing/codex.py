@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.importing.reading import (
+from agent.importing.session_files import (
     ForeignSession,
     ImportFault,
     arguments_in,

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from agent.importing.reading import ForeignSession, ImportFault, arguments_in, items_in, mapping_in, text_in, time_in
+from agent.importing.session_files import ForeignSession, ImportFault, arguments_in, items_in, mapping_in, text_in, time_in
 from agent.importing.turns import Turns, image_from
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.image import Image

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from agent.conversation.imported import exported_record, imported_place
 from agent.conversation.lineage import IMPORT
-from agent.importing.reading import ForeignSession
+from agent.importing.session_files import ForeignSession
 from agent.store._owner import new_owner
 from agent.store._shared import title_of
 from toolcrib.contract.store import Fence, SessionInfo, Store

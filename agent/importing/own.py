@@ -155,7 +155,7 @@ def _check_image(here: _Here, image: Any) -> None:
 
 
 def _check_todos(here: _Here, state: Mapping[str, Any]) -> None:
-    from agent.handlers import TODOS, TodoStore
+    from agent.todo import TODOS, TodoStore
 
     todos = state.get(TODOS.name) or []
     where = here.at("state").at(TODOS.name)

@@ -178,7 +178,7 @@ def everyone(root: Path | None = None) -> Sequence[Principal]:
 
 def project_of(folder: Path, project_dir: Path) -> Path:
     """Return the root of the project that a session in ``folder`` belongs to, resolved."""
-    from agent.instructions import project_root
+    from agent.context.instructions import project_root
 
     return project_root(Path(os.path.realpath(folder)), Path(os.path.realpath(project_dir)))
 

@@ -63,7 +63,7 @@ def hermes_prompt(instructions: str, definitions: Sequence[Mapping[str, Json]]) 
 
 def plain_result(executed: ExecutedCall) -> str:
     """A result as text: what the tool said as it is, OK for nothing, ``Error: ...`` for a failure (000-35, 000-36)."""
-    from tools.dispatch.faces import as_json, reason
+    from tools.dispatch.json_results import as_json, reason
 
     result = executed.result
     if "model" in result.views:
@@ -96,7 +96,7 @@ def recorded_result(result: Mapping[str, Json]) -> str:
     if isinstance(value, str):
         return value or "OK"
     if result.get("is_error") and isinstance(value, dict) and isinstance(value.get("error"), str):
-        from tools.dispatch.faces import reason
+        from tools.dispatch.json_results import reason
 
         return _error(reason(value["error"], str(result.get("name", ""))))
     return "OK" if value is None else text

@@ -68,7 +68,7 @@ class JsonObjectProtocol:
 
     def render_results(self, executed: Sequence[ExecutedCall]) -> Sequence[Mapping[str, Json]]:
         """Role tool, as the specification says (001-7); what no tool answered for goes as a user's message."""
-        from tools.dispatch.faces import as_json
+        from tools.dispatch.json_results import as_json
 
         messages: list[dict[str, Json]] = []
         for one in executed:

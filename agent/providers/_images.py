@@ -9,7 +9,7 @@ from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.image import Image, decoded
 from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.session import ExecutedCall
-from tools.dispatch.faces import images_of
+from tools.dispatch.json_results import images_of
 
 
 class FromTool(NamedTuple):

@@ -17,7 +17,7 @@ from toolcrib.contract.errors import ConfigError
 from toolcrib.contract.image import Image
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn
-from tools.dispatch.faces import as_json
+from tools.dispatch.json_results import as_json
 
 VERSION = "2023-06-01"
 MAX_TOKENS = 16_384

@@ -17,7 +17,7 @@ from agent.providers._steer import Steer
 from agent.providers.http import HttpClient
 from toolcrib.contract.image import Image
 from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn
-from tools.dispatch.faces import as_json
+from tools.dispatch.json_results import as_json
 
 
 class GeminiSession(HttpSession):

@@ -17,7 +17,7 @@ from agent.providers.http import HttpClient
 from toolcrib.contract.image import Image
 from toolcrib.contract.regex import Regex
 from toolcrib.contract.session import ExecutedCall, OnEvent, ProviderTurn
-from tools.dispatch.faces import as_json
+from tools.dispatch.json_results import as_json
 
 _WANTS_REASONING = Regex(r"deepseek|kimi|moonshot|minimax", re.IGNORECASE)
 """Servers that refuse a call's message, within one task, without the reasoning that led to it."""

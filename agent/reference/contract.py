@@ -19,9 +19,10 @@ All that a program or a plugin imports, with signatures, fields and defaults. [E
 [hooks](../hooks/index.md) have pages of their own."""
 _KINDS: Mapping[str, tuple[str, str, str]] = {
     "for-agents": (
-        "Agent, and sessions", "agent.run",
+        "Agent, and sessions", "agent.api",
         (
-            "agent.run agent.crib agent.conversation.session agent.conversation.state agent.conversation.limits agent.granting "
+            "agent.api agent.process agent.conversation.session agent.conversation.state agent.conversation.limits "
+            "agent.policy.tool_selection "
             "tools.dispatch.scope toolcrib.contract.records"
         ),
     ),

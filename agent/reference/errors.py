@@ -52,14 +52,14 @@ TO_DO: Mapping[str, str] = {
 
 def pages() -> Iterator[Page]:
     """Yield the one page of all errors."""
-    from agent import confirming
     from agent.conversation import limits
+    from agent.policy import confirmation
     from toolcrib.contract import chat, errors
     from toolcrib.contract.errors import ToolcribError
 
     found = [
         one
-        for module in (errors, limits, confirming, chat)
+        for module in (errors, limits, confirmation, chat)
         for one in vars(module).values()
         if inspect.isclass(one) and issubclass(one, ToolcribError) and one.__module__ == module.__name__
     ]

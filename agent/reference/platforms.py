@@ -14,7 +14,7 @@ people chat, and what watches. [The gateway](../../gateway.md) says what all pla
 
 def pages() -> Iterator[Page]:
     """Yield an index and a page for each bundled plugin that has a README.md."""
-    from agent._plugin_sources import bundled
+    from agent.plugin_host.sources import bundled
 
     readmes = [Path(one.where) / "README.md" for one in bundled()]
     found = sorted(path for path in readmes if path.is_file())

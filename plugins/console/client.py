@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from agent.config import state_dir
-from agent.local_peer import LocalPeer
+from agent.policy.local_peer import LocalPeer
 from plugins.console.place import LINE_BYTES, next_line, packed, socket_path
 from toolcrib import ToolcribError
 from toolcrib.contract.regex import Regex

@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agent import passphrase
 from agent.config import state_dir
-from agent.local_peer import LocalPeer
+from agent.policy import passphrase
+from agent.policy.local_peer import LocalPeer
 from plugins.console.place import LINE_BYTES, bound, inode, next_line, packed, private_folder, socket_path
 from toolcrib import StoreFailed
 from toolcrib.chat import Attachment, Chat, Host, Inbound, NotSent, Outbound, Press, Traits, settings_of, without_controls

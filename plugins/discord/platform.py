@@ -162,7 +162,7 @@ class DiscordPlatform:
         return sorted(found, key=found.__getitem__, reverse=True)[:_CHANNELS]
 
     def _message(self, message: discord.Message) -> None:
-        from plugins.discord.reading import chat_of, inbound_of, roles_of
+        from plugins.discord.incoming import chat_of, inbound_of, roles_of
 
         self._last[message.channel.id] = str(message.id)
         if message.author.id == self._me:
@@ -179,7 +179,7 @@ class DiscordPlatform:
         """Return what was written in a channel after a message. Raises one of LOST."""
         import discord
 
-        from plugins.discord.reading import chat_of, inbound_of, roles_of
+        from plugins.discord.incoming import chat_of, inbound_of, roles_of
 
         found: list[tuple[str, Inbound | None]] = []
         people: dict[int, list[int]] = {}
@@ -206,7 +206,7 @@ class DiscordPlatform:
     async def _pressed(self, interaction: discord.Interaction) -> None:
         """Answer a press at once, as Discord waits three seconds, and tell what became of it once that is known."""
         from plugins.discord.client import LOST
-        from plugins.discord.reading import chat_of, press_of
+        from plugins.discord.incoming import chat_of, press_of
 
         with contextlib.suppress(*LOST, KeyError, TypeError):  # whatever it says to that, the press counts
             async with asyncio.timeout(_PRESS_SECONDS):  # later it is of no use: the library would go on asking
@@ -332,7 +332,7 @@ def _content(out: Outbound) -> str:
 def _view(out: Outbound) -> discord.ui.View | None:
     import discord
 
-    from plugins.discord.reading import data_of
+    from plugins.discord.incoming import data_of
 
     if not out.buttons:
         return None

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from plugins.email.content import decoded_bytes
 from plugins.email.imap import ImapAccount, ImapMailbox, MailboxFailed, MailRefused, day, opened
+from plugins.email.incoming import chat_of, inbound_of, message_id_of
 from plugins.email.links import DecisionLinks
-from plugins.email.reading import chat_of, inbound_of, message_id_of
 from plugins.email.senders import author, is_automatic, is_vouched_for
 from plugins.email.settings import EmailSettings
 from plugins.email.smtp import SmtpAccount, look, submit

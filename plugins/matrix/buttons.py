@@ -10,7 +10,7 @@ from typing import Any
 from toolcrib.chat import Button
 from toolcrib.platforms import Recent
 
-from .reading import bare, reaction_of
+from .incoming import bare, reaction_of
 from .server import MatrixRefused, MatrixServer
 from .writing import choices_in, emoji_of, transaction
 

@@ -13,8 +13,8 @@ from toolcrib.platforms import Recent, number_of
 
 from .buttons import MatrixButtons
 from .files import fetched, uploaded
+from .incoming import message_of, reaction_of
 from .keys import ENCRYPTED, MatrixKeys, MatrixLack, MatrixNoKeyError, lack_before, open_keys
-from .reading import message_of, reaction_of
 from .rooms import MatrixRooms
 from .server import MatrixRefused, MatrixServer
 from .syncing import CONNECTION, MatrixSync

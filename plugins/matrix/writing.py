@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.chat import Button, Outbound, OutFile, without_controls
 
-from .reading import bare
+from .incoming import bare
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

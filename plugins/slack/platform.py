@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
-from plugins.slack.reading import inbound_of, is_id, is_time
+from plugins.slack.incoming import inbound_of, is_id, is_time
 from plugins.slack.writing import CHARS, blocks_of, choice_of, mrkdwn_of
 from toolcrib import ConfigError, StoreFailed, ToolcribError
 from toolcrib.chat import Attachment, Chat, Host, Inbound, NotSent, Outbound, Press, Traits, settings_of, without_controls

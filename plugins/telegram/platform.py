@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from plugins.telegram.reading import data_of, inbound_of, press_of
+from plugins.telegram.incoming import data_of, inbound_of, press_of
 from plugins.telegram.writing import html_of, html_of_plain, units
 from toolcrib import ConfigError, StoreFailed, ToolcribError
 from toolcrib.chat import Attachment, Chat, Host, NotSent, Outbound, OutFile, Traits, settings_of

@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from plugins.xmpp.reading import CLIENT, MAM, MUC_USER, real_jid, statuses
+from plugins.xmpp.incoming import CLIENT, MAM, MUC_USER, real_jid, statuses
 from toolcrib import ConfigError, ToolcribError
 
 if TYPE_CHECKING:

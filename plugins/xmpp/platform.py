@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from plugins.xmpp.files import XmppFiles
+from plugins.xmpp.incoming import MUC_USER, XmppMessage, archive_id, is_history, message_of, real_jid, room_of
 from plugins.xmpp.link import XmppLink, XmppLost, XmppSilent
-from plugins.xmpp.reading import MUC_USER, XmppMessage, archive_id, is_history, message_of, real_jid, room_of
 from plugins.xmpp.sending import XmppSender
 from plugins.xmpp.writing import quiet
 from toolcrib import ConfigError, StoreFailed, ToolcribError

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from plugins.xmpp.files import XmppFiles
+from plugins.xmpp.incoming import archive_id, real_jid
 from plugins.xmpp.link import XmppLink, XmppSilent
-from plugins.xmpp.reading import archive_id, real_jid
 from plugins.xmpp.writing import body_of, choices_of, emoji_of, stanza_id
 from toolcrib.chat import Chat, Host, NotSent, Outbound, OutFile
 from toolcrib.platforms import Recent

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Collection
 
-from plugins.xmpp.reading import bare_emoji
+from plugins.xmpp.incoming import bare_emoji
 from toolcrib.chat import Button, Outbound, without_controls
 from toolcrib.platforms import Markup, shown
 

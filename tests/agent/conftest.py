@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import pytest
 
-from agent.run import Crib, assemble
+from agent.api import Crib, assemble
 from toolcrib._testing_server import _QuietServer
 
 

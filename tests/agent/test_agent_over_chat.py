@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from agent.api import Agent
 from agent.config import Config
 from agent.conversation.limits import RunLimits
 from agent.conversation.steps import FINAL_ANSWER
 from agent.events import Event, TextDelta, ToolCallDelta, ToolFinished, ToolStarted
-from agent.retry import RetryPolicy
-from agent.run import Agent
+from agent.model_choice.retry import RetryPolicy
 from toolcrib import BadRequest, ProviderError, StreamBroken
 from toolcrib.testing import ChatServer, Response
 

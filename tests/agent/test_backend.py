@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
+from agent.api import Agent, assemble
 from agent.cli.render import brief_line
 from agent.config import load_config
-from agent.crib import Crib
-from agent.run import Agent, assemble
+from agent.process import Crib
 from toolcrib import ConfigError, ExecRequest, ToolCallStatus, ToolcribError
 from toolcrib.testing import ScriptedSession
 from tools.dispatch.bridge import run_async
-from tools.dispatch.faces import as_json
+from tools.dispatch.json_results import as_json
 
 HERE = pytest.mark.xdist_group("bubblewrap")
 

@@ -252,7 +252,7 @@ def test_the_example_explains_every_key_at_its_default(root: Path, file: Path) -
 
 
 def test_toolsets_that_the_example_names_are_there(root: Path) -> None:
-    from agent.run import assemble
+    from agent.api import assemble
 
     text = (root / "config.example.yaml").read_text("utf-8")
     named = re.findall(r"(?m)^ *# .*(?:includes|_toolsets): \[([^]]+)\]", text)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.api import assemble
 from agent.config import BrokenConfig, load_config
 from agent.conversation.session import Session
-from agent.run import assemble
 from agent.store.memory import MemoryStore
 from toolcrib import ConfigError
 from tools.approval.operator_rules import decide, tool_rules

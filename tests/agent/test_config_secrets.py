@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.api import assemble
 from agent.config import (
     Secrets,
     read_secrets,
@@ -16,7 +17,6 @@ from agent.config import (
     secrets_path,
     write_secret,
 )
-from agent.run import assemble
 from agent.store.memory import MemoryStore
 from toolcrib import ConfigError
 

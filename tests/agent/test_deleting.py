@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.models import ModelChoice
-from agent.run import assemble
+from agent.api import assemble
+from agent.model_choice.models import ModelChoice
 from toolcrib import ToolcribError
 from toolcrib.testing import ChatServer
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from agent.api import assemble
 from agent.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
-from agent.models import ModelChoice
+from agent.model_choice.models import ModelChoice
 from agent.providers import Endpoint, HttpClient
 from agent.providers.factory import ModelTarget, ProviderOpening, open_session
-from agent.run import assemble
 from toolcrib import StreamEvent
 
 ONE_BY_ONE = pytest.mark.parametrize("wire", ["chat", "responses", "anthropic", "gemini", "text"])

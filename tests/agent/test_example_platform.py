@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.api import assemble
 from agent.config import config_path, load_config
 from agent.gateway.gateway import Gateway
-from agent.run import assemble
 from agent.store.memory import MemoryStore
 from toolcrib.testing import ScriptedSession
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from agent.api import Agent
 from agent.config import config_path
 from agent.conversation.limits import RunLimits
 from agent.events import Event, ToolFinished
-from agent.retry import RetryPolicy
-from agent.run import Agent
+from agent.model_choice.retry import RetryPolicy
 from toolcrib import ConfigError, Overloaded, StreamBroken
 from toolcrib.testing import ChatServer, Response
 

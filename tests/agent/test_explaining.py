@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agent.api import Crib, assemble
 from agent.conversation.session import Session
 from agent.explaining import Explainer, Explanation
-from agent.run import Crib, assemble
 from agent.store.memory import MemoryStore
 from toolcrib import Answer, RunsCommand, SuspendTicket, ToolCall, hookimpl
 from toolcrib import Block as Refusal

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from agent.api import assemble
 from agent.config import state_dir
-from agent.instructions import read_instructions
-from agent.run import assemble
+from agent.context.instructions import read_instructions
 from tools.environments.own_files import OwnFiles
 
 BACKENDS = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("local", "bubblewrap", "docker")]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from agent.api import Agent, Crib, RunResult, assemble
 from agent.conversation.state import RunState
 from agent.events import Event, ImageMade, TurnFinished
-from agent.run import Agent, Crib, RunResult, assemble
 from agent.store.memory import MemoryStore
 from agent.store.sqlite import SqliteStore
 from toolcrib import (

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from agent.run import assemble
+from agent.api import assemble
 from toolcrib import ExecRequest
-from tools.dispatch.faces import as_json
+from tools.dispatch.json_results import as_json
 
 PLACES = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("local", "bubblewrap", "docker", "ssh")]
 Open = Callable[..., Any]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from agent.api import assemble
 from agent.config import config_path
 from agent.later import later_note
-from agent.run import assemble
 from agent.store.memory import MemoryStore
 from agent.workspace import Workspace
 from toolcrib import Answer, SuspendTicket, ToolCallContext

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import model_tools
+from agent.api import Agent, Crib, RunResult, assemble
 from agent.config import Config, PluginsConfig
-from agent.run import Agent, Crib, RunResult, assemble
 from agent.store.memory import MemoryStore
 from toolcrib import registry
 from toolcrib.testing import ScriptedSession

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.api import Crib, assemble
 from agent.config import load_config
-from agent.run import Crib, assemble
 from toolcrib import ToolResult
 from tools.dispatch.bridge import close_loop
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from agent.api import assemble
 from agent.conversation.manager import SessionManager
 from agent.events import Event, ToolActivity, ToolFinished, ToolProgressed, ToolStarted
-from agent.models import ModelChoice
-from agent.run import assemble
+from agent.model_choice.models import ModelChoice
 from toolcrib import ActivityEvent, ProgressStatus, ToolCallContext
 from toolcrib.testing import ChatServer
 from tools.dispatch.bridge import run_async

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from agent.backends import Backend, Backends, Location
-from agent.below import folders_of
 from agent.config import load_config
+from agent.policy.self_protection import folders_of
 from agent.sandbox_trial import try_sandbox
 from toolcrib import Containment, Environment, EnvironmentFailed, ExecOutcome, ExecRequest
 from toolcrib.contract.dataclass import replace

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from agent.api import Crib, assemble
 from agent.config import load_config
 from agent.conversation.room import compress_now
-from agent.models import ModelChoice
-from agent.run import Crib, assemble
+from agent.model_choice.models import ModelChoice
 from toolcrib import Principal
 from toolcrib.testing import ChatServer
 from tools.dispatch.bridge import close_loop

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from agent.run import assemble
+from agent.api import assemble
 from agent.undo import NothingToUndoError, UndoRequest
 from tests.agent.test_undo import Hand, Person, configured
 from tests.fuzz.undo_scripts import make_tree, picture
@@ -541,7 +541,7 @@ def test_snapshots_can_be_switched_off(opened: Opened) -> None:
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from agent.run import assemble
+from agent.api import assemble
 from tests.agent.test_snapshots import ON
 from tests.agent.test_undo import Person, configured
 

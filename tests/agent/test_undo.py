@@ -21,9 +21,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.api import Crib, RunResult, Session, assemble
 from agent.config import Config, parse_config
 from agent.conversation.limits import RunLimits
-from agent.run import Crib, RunResult, Session, assemble
 from agent.undo import NothingToUndoError, Undo, UndoPlan, UndoRequest
 from toolcrib import (
     Answer,
@@ -41,7 +41,7 @@ from toolcrib import (
 from toolcrib.contract.undo import ChangeStep
 from toolcrib.testing import FakeEnvironment
 from tools.dispatch.bridge import run_async
-from tools.dispatch.faces import as_json
+from tools.dispatch.json_results import as_json
 from tools.environments import open_environment
 from tools.environments.local import LocalEnvironment
 from tools.files.text import decode, split_lines
@@ -606,7 +606,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from agent.config import parse_config
-from agent.run import assemble
+from agent.api import assemble
 from toolcrib.testing import ScriptedSession
 from tools.dispatch.bridge import run_async
 from tools.environments.local import LocalEnvironment
@@ -651,7 +651,7 @@ TORN = """
 import os, signal, sys
 from pathlib import Path
 from agent.config import parse_config
-from agent.run import assemble
+from agent.api import assemble
 from agent.undo import UndoRequest
 from toolcrib.testing import ScriptedSession
 from tools.dispatch.bridge import run_async

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from agent.api import Agent, assemble
 from agent.conversation.limits import NoProgress, RunLimits
-from agent.retry import RetryPolicy
-from agent.run import Agent, assemble
+from agent.model_choice.retry import RetryPolicy
 from toolcrib import ProviderTurn, ToolCall
 from toolcrib.testing import ChatServer, Response, ScriptedSession
 

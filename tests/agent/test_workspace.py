@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from agent.api import assemble
 from agent.config import config_path, load_config
-from agent.crib import Crib
 from agent.explaining import Explainer
-from agent.run import assemble
+from agent.process import Crib
 from agent.store.memory import MemoryStore
 from agent.store.sqlite import SqliteStore
 from agent.workspace import Workspace

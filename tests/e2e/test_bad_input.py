@@ -112,7 +112,7 @@ def test_ten_megabytes_of_output_are_bounded_and_counted() -> None:
 
 
 def test_the_whole_output_can_be_read_in_the_same_session() -> None:
-    from agent.run import assemble
+    from agent.api import assemble
 
     with assemble() as crib:
         session = crib.open_session()
@@ -185,7 +185,7 @@ def test_a_plugin_that_fails_at_import_is_named_and_stops_nothing(plugin: Any) -
 
 
 def test_a_gate_that_hangs_is_closed(plugin: Any, config: Any) -> None:
-    from agent.run import assemble
+    from agent.api import assemble
     from tools.dispatch.scope import Limits
 
     plugin(HANGING_GATE)

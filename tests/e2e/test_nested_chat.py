@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.run import assemble
+from agent.api import assemble
 from toolcrib import ExecRequest
 from tools.dispatch.bridge import close_loop, run_async
 

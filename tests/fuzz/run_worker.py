@@ -18,9 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from agent.api import Crib, assemble
 from agent.config import load_config
 from agent.conversation.session import Session
-from agent.run import Crib, assemble
 from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, Denied, ProviderTurn, ToolCall, ToolCallContext, WritesFile
 from toolcrib.contract.store import Store

@@ -27,12 +27,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent.api import Crib, assemble
 from agent.config import load_config
 from agent.conversation.room import compress_now
 from agent.conversation.session import Session
 from agent.events import CompressionFailed, ContextCompressed, Event
-from agent.models import ModelChoice
-from agent.run import Crib, assemble
+from agent.model_choice.models import ModelChoice
 from tests.fuzz.week_facts import Fact, facts
 from tests.fuzz.week_model import Task, WeekModel
 from tests.fuzz.window_server import WindowServer

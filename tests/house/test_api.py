@@ -69,7 +69,7 @@ import sys, toolcrib
 assert "__version__" in dir(toolcrib) and "agent" not in sys.modules
 print(toolcrib.__version__)
 import agent._version
-assert agent._version.__version__ == toolcrib.__version__ and "agent.run" not in sys.modules
+assert agent._version.__version__ == toolcrib.__version__ and "agent.api" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert re.fullmatch(r"\d+\.\d+\.\d+\S*\n", done.stdout)
@@ -82,8 +82,8 @@ import sys, toolcrib
 assert "Agent" in dir(toolcrib) and "agent" not in sys.modules
 assert not hasattr(toolcrib, "Agnet") and "agent" not in sys.modules
 from toolcrib import Agent
-import agent.run
-print(Agent is agent.run.Agent is vars(toolcrib)["Agent"])
+import agent.api
+print(Agent is agent.api.Agent is vars(toolcrib)["Agent"])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "True"

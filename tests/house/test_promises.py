@@ -24,6 +24,8 @@ from toolcrib.testing import ChatServer
 
 HERE = Path(__file__).with_name("promises")
 COMMAND = str(Path(sys.executable).with_name("toolcrib"))
+OLD_NAMES = {"models": "model_choice.models", "run": "api"}
+"""Modules that the sample imports by names of version 1."""
 PUSHES = ("terminal", {"command": "git push --force origin main"})
 
 
@@ -78,7 +80,9 @@ def test_a_program_that_embeds_it_runs_unchanged(repository: Path, root: Path) -
     )  # fmt: skip
     with ChatServer(*replies) as server:
         done = _ran(sys.executable, str(HERE / "embedding.py"), server.base_url, cwd=repository, PYTHONPATH=str(root))
-    assert (done.stderr, done.returncode) == ("", 0)
+    warned = [line.partition("DeprecationWarning: ")[2] for line in done.stderr.splitlines() if not line.startswith("  ")]
+    assert warned == [f"agent.{old} is an old name: import agent.{new}" for old, new in OLD_NAMES.items()], done.stderr
+    assert done.returncode == 0
     lines = done.stdout.splitlines()
     assert lines[0].startswith("It is pushed. 2 done {'input': ")
     assert lines[0].endswith("} () None []")

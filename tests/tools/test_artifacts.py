@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from agent.api import Crib, Session, assemble
 from agent.conversation.forking import fork
-from agent.run import Crib, Session, assemble
 from toolcrib import StoreFailed, ToolCallContext
 from toolcrib.testing import ScriptedSession
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agent.run import Crib, assemble
+from agent.api import Crib, assemble
 from toolcrib import Answer
 from tools.dispatch.bridge import close_loop
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
+from agent.api import Agent, assemble
 from agent.conversation.limits import RunLimits
 from agent.conversation.structured import AnswerCheck
+from agent.model_choice.retry import RetryPolicy
 from agent.protocols import find_protocol
-from agent.retry import RetryPolicy
-from agent.run import Agent, assemble
-from tests.agent.test_plugins import World
+from tests.agent.plugin_host.test_plugins import World
 from tests.tools.reaching import D4, D7, D19, REF, URL, Outside, Schema, Shaped, called, deep, reachable
 from toolcrib import (
     Answer,

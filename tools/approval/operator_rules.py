@@ -173,7 +173,7 @@ def _dashed(view: ActView) -> list[str]:
 
 
 def _matches(row: Rule, text: str) -> bool:
-    from tools.judge.excuses import only_says
+    from tools.judge.dry_runs import only_says
     from tools.judge.meaning import interpret
     from tools.judge.meaning.state import NoFiles
     from tools.judge.rules import family

@@ -13,9 +13,9 @@ from toolcrib.contract.errors import EnvironmentFailed
 from toolcrib.contract.records import NO_ENTRIES
 from tools.approval.uncommitted import ask_git, ask_git_here, read_status
 from tools.environments.own_files import MatchesHardLinks
+from tools.judge.file_view import UNSEEN, WorkTree
 from tools.judge.folders import TEMPORARY, may_be_made, under
 from tools.judge.globs import is_wild
-from tools.judge.looks import UNSEEN, WorkTree
 from tools.judge.meaning.state import Seen
 from tools.judge.meaning.value import Taint
 

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from toolcrib.contract.effects import ShellState
 from toolcrib.contract.environment import Environment, ExecRequest
 from toolcrib.contract.errors import ToolcribError
-from tools.judge.looks import UNSEEN, WorkTree
+from tools.judge.file_view import UNSEEN, WorkTree
 
 MOST_BYTES = 200_000
 SECONDS = 10.0

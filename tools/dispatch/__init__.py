@@ -5,5 +5,5 @@ of one call on it. ``batch`` runs all calls of a turn, some of which may wait fo
 by what ``overlap`` lets pass; ``after`` does what plugins scheduled, ``states`` keeps what is written to the state. ``scope``
 is a session's side; ``hooks`` knows the plugins' hooks, ``bridge`` and ``threads`` lead from sync code to async and back;
 ``gate_threads`` calls plugins' synchronous gates;
-``faces`` words failures, ``where`` adds the environment to results; ``loaded`` has all of it in memory before a call acts.
+``json_results`` words failures, ``where`` adds the environment to results; ``preload`` loads all of it before a call acts.
 """

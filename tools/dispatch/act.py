@@ -11,10 +11,10 @@ from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import Denied, EnvironmentFailed, ExecutionFailed, Internal, LeaseLost, Timeout, ToolError
 from toolcrib.contract.private import Private
 from toolcrib.contract.types import SuspendTicket, ToolOutput, ToolResult
-from tools.dispatch.faces import failed
 from tools.dispatch.finish import observe
 from tools.dispatch.gates import ROUNDS, suspend
-from tools.dispatch.loaded import load_all
+from tools.dispatch.json_results import failed
+from tools.dispatch.preload import load_all
 from tools.dispatch.progress import LIMIT, PENDING, PLAIN, SUCCESS, CallInProgress
 from tools.dispatch.scope import CallSnapshots
 from tools.dispatch.states import keep_state

@@ -17,8 +17,8 @@ from toolcrib.contract.store import CallRecord, TicketRecord
 from toolcrib.contract.types import Answer, ToolCall, ToolCallStatus, ToolResult
 from tools.dispatch.after import run_later
 from tools.dispatch.answers import is_refusal
-from tools.dispatch.faces import failed
 from tools.dispatch.gates import NOBODY
+from tools.dispatch.json_results import failed
 from tools.dispatch.overlap import Reach, must_wait
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.progress import CallInProgress

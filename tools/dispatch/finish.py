@@ -13,8 +13,8 @@ from toolcrib.contract.session import ExecutedCall
 from toolcrib.contract.types import ToolCallStatus, ToolResult, ToolStatus
 from tools.clip import clip_data, clip_text, encode, whole_text
 from tools.dispatch.after import take
-from tools.dispatch.faces import failed
 from tools.dispatch.hooks import Hook
+from tools.dispatch.json_results import failed
 from tools.dispatch.progress import SUCCESS, CallInProgress
 
 _log = logging.getLogger(__name__)

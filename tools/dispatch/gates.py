@@ -14,9 +14,9 @@ from toolcrib.contract.errors import Cancelled, Denied
 from toolcrib.contract.store import TicketRecord, TicketState
 from toolcrib.contract.types import Answer, SuspendTicket, ToolCallStatus, ToolResult
 from tools.dispatch.answers import is_refusal, misfit, why_not
-from tools.dispatch.faces import failed
 from tools.dispatch.gate_threads import PluginCutOff, call_in_worker
 from tools.dispatch.hooks import APPROVAL, Hook
+from tools.dispatch.json_results import failed
 from tools.dispatch.progress import LIMIT, CallInProgress
 from tools.dispatch.scope import CallScope
 from tools.dispatch.threads import in_own_thread

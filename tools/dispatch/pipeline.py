@@ -40,10 +40,10 @@ from tools.dispatch.act import run_again, run_handler
 from tools.dispatch.after import run_later
 from tools.dispatch.answers import settle_answer
 from tools.dispatch.bridge import run_async
-from tools.dispatch.faces import failed
 from tools.dispatch.finish import close
 from tools.dispatch.gates import ask_gates, decide, first_answers, foresee, go_on
 from tools.dispatch.hooks import HookManager, ToolHookPlan, plan_hooks
+from tools.dispatch.json_results import failed
 from tools.dispatch.progress import PENDING, CallInProgress, Plan
 from tools.dispatch.scope import CallScope
 from tools.dispatch.states import read_shared

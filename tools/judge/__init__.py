@@ -2,11 +2,11 @@
 
 A command's way: ``shell`` (text to a syntax tree), ``meaning`` (to what it would execute, sources of other languages read by
 ``languages``), ``assess`` (held against ``rules``, whose rows ``table`` makes, and against ``path_rules``; ``writes``,
-``walks`` and ``links`` say which paths a command reaches, ``gitfolders`` which are git's own, ``looks`` how rules see files),
+``walks`` and ``links`` say which paths a command reaches, ``gitfolders`` which are git's own, ``file_view`` how rules see files),
 together ``detect``, within a ``budget``. A call's way: ``calls`` (its effects to ``findings``, by a ``setting``; ``paths`` for
-files; ``folders``: what lies below what). ``installed`` is about changes of toolcrib's own code, which ``ours`` describes.
+files; ``folders``: what lies below what). ``installed`` is about changes of toolcrib's own code, which ``own_code`` describes.
 ``effects`` says how far a finding reaches, ``layers`` whether a sandbox or snapshots hold it.
-``options`` reads a program's options by the grammars of ``programs``, ``excuses`` says when nothing is done. ``plain`` knows
+``options`` reads a program's options by the grammars of ``programs``, ``dry_runs`` says when nothing is done. ``plain`` knows
 commands that mean the same to any shell, ``characters`` what hides or deceives in a text. The specification's names:
 ``patterns``, and ``detect_dangerous_command``.
 

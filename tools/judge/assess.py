@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from toolcrib.contract.dataclass import replace
 from tools.judge import installed as our_code
 from tools.judge import unlisted
-from tools.judge.acted import finding_of
-from tools.judge.basis import Basis
+from tools.judge.act_findings import finding_of
+from tools.judge.context import Basis
 from tools.judge.databases import at_database
+from tools.judge.dry_runs import only_says
 from tools.judge.effects import farther
-from tools.judge.excuses import only_says
+from tools.judge.file_view import Looks
 from tools.judge.findings import UNKNOWN_PATH, Finding, Level, visible, without_allowed
 from tools.judge.folders import is_home, under
 from tools.judge.gitfolders import GitFolders
 from tools.judge.globs import dangerous
 from tools.judge.links import Links
-from tools.judge.looks import Looks
 from tools.judge.meaning.act import Act, Meaning
 from tools.judge.meaning.value import HOLE, Taint, Value
 from tools.judge.own_files import LOOKS, MOST_NAME, is_wild, process_of, touched_own

@@ -16,9 +16,9 @@ from toolcrib.contract.effects import ShellState
 from tools.judge.assess import assess
 from tools.judge.budget import Budget
 from tools.judge.characters import unseen
+from tools.judge.file_view import Looks
 from tools.judge.findings import MAX_COMMAND_CHARS, Finding, visible
 from tools.judge.installed import Ours
-from tools.judge.looks import Looks
 from tools.judge.meaning import interpret
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.state import NoFiles, ShellNow, Snapshot, knows_temporary

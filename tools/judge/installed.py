@@ -14,7 +14,7 @@ from tools.judge.meaning.act import Act
 from tools.judge.meaning.multiplexers import READERS, driven
 from tools.judge.meaning.state import Seen
 from tools.judge.meaning.value import HOLE
-from tools.judge.ours import Installed
+from tools.judge.own_code import Installed
 from tools.judge.paths import may_match, spelled
 from tools.judge.table import ActView
 from tools.judge.writes import Touch

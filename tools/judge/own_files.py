@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tools.judge.acted import finding_of
-from tools.judge.basis import Basis
+from tools.judge.act_findings import finding_of
+from tools.judge.context import Basis
 from tools.judge.findings import Finding
 from tools.judge.folders import under
 from tools.judge.globs import is_wild as is_pattern

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from toolcrib.contract.namedtuple import NamedTuple
-from tools.judge import kept
+from tools.judge import own_file_names
 from tools.judge.finds import FINDERS, Filter, Finds, finds
 from tools.judge.folders import under
 from tools.judge.globs import is_wild
@@ -117,7 +117,7 @@ def _reaches(found: Finds, start: str, own: str, home: str, *, folders: bool) ->
         start = "/".join(own.split("/")[: len(start.split("/"))])
     elif not under(own, start):
         return False
-    way = kept.below(own, start)
+    way = own_file_names.below(own, start)
     if not found.hidden and any(part[:1] == "." for part in way):
         return False
     if folders and any(_may_be_way(choice, way[:number], start) for choice in found.choices for number in range(1, len(way) + 1)):
@@ -131,7 +131,7 @@ def _reaches(found: Finds, start: str, own: str, home: str, *, folders: bool) ->
 def _may_be_way(choice: Sequence[Filter], way: Sequence[str], start: str) -> bool:
     """Return whether a folder on the way to our own may be found: with it goes all that is in it."""
     path = "/".join([start.rstrip("/"), *way])
-    return all(kept.overlap(one.pattern, path if one.whole else way[-1]) for one in choice)
+    return all(own_file_names.overlap(one.pattern, path if one.whole else way[-1]) for one in choice)
 
 
 def _may_be(one: Filter, own: str, *, every: bool) -> bool:
@@ -141,5 +141,5 @@ def _may_be(one: Filter, own: str, *, every: bool) -> bool:
     if not every and not one.whole:
         return True
     if one.whole:
-        return kept.may_lie_in(one.pattern, own)
-    return kept.may_be_kept(one.pattern) or kept.overlap(one.pattern, own.rpartition("/")[2])
+        return own_file_names.may_lie_in(one.pattern, own)
+    return own_file_names.may_be_kept(one.pattern) or own_file_names.overlap(one.pattern, own.rpartition("/")[2])

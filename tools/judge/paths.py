@@ -12,9 +12,9 @@ from tools.judge.findings import UNKNOWN_PATH, Finding, visible
 from tools.judge.folders import is_home, under
 from tools.judge.gitfolders import GitFolders
 from tools.judge.globs import part_matches
-from tools.judge.kept import may_be_kept
 from tools.judge.meaning.state import NoFiles, Seen
 from tools.judge.meaning.value import HOLE, Value
+from tools.judge.own_file_names import may_be_kept
 from tools.judge.path_rules import PATH_RULES, Mode, PathRule
 from tools.judge.procfs import judge_process
 

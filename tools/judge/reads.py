@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from toolcrib.contract.regex import Regex
 from tools.judge.folders import under
 from tools.judge.globs import is_wild
-from tools.judge.kept import below, may_be_kept, overlap
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.value import HOLE, Taint, Value
 from tools.judge.options import read, values
+from tools.judge.own_file_names import below, may_be_kept, overlap
 from tools.judge.paths import may_be_above, spelled
 from tools.judge.procfs import in_code, is_folder, matches_process, names_process, near_processes, relative
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from toolcrib.contract.dataclass import dataclass
 from tools.judge.findings import MAX_COMMAND_CHARS
-from tools.judge.ours import Installed
+from tools.judge.own_code import Installed
 
 if TYPE_CHECKING:  # the table loads with the first command
     from tools.judge.table import Rule

@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.regex import Regex
 from tools.judge.effects import Effect
+from tools.judge.file_view import Looks
 from tools.judge.findings import Level
-from tools.judge.looks import Looks
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.value import HOLE, Value
 from tools.judge.options import CUSTOM, GivenOption, Reading, grammar, path_of, read

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from tools.judge.findings import Level
 from tools.judge.finds import FINDERS
 from tools.judge.folders import under
-from tools.judge.kept import SECRETS, may_be_kept
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.output import lists_files
 from tools.judge.meaning.state import Seen
 from tools.judge.meaning.value import HOLE, Taint, Value, plain, unglobbed
+from tools.judge.own_file_names import SECRETS, may_be_kept
 from tools.judge.path_rules import START_FILES
 from tools.judge.paths import path_rules, spelled
 from tools.judge.walks import listed

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from toolcrib.contract.regex import Regex
 from tools.judge.meaning import tables
 from tools.judge.meaning.act import Act
-from tools.judge.meaning.strangers import SPARE
 from tools.judge.meaning.tails import TALKS
+from tools.judge.meaning.unknown_programs import SPARE
 from tools.judge.meaning.value import HOLE, Value, names
 from tools.judge.path_rules import PathRule
 from tools.judge.writes import is_listed

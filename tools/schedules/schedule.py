@@ -34,7 +34,7 @@ class Schedule:
     """``in``: once, ``seconds`` after it begins. ``once``: at ``at``, which is ``seconds`` after it began where there are some.
     ``every``: each ``seconds`` from ``at`` on, where it began. ``days``: each ``days`` from the day ``at`` (its ordinal) on, at
     the ``minutes`` of the day. ``cron``: whenever one of ``cron``, expressions of five fields, fits. Make one by
-    ``tools.schedules.reading.read``.
+    ``tools.schedules.parse.read``.
     """
 
     kind: Kind

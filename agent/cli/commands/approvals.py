@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from agent.below import folders_of, refuse_below
-from agent.cli import agreed
+from agent.cli import format_grants
 from agent.cli.app import FAILED, OK, open_crib, running_crib
 from agent.cli.options import count
+from agent.policy.self_protection import folders_of, refuse_below
 from toolcrib.contract.errors import Denied, ToolcribError
 
 if TYPE_CHECKING:
-    from agent.approvals import Approvals
-    from agent.crib import Crib
+    from agent.policy.approvals import Approvals
+    from agent.process import Crib
     from toolcrib.contract.store import Store, TicketRecord
 
 HELP = "List and answer what waits for you; list, narrow and revoke what was agreed; show what was decided."
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _act(crib: Crib, args: argparse.Namespace) -> None:
-    from agent.approvals import Approvals
+    from agent.policy.approvals import Approvals
 
     session = (await crib.find_session(args.session)).id if args.session else None
     approvals = Approvals(crib.store, crib.grants)
@@ -98,20 +98,22 @@ async def _act(crib: Crib, args: argparse.Namespace) -> None:
             _show(
                 args,
                 await approvals.pending(session),
-                agreed.ticket_rows,
+                format_grants.ticket_rows,
                 "no question waits for an answer",
-                agreed.SPARE_OF_TICKETS,
+                format_grants.SPARE_OF_TICKETS,
             )
         case "history":
             found, none = await approvals.history(session, args.limit), "nothing was decided yet"
-            _show(args, found, agreed.entry_rows, none, agreed.SPARE_OF_ENTRIES, whole=(5,))
+            _show(args, found, format_grants.entry_rows, none, format_grants.SPARE_OF_ENTRIES, whole=(5,))
         case "show":
             print(await _whole(crib.store, args.id))
         case "list" | None:
             if args.action is None and not args.json:
                 await _show_waiting(crib, await approvals.pending(session))
             none = "nothing is granted; a yes in chat may last longer than one call"
-            _show(args, await approvals.grants(session), agreed.grant_rows, none, agreed.SPARE_OF_GRANTS, whole=(1,))
+            _show(
+                args, await approvals.grants(session), format_grants.grant_rows, none, format_grants.SPARE_OF_GRANTS, whole=(1,)
+            )
             if waiting := crib.grants.unconfirmed():
                 print(f"toolcrib: {_unconfirmed(len(waiting))}; `toolcrib chat` asks you", file=sys.stderr)
         case _:
@@ -133,9 +135,9 @@ async def _waiting_row(crib: Crib, record: TicketRecord) -> list[str]:
 
     asked = await asked_of(crib.store, record)
     who = "-" if asked is None else exact(":".join(filter(None, (asked.platform, asked.user))))
-    expires = "never" if record.expires_at is None else agreed.when(record.expires_at)
-    what = exact(agreed.line(agreed.on_one(record.ticket.message)))
-    return [record.ticket.id[:8], who, agreed.when(record.at), expires, record.session_id[:8], what]
+    expires = "never" if record.expires_at is None else format_grants.when(record.expires_at)
+    what = exact(format_grants.line(format_grants.on_one(record.ticket.message)))
+    return [record.ticket.id[:8], who, format_grants.when(record.at), expires, record.session_id[:8], what]
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -161,13 +163,14 @@ async def _change(approvals: Approvals, args: argparse.Namespace, crib: Crib) ->
     if not args.id:
         raise ToolcribError(f"say which: toolcrib approvals {args.action} ID")
     if args.action == "revoke":
-        return f"revoked: {exact(agreed.covers(await approvals.revoke(args.id)))}"
+        return f"revoked: {exact(format_grants.covers(await approvals.revoke(args.id)))}"
     if args.action == "deny":
         record = await approvals.refuse(args.id, by="toolcrib approvals", reason=args.detail)
-        return f"denied: {exact(agreed.line(agreed.on_one(record.ticket.message)))}{await _left(crib, record.session_id)}"
+        shown = exact(format_grants.line(format_grants.on_one(record.ticket.message)))
+        return f"denied: {shown}{await _left(crib, record.session_id)}"
     if not args.detail:
         raise ToolcribError("say to what: toolcrib approvals narrow ID FOLDER")
-    return f"narrowed: {exact(agreed.covers(await approvals.narrow(args.id, args.detail)))}"
+    return f"narrowed: {exact(format_grants.covers(await approvals.narrow(args.id, args.detail)))}"
 
 
 async def _left(crib: Crib, session_id: str) -> str:

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     from agent.cli.render import result_text
     from agent.cli.signals import interrupting
     from agent.cli.terminal import find_terminal
-    from tools.dispatch.faces import as_json
+    from tools.dispatch.json_results import as_json
 
     arguments = _arguments(args.args)
     with open_crib(args) as crib:

@@ -12,7 +12,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.below import is_below_any
 from agent.cli.app import FAILED, INTERRUPTED, OK, running_crib
 from agent.cli.escape import tame
 from agent.cli.options import (
@@ -28,17 +27,18 @@ from agent.cli.options import (
 from agent.cli.sandbox_words import where_line
 from agent.cli.screen.tty import terminal_restored
 from agent.cli.signals import Ended, interrupting
+from agent.policy.self_protection import is_below_any
 
 if TYPE_CHECKING:
     from prompt_toolkit.history import History
 
+    from agent.api import Crib
     from agent.cli.complete import LineCompleter
     from agent.cli.conversation import Conversation
     from agent.cli.drafts import KeptDraft
     from agent.cli.interactive import InteractiveChat
     from agent.cli.render import Screen
     from agent.cli.terminal import Terminal
-    from agent.run import Crib
 
 _HISTORY_BYTES = 1 << 20
 _TURNS = 50

@@ -153,9 +153,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _file(args: argparse.Namespace) -> int:
     """Write the file of the person's shell, or take it away."""
-    from agent.below import folders_of, refuse_below
     from agent.cli.completion_file import install, shell_of_person, uninstall
     from agent.config import load_config
+    from agent.policy.self_protection import folders_of, refuse_below
 
     if args.install and args.uninstall:
         raise ToolcribError("either --install or --uninstall")

@@ -136,8 +136,8 @@ def _set(args: argparse.Namespace) -> int:
     value = parse_value(args.value, hint)
     refuse_bad_rules(args.config, parts, value)
     if _gives_trust(parts):
-        from agent.below import folders_of
         from agent.cli.terminal import controlling_terminal
+        from agent.policy.self_protection import folders_of
 
         with controlling_terminal(folders_of(_load(args))):  # nobody else gives grants and trust
             counts = set_as_person(args.config, parts, value)
@@ -223,9 +223,9 @@ def _edit(args: argparse.Namespace) -> int:
     import shlex
     import subprocess
 
-    from agent.below import folders_of, refuse_below
     from agent.cli.terminal import controlling_terminal
     from agent.config import BrokenConfig, Config, config_path
+    from agent.policy.self_protection import folders_of, refuse_below
     from toolcrib.contract.errors import ToolcribError
 
     file = config_path(args.config)
@@ -287,11 +287,11 @@ def _put_back(file: Path, before: bytes | None) -> int:
 
 def _confirm(args: argparse.Namespace, refused: str = _NOT_AGREED) -> int:
     """Agree to what was changed in the file. For a person at a terminal."""
-    from agent.below import folders_of
     from agent.cli.confirming import ask
     from agent.cli.terminal import controlling_terminal
     from agent.config import load_config
-    from agent.confirming import unconfirmed
+    from agent.policy.confirmation import unconfirmed
+    from agent.policy.self_protection import folders_of
 
     config = load_config(args.config, profile="")
     if not (changes := unconfirmed(config)):

@@ -14,9 +14,9 @@ from agent.cli.options import count
 from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
-    from agent.crib import Crib
-    from agent.cron.book import JobBook
-    from agent.models import ModelChoice
+    from agent.cron.service import JobBook
+    from agent.model_choice.models import ModelChoice
+    from agent.process import Crib
 
 HELP = "Have tasks done later or again and again, by a schedule: list, add, run, stop, pause, resume and remove jobs."
 _EPILOG = """\
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         if not crib.config.store.enabled:
             raise ToolcribError("jobs need the store: they outlive the process (store.enabled)")
         if args.action not in _LOOKING:
-            from agent.below import folders_of, refuse_below
+            from agent.policy.self_protection import folders_of, refuse_below
 
             refuse_below(folders_of(crib.config), f"`toolcrib cron {args.action}`")
         with asyncio.Runner() as runner:
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _book(crib: Crib) -> JobBook:
-    from agent.cron.book import JobBook
+    from agent.cron.service import JobBook
     from toolcrib.contract.context import Principal
 
     return JobBook(crib.store, crib.config, Principal("cli"), everybodys=True)
@@ -112,9 +112,9 @@ async def _list(crib: Crib, args: argparse.Namespace) -> int:
 
 async def _add(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.cron_words import added_lines
-    from agent.cron.book import Maker
     from agent.cron.handler import job_json
     from agent.cron.running import whether_run
+    from agent.cron.service import Maker
     from tools.cronjob_tool import planned_by
 
     if not args.job or not args.task:
@@ -136,7 +136,7 @@ async def _add(crib: Crib, args: argparse.Namespace) -> int:
 
 async def _changed(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.cron_words import job_lines
-    from agent.cron.book import Maker
+    from agent.cron.service import Maker
 
     book = _book(crib)
     act = {"stop": book.stop, "pause": book.pause, "resume": book.resume, "remove": book.remove}[args.action]
@@ -170,7 +170,7 @@ async def _history(crib: Crib, args: argparse.Namespace) -> int:
 def _required_model(crib: Crib, args: argparse.Namespace, command: str) -> ModelChoice:
     from agent.cli.offer import no_model
     from agent.cli.options import choice_of
-    from agent.models import find_endpoint
+    from agent.model_choice.models import find_endpoint
 
     choice = choice_of(args)
     if find_endpoint(crib.config, choice) is None:

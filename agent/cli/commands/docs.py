@@ -94,7 +94,7 @@ def _here(words: Sequence[str], pages: Sequence[Page], *, only_search: bool) -> 
     import sys
 
     from agent.cli.escape import tame
-    from agent.cli.screen.aside import show_paged
+    from agent.cli.screen.external_programs import show_paged
     from agent.reference.finding import like, named, sections, with_words
 
     words = " ".join(words).split()

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.below import folders_of, refuse_below
 from agent.cli.app import FAILED, OK
+from agent.policy.self_protection import folders_of, refuse_below
 from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.below import folders_of, refuse_below
 from agent.cli.app import FAILED, OK, open_crib
 from agent.cli.options import age
+from agent.policy.self_protection import folders_of, refuse_below
 from toolcrib.contract.errors import EnvironmentFailed, ToolcribError
 
 if TYPE_CHECKING:
+    from agent.api import Crib
     from agent.cli.backends import RunningContainer
-    from agent.run import Crib
 
 HELP = "Backends, which run commands: list and test them, open a shell in one, end what is left in them."
 _EPILOG = """\

@@ -15,8 +15,8 @@ from toolcrib.contract.errors import ToolcribError
 if TYPE_CHECKING:
     import asyncio
 
+    from agent.api import Crib
     from agent.explaining import Explainer, Explanation
-    from agent.run import Crib
     from toolcrib.contract.store import AuditEntry
     from tools.judge.findings import Finding
 
@@ -193,9 +193,9 @@ async def _replay(crib: Crib, args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"judged": len(entries), "changed": changed}, ensure_ascii=False, indent=2))
         return OK
-    from agent.cli.agreed import when
     from agent.cli.escape import exact
-    from agent.cli.stories import ID_CHARS
+    from agent.cli.format_grants import when
+    from agent.cli.session_format import ID_CHARS
 
     for one in changed:
         print(f"{one['was']} -> {one['now']}: {exact(one['command'])}")

@@ -13,8 +13,8 @@ from agent.cli.app import FAILED, OK, USAGE, open_crib
 from toolcrib.contract.errors import ConfigError, ToolcribError
 
 if TYPE_CHECKING:
-    from agent.crib import Crib
-    from agent.models import ModelChoice
+    from agent.model_choice.models import ModelChoice
+    from agent.process import Crib
 
 HELP = "Let people chat with it on other platforms: run, look at, pair and stop the gateway."
 _EPILOG = """\
@@ -92,7 +92,7 @@ def _opened(args: argparse.Namespace) -> Crib:
     """Return the crib. What only looks at a gateway, or asks it for something, goes by the configuration that was confirmed last,
     as the gateway does: it must not need what nobody agreed to yet. Raises ConfigError.
     """
-    from agent.confirming import UnconfirmedConfig
+    from agent.policy.confirmation import UnconfirmedConfig
 
     if args.action not in (*_LOOKING, *_ASKING):
         return open_crib(args)
@@ -128,7 +128,7 @@ def _serve(crib: Crib, args: argparse.Namespace) -> int:
 def _require_model(crib: Crib, choice: ModelChoice) -> None:
     """Raise ConfigError, with what to set, where no model is there to be asked: nobody in a chat could type its calls."""
     from agent.cli.offer import no_model
-    from agent.models import find_endpoint
+    from agent.model_choice.models import find_endpoint
 
     if find_endpoint(crib.config, choice) is None:
         raise no_model("gateway run")
@@ -192,10 +192,10 @@ async def _status(crib: Crib, args: argparse.Namespace) -> int:
 
 
 async def _pair(crib: Crib, args: argparse.Namespace) -> int:
-    from agent.below import folders_of, refuse_below
     from agent.cli.terminal import controlling_terminal
     from agent.gateway.pairing import SECONDS, Pairings
     from agent.gateway.status import told_status
+    from agent.policy.self_protection import folders_of, refuse_below
 
     refuse_below(folders_of(crib.config), "letting somebody in")
     [name] = _wanted(crib, args.names) if len(args.names) == 1 or len(crib.platforms) == 1 else _one(args.names)
@@ -232,10 +232,10 @@ def _one(names: list[str]) -> list[str]:
 
 
 async def _passphrase(crib: Crib, args: argparse.Namespace) -> int:
-    from agent.below import folders_of
     from agent.cli.terminal import controlling_terminal
     from agent.config import state_dir
-    from agent.passphrase import SHORTEST, set_passphrase
+    from agent.policy.passphrase import SHORTEST, set_passphrase
+    from agent.policy.self_protection import folders_of
 
     with controlling_terminal(folders_of(crib.config)) as terminal:
         try:
@@ -266,8 +266,8 @@ async def _people(crib: Crib, args: argparse.Namespace) -> int:
 
 
 async def _unpair(crib: Crib, args: argparse.Namespace) -> int:
-    from agent.below import folders_of, refuse_below
     from agent.gateway.pairing import Pairings
+    from agent.policy.self_protection import folders_of, refuse_below
 
     refuse_below(folders_of(crib.config), "changing who is let in")
     if len(args.names) != 2:
@@ -280,8 +280,8 @@ async def _unpair(crib: Crib, args: argparse.Namespace) -> int:
 
 
 async def _end(crib: Crib, args: argparse.Namespace) -> int:
-    from agent.below import folders_of, refuse_below
     from agent.gateway.gateway import STOP, STOP_NOW
+    from agent.policy.self_protection import folders_of, refuse_below
 
     refuse_below(folders_of(crib.config), "ending the gateway")
     runs = await _runs(crib)
@@ -295,10 +295,10 @@ async def _end(crib: Crib, args: argparse.Namespace) -> int:
 
 async def _reload(crib: Crib, args: argparse.Namespace) -> int:
     """Ask for it, and print what came of it. A file with faults was refused before, as for any command."""
-    from agent.below import folders_of, refuse_below
     from agent.gateway.gateway import RELOAD
     from agent.gateway.reloading import RELOADED
     from agent.gateway.status import GATEWAY
+    from agent.policy.self_protection import folders_of, refuse_below
 
     refuse_below(folders_of(crib.config), "reloading the gateway")
 

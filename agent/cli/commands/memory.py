@@ -8,17 +8,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.below import folders_of, refuse_below
 from agent.cli.app import FAILED, OK, open_crib
+from agent.policy.self_protection import folders_of, refuse_below
 from toolcrib.contract.context import Principal
 from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agent.crib import Crib
     from agent.memory.document import MemoryNote
     from agent.memory.files import MemoryFile, MemoryFolder
+    from agent.process import Crib
     from toolcrib.contract.store import SessionInfo
 
 HELP = "What the agent remembers of you: show, edit, forget or export it."
@@ -102,7 +102,7 @@ def _files(folder: MemoryFolder, *, every: bool) -> Sequence[MemoryFile]:
 
 
 def _show(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) -> int:
-    from agent.cli.remembered import as_json, shown, written_json
+    from agent.cli.format_memory import as_json, shown, written_json
 
     files = _files(folder, every=args.all)
     if args.json:
@@ -115,7 +115,7 @@ def _show(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) -> int:
 
 
 def _export(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) -> int:
-    from agent.cli.remembered import as_json, written_json
+    from agent.cli.format_memory import as_json, written_json
     from agent.exporting import write
 
     files = [file for file in _files(folder, every=True) if file.read().parts and file.read().size]
@@ -135,7 +135,7 @@ def _export(crib: Crib, folder: MemoryFolder, args: argparse.Namespace) -> int:
 
 
 def _edit(crib: Crib, folder: MemoryFolder, target: str) -> int:
-    from agent.cli.remembered import NAMES, shown
+    from agent.cli.format_memory import NAMES, shown
     from agent.cli.terminal import is_interactive
 
     if target not in NAMES:

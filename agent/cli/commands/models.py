@@ -15,8 +15,8 @@ from toolcrib.contract.errors import ConfigError, ProviderError, ToolcribError
 from tools.dispatch.bridge import run_async
 
 if TYPE_CHECKING:
-    from agent.catalog import Offer
-    from agent.crib import Crib
+    from agent.model_choice.catalog import Offer
+    from agent.process import Crib
     from agent.providers.factory import ModelTarget
     from agent.providers.listing import ModelInfo
 
@@ -65,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
 
 async def _ask(crib: Crib, args: argparse.Namespace) -> tuple[list[Offer], list[str]]:
     """(offers, what went wrong with probes)"""
-    from agent.catalog import ask_servers, configured_servers, local_servers
-    from agent.models import environment
+    from agent.model_choice.catalog import ask_servers, configured_servers, local_servers
+    from agent.model_choice.models import environment
 
     environ = environment(crib.config)
     servers = configured_servers(crib.config, environ, crib.providers)
@@ -76,7 +76,7 @@ async def _ask(crib: Crib, args: argparse.Namespace) -> tuple[list[Offer], list[
 
 
 async def _probe(offers: Sequence[Offer], name: str, environ: Mapping[str, str]) -> tuple[list[Offer], list[str]]:
-    from agent.catalog import FOUND, probe_tools
+    from agent.model_choice.catalog import FOUND, probe_tools
 
     chosen = [_to_probe(offer, name) for offer in offers if FOUND not in offer.server.source]
     count = sum(map(len, chosen))
@@ -150,7 +150,7 @@ def _row(model: ModelInfo, offer: Offer) -> tuple[str, str, str, str]:
 
 def _protocol(model: ModelInfo, offer: Offer) -> str:
     """The protocol that this model would get here if none is configured; "" where its calls are native."""
-    from agent.calling import IN_TEXT, text_protocol
+    from agent.model_choice.call_style import IN_TEXT, text_protocol
     from agent.providers.factory import DEFAULT
 
     provider = offer.server.target.provider if offer.server.target is not None else ""
@@ -160,7 +160,7 @@ def _protocol(model: ModelInfo, offer: Offer) -> str:
 
 
 def _as_json(offer: Offer, name: str) -> dict[str, Any]:
-    from agent.catalog import FOUND
+    from agent.model_choice.catalog import FOUND
 
     server = offer.server
     return {

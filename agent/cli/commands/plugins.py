@@ -12,8 +12,8 @@ from agent.cli.app import FAILED, OK, UNASKED, open_crib
 from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
-    from agent.plugins import PluginInfo
-    from agent.run import Crib
+    from agent.api import Crib
+    from agent.plugin_host.plugins import PluginInfo
 
 HELP = "List the plugins: where they are from, which are enabled, what keeps one out. Enable, disable and trust them."
 _EPILOG = """\
@@ -58,7 +58,7 @@ def _list(args: argparse.Namespace) -> int:
     from agent.cli.checks import check_added
     from agent.cli.logs import shown_otherwise
     from agent.cli.render import table
-    from agent.plugins import discover
+    from agent.plugin_host.plugins import discover
 
     with shown_otherwise(), open_crib(args) as crib:
         found = discover(crib.config, crib.project_dir)
@@ -89,7 +89,7 @@ def _state(info: PluginInfo) -> str:
 def _info(args: argparse.Namespace) -> int:
     from agent.cli.escape import tame
     from agent.cli.logs import shown_otherwise
-    from agent.plugins import discover
+    from agent.plugin_host.plugins import discover
 
     with shown_otherwise(), open_crib(args) as crib:
         plain = _named(discover(crib.config, crib.project_dir), args.name)
@@ -114,7 +114,7 @@ def _has(crib: Crib, info: PluginInfo) -> Iterator[str]:
 
 def _named(found: Sequence[PluginInfo], name: str) -> PluginInfo:
     """Return the plugin of that name. Raises ToolcribError with the nearest."""
-    from agent.plugins import canonical
+    from agent.plugin_host.plugins import canonical
     from toolcrib.contract.suggest import near
 
     known = {canonical(info.name): info for info in reversed(found) if info.source != "missing"}
@@ -133,8 +133,8 @@ def _named(found: Sequence[PluginInfo], name: str) -> PluginInfo:
 
 def _new(args: argparse.Namespace) -> int:
     """Write a plugin with a first tool into the person's folder, and enable it."""
-    from agent.below import refuse_below
     from agent.config import load_config, write_private
+    from agent.policy.self_protection import refuse_below
     from toolcrib.contract.regex import Regex
 
     config = load_config(args.config, profile="")
@@ -182,7 +182,7 @@ def tool_gate(call):
 def _enable(args: argparse.Namespace) -> int:
     from agent.cli.confirming import set_as_person
     from agent.config import load_config
-    from agent.plugins import canonical, discover
+    from agent.plugin_host.plugins import canonical, discover
 
     config = load_config(args.config, profile="", project_dir=Path.cwd())
     info = _named(discover(config, Path.cwd()), args.name)
@@ -212,7 +212,7 @@ def _disable(args: argparse.Namespace) -> int:
     """Take a plugin out of plugins.enabled, also one that is not there any more."""
     from agent.cli.confirming import set_as_person
     from agent.config import load_config
-    from agent.plugins import canonical
+    from agent.plugin_host.plugins import canonical
 
     config = load_config(args.config, profile="")
     enabled = config.plugins.enabled
@@ -226,12 +226,12 @@ def _disable(args: argparse.Namespace) -> int:
 
 def _trust(args: argparse.Namespace) -> int:
     """Trust the project's plugins as they are now. For a person at a terminal."""
-    from agent.below import folders_of
     from agent.cli.confirming import set_as_person
     from agent.cli.logs import shown_otherwise
     from agent.cli.terminal import confirmed, controlling_terminal
     from agent.config import load_config
-    from agent.plugins import discover, project_digest
+    from agent.plugin_host.plugins import discover, project_digest
+    from agent.policy.self_protection import folders_of
 
     config, root = load_config(args.config, profile="", project_dir=Path.cwd()), Path.cwd().resolve()
     if not (root / ".toolcrib" / "plugins").is_dir():

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from agent.cli.trace import Tracer
     from agent.cli.waitline import WaitLine
     from agent.conversation.session import Session
-    from agent.crib import Crib
     from agent.events import Event
+    from agent.process import Crib
     from toolcrib.contract.image import Image
 
 HELP = "Give a model one task: its answer on stdout, its tool calls on stderr."
@@ -185,7 +185,7 @@ def _pictures(args: argparse.Namespace) -> tuple[Sequence[Image], ImageFolder | 
 async def _open(crib: Crib, args: argparse.Namespace) -> Session:
     """Raises ToolcribError kinds, among them that there is no model for it."""
     from agent.cli.refusing import Refuser
-    from agent.models import find_endpoint, own_choice
+    from agent.model_choice.models import find_endpoint, own_choice
     from agent.providers.clients import load_early
 
     choice, goes_on = choice_of(args), args.resume or args.latest
@@ -296,7 +296,7 @@ def _tracer(session: Session) -> Tracer:
 def _started(lines: JsonLines | None, session: Session, model: str, args: argparse.Namespace) -> None:
     from agent.backends import unavailable
     from agent.cli.escape import one_line
-    from agent.instructions import told
+    from agent.context.instructions import told
 
     if problem := unavailable(session.backend):
         name = session.backend.name

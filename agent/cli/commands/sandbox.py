@@ -13,8 +13,8 @@ from agent.cli.options import add_place_option
 from toolcrib.contract.errors import EnvironmentFailed, ToolcribError
 
 if TYPE_CHECKING:
+    from agent.api import Crib
     from agent.backends import Backend
-    from agent.run import Crib
 
 HELP = "Show what the sandbox of this machine holds back, test it, or open a shell of your own in it."
 _EPILOG = """\
@@ -50,8 +50,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from agent.below import folders_of, refuse_below
     from agent.cli.escape import tame
+    from agent.policy.self_protection import folders_of, refuse_below
 
     act = {"test": _test, "shell": _shell}.get(args.action, _status)
     with open_crib(args, as_confirmed=act is _status) as crib:
@@ -84,9 +84,9 @@ def _start(crib: Crib) -> str:
 
 def _status(crib: Crib, backend: Backend, args: argparse.Namespace) -> int:
     from agent.backends import Location
-    from agent.below import folders_of
     from agent.cli.render import table
     from agent.cli.sandbox_words import SandboxStatus, status_rows, wanted_mode
+    from agent.policy.self_protection import folders_of
     from toolcrib.contract.containment import Contained
     from tools.dispatch.bridge import run_async
     from tools.environments.local.holding import sandbox_here
@@ -109,9 +109,9 @@ def _status(crib: Crib, backend: Backend, args: argparse.Namespace) -> int:
 
 
 def _test(crib: Crib, backend: Backend, args: argparse.Namespace) -> int:
-    from agent.below import folders_of
     from agent.cli.escape import tame
     from agent.cli.sandbox_words import trial_line, wanted_mode
+    from agent.policy.self_protection import folders_of
     from agent.sandbox_trial import SandboxTrial, try_sandbox
 
     less = _less(backend)

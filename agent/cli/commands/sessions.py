@@ -12,14 +12,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.below import folders_of, refuse_below
 from agent.cli.app import FAILED, OK, open_crib
 from agent.cli.options import age, count
+from agent.policy.self_protection import folders_of, refuse_below
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.regex import Regex
 
 if TYPE_CHECKING:
-    from agent.crib import Crib
+    from agent.process import Crib
 
 HELP = "List and search the stored sessions; show, resume, fork, name, tag, export, import and delete them."
 _EPILOG = """\
@@ -139,7 +139,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _acts() -> Mapping[str, Callable[[Crib, argparse.Namespace], Coroutine[Any, Any, int]]]:
-    from agent.cli import artifacts, bringing, labels, removing
+    from agent.cli import artifacts, import_sessions, labels, removing
 
     return {
         "artifacts": artifacts.artifacts,
@@ -150,7 +150,7 @@ def _acts() -> Mapping[str, Callable[[Crib, argparse.Namespace], Coroutine[Any, 
         "rename": labels.rename_stored,
         "tag": labels.tag_stored,
         "export": _export,
-        "import": bringing.bring,
+        "import": import_sessions.bring,
         "delete": removing.delete,
         "prune": removing.prune,
     }
@@ -168,7 +168,7 @@ def _resume(session_id: str, args: argparse.Namespace) -> int:
 
 async def _list(crib: Crib, args: argparse.Namespace) -> int:
     from agent.cli.render import table
-    from agent.cli.stories import SPARE, persons_sessions, session_rows
+    from agent.cli.session_format import SPARE, persons_sessions, session_rows
 
     wanted: dict[str, Any] = {"cwd": str(crib.project_dir) if args.here else None, "tags": args.tag}
     if args.all or args.tag:  # a job's has the tags that somebody gave it
@@ -193,7 +193,7 @@ async def _search(crib: Crib, args: argparse.Namespace) -> int:
 
 
 async def _show(crib: Crib, args: argparse.Namespace) -> int:
-    from agent.cli.stories import conversation
+    from agent.cli.session_format import conversation
     from toolcrib.contract.artifacts import PREFIX
 
     if not args.id:

@@ -88,11 +88,11 @@ def _ports(text: str) -> tuple[int, ...]:
 
 
 def run(args: argparse.Namespace) -> int:
-    from agent.below import folders_of, refuse_below
     from agent.cli.setup.person import Person
     from agent.cli.setup.wizard import StoppedError
     from agent.config import config_path, load_config
-    from agent.confirming import is_first_start
+    from agent.policy.confirmation import is_first_start
+    from agent.policy.self_protection import folders_of, refuse_below
 
     file = config_path(args.config)
     first = is_first_start(load_config(file, profile=""))  # asked now: what is read below is remembered
@@ -144,7 +144,7 @@ def _terminal(folders: list[Path], *, asks: bool) -> Iterator[Terminal | None]:
 def _walk(args: argparse.Namespace, config: Config, person: Person, *, first: bool) -> int:
     from agent.cli.setup import backend, model, tools
     from agent.cli.setup.wizard import Wizard, persons_config
-    from agent.models import environment
+    from agent.model_choice.models import environment
 
     before = persons_config(config.path, _profile(args))
     environ = environment(config)
@@ -162,7 +162,7 @@ def _look(args: argparse.Namespace, config: Config, person: Person) -> SetupFoun
     from agent.cli.setup.flags import check
     from agent.cli.setup.look import look
     from agent.cli.setup.wizard import crib_of, names
-    from agent.models import environment
+    from agent.model_choice.models import environment
     from tools.dispatch.bridge import run_async
 
     with crib_of(config, Path.cwd()) as crib:

@@ -13,7 +13,7 @@ from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.registry import ToolRegistry
 
 if TYPE_CHECKING:
-    from agent.run import ToolLine
+    from agent.api import ToolLine
 
 HELP = "List the tools, what each costs and why one is missing; show a schema; switch tools on and off."
 _EPILOG = """\
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
             return _show(crib.registry, args.wanted)
         if args.action is None and not (args.plain or args.json) and can_pick(crib):
             return pick_tools(crib, args)
-        from agent.context import tokens_of_schema
+        from agent.context.window import tokens_of_schema
 
         lines = crib.explain(args.platform or "cli", args.user)
         costs = {line.name: tokens_of_schema(crib.registry, line.name) for line in lines}

@@ -10,7 +10,7 @@ from agent.cli.app import OK, mistyped, open_crib
 from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
-    from agent.run import Crib
+    from agent.api import Crib
 
 HELP = "List the toolsets; what is in one, what a platform or a user gets, and why. Make and change your own."
 ESTIMATE = "estimated: characters of the JSON / 4"
@@ -115,10 +115,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _diff(crib: Crib, args: argparse.Namespace) -> None:
     """Print what one has and the other has not, with their common tools, and what differs in how calls are approved."""
-    from agent.cli.effect import other_approval
+    from agent.cli.config_impact import other_approval
     from agent.cli.escape import tame
     from agent.cli.render import table
-    from agent.permissions import permissions_by, runs_commands
+    from agent.policy.permissions import permissions_by, runs_commands
 
     both = [crib.granted(name) if args.platforms else crib.catalog.resolve(name) for name in (args.name, args.other)]
     rows = [("-", name, f"only in {args.name}") for name in both[0] if name not in both[1]]
@@ -181,8 +181,8 @@ def _resolve(crib: Crib, args: argparse.Namespace) -> None:
 
     from agent.cli.escape import tame
     from agent.cli.render import table
-    from agent.context import tokens_of_schema
-    from agent.permissions import permissions_of
+    from agent.context.window import tokens_of_schema
+    from agent.policy.permissions import permissions_of
 
     platform = args.platform or "cli"
     if args.changed:
@@ -219,7 +219,7 @@ def _resolve(crib: Crib, args: argparse.Namespace) -> None:
 
 def _would(crib: Crib, args: argparse.Namespace, platform: str) -> None:
     """Print whose tools a change of the configuration would change: of all, or of the platform and user that are named."""
-    from agent.cli.effect import changes, everybody, granted
+    from agent.cli.config_impact import changes, everybody, granted
     from agent.config import find_key, parse_value, preview
 
     values = []

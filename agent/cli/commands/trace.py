@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from agent.below import folders_of, refuse_below
 from agent.cli.app import OK, open_crib
+from agent.policy.self_protection import folders_of, refuse_below
 from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
-    from agent.crib import Crib
+    from agent.process import Crib
 
 HELP = "Tell what was done in a stored session: turns, calls, how they ended, who agreed."
 _EPILOG = """\

@@ -8,13 +8,13 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from agent.below import folders_of, refuse_below
 from agent.cli.app import FAILED, OK, UNASKED, open_crib
 from agent.cli.options import count
+from agent.policy.self_protection import folders_of, refuse_below
 from toolcrib.contract.errors import EnvironmentFailed, StoreFailed, ToolcribError
 
 if TYPE_CHECKING:
-    from agent.crib import Crib
+    from agent.process import Crib
     from agent.undo import UndoPlan, UndoRequest
     from toolcrib.contract.store import SessionInfo
     from tools.undo.restore import Done
@@ -82,8 +82,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _list(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.cli.format_undo import SPARE, WHOLE, rows, step_json
     from agent.cli.render import table
-    from agent.cli.undoing import SPARE, WHOLE, rows, step_json
 
     journal = crib.store.changes
     sessions = [(await _info(crib, args.session)).id] if args.session else await journal.sessions(args.limit)
@@ -141,7 +141,7 @@ async def _recover(crib: Crib, args: argparse.Namespace) -> None:
 async def _run(crib: Crib, args: argparse.Namespace) -> int:
     info = await _info(crib, args.session) if args.session else await _last(crib, args)
     from agent.cli.escape import tame
-    from agent.cli.undoing import PREVIEW_LINES, compared
+    from agent.cli.format_undo import PREVIEW_LINES, compared
 
     undo, environment = crib.undo(info.id), crib.open_environment(info, args.backend)
     try:
@@ -189,7 +189,7 @@ def _may(args: argparse.Namespace) -> int:
 
 def _show(plan: UndoPlan, carried: Done | None, info: SessionInfo, args: argparse.Namespace) -> None:
     from agent.cli.escape import one_line
-    from agent.cli.undoing import as_json, done, planned
+    from agent.cli.format_undo import as_json, done, planned
 
     if args.json:
         print(json.dumps(as_json(plan, carried), ensure_ascii=False, indent=2))

@@ -15,7 +15,7 @@ from agent.usage import BY
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agent.crib import Crib
+    from agent.process import Crib
     from agent.usage import UsageTotal
     from toolcrib.contract.store import Store
 
@@ -65,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _show(crib: Crib, args: argparse.Namespace) -> int:
+    from agent.cli.format_usage import session_rows, spare_of, told, told_parts, usage_rows
     from agent.cli.render import table
-    from agent.cli.using import session_rows, spare_of, told, told_parts, usage_rows
     from agent.usage import by_session, of_session, sums_of, total, totals
 
     store = crib.store
@@ -95,7 +95,7 @@ async def _show(crib: Crib, args: argparse.Namespace) -> int:
 
 async def _titles(store: Store, found: Sequence[UsageTotal]) -> dict[str, str]:
     from agent.cli.escape import one_line
-    from agent.cli.stories import descent_of
+    from agent.cli.session_format import descent_of
 
     known = [info for one in found if (info := await store.sessions.get(one.name)) is not None]
     return {info.id: f"{one_line(info.title, 40)}{descent_of(info)}" for info in known}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.input import Input
     from prompt_toolkit.layout import Window
 
-    from agent.cli.screen.hands import Hands
+    from agent.cli.screen.key_receivers import Hands
     from agent.cli.screen.keyboard import Keyboard
 
 _ESCAPE = 0.3

@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from agent.cli.screen.application import application, taken_over
-from agent.cli.screen.aside import deaf_to_interrupts, edited_by_person
 from agent.cli.screen.cells import Row
 from agent.cli.screen.draft import DraftRows, Pastes, draft_rows, offered_rows
-from agent.cli.screen.hands import Hands
+from agent.cli.screen.external_programs import deaf_to_interrupts, edited_by_person
+from agent.cli.screen.key_receivers import Hands
 from agent.cli.screen.onekey import QUIET, SERIES, EarlyKey, OneKey
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import copy
 
 from agent.cli.escape import tame
 from agent.cli.screen.cells import Row, chunks
-from agent.cli.screen.leaves import CodeBlock, Leaf, Margin, Paragraph, TableBlock, bullet_of, indent_of
+from agent.cli.screen.markdown_blocks import CodeBlock, Leaf, Margin, Paragraph, TableBlock, bullet_of, indent_of
 from agent.cli.screen.tables import is_delimiter
 from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.regex import Regex

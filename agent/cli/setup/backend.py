@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from agent.backend_check import try_backends
 from agent.backends import DOCKER, Backend
-from agent.below import folders_of
 from agent.cli.backends import tried_line
 from agent.cli.setup import sandbox
 from agent.cli.setup.look import BackendSeen, is_local
 from agent.cli.setup.person import Option
 from agent.cli.setup.wizard import BACK, Wizard, names
-from agent.crib import Crib
+from agent.policy.self_protection import folders_of
+from agent.process import Crib
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.suggest import near
 

@@ -10,7 +10,7 @@ from agent.config import preview
 from agent.providers.factory import check_name
 
 if TYPE_CHECKING:
-    from agent.crib import Crib
+    from agent.process import Crib
 
 _KEYS = {"model": "model.name", "base_url": "model.base_url", "provider": "model.provider", "key_env": "model.api_key_env"}
 

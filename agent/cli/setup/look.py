@@ -16,7 +16,7 @@ from toolcrib.contract.errors import EnvironmentFailed
 from tools.dispatch.threads import in_daemon_thread
 
 if TYPE_CHECKING:
-    from agent.crib import Crib
+    from agent.process import Crib
 
 _LISTING = 2.0
 """Seconds that a port of this machine may take to answer."""

@@ -6,14 +6,14 @@ import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from agent.catalog import ModelServer, ask_servers
 from agent.cli.escape import one_line
 from agent.cli.setup.look import NAMES
 from agent.cli.setup.person import Option, UnansweredError
 from agent.cli.setup.wizard import BACK, Wizard, names
 from agent.config import ModelConfig
 from agent.config._setting import is_env_name
-from agent.models import ModelChoice, choose_provider
+from agent.model_choice.catalog import ModelServer, ask_servers
+from agent.model_choice.models import ModelChoice, choose_provider
 from agent.providers.discover import LocalServer
 from agent.providers.endpoint import Endpoint, same_server
 from agent.providers.factory import (
@@ -282,7 +282,7 @@ def _keep(wizard: Wizard, request: ModelRequest) -> None:
 
 def _tried(wizard: Wizard) -> str:
     """Return why the model does not work, "" where it does or is not to be tried."""
-    from agent.model_check import try_model
+    from agent.model_choice.model_check import try_model
 
     if wizard.args.no_test or wizard.values["model.provider"] == MANUAL:
         return ""

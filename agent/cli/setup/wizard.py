@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import argparse
 
     from agent.cli.setup.look import SetupFound
-    from agent.crib import Crib
+    from agent.process import Crib
 
 BACK = "back"
 KEEP = "keep"
@@ -107,7 +107,7 @@ class Wizard:
 @contextmanager
 def crib_of(config: Config, project_dir: Path) -> Iterator[Crib]:
     """Give a crib that stores nothing."""
-    from agent.run import assemble
+    from agent.api import assemble
     from agent.store.memory import MemoryStore
 
     with assemble(config=config, project_dir=project_dir, store=MemoryStore()) as crib:

@@ -146,9 +146,9 @@ def test_the_log_is_short_unless_asked_for(run: Any, user_plugin: Any, monkeypat
     assert "out of cheese" in short
     assert short.startswith("toolcrib: error: ")
     assert "Traceback" not in short
-    assert "agent.plugins DEBUG" in run("tools", "--verbose").err
+    assert "agent.plugin_host.plugins DEBUG" in run("tools", "--verbose").err
     monkeypatch.setenv("TOOLCRIB_LOG", "debug")
-    assert "agent.plugins DEBUG" in run("tools").err
+    assert "agent.plugin_host.plugins DEBUG" in run("tools").err
     monkeypatch.setenv("TOOLCRIB_LOG", "loud")
     done = run("tools")
     assert done.code == 2

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.api import Crib, Session, assemble
 from agent.cli.ask import TerminalAsker, asker_for
 from agent.cli.choosing import choices, covers_of, key_row, legend
-from agent.run import Crib, Session, assemble
 from toolcrib import Answer, ExecutedCall, SuspendTicket, ToolCall, ToolResult
 
 

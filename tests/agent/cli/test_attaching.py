@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from agent.api import assemble
 from agent.cli.attaching import _SECRET, attach, mentions
 from agent.cli.filenames import FileNames
-from agent.run import assemble
 from tools.dispatch.bridge import run_async
 from tools.environments.local.holding import sandbox_here
 

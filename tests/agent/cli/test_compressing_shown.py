@@ -8,7 +8,7 @@ import pytest
 
 from agent.cli.liveview import LiveView
 from agent.cli.render import Screen
-from agent.cli.screen.board import Board
+from agent.cli.screen.frame import Board
 from agent.cli.view import View
 from agent.events import ContextCompressed, ContextCompressing, TurnStarted
 

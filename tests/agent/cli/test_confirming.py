@@ -12,7 +12,7 @@ import pexpect
 import pytest
 
 from agent.config import config_path, load_config, state_dir
-from agent.confirming import unconfirmed
+from agent.policy.confirmation import unconfirmed
 from tests.fuzz.small_disk import NoDiskError, mounted
 
 COMMAND = Path(sys.executable).with_name("toolcrib")

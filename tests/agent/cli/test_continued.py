@@ -18,7 +18,7 @@ FORKS = '''
 import json, os, signal, sys
 from agent.cli import main
 from agent.store._database import Database
-import agent.models, agent.providers.openai_chat, agent.store.sqlite, httpx  # before the forks: once is enough
+import agent.model_choice.models, agent.providers.openai_chat, agent.store.sqlite, httpx  # before the forks: once is enough
 
 def die_after(number):
     """SIGKILL after the write of that number."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agent.api import assemble
 from agent.cli.conversation import Conversation
 from agent.cli.opening import ChatOpening
 from agent.cli.refusing import refuse
@@ -17,8 +18,7 @@ from agent.cli.render import Screen
 from agent.cli.slash import COMMANDS
 from agent.cli.words import SLASH, meant_by
 from agent.conversation.limits import RunLimits
-from agent.models import ModelChoice
-from agent.run import assemble
+from agent.model_choice.models import ModelChoice
 from toolcrib.testing import ChatServer
 
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from agent.api import assemble
 from agent.cli.gateway_checks import check_gateway
 from agent.config import load_config
-from agent.crib import Crib
 from agent.gateway.gateway import Gateway
 from agent.gateway.pairing import Pairings
-from agent.run import assemble
+from agent.process import Crib
 from agent.store._owner import new_owner
 from agent.store.memory import MemoryStore
 from toolcrib import ConfigError

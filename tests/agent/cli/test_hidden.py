@@ -106,7 +106,7 @@ def test_the_program_does_it_at_its_start(tmp_path: Path, config: Callable[[str]
 
 def test_a_program_that_embeds_toolcrib_is_left_alone() -> None:
     code = """if True:
-        from agent.run import assemble
+        from agent.api import assemble
         assemble().close()
         print(open("/proc/self/environ").read())
     """

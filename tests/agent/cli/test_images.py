@@ -14,7 +14,7 @@ from prompt_toolkit.document import Document
 from agent.cli.complete import LineCompleter
 from agent.cli.images import ImageFolder, recorded_labels
 from agent.cli.render import brief_line, result_text
-from agent.cli.stories import exchanges
+from agent.cli.session_format import exchanges
 from toolcrib import ExecutedCall, Image, ToolCall, ToolCallStatus, ToolcribError, ToolResult
 from toolcrib.testing import ChatServer, Response
 

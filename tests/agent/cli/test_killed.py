@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from agent.run import assemble
+from agent.api import assemble
 from toolcrib.testing import ChatServer
 from tools.dispatch.bridge import run_async
 

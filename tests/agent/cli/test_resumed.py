@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from agent.api import assemble
 from agent.cli.beside import Beside, with_beside
-from agent.cli.stories import exchanges
+from agent.cli.session_format import exchanges
 from agent.conversation.state import RunState
 from agent.conversation.transcript import Transcript
-from agent.run import assemble
 from agent.store.memory import MemoryStore
 from agent.undo import news
 from toolcrib import ToolCall

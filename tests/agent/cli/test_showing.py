@@ -19,8 +19,8 @@ from agent.cli.escape import exact, one_line, tame
 from agent.cli.faults import explained
 from agent.cli.render import Screen, about_in_short, brief_line, call_line, first_sentence, result_text, short_args, table
 from agent.cli.screen.cells import plain, row_width
+from agent.cli.show_item import whole_of
 from agent.cli.view import View
-from agent.cli.wholes import whole_of
 from agent.events import TextDelta, ThinkingDelta, ToolFinished, ToolStarted, TurnStarted
 from model_tools import get_tool_definitions
 from toolcrib import ExecutedCall, InvalidArguments, RateLimited, ToolCall, ToolCallStatus, ToolResult, ToolStatus

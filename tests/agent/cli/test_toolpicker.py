@@ -8,7 +8,7 @@ import pytest
 
 from agent.cli.screen.cells import plain, row_width
 from agent.cli.toolpicker import SwitchableTool, ToolPicker, by_toolset
-from agent.granting import ToolLine
+from agent.policy.tool_selection import ToolLine
 
 
 def tool(

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
+from agent.api import Crib, assemble
 from agent.cli.view import compression_said
 from agent.config import load_config
-from agent.context import measure
+from agent.context.window import measure
 from agent.conversation.forking import fork
 from agent.conversation.room import compress_now
 from agent.conversation.session import Session
 from agent.conversation.state import RunState
 from agent.events import CompressionFailed, ContextCompressed, Event
-from agent.models import ModelChoice
-from agent.run import Crib, assemble
+from agent.model_choice.models import ModelChoice
 from tests.fuzz.window_server import WindowServer, last_text
 from toolcrib import ContextTooLong, ProviderTurn, ToolcribError
 from toolcrib.testing import ScriptedSession

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from agent.api import Agent, Crib, Session, assemble
 from agent.conversation.transcript import turn_record, user_record
-from agent.run import Agent, Crib, Session, assemble
 from toolcrib import ConfigError, ProviderTurn, StateKey, ToolCall, ToolCallContext, ToolcribError, ToolOutput, ToolResult
 from toolcrib.testing import ChatServer, FakeEnvironment, ScriptedSession
 from tools.dispatch.bridge import run_async

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
+from agent.api import Agent, Crib, assemble
 from agent.conversation.session import Session
 from agent.conversation.state import RunState
 from agent.events import Event, SessionBusy
-from agent.run import Agent, Crib, assemble
 from agent.store._database import Database
 from agent.store.sqlite import SqliteStore
 from toolcrib import (
@@ -40,7 +40,7 @@ from tools.dispatch.bridge import run_async
 FORKS = '''
 import contextlib, importlib, json, os, signal, sys, traceback
 from pathlib import Path
-from agent.run import Agent
+from agent.api import Agent
 from agent.store._database import Database
 
 def die_at(number, after):
@@ -177,7 +177,7 @@ def test_killed_at_any_write(killed: Callable[..., int], tmp_path: Path, monkeyp
 
 WAITS = """
 import sys, signal
-from agent.run import Agent
+from agent.api import Agent
 def asker(ticket, ctx):
     print("asked", flush=True)
     sys.stdin.readline()

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from agent.api import Crib, assemble
 from agent.conversation.limits import NoProgress, RunError, RunLimits, TokenCapReached
 from agent.conversation.session import Session
 from agent.conversation.state import RunResult, RunState
 from agent.events import TicketOpened, TurnStarted
-from agent.run import Crib, assemble
 from toolcrib import (
     Answer,
     BadRequest,

@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from agent.api import Agent, Crib, assemble
 from agent.conversation.state import RunResult
 from agent.events import Event, TextDelta, ThinkingDelta, ToolStarted, TurnFinished
-from agent.run import Agent, Crib, assemble
 from toolcrib import ProviderTurn, StreamEvent
 from toolcrib.testing import ChatServer, ScriptedSession
 from tools.dispatch.bridge import run_async

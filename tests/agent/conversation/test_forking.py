@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from agent.api import Crib, assemble
 from agent.conversation.forking import Forked, fork
-from agent.models import ModelChoice
-from agent.run import Crib, assemble
+from agent.model_choice.models import ModelChoice
 from toolcrib import ToolcribError
 from toolcrib.contract.store import Grant, SessionInfo
 from toolcrib.testing import ChatServer

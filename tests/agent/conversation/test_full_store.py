@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from agent.api import Agent
 from agent.cli.jsonl import JsonLines
 from agent.cli.render import brief_line
 from agent.conversation.session import Session
 from agent.events import Event, SessionBusy, ToolFinished
-from agent.run import Agent
 from agent.store._leases import SqliteLeases
 from agent.store._ledger import SqliteLedger
 from toolcrib import Block, StoreFailed, ToolCall, ToolCallContext, hookimpl

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from agent.api import Crib, Session
 from agent.conversation.transcript import user_record
-from agent.models import ModelChoice
-from agent.run import Crib, Session
+from agent.model_choice.models import ModelChoice
 from toolcrib.testing import ChatServer
 
 

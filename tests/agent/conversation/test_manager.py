@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from agent.api import Crib, assemble
 from agent.conversation.answers import topic_of
 from agent.conversation.manager import SessionManager
 from agent.conversation.session import Session
 from agent.conversation.state import RunResult, RunState
 from agent.events import Event, TicketOpened
-from agent.run import Crib, assemble
 from agent.store._leases import SqliteLeases
 from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, BadRequest, Denied, Principal, ProviderTurn, ToolCall, ToolcribError

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from agent.api import Crib, assemble
 from agent.conversation.manager import SessionManager
 from agent.conversation.session import Session
 from agent.conversation.state import RunResult
 from agent.events import TicketReminder
-from agent.run import Crib, assemble
 from agent.store.sqlite import SqliteStore
 from toolcrib import Answer, Principal, SuspendTicket, ToolCall
 from toolcrib.contract.store import InboxItem, TicketRecord

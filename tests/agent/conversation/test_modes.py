@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from agent.api import Crib, assemble
 from agent.config import load_config
 from agent.conversation.modes import KEY, first_mode
-from agent.run import Crib, assemble
 from agent.store.memory import MemoryStore
 from toolcrib import InvalidArguments, StoreFailed
 from tools.dispatch.bridge import run_async

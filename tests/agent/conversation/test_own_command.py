@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.api import assemble
 from agent.conversation.own_command import run_own
-from agent.run import assemble
 from agent.store.memory import MemoryStore
 from toolcrib import Denied, ExecOutcome
 

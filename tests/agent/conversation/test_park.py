@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
+from agent.api import Crib, assemble
 from agent.conversation.answers import hosted, record_answer
 from agent.conversation.manager import SessionManager
 from agent.conversation.session import Session
 from agent.conversation.state import RunResult, RunState
-from agent.run import Crib, assemble
 from agent.store.postgres.store import PostgresStore
 from agent.store.sqlite import SqliteStore
 from toolcrib import (

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from agent.api import Crib, assemble
 from agent.conversation.limits import RunLimits
 from agent.conversation.session import Session
 from agent.conversation.state import RunState
 from agent.events import Event, TextDelta, ToolCallDelta
-from agent.models import ModelChoice
-from agent.retry import RetryPolicy
-from agent.run import Crib, assemble
+from agent.model_choice.models import ModelChoice
+from agent.model_choice.retry import RetryPolicy
 from toolcrib import ProviderError, StreamEvent
 from toolcrib.testing import ChatServer, ScriptedSession
 

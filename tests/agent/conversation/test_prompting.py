@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent.run import Agent
+from agent.api import Agent
 from toolcrib.testing import ChatServer
 
 

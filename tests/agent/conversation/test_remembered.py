@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from agent.api import Crib, Session, assemble
 from agent.conversation.forking import fork
-from agent.run import Crib, Session, assemble
 from toolcrib import StateKey, StateUpdate, SuspendTicket, ToolCallContext, ToolOutput, ToolResult
 from toolcrib.testing import ScriptedSession
 

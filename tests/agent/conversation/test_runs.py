@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.api import Crib, Session, assemble
 from agent.config import Config
 from agent.conversation.limits import MaxTurnsReached, NoProgress, RunLimits, TokenCapReached
 from agent.conversation.state import RunResult
 from agent.events import Event, Retrying, TextDelta, ThinkingDelta, ToolCallDelta, ToolFinished, ToolStarted
+from agent.model_choice.retry import RetryPolicy
 from agent.protocols.command import parse_command
 from agent.providers.manual import ManualSession
-from agent.retry import RetryPolicy
-from agent.run import Crib, Session, assemble
 from toolcrib import AuthFailed, BadRequest, ContextTooLong, Overloaded, ProviderTurn, RateLimited, StreamEvent, ToolCall
 from toolcrib.testing import ScriptedSession
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from agent.api import Agent
 from agent.conversation.limits import AnswerUnfit, RunLimits
 from agent.conversation.structured import AnswerCheck
+from agent.model_choice.retry import RetryPolicy
 from agent.providers.endpoint import Endpoint
 from agent.providers.factory import ModelTarget, ProviderOpening, open_session
-from agent.retry import RetryPolicy
-from agent.run import Agent
 from toolcrib import ConfigError, ProviderSession, ProviderTurn
 from toolcrib.testing import ChatServer, Response
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from agent.api import Agent, open_store
 from agent.config import load_config
 from agent.conversation.titling import title_in
-from agent.run import Agent, open_store
 from tests.agent.delegates.conftest import Reply, TaskServer, configured
 from toolcrib.testing import ChatServer
 

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from agent.api import assemble, open_store
 from agent.config import load_config
 from agent.cron.runner import CronRunner
-from agent.run import assemble, open_store
 from toolcrib import ProviderTurn, ToolCall
 from toolcrib.contract.session import OnEvent
 from toolcrib.testing import ScriptedSession

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.cron.book import JobBook, Maker
+from agent.cron.service import JobBook, Maker
 from agent.gateway import long_texts
 from agent.gateway.pairing import Pairings
 from tests.agent.cron.conftest import QUICK, JobHouse
@@ -369,7 +369,7 @@ async def test_a_dead_model_is_told_and_the_next_time_comes_all_the_same(house: 
 
 
 def replace_retry(limits: Any) -> Any:
-    from agent.retry import RetryPolicy
+    from agent.model_choice.retry import RetryPolicy
     from toolcrib.contract.dataclass import replace
 
     return replace(limits, retry=RetryPolicy(1, 0.01, 0.01, 0.01))

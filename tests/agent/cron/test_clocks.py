@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
+from agent.api import assemble
 from agent.config import load_config
 from agent.cron import CHANGED
 from agent.cron.plan import JobPlan
 from agent.cron.runner import CronRunner
-from agent.run import assemble
 from agent.store.memory import MemoryStore
 from toolcrib import Principal, ProviderTurn, StoreFailed
 from toolcrib.contract.cron import CronJob, CronRun
 from toolcrib.testing import ScriptedSession
-from tools.schedules.reading import read
+from tools.schedules.parse import read
 from tools.schedules.schedule import time_words
 
 DAY = 86_400.0

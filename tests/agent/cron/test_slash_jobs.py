@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent.cron.book import JobBook, Maker
+from agent.cron.service import JobBook, Maker
 from tests.agent.cron.conftest import QUICK, JobHouse
 from tests.agent.cron.test_chats import DAILY, agreed
 from tests.agent.gateway.conftest import OWNED, line_of

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.cron import CHANGED
-from agent.cron.book import JobBook, Maker
+from agent.cron.service import JobBook, Maker
 from tests.agent.cron.conftest import JobHouse
 from tests.agent.cron.test_chats import agreed
 from tests.agent.cron.test_processes import Run, added, asked, run, shared_url, store, until  # noqa: F401 - fixtures

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from agent.api import Agent
 from agent.config import Config, load_config
-from agent.run import Agent
 from toolcrib.testing import ChatServer, Response
 
 Reply = Response | Callable[[Any], Response]

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from agent.api import Agent, assemble
 from agent.cli.delegating import used
 from agent.cli.view import news_of, went_on
 from agent.delegates.background import BackgroundDelegates
-from agent.models import ModelChoice
-from agent.run import Agent, assemble
+from agent.model_choice.models import ModelChoice
 from tests.agent.delegates.conftest import configured
 from toolcrib import Answer, SuspendTicket, ToolCallContext
 from toolcrib.testing import ChatServer

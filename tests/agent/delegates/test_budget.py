@@ -8,7 +8,7 @@ from agent.config import Config
 from agent.conversation.limits import RunLimits
 from agent.conversation.state import RunState
 from agent.delegates.budget import Allowance, RunBudget, Share, charge, limits_of, share_of
-from agent.delegates.orders import Order
+from agent.delegates.task import Order
 from toolcrib import Denied, Principal
 
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from agent.cli.stories import exchanges, heading, session_rows
+from agent.cli.session_format import exchanges, heading, session_rows
+from agent.context.summarising import told_of
 from agent.conversation import lineage
 from agent.conversation.forking import fork
 from agent.conversation.limits import RunLimits, TokenCapReached
 from agent.conversation.transcript import is_persons
 from agent.events import Event, ToolFinished
-from agent.summarising import told_of
 from agent.undo import UndoRequest
 from toolcrib import ActivityEvent, Answer, SuspendTicket, ToolCallContext
 from toolcrib.testing import ChatServer
@@ -393,8 +393,8 @@ def test_what_it_does_is_shown_while_it_works(tmp_path: Path, task_server: Any) 
         def emit(self, event: ActivityEvent) -> None:
             shown.append(event)
 
-    from agent.models import ModelChoice
-    from agent.run import assemble
+    from agent.api import assemble
+    from agent.model_choice.models import ModelChoice
 
     shown: list[ActivityEvent] = []
     scripts = {

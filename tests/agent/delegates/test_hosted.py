@@ -6,10 +6,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from agent.api import assemble
 from agent.conversation.manager import SessionManager
 from agent.conversation.state import RunResult
-from agent.models import ModelChoice
-from agent.run import assemble
+from agent.model_choice.models import ModelChoice
 from toolcrib import Answer
 from toolcrib.testing import ChatServer
 

@@ -15,17 +15,17 @@ from typing import Any
 
 import pytest
 
+from agent.api import Agent, assemble
 from agent.conversation import lineage
-from agent.run import Agent, assemble
 from toolcrib.testing import ChatServer
 from tools.dispatch.bridge import run_async
 from tools.environments import leftovers
 
 FORKS = '''
 import json, os, signal, sys, traceback
-from agent.run import Agent
+from agent.api import Agent
 from agent.store._database import Database
-import agent.models, agent.providers.openai_chat, agent.store.sqlite, agent.delegates.delegate, httpx  # once is enough
+import agent.model_choice.models, agent.providers.openai_chat, agent.store.sqlite, agent.delegates.delegate, httpx  # once
 
 def die_at(number, after):
     """SIGKILL before or after the write of that number."""

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from agent.approvals import Approvals
+from agent.api import Agent, RunResult
 from agent.conversation import lineage
 from agent.conversation.answers import persons_session, record_answer
 from agent.conversation.waiting import has_work
-from agent.run import Agent, RunResult
+from agent.policy.approvals import Approvals
 from toolcrib import Answer, Denied, ToolcribError
 from toolcrib.testing import ChatServer
 from tools.approval.prompt import prompt_of

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent.models import ModelChoice
-from agent.run import assemble
+from agent.api import assemble
+from agent.model_choice.models import ModelChoice
 from agent.store.memory import MemoryStore
 from agent.store.postgres.store import PostgresStore
 from toolcrib import Answer

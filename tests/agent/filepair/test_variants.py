@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from agent.api import Crib
 from agent.conversation.limits import MaxTurnsReached, RunLimits
 from agent.events import Retrying, TextDelta, ToolCallDelta, TurnFinished, TurnStarted
 from agent.filepair.frontend import Message, Translator
 from agent.filepair.htmltext import find_html
 from agent.filepair.state import VariantFile
 from agent.filepair.variants import Variant, VariantOutcome, VariantSettings, run_variants
-from agent.models import ModelChoice
-from agent.run import Crib
+from agent.model_choice.models import ModelChoice
 from toolcrib import ProviderTurn, StreamEvent, ToolCall, ToolcribError
 from toolcrib.testing import ChatServer, Response, ScriptedSession
 from tools.dispatch.bridge import run_async

@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 import pytest
 
+from agent.api import assemble
 from agent.config import Config, load_config
 from agent.conversation.session import Session
-from agent.crib import Crib
 from agent.gateway.gateway import Gateway
-from agent.gateway.line import ChatLine
-from agent.run import assemble
+from agent.gateway.platform_runner import ChatLine
+from agent.process import Crib
 from agent.store.memory import MemoryStore
 from toolcrib import ProviderTurn, ToolCall
 from toolcrib.contract.session import OnEvent, StreamEvent

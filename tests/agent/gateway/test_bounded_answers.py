@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from agent.events import TextDelta, TurnStarted
-from agent.gateway.line import ChatLine
+from agent.gateway.platform_runner import ChatLine
 from tests.agent.gateway.conftest import OWNED, House, line_of
 from toolcrib import ProviderError, ProviderTurn
 from toolcrib.chat import Chat, Traits

@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from agent import http_server as _web
-from agent.gateway import line as lines
+from agent.gateway import platform_runner as lines
 from agent.gateway.figures import BOUNDS, LineFigures, Waits
-from agent.gateway.line import AccountTaken
+from agent.gateway.platform_runner import AccountTaken
 from agent.gateway.watching import Watch
 from tests.agent.gateway.conftest import OWNED, House, line_of
 from tests.infra.served import free_port

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from agent.gateway.line import ChatLine
 from agent.gateway.pairing import Pairings
+from agent.gateway.platform_runner import ChatLine
 from agent.gateway.sessions import ChatSessions
 from tests.agent.gateway.conftest import OWNED, House, line_of
 from toolcrib import StoreFailed

@@ -42,7 +42,7 @@ def test_secrets_and_what_an_exception_says_are_left_out(form: str, capsys: pyte
         except ValueError:
             _log.exception("it failed with hunter2", extra=about("fake", "c", f"{'a' * 32}-7"))
         logging.getLogger("httpx").error("GET https://host/bot123:token/getMe")
-        logging.getLogger("agent.smart").info("what a command would do")
+        logging.getLogger("agent.policy.smart").info("what a command would do")
         _log.info("two\nlines")
     text = capsys.readouterr().err
     assert "[redacted]" in text

@@ -316,8 +316,8 @@ async def test_a_session_of_another_process_has_the_gateway_show_it(house: House
         async with house.gateway() as gateway:
             line_of(gateway)
             await desk.met()
+        from agent.api import assemble
         from agent.config import load_config
-        from agent.run import assemble
 
         elsewhere = SqliteStore(house.folder / "store.db")
         crib = assemble(config=load_config(house.config), project_dir=house.folder, store=elsewhere)

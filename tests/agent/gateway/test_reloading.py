@@ -11,14 +11,14 @@ import os
 
 import pytest
 
+from agent.api import assemble
 from agent.cli.commands import gateway as command
 from agent.config import load_config
-from agent.confirming import confirm
 from agent.gateway import gateway as module
 from agent.gateway.logs import gateway_log
 from agent.gateway.reloading import RELOADED
 from agent.gateway.status import GATEWAY
-from agent.run import assemble
+from agent.policy.confirmation import confirm
 from tests.agent.gateway.conftest import OWNED, House, line_of
 from toolcrib import ConfigError, ToolcribError
 from toolcrib.chat import Chat

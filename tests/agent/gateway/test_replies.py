@@ -9,7 +9,7 @@ import pytest
 from agent.conversation.session import Session
 from agent.conversation.state import RunResult
 from agent.events import Retrying, TextDelta, TurnStarted
-from agent.gateway import line
+from agent.gateway import platform_runner
 from agent.gateway.splitting import split
 from tests.agent.gateway.conftest import House, line_of
 from toolcrib import ProviderTurn, StoreFailed
@@ -24,7 +24,7 @@ LONG = "\n\n".join([*(f"{number} " + "words " * 30 for number in range(4)), CODE
 
 
 async def test_what_the_store_does_not_take_is_shown_once_it_does(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line, "_LOOKS_EVERY", 0.2)
+    monkeypatch.setattr(platform_runner, "_LOOKS_EVERY", 0.2)
     (house.folder / "build").mkdir()
     post, failures = house.store.mail.post, list[Exception]()
 

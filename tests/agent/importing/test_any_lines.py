@@ -15,7 +15,7 @@ from agent.exporting import export
 from agent.importing import claude_code, codex
 from agent.importing.keeping import as_ours
 from agent.importing.own import read_export
-from agent.importing.reading import ForeignSession, ImportFault
+from agent.importing.session_files import ForeignSession, ImportFault
 from tests.agent.importing.samples import claude_lines, codex_lines
 from tools.redact import Redactor
 

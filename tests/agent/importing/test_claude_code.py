@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.importing import claude_code
-from agent.importing.reading import ForeignSession, ImportFault
+from agent.importing.session_files import ForeignSession, ImportFault
 from agent.importing.turns import NOT_RECORDED
 from tests.agent.importing.samples import CLAUDE_ID, claude_line, claude_lines, write_lines
 from toolcrib import ToolcribError

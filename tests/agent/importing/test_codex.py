@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.importing import codex
-from agent.importing.reading import ForeignSession, ImportFault
+from agent.importing.session_files import ForeignSession, ImportFault
 from agent.importing.turns import NOT_RECORDED
 from tests.agent.importing.samples import CODEX_ID, codex_line, codex_lines, codex_message, old_codex_lines, write_lines
 

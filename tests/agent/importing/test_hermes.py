@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.importing import hermes
-from agent.importing.reading import ForeignSession, ImportFault
+from agent.importing.session_files import ForeignSession, ImportFault
 from tests.agent.importing.samples import write_hermes
 from toolcrib import ToolcribError
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from agent.api import Crib, assemble
 from agent.memory.document import note_of
 from agent.memory.files import MemoryFolder
-from agent.run import Crib, assemble
 from toolcrib import Principal
 from tools.dispatch.bridge import close_loop
-from tools.judge.kept import may_be_kept
+from tools.judge.own_file_names import may_be_kept
 
 NOTE = "likes apricots"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.run import Crib, assemble
+from agent.api import Crib, assemble
 from tools.dispatch.bridge import close_loop
 
 

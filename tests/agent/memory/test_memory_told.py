@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from agent.api import Agent, assemble
 from agent.memory.document import MemoryDocument, note_of
 from agent.memory.files import MemoryFolder, project_of
 from agent.memory.telling import recalled, told_of
-from agent.models import ModelChoice
-from agent.run import Agent, assemble
+from agent.model_choice.models import ModelChoice
 from toolcrib import Principal
 from toolcrib.testing import ChatServer
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent.fallback import Fallback, FallbackSession
-from agent.prices import Prices
+from agent.model_choice.fallback import Fallback, FallbackSession
+from agent.model_choice.prices import Prices
 from agent.providers.abilities import fall_back, model_of, prices_of, steer
 from agent.providers.endpoint import Endpoint
 from agent.providers.factory import ModelTarget, ProviderOpening, open_session

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from agent.run import Agent
+from agent.api import Agent
 from toolcrib.testing import ChatServer, Response
 
 SIGNATURE = "c2lnbmVkIGJ5IHRoZSBtb2RlbA=="

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from agent.api import Agent
 from agent.config import Config, config_path
 from agent.providers import Endpoint, HttpClient, HttpLimits
 from agent.providers.factory import ModelTarget, ProviderOpening, open_session
-from agent.run import Agent
 from toolcrib import ConnectionFailed, Overloaded, ProviderTurn, StreamBroken, StreamEvent
 from toolcrib.testing import ChatServer, Response, ScriptedSession
 

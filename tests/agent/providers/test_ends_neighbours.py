@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from agent.api import assemble
 from agent.conversation.limits import RunLimits
-from agent.models import ModelChoice
+from agent.model_choice.models import ModelChoice
+from agent.model_choice.retry import RetryPolicy
 from agent.providers import Endpoint, HttpClient
 from agent.providers.factory import ModelTarget, ProviderOpening, open_session
-from agent.retry import RetryPolicy
-from agent.run import assemble
 from toolcrib import ProviderError, ProviderTurn, ToolcribError
 from toolcrib.testing import ChatServer, Response
 from tools.dispatch.bridge import run_async

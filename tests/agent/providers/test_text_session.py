@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from agent.api import assemble
 from agent.conversation.limits import NoProgress
 from agent.protocols import find_protocol
 from agent.providers.endpoint import Endpoint
 from agent.providers.http import HttpClient
 from agent.providers.text import TextSession
-from agent.run import assemble
 from toolcrib import BadRequest, ConfigError, ExecutedCall, ExecutionFailed, StreamEvent, ToolCall, ToolCallStatus, ToolResult
 from toolcrib.testing import ChatServer, Response
 

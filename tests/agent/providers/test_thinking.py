@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-import agent.calling
+import agent.model_choice.call_style
+from agent.api import assemble
 from agent.config import config_path
 from agent.events import Event, TextDelta
-from agent.models import ModelChoice
-from agent.run import assemble
+from agent.model_choice.models import ModelChoice
 from toolcrib import StreamBroken
 from toolcrib.testing import ChatServer
 
@@ -27,7 +27,7 @@ REPLY = "Once upon a time there was a workshop. " * 4
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time limit is for servers that hang, and this one answers."""
-    monkeypatch.setattr(agent.calling, "SECONDS", 120.0)
+    monkeypatch.setattr(agent.model_choice.call_style, "SECONDS", 120.0)
 
 
 def deltas(tmp_path: Path, model: str, props: Any = None) -> list[str]:

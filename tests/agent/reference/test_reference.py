@@ -9,10 +9,12 @@ import re
 import pytest
 
 import toolcrib
-from agent import confirming, events, run
+from agent import api as run
+from agent import events
 from agent.cli.app import built_in
 from agent.config import settings
 from agent.conversation import limits, manager
+from agent.policy import confirmation
 from agent.providers.factory import PROVIDERS
 from agent.reference import Page, pages
 from agent.reference.errors import TO_DO
@@ -40,7 +42,7 @@ def test_each_setting_has_a_place_with_its_default_and_what_is_expected(found: d
 
 
 def test_each_error_says_what_to_do(found: dict[str, Page]) -> None:
-    modules = (_errors, limits, confirming, chat)
+    modules = (_errors, limits, confirmation, chat)
     raised = {
         one for module in modules for one in vars(module).values() if inspect.isclass(one) and issubclass(one, ToolcribError)
     }

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from agent.allowlist import PermanentGrants
+from agent.policy.allowlist import PermanentGrants
 from agent.store import _codec, _schema
 from agent.store._sessions import BY_PREFIX
 from agent.store.sqlite import SqliteStore

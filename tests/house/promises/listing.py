@@ -14,6 +14,7 @@ import inspect
 import json
 import sqlite3
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -34,7 +35,9 @@ _NEVER_CALLED = {"Crib", "Session", "ToolCallContext"}
 def python() -> Iterator[str]:
     """Yield a line for each public name, with its parameters, and for each attribute of a public class."""
     for name in MODULES:
-        module = importlib.import_module(name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # an old name
+            module = importlib.import_module(name)
         for public in sorted(_public(module)):
             value = getattr(module, public)
             yield f"{name}.{public}{_shape(value)}"

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from agent.api import assemble
 from agent.config import load_config
 from agent.conversation.session import Session
-from agent.crib import Crib
-from agent.run import assemble
+from agent.process import Crib
 from agent.store.memory import MemoryStore
 from plugins.audit.chain import Chain, files_of, head_of
 from plugins.audit.verify import verify

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from agent import passphrase
+from agent.policy import passphrase
 from agent.store.memory import MemoryStore
 from plugins.console.place import LINE_BYTES, packed
 from plugins.console.platform import ConsolePlatform

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from agent.api import assemble
 from agent.config import load_config
 from agent.gateway.gateway import Gateway
-from agent.run import assemble
 from agent.store.memory import MemoryStore
 from plugins.console.place import LINE_BYTES
 from tests.agent.gateway.conftest import House, line_of

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from agent import passphrase
 from agent.gateway.pairing import Pairings
+from agent.policy import passphrase
 from tests.plugins.console.test_console_hostile import ConsoleHouse, Terminal
 from tests.plugins.console.test_console_hostile import house as house
 from toolcrib import ExecRequest

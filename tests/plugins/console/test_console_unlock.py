@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agent import passphrase
+from agent.policy import passphrase
 from tests.plugins.console.test_console_hostile import ConsoleHouse
 from tests.plugins.console.test_console_hostile import house as house
 from toolcrib import ExecRequest

@@ -27,12 +27,12 @@ from typing import Any
 import httpx
 import pytest
 
+from agent.api import assemble
 from agent.config import load_config
 from agent.conversation.session import Session
-from agent.crib import Crib
 from agent.gateway.gateway import Gateway
-from agent.gateway.line import ChatLine
-from agent.run import assemble
+from agent.gateway.platform_runner import ChatLine
+from agent.process import Crib
 from agent.store.memory import MemoryStore
 from tests.agent.gateway.conftest import Parrot
 from tests.infra.mail import DOMAIN, PASSWORD

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
+from agent.api import assemble
 from agent.config import load_config
 from agent.conversation.session import Session
-from agent.crib import Crib
 from agent.gateway.gateway import Gateway
-from agent.run import assemble
+from agent.process import Crib
 from agent.store.memory import MemoryStore
 from plugins.irc.platform import IrcPlatform
 from tests.agent.gateway.conftest import Parrot

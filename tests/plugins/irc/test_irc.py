@@ -8,7 +8,7 @@ import time
 import pytest
 
 from agent.gateway.gateway import Gateway
-from agent.gateway.line import ChatLine
+from agent.gateway.platform_runner import ChatLine
 from plugins.irc.platform import IrcPlatform
 from plugins.irc.writing import lines_of, text_of
 from tests.plugins.houses import all_asked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from plugins.matrix.reading import message_of
+from plugins.matrix.incoming import message_of
 from plugins.matrix.writing import text_content, transaction
 from toolcrib.chat import Button, Chat, Outbound
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from agent.api import assemble
 from agent.config import load_config
-from agent.crib import Crib
-from agent.run import assemble
+from agent.process import Crib
 from agent.store.memory import MemoryStore
 from tests.plugins.otel.conftest import Receiver
 from toolcrib import ConnectionFailed, ProviderTurn, ToolCall

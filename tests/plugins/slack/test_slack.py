@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plugins.slack.incoming import said
 from plugins.slack.platform import SlackPlatform
-from plugins.slack.reading import said
 from plugins.slack.writing import blocks_of, mrkdwn_of
 from tests.plugins.slack.fake import APP_TOKEN, BOT_TOKEN, FakeSlack, Fault
 from toolcrib import ConfigError, ToolcribError

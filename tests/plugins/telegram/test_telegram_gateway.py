@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from agent.api import assemble
 from agent.config import load_config
 from agent.conversation.session import Session
 from agent.gateway.forms import body_of
 from agent.gateway.gateway import Gateway
-from agent.run import assemble
 from agent.store.memory import MemoryStore
 from tests.agent.gateway.conftest import House, Parrot, line_of
 from tests.plugins.telegram.fake import ME, TOKEN, FakeTelegram, Fault

@@ -15,10 +15,10 @@ from typing import Any
 import httpx
 import pytest
 
+from agent.api import assemble
 from agent.config import load_config
 from agent.gateway import outbox, questions
 from agent.gateway.gateway import Gateway
-from agent.run import assemble
 from agent.store.memory import MemoryStore
 from plugins.webhook import platform as module
 from plugins.webhook.forms import outbound_json

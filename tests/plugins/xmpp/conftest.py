@@ -19,11 +19,11 @@ from xml.etree.ElementTree import Element
 import httpx
 import pytest
 
+from agent.api import assemble
 from agent.config import load_config
 from agent.conversation.session import Session
-from agent.crib import Crib
 from agent.gateway.gateway import Gateway
-from agent.run import assemble
+from agent.process import Crib
 from agent.store.memory import MemoryStore
 from plugins.xmpp.platform import XmppPlatform
 from tests.agent.gateway.conftest import Parrot

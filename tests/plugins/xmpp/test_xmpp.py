@@ -9,7 +9,7 @@ import pytest
 
 from agent.gateway.forms import body_of
 from agent.gateway.gateway import Gateway
-from agent.gateway.line import ChatLine
+from agent.gateway.platform_runner import ChatLine
 from plugins.xmpp.link import XmppLink
 from plugins.xmpp.platform import XmppPlatform
 from tests.plugins.houses import all_asked

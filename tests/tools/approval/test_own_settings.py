@@ -75,15 +75,15 @@ def test_toolcribs_own_settings_are_refused_however_they_are_spelled(command: st
         "import toolcrib; getattr(toolcrib, 'Age' + 'nt')()",
         "from toolcrib import _store",
         "from toolcrib.contract.store import Store",
-        "import agent.crib",
+        "import agent.process",
         "from agent import crib, run",
         "import agent; agent.workspace.Workspace",
         "from agent.conversation.answers import record_answer",
         "from agent.store.sqlite import SqliteStore",
         "import importlib; importlib.import_module('agent.conversation.' + 'answers')",
-        "__import__('agent.crib')",
+        "__import__('agent.process')",
         "exec('from agent import crib')",
-        "async def go():\n    from agent.crib import Crib\n",
+        "async def go():\n    from agent.process import Crib\n",
         "if x():\n    import tools.approval.gate\n",
         "from tools import approval",
     ],
@@ -93,7 +93,8 @@ def test_no_command_brings_code_that_answers_for_a_person(command_of: str, code:
 
 
 @pytest.mark.parametrize(
-    "code", ["import agent", "from agent import x", "import agent.models", "import model_tools", "from toolcrib import *"]
+    "code",
+    ["import agent", "from agent import x", "import agent.model_choice.models", "import model_tools", "from toolcrib import *"],
 )
 def test_what_may_be_somebody_elses_is_asked_about(command_of: str, code: str) -> None:
     assert levels(command_of.format(shlex.quote(code), code)) == {"ask-once"}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent.allowlist import PermanentGrants
+from agent.policy.allowlist import PermanentGrants
 from toolcrib import ConfigError, SuspendTicket
 from toolcrib.testing import FakeEnvironment
 from tools.approval.grants import MemoryGrants, from_allowlist

@@ -286,7 +286,7 @@ def test_scripts_that_could_answer_for_a_person_are_asked_about_every_time(floor
 
 def test_a_package_agent_of_the_projects_own_is_free(floor: Any) -> None:
     floor.call("write_file", {"path": "agent/__init__.py", "content": ""})
-    floor.call("write_file", {"path": "main.py", "content": "from agent import planner\nimport agent.models\n"})
+    floor.call("write_file", {"path": "main.py", "content": "from agent import planner\nimport agent.model_choice.models\n"})
     assert floor.do("python3 main.py") == "ran"
     assert floor.do("python3 -c 'import agent'") == "ran"
     floor.call("write_file", {"path": "main.py", "content": "from agent import crib\n"})

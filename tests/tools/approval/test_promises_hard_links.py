@@ -11,7 +11,7 @@ import pytest
 
 from tools.environments.local import LocalEnvironment
 from tools.environments.own_files import OwnFiles
-from tools.judge.ours import Installed
+from tools.judge.own_code import Installed
 from tools.judge.setting import Setting
 
 Floors = Callable[..., Any]

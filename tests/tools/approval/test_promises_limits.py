@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agent.allowlist import PermanentGrants
 from agent.config import load_config
+from agent.policy.allowlist import PermanentGrants
 from toolcrib import Answer, ConfigError, EnvironmentFailed
 from toolcrib.testing import FakeEnvironment
 from tools.approval.explain import Judge

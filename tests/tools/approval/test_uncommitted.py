@@ -15,7 +15,7 @@ from toolcrib import ExecRequest
 from tools.approval.explain import Judge
 from tools.approval.uncommitted import ask_git, ask_git_here, read_status
 from tools.environments.local import LocalEnvironment
-from tools.judge.looks import UNSEEN, WorkTree
+from tools.judge.file_view import UNSEEN, WorkTree
 from tools.judge.setting import Setting
 
 Floors = Callable[..., Any]

@@ -17,8 +17,8 @@ from toolcrib.testing import FakeEnvironment
 from tools.arguments import check_schema
 from tools.dispatch.batch import run_calls
 from tools.dispatch.bridge import close_loop, run_async
-from tools.dispatch.faces import as_json
 from tools.dispatch.hooks import APPROVAL, HookManager, new_manager
+from tools.dispatch.json_results import as_json
 from tools.dispatch.pipeline import Dispatcher
 from tools.dispatch.scope import CallScope, Limits
 

@@ -8,7 +8,7 @@ import pytest
 
 from toolcrib import Image, ToolCallStatus, ToolEntry, ToolOutput, ToolRegistry, ToolResult, ToolStatus, hookimpl
 from toolcrib.testing import call_tool
-from tools.dispatch.faces import as_json, images_of
+from tools.dispatch.json_results import as_json, images_of
 
 PNG = Image.of(b"\x89PNG\r\n\x1a\n" + b"x" * 200_000)
 

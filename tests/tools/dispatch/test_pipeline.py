@@ -215,7 +215,7 @@ def test_the_answer_is_always_json(value: Any) -> None:
         async def execute(self, args: dict[str, Any], ctx: ToolCallContext) -> Any:
             return value
 
-    from tools.dispatch.faces import as_json
+    from tools.dispatch.json_results import as_json
 
     text = as_json(call_tool(Echo(), {}))
     text.encode()

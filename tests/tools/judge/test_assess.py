@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.judge.assess import assess
-from tools.judge.excuses import only_says
+from tools.judge.dry_runs import only_says
 from tools.judge.findings import UNKNOWN_PATH, Finding
 from tools.judge.meaning.act import Act, Code, Fault, Meaning, RedirectTarget
 from tools.judge.meaning.value import HOLE, Taint, Value

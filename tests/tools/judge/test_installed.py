@@ -11,7 +11,7 @@ from toolcrib import DeletesFile, Effect, ShellState, WritesFile
 from tools.judge.calls import judge
 from tools.judge.detect import examine
 from tools.judge.meaning.state import Seen
-from tools.judge.ours import Installed
+from tools.judge.own_code import Installed
 from tools.judge.setting import Setting
 from tools.registry import registry
 
@@ -57,7 +57,7 @@ def found(
     [
         f"echo 'import x' > {SITE}/x.pth",
         f"tee {SITE}/sitecustomize.py < x",
-        f"cp evil.py {SITE}/agent/run.py",
+        f"cp evil.py {SITE}/agent/api.py",
         f"cp evil.py {SITE}/agen?/run.py",
         f"cd {SITE}/tools && sed -i s/deny/allow/ judge/assess.py",
         f"mv evil.py {STDLIB}/re.py",
@@ -190,7 +190,7 @@ def test_where_its_session_is_unknown_every_line_is_asked_about() -> None:
 
 
 def test_a_checkout_that_runs_is_closed_unless_a_person_chose_to_work_on_it() -> None:
-    command = "sed -i s/a/b/ agent/run.py"
+    command = "sed -i s/a/b/ agent/api.py"
     assert found(command, CHECKOUT) == {"self.installed": "block"}
     findings = examine(command, PROJECT, None, Files(), Setting(home=HOME, installed=CHECKOUT)).findings
     assert all("--develop-toolcrib" in one.why for one in findings)
@@ -208,6 +208,6 @@ def test_what_changes_a_checkout_without_naming_files_is_asked_about(command: st
     assert found(command) == {}
 
 
-@pytest.mark.parametrize("command", ["git status", "git commit -am x", "git log -p", "git add agent/run.py", "git stash list"])
+@pytest.mark.parametrize("command", ["git status", "git commit -am x", "git log -p", "git add agent/api.py", "git stash list"])
 def test_looking_at_a_checkout_is_free(command: str) -> None:
     assert found(command, CHECKOUT) == {}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from agent.api import assemble
 from agent.conversation.session import Session
-from agent.run import assemble
 from agent.store.memory import MemoryStore
 from plugins.console.place import socket_path
 from tools.approval.snapshot import LocalFiles

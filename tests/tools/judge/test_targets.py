@@ -6,7 +6,7 @@ import pytest
 
 from tools.judge.detect import examine
 from tools.judge.meaning.state import Seen
-from tools.judge.ours import Installed
+from tools.judge.own_code import Installed
 from tools.judge.setting import Setting
 
 FILES = {"/home/dev/project/list": "README.md\n/home/dev/.bashrc\n", "/home/dev/project/.git/HEAD": "ref: refs/heads/main\n"}

@@ -74,7 +74,7 @@ class Judged:
         self.open()
 
     def open(self) -> None:
-        from agent.run import assemble
+        from agent.api import assemble
 
         self._crib = assemble(project_dir=self._place.project)
         self._session = self._crib.open_session(platform="cli", asker=self._ask, **self._place.wanted)
@@ -190,7 +190,7 @@ def run_sequence(row: dict[str, Any], place: Place, *, judged: bool, settings: s
 def _configure(place: Place, settings: str) -> None:
     """Add settings to the configuration, which the row itself may have laid out, and confirm them if it laid out the state."""
     from agent.config import load_config, state_dir
-    from agent.confirming import confirm
+    from agent.policy.confirmation import confirm
 
     file = place.home / ".config/toolcrib/config.yaml"
     text = _text(str(file))

@@ -135,7 +135,7 @@ def preload() -> None:
 def _make_ready() -> None:
     """Make here what a process makes at first use: patterns, classes, what the configuration's keys take."""
     from agent.config import load_config
-    from agent.confirming import unconfirmed
+    from agent.policy.confirmation import unconfirmed
     from toolcrib.contract.regex import Regex
     from tools.judge.detect import examine
     from tools.judge.meaning.state import NoFiles

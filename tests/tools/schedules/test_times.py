@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools.schedules.reading import read
+from tools.schedules.parse import read
 from tools.schedules.schedule import Schedule, time_words
 
 ZONES = (

@@ -13,7 +13,7 @@ from tools.environments._groups import Member, Moment
 from tools.environments._output import Output
 from tools.environments.remote import frame, processes
 from tools.environments.remote.aside import in_spite
-from tools.environments.remote.keeper import ChannelLost, Exchange, Halted, Keeper, NeverBegan, ScriptResult
+from tools.environments.remote.shell_channel import ChannelLost, Exchange, Halted, Keeper, NeverBegan, ScriptResult
 
 Beside: TypeAlias = Callable[[str], Awaitable[ScriptResult]]
 """Function that runs a script over there in another channel. Raises Lost, NeverBegan."""

@@ -19,9 +19,9 @@ from tools.environments.remote.aside import aside
 from tools.environments.remote.beginning import NotBegun, RemoteBeginning
 from tools.environments.remote.call import RemoteCommand
 from tools.environments.remote.channel import Link
-from tools.environments.remote.keeper import ARGV, ChannelLost, NeverBegan
-from tools.environments.remote.keepers import Keepers, NoBash
+from tools.environments.remote.channel_pool import Keepers, NoBash
 from tools.environments.remote.shell import RemoteShell, ended_by_silence, what_happened
+from tools.environments.remote.shell_channel import ARGV, ChannelLost, NeverBegan
 from tools.environments.remote.spawned import RemoteBackgroundProcess, first_lines
 from tools.environments.remote.state import OLD, ON, RemoteState
 from tools.environments.shell.snapshot import SHELL_ENDED, leaves_all

@@ -17,9 +17,9 @@ from toolcrib.contract.environment import FileInfo
 from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments.remote.aside import aside
 from tools.environments.remote.channel import Link
-from tools.environments.remote.keeper import ChannelLost, NeverBegan, ScriptResult
-from tools.environments.remote.keepers import Keepers
+from tools.environments.remote.channel_pool import Keepers
 from tools.environments.remote.once import run_once
+from tools.environments.remote.shell_channel import ChannelLost, NeverBegan, ScriptResult
 from tools.environments.shell.driver import quote
 
 _SMALL = 1 << 15

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from tools.environments.remote.channel import Channel, ChannelBroken, ChannelEnded, Link
-from tools.environments.remote.keeper import ChannelLost, Halted, NeverBegan, ScriptResult
+from tools.environments.remote.shell_channel import ChannelLost, Halted, NeverBegan, ScriptResult
 
 _STALL = 60.0
 """Seconds within which at least some byte must have moved."""

@@ -18,8 +18,8 @@ from tools.environments.remote import left
 from tools.environments.remote.aside import aside, in_spite
 from tools.environments.remote.beginning import RemoteBeginning
 from tools.environments.remote.channel import ChannelEnded, Link
-from tools.environments.remote.keeper import ChannelLost, Exchange, Keeper, ScriptResult
 from tools.environments.remote.once import run_once
+from tools.environments.remote.shell_channel import ChannelLost, Exchange, Keeper, ScriptResult
 from tools.environments.shell.driver import exports, quote
 
 WHY = (

@@ -14,7 +14,7 @@ from tools.environments.remote import frame, processes
 from tools.environments.remote.aside import aside
 from tools.environments.remote.call import Beside, RemoteCommand
 from tools.environments.remote.channel import Link
-from tools.environments.remote.keeper import ChannelLost, Exchange, Keeper, ScriptResult
+from tools.environments.remote.shell_channel import ChannelLost, Exchange, Keeper, ScriptResult
 from tools.environments.shell import driver
 from tools.environments.shell.driver import arm, quote
 from tools.environments.shell.snapshot import ShellSnapshot, with_status

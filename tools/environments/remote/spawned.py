@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from tools.environments.remote import frame, processes
 from tools.environments.remote.call import Beside
 from tools.environments.remote.channel import Channel, ChannelBroken, ChannelEnded
-from tools.environments.remote.keeper import ChannelLost, Exchange, Keeper, NeverBegan
+from tools.environments.remote.shell_channel import ChannelLost, Exchange, Keeper, NeverBegan
 from tools.environments.shell import driver
 from tools.environments.shell.snapshot import ShellSnapshot
 

@@ -17,10 +17,10 @@ from tools.environments.remote import frame, processes
 from tools.environments.remote.aside import aside
 from tools.environments.remote.call import RemoteCommand
 from tools.environments.remote.channel import Link
+from tools.environments.remote.channel_pool import Keepers
 from tools.environments.remote.files import RemoteFiles
-from tools.environments.remote.keeper import ChannelLost, Keeper
-from tools.environments.remote.keepers import Keepers
 from tools.environments.remote.shell import RemoteShell
+from tools.environments.remote.shell_channel import ChannelLost, Keeper
 from tools.environments.remote.spawned import RemoteBackgroundProcess
 from tools.environments.shell.packed import Packed
 from tools.environments.shell.snapshot import ShellSnapshot, first_state

@@ -8,8 +8,8 @@ from typing import Any
 from toolcrib.contract.environment import Environment
 from toolcrib.contract.errors import EnvironmentFailed
 from tools.environments.remote.environment import RemoteEnvironment
-from tools.environments.remote.keeper import ChannelLost, NeverBegan
 from tools.environments.remote.once import run_once
+from tools.environments.remote.shell_channel import ChannelLost, NeverBegan
 from tools.environments.ssh.link import SshLink
 from tools.environments.ssh.target import Wish
 

@@ -7,7 +7,7 @@ An effect that the shell has a command for is reported as that command, from eve
 - ``@socket PATH``: a connection to a local socket; a name behind NUL is an abstract one.
 - ``@terminal``: a request is sent to a device that may be a terminal, which can type into it.
 - ``@forkbomb``: processes are forked in a loop without an end.
-- ``@own-code NAME WHERE``: Python source imports toolcrib's own code (``agent.crib``, ``toolcrib.Agent``; not its contract).
+- ``@own-code NAME WHERE``: Python source imports toolcrib's own code (``agent.process``, ``toolcrib.Agent``; not its contract).
   WHERE is ``here`` for text that was written with the command, ``file`` for a file, and ``beside`` where a package of that name
   lies beside the source: somebody else's, as a rule.
 - ``@sql STATEMENT``: one statement, comments gone, one blank between words, SQL's keywords in upper case, names and literals

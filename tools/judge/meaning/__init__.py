@@ -5,7 +5,7 @@ they are not, it lists more rather than less, with a HOLE in it, or reports a Fa
 
 Something new is a row, in the module of its topic (``tables`` lists which modules fill which table, and what a row is):
 
-- a builtin: ``BUILTINS`` in ``builtins``; about variables: in ``declare`` and ``reading``
+- a builtin: ``BUILTINS`` in ``builtins``; about variables: in ``declare`` and ``file_reads``
 - a program that runs another one: ``WRAPPERS`` in ``wrappers``; where no row can say it, a function: ``SPECIALS`` in ``specials``
   (lists of arguments: in ``feeding``; containers: in ``containers``, and what they are given of the host: ``mounts``)
 - options of a program: tools/judge/programs.py; a program that no table describes: ``tails``
@@ -23,7 +23,7 @@ What is where:
 - variables: ``variables`` reads, ``assigning`` sets
 - programs: ``external``, ``code`` (what they evaluate), ``ending`` (what they leave and print)
 - files: ``journal`` (what the line did to them), ``filestate`` (reads and writes), ``effects`` (of programs), ``changes`` (in
-  ways that nobody follows), ``strangers`` (programs that nobody knows)
+  ways that nobody follows), ``unknown_programs`` (programs that nobody knows)
 
 Each imports only what stands below it; what stands above is reached through the ``Walker`` that every function is given. Its
 class, in ``walk``, says what a walk knows: ``limits`` and ``found`` are the whole walk's; what holds for a part of the text is

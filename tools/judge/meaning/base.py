@@ -10,7 +10,7 @@ from tools.judge.budget import Budget
 from tools.judge.meaning import assigning, expand, mounts
 from tools.judge.meaning.act import Act, Code, Fault, RedirectTarget
 from tools.judge.meaning.filestate import program_name, undotted
-from tools.judge.meaning.retold import Readings
+from tools.judge.meaning.replay import Readings
 from tools.judge.meaning.shellstate import State, merged
 from tools.judge.meaning.state import ShellNow, Snapshot
 from tools.judge.meaning.value import Value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tools.judge.meaning import arithmetic, code, conditions, external, moving, output, reading, tables, traps
+from tools.judge.meaning import arithmetic, code, conditions, external, file_reads, moving, output, tables, traps
 from tools.judge.meaning.call import BuiltinCall
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.value import HOLE, Taint, Value, joined, settled, tainted, unknown
@@ -22,9 +22,9 @@ def _false(call: BuiltinCall) -> list[State]:
 def _prints(call: BuiltinCall) -> list[State]:
     call.note()
     if call.state.capture and call.argv[1:2] and call.argv[0].text == "printf" and call.argv[1].text == "-v":
-        return reading.printf_into(call)
+        return file_reads.printf_into(call)
     if call.argv[0].text == "printf" and call.argv[1:2] and call.argv[1].text.startswith("-v"):
-        return reading.printf_into(call)
+        return file_reads.printf_into(call)
     if call.state.capture:
         call.state.emit(output.of_program(call.it, call.state, call.argv[0].text, call.argv))
     return call.end(0)

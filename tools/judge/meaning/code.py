@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from tools.judge.meaning import filestate, interpreters, owned, retold, sources, strangers, tables
+from tools.judge.meaning import filestate, interpreters, owned, replay, sources, tables, unknown_programs
 from tools.judge.meaning.act import Code, RedirectTarget
 from tools.judge.meaning.ending import finished
 from tools.judge.meaning.logins import split_words
@@ -115,7 +115,7 @@ def unfollowed(it: Walker, state: State, path: Value) -> str:
             continue
         if filestate.comes_later(it, state, name):
             return "a later command"
-        if maker := strangers.unknown_program(it, name):
+        if maker := unknown_programs.unknown_program(it, name):
             return maker
     return ""
 
@@ -309,7 +309,7 @@ def _understood(it: Walker, piece: Code, args: Values, sink: CodeSink) -> bool:
         inner.depth += 1
         it.limits.step()
         it.limits.spend(len(piece.text.text))
-        return retold.read(it.readings, piece, args, sink)
+        return replay.read(it.readings, piece, args, sink)
 
 
 class CodeSink:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tools.judge.meaning import arithmetic, expand, mishaps, patterns
+from tools.judge.meaning import arithmetic, expand, failed_expansions, patterns
 from tools.judge.meaning.shellstate import State, Var
 from tools.judge.meaning.value import Taint, Value, unknown
 from tools.judge.meaning.walk import Walker
@@ -16,7 +16,7 @@ _UNARY = frozenset("abcdefghknoprstuvwxzGLNORS")
 
 def calculated(it: Walker, state: State, word: Word) -> tuple[int | None, list[State]]:
     """Return the number that ``(( ))`` gives, and the states in which an expansion in it fails."""
-    return mishaps.attempted(it, lambda: arithmetic.command(it, state, expand.single(it, state, word)))
+    return failed_expansions.attempted(it, lambda: arithmetic.command(it, state, expand.single(it, state, word)))
 
 
 def truth(it: Walker, state: State, values: Sequence[Value]) -> bool | None:
@@ -88,7 +88,7 @@ def _equal(left: Value, right: Value, *, matching: bool) -> bool | None:
 
 
 def conditional(it: Walker, command: Conditional, state: State) -> list[State]:
-    answer, failed = mishaps.attempted(it, _Reader(it, state, command.words).whole)
+    answer, failed = failed_expansions.attempted(it, _Reader(it, state, command.words).whole)
     state.status = None if answer is None else int(not answer)
     return [state, *failed]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tools.judge.meaning import conditions, expand, filestate, mishaps, patterns
+from tools.judge.meaning import conditions, expand, failed_expansions, filestate, patterns
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.shellstate import Body, State, Var, merged
 from tools.judge.meaning.value import EMPTY, Elastic, Taint, Value, any_of, joined, names, settled, tainted, unglobbed, unknown
@@ -66,13 +66,13 @@ def parted(state: State, op: str = "&&") -> tuple[State | None, State | None]:
 
 
 def case(it: Walker, command: Case, state: State) -> list[State]:
-    subject, done = mishaps.attempted(it, expand.compared, it, state, command.subject)
+    subject, done = failed_expansions.attempted(it, expand.compared, it, state, command.subject)
     open_states: list[State] = [state]
     falling: list[State] = []
     for item in command.items:
         inside, falling, tested, open_states = falling, [], open_states, []
         for one in tested:
-            (matching, others), failed = mishaps.attempted(it, _matching, it, one, subject, item.patterns)
+            (matching, others), failed = failed_expansions.attempted(it, _matching, it, one, subject, item.patterns)
             inside += matching
             open_states += others
             done += failed
@@ -122,7 +122,7 @@ def _matches(subject: Value, pattern: Value) -> bool | None:
 
 def each(it: Walker, command: For, state: State) -> list[State]:
     given = command.words
-    words, done = (state.positional, []) if given is None else mishaps.attempted(it, expand.fields, it, state, given)
+    words, done = (state.positional, []) if given is None else failed_expansions.attempted(it, expand.fields, it, state, given)
     values = [_looped(value) for value in words]
     if command.select and values:
         return it.merge(done + _chosen(it, command, values, state))
@@ -134,7 +134,7 @@ def each(it: Walker, command: For, state: State) -> list[State]:
         for one in skipped if not at else ():
             one.status = 0
         for one in states:
-            _, failed = mishaps.attempted(it, it.assign_name, one, command.name, value)
+            _, failed = failed_expansions.attempted(it, it.assign_name, one, command.name, value)
             done += failed
         states, ended = _round(it, command.body, states)
         done += ended

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.regex import Regex
-from tools.judge.meaning import assigning, expand, external, flow, mishaps, streams, tables, traps
+from tools.judge.meaning import assigning, expand, external, failed_expansions, flow, streams, tables, traps
 from tools.judge.meaning.act import RedirectTarget
 from tools.judge.meaning.call import BuiltinCall
 from tools.judge.meaning.shellstate import UNDEFINED, Body, State, Var
@@ -59,7 +59,7 @@ def run(it: Walker, cmd: Simple, state: State) -> list[State]:
             doubts.choice, other = number, before.copy()
             passes.append((other, _prepared(it, cmd, other, argv)))
         doubts.choice = 0
-        results = mishaps.after(it, doubts) if doubts.failed else []
+        results = failed_expansions.after(it, doubts) if doubts.failed else []
         several = bool(results) or len(passes) > 1
         for one, prepared in passes:
             ended = _assigned(it, cmd, one, prepared)
@@ -134,7 +134,7 @@ def _assignments_only(it: Walker, cmd: Simple, state: State, prepared: Prepared)
                 doubts.choice, other = number, before.copy()
                 assigning.assign(it, other, one)
                 after.append(other)
-        failed += mishaps.after(it, doubts)
+        failed += failed_expansions.after(it, doubts)
         doubts.choice, doubts.names = 0, set()
         states = after if len(after) == 1 else it.merge(after)
     for current in states:
@@ -177,7 +177,7 @@ def _is_bare_exec(argv: Sequence[Value]) -> bool:
 def _dispatched(it: Walker, state: State, argv: Sequence[Value], targets: Sequence[RedirectTarget], cmd: Simple) -> list[State]:
     results = dispatch(it, state, argv, targets, cmd)
     doubts = it.context.doubts  # a builtin that sets variables may fail as an assignment does
-    return results + mishaps.after(it, doubts) if doubts.failed else results
+    return results + failed_expansions.after(it, doubts) if doubts.failed else results
 
 
 def dispatch(
@@ -254,7 +254,7 @@ def define(it: Walker, command: Function, state: State) -> None:
 
 
 def redirected(it: Walker, command: Redirected, state: State) -> list[State]:
-    stream, failed = mishaps.attempted(it, streams.opened, it, state, command.redirects)
+    stream, failed = failed_expansions.attempted(it, streams.opened, it, state, command.redirects)
     count = len(it.found.acts)
     noted = it.act(state, (), stream.targets, compound=True) if stream.targets else None
     fresh = len(it.found.acts) > count

@@ -12,7 +12,7 @@ from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.namedtuple import NamedTuple
 from tools.judge.budget import Budget
 from tools.judge.meaning.act import Act, Code, Fault, RedirectTarget
-from tools.judge.meaning.retold import Readings
+from tools.judge.meaning.replay import Readings
 from tools.judge.meaning.shellstate import State
 from tools.judge.meaning.state import ShellNow, Snapshot
 from tools.judge.meaning.value import Taint, Value

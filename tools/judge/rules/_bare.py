@@ -5,9 +5,9 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Sequence
 
+from tools.judge.file_view import GIT_FOLDERS, Looks
 from tools.judge.gitfolders import HOOKS, GitFolders
 from tools.judge.gitsettings import pairs
-from tools.judge.looks import GIT_FOLDERS, Looks
 from tools.judge.meaning.value import HOLE
 from tools.judge.table import ActView
 

@@ -6,8 +6,8 @@ import hashlib
 import posixpath
 
 from toolcrib.contract.regex import Regex
+from tools.judge.file_view import Looks
 from tools.judge.findings import DIGEST, SAYS_NOTHING
-from tools.judge.looks import Looks
 from tools.judge.rules._discards import IGNORES, folders
 from tools.judge.table import ActView
 

@@ -6,8 +6,8 @@ import fnmatch
 import posixpath
 from collections.abc import Callable, Sequence
 
+from tools.judge.file_view import UNSEEN, Looks, moves_git
 from tools.judge.folders import under
-from tools.judge.looks import UNSEEN, Looks, moves_git
 from tools.judge.meaning.value import HOLE, Value
 from tools.judge.rules._git import WIDE, git
 from tools.judge.table import ActView, Test, opt

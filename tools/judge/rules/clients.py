@@ -7,7 +7,7 @@ import re
 
 from toolcrib.contract.regex import Regex
 from tools.judge import unlisted
-from tools.judge.looks import Looks
+from tools.judge.file_view import Looks
 from tools.judge.meaning.value import HOLE, names
 from tools.judge.options import path_of
 from tools.judge.rules import ALL, family, filed

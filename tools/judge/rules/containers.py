@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tools.judge.looks import Looks
+from tools.judge.file_view import Looks
 from tools.judge.rules._mounts import elsewhere_given, host_built_with, host_given, is_host_path
 from tools.judge.rules._program import MANY, Program, several
 from tools.judge.table import FED, ActView, Test, first_operand, operand, opt, rule, text, value, word

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from toolcrib.contract.regex import Regex
-from tools.judge.looks import Looks
+from tools.judge.file_view import Looks
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.value import Taint, Value
 from tools.judge.table import ActView, Test, last, opt, rule, text, value, word

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 
 from toolcrib.contract.regex import Regex
-from tools.judge.looks import Looks
+from tools.judge.file_view import Looks
 from tools.judge.meaning.value import HOLE, Elastic, Taint, Value
 from tools.judge.paths import root_of
 from tools.judge.table import ANY, FED, ActView, Test, count, last, operand, operands, opt, rule, sub, text, value, word

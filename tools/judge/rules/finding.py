@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 from toolcrib.contract.regex import Regex
-from tools.judge.looks import Looks
+from tools.judge.file_view import Looks
 from tools.judge.meaning.value import HOLE, Value
 from tools.judge.table import ActView, Test, operand, rule, text, word
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.judge.looks import Looks
+from tools.judge.file_view import Looks
 from tools.judge.meaning.value import HOLE, Value
 from tools.judge.options import grammar, path_of, read
 from tools.judge.rules.disks import DEVICE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from toolcrib.contract.regex import Regex
-from tools.judge.looks import Looks
+from tools.judge.file_view import Looks
 from tools.judge.meaning.value import HOLE
 from tools.judge.rules._bare import bare_folders, own_settings
 from tools.judge.rules._bound import remotes

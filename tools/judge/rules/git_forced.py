@@ -7,7 +7,7 @@ import posixpath
 import re
 
 from toolcrib.contract.regex import Regex
-from tools.judge.looks import Looks
+from tools.judge.file_view import Looks
 from tools.judge.meaning.value import HOLE
 from tools.judge.rules._discards import folders
 from tools.judge.rules._git import GIT, git

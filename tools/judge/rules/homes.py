@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
-from tools.judge.looks import Looks
+from tools.judge.file_view import Looks
 from tools.judge.paths import path_rules
 from tools.judge.rules.environment import NAMES, assigned
 from tools.judge.table import ActView, Test, rule

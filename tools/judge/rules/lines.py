@@ -10,9 +10,9 @@ from toolcrib.contract.regex import Regex
 from tools.judge.findings import Level
 from tools.judge.finds import FINDERS, Finds, finds
 from tools.judge.folders import under
-from tools.judge.kept import SECRETS, below, overlap
 from tools.judge.meaning.act import Act
 from tools.judge.meaning.value import HOLE, Taint, Value
+from tools.judge.own_file_names import SECRETS, below, overlap
 from tools.judge.rules._hosts import to_others
 from tools.judge.rules.exfiltration import leaves, names_secret
 from tools.judge.table import ActView

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from toolcrib.contract.regex import Regex
-from tools.judge.looks import Looks
+from tools.judge.file_view import Looks
 from tools.judge.meaning.value import HOLE, Taint, Value
 from tools.judge.rules._hosts import LOCAL_URL, addresses, is_rerouted, to_others
 from tools.judge.rules._program import Program

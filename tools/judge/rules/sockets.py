@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from toolcrib.contract.regex import Regex
+from tools.judge.file_view import Looks
 from tools.judge.folders import TEMPORARY, under
-from tools.judge.looks import Looks
 from tools.judge.meaning.multiplexers import READERS
 from tools.judge.meaning.value import HOLE, Value, names
 from tools.judge.paths import spelled

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from toolcrib.contract.regex import Regex
+from tools.judge.file_view import Looks
 from tools.judge.globs import dangerous
-from tools.judge.looks import Looks
 from tools.judge.meaning import tables
 from tools.judge.meaning.interpreters import SHELLS
 from tools.judge.meaning.multiplexers import READERS, SERVERS, driven
 from tools.judge.meaning.panes import is_unsure, leaves_unsure, session_of
-from tools.judge.meaning.strangers import SPARE
 from tools.judge.meaning.tails import TALKS
+from tools.judge.meaning.unknown_programs import SPARE
 from tools.judge.meaning.value import HOLE, names
 from tools.judge.meaning.wrappers import ASSIGNMENT
 from tools.judge.options import path_of

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent.run import Crib, assemble
+from agent.api import Crib, assemble
 from toolcrib import Answer, SuspendTicket, ToolCall
 from toolcrib.contract.store import AuditEntry, TicketRecord
 from toolcrib.testing import ChatServer

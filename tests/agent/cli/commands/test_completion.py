@@ -15,8 +15,8 @@ from typing import Any
 import pexpect
 import pytest
 
-from agent.catalog import Cache
 from agent.config import load_config, state_dir
+from agent.model_choice.catalog import Cache
 from toolcrib._testing_server import ChatServer
 
 STARTS = {

@@ -16,9 +16,9 @@ from typing import Any
 import pexpect
 import pytest
 
-from agent.below import BELOW
+from agent.api import assemble
 from agent.config import config_path, state_dir
-from agent.run import assemble
+from agent.policy.self_protection import BELOW
 from toolcrib.testing import ChatServer
 from tools.environments import leftovers
 
@@ -140,7 +140,7 @@ def test_below_a_session_nothing_is_repaired(
 
 HOST = """
 import os, sys
-from agent.run import assemble
+from agent.api import assemble
 from toolcrib import ExecRequest
 from tools.dispatch.bridge import run_async
 crib = assemble()

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from agent.run import assemble
+from agent.api import assemble
 from agent.store.sqlite import SqliteStore
 from toolcrib.testing import ChatServer
 from tools.dispatch.bridge import run_async

@@ -237,7 +237,7 @@ def test_places_are_completed(run: Any, config: Any, python: str) -> None:
 
 OWNER = """
 import asyncio, sys
-from agent.run import assemble
+from agent.api import assemble
 crib = assemble()
 session = crib.open_session(backend=sys.argv[1])
 session.say("hi")

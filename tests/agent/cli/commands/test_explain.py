@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from agent.api import assemble
 from agent.config import state_dir
-from agent.run import assemble
 from agent.store.memory import MemoryStore
 from agent.store.sqlite import SqliteStore
 from toolcrib.contract.store import AuditEntry

@@ -390,7 +390,7 @@ def test_a_configuration_is_read_again_without_losing_a_chat(bureau: Bureau) -> 
 def _agree(bureau: Bureau) -> None:
     """Have a person agree to the configuration, who sits at no terminal here."""
     from agent.config import load_config
-    from agent.confirming import confirm
+    from agent.policy.confirmation import confirm
 
     confirm(load_config(bureau.folder / "config.yaml"))
 

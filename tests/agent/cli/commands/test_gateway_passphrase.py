@@ -9,7 +9,7 @@ from typing import Any
 
 import pexpect
 
-from agent import passphrase
+from agent.policy import passphrase
 
 PATIENCE = 60.0
 WORDS = "four cranes lift paper"

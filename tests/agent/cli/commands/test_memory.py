@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from agent.below import BELOW, marks_of
+from agent.api import assemble, open_store
 from agent.config import load_config, state_dir
 from agent.memory.document import MemoryNote, note_of
 from agent.memory.files import MemoryFolder, project_of
-from agent.run import assemble, open_store
+from agent.policy.self_protection import BELOW, marks_of
 from toolcrib import Principal
 from toolcrib.contract.state import StateWrite
 from toolcrib.testing import ChatServer

@@ -14,8 +14,8 @@ from typing import Any
 import pexpect
 import pytest
 
-from agent.below import BELOW, folders_of, marks_of
 from agent.config import load_config
+from agent.policy.self_protection import BELOW, folders_of, marks_of
 from tools.environments.local.holding import sandbox_here
 
 pytestmark = pytest.mark.xdist_group("bubblewrap")

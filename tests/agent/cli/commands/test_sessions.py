@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from agent.below import BELOW, marks_of
+from agent.api import assemble
 from agent.cli.drafts import KeptDraft
 from agent.config import contents_path, state_dir
 from agent.conversation.lineage import DELEGATE
-from agent.run import assemble
+from agent.policy.self_protection import BELOW, marks_of
 from toolcrib.contract.store import Lease
 from toolcrib.testing import ChatServer
 from tools.dispatch.bridge import run_async

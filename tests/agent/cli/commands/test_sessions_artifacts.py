@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent.run import assemble
+from agent.api import assemble
 from tools.dispatch.bridge import run_async
 
 LINES = [f"line {number}" for number in range(5_000)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.run import assemble
+from agent.api import assemble
 from tests.agent.importing.samples import (
     CLAUDE_ID,
     CODEX_ID,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.run import assemble
+from agent.api import assemble
 
 
 @pytest.fixture

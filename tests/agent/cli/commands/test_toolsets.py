@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from agent.api import assemble
 from agent.config import load_config
-from agent.run import assemble
 from toolcrib.contract.store import Grant
 from tools.dispatch.bridge import run_async
 

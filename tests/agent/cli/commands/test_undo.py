@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from agent.api import assemble
 from agent.cli.conversation import Conversation
+from agent.cli.format_undo import SPARE, WHOLE, rows
 from agent.cli.opening import ChatOpening
 from agent.cli.render import Screen, table
-from agent.cli.undoing import SPARE, WHOLE, rows
 from agent.config import config_path
 from agent.conversation.limits import RunLimits
-from agent.models import ModelChoice
-from agent.run import assemble
+from agent.model_choice.models import ModelChoice
 from toolcrib.contract.undo import ChangeStep, FileChange
 from toolcrib.testing import ChatServer
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from agent.api import open_store
 from agent.config import load_config
-from agent.run import open_store
 from agent.store.postgres.store import PostgresStore
 from agent.store.sqlite import SqliteStore
 from toolcrib import ConfigError

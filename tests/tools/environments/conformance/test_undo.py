@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from agent.run import Crib, Session, assemble
+from agent.api import Crib, Session, assemble
 from agent.undo import UndoRequest
 from toolcrib import Answer, Environment, RemovesFolders, SuspendTicket, ToolCallContext
 from toolcrib.testing import ScriptedSession

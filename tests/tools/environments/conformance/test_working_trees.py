@@ -8,7 +8,7 @@ from pathlib import Path
 
 from toolcrib import Environment
 from tools.approval.uncommitted import ask_git, read_status
-from tools.judge.looks import UNSEEN, WorkTree
+from tools.judge.file_view import UNSEEN, WorkTree
 
 SET_UP = (
     "git init -q . && printf x > a && git add a"

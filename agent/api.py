@@ -1,0 +1,289 @@
+"""The composition root: everything is put together here.
+
+A model with tools, in ten lines:
+
+    from toolcrib import Agent
+
+    with Agent(model="qwen3-coder", base_url="http://127.0.0.1:11434/v1", project_dir="~/project") as agent:
+        reply = agent.ask("Which test fails, and why?")
+        print(reply.text, reply.usage)
+        print(agent.ask("Mend it.").text)      # the same conversation
+        print(agent.ask("Which files?", schema={"type": "array", "items": {"type": "string"}}).data)
+
+    async with Agent(model="gpt-5", asker=my_asker) as agent:    # asker(ticket, ctx) answers what needs a person
+        reply = await agent.aask("Tidy the build folder.")
+
+``agent.api`` has RunResult too, ``agent.events`` has TextDelta, ToolFinished and the others that ``on_event`` sees, and
+``agent.conversation.limits`` has RunError with its kinds MaxTurnsReached, NoProgress and AnswerUnfit.
+
+Or the tools alone, with ``from agent.api import assemble``:
+
+    with assemble() as crib:
+        session = crib.open_session(platform="api")
+        print(session.call("read_file", {"path": "README.md"}).result.data)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from agent.config import Config, contents_path, load_config, state_dir
+from agent.policy.confirmation import require_confirmed
+from agent.process import Crib
+from toolcrib.contract.errors import ConfigError, ToolcribError
+from toolcrib.contract.image import Image
+from toolcrib.contract.late import late
+from toolcrib.contract.store import Settled, Store
+from toolcrib.contract.types import Answer
+from tools.dispatch.bridge import run_async
+from tools.dispatch.scope import Asker
+
+if TYPE_CHECKING:
+    from agent.conversation.limits import RunLimits
+    from agent.conversation.session import Session
+    from agent.conversation.state import RunResult
+    from agent.events import Event
+    from agent.policy.tool_selection import ToolLine
+else:  # most who put a crib together open no session
+    __getattr__ = late(
+        __name__,
+        {
+            "RunLimits": "agent.conversation.limits",
+            "RunResult": "agent.conversation.state",
+            "Session": "agent.conversation.session",
+            "ToolLine": "agent.policy.tool_selection",
+        },
+    )
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+_CLOSE_LIMIT = 10.0
+"""Seconds that an answer may take to end when it is interrupted; commands get two."""
+
+__all__ = ["Agent", "Crib", "RunLimits", "RunResult", "Session", "ToolLine", "assemble"]
+
+
+def assemble(
+    *,
+    config: Config | None = None,
+    config_file: Path | None = None,
+    profile: str | None = None,
+    project_dir: Path | None = None,
+    store: Store | None = None,
+) -> Crib:
+    """Put one process's toolcrib together. ``config`` given is used as it is, else ``config_file`` or the person's own is read.
+
+    Raises ConfigError with every fault of the configuration, UnconfirmedConfig where the file was changed since a person agreed
+    to it (a given ``config`` is its program's to vouch for), and StoreFailed where sessions can't be kept. Plugins that fail
+    are reported in ``Crib.plugins``.
+    """
+    if config is None:
+        config = require_confirmed(load_config(config_file, profile=profile, project_dir=project_dir or Path.cwd()))
+    return Crib(config, project_dir, store or open_store(config))
+
+
+def open_store(config: Config, *, late: bool = False, looks: bool = False) -> Store:
+    """Return the store that the configuration asks for. Raises StoreFailed, ``late`` when it is first used and not here, and
+    ConfigError for a server that can't be named or spoken to. Who only ``looks`` makes no file where there is none yet.
+    """
+    if not config.store.enabled or (looks and config.store_url is None and _never_stored(config)):
+        from agent.store.memory import MemoryStore
+
+        return MemoryStore()
+    if config.store_url is not None:
+        from agent.store.postgres.store import PostgresStore
+
+        return PostgresStore(config.store_url, late=late)
+    from agent.store.sqlite import SqliteStore
+
+    return SqliteStore(
+        config.store_path, synchronous=config.store.synchronous, late=late, backups=True, evidence=evidence_of(config)
+    )
+
+
+def evidence_of(config: Config) -> Sequence[Path]:
+    """Return files that are there only where the store was used before."""
+    return [contents_path()] if config.store_path.parent == state_dir() else []
+
+
+def _never_stored(config: Config) -> bool:
+    """Return whether there is neither the store's file nor anything that is there only beside one, or instead of a lost one."""
+    path = config.store_path
+    try:
+        nearest = next(one for one in path.parents if os.path.lexists(one))
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+            return False  # it can't be made at all, which opening it says
+        names = [one.name for one in path.parent.iterdir()] if nearest == path.parent else []
+        return not any(name.startswith(path.name) for name in names) and not any(one.exists() for one in evidence_of(config))
+    except OSError:
+        return False
+
+
+class Agent:
+    """A model with tools: one conversation. ``ask`` is for sync code and ``aask`` for async code; several at once are answered
+    in order.
+
+    What is not given comes from the environment and the configuration, as on the command line. Without an ``asker``, whatever
+    would ask a person is denied; with ``parks`` the run is parked instead, its result has the ``tickets``, ``answer`` settles
+    one, and ``resume_run`` goes on. ``on_event`` sees agent.events as they happen; what it raises is logged. ``resume`` continues
+    a stored session, with its model where none is named. ``backend`` is where its commands run (`toolcrib env` lists them),
+    ``cwd`` the folder that they start in, where that is not ``project_dir``.
+
+    Raises ConfigError for an asker that can't be called with a ticket and its context.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str = "",
+        base_url: str = "",
+        api_key_env: str = "",
+        instructions: str = "",
+        toolsets: Sequence[str] | None = None,
+        project_dir: str | Path | None = None,
+        cwd: str | None = None,
+        backend: str = "",
+        asker: Asker | None = None,
+        parks: bool = False,
+        on_event: Callable[[Event], None] = lambda event: None,
+        limits: RunLimits | None = None,
+        config: Config | None = None,
+        resume: str = "",
+        provider: str = "",
+    ) -> None:
+        _check_asker(asker)
+        from agent.model_choice.models import ModelChoice
+
+        folder = None if project_dir is None else Path(project_dir).expanduser().resolve()
+        choice = ModelChoice(model, base_url, api_key_env, provider)
+        self.crib = assemble(config=config, project_dir=folder)
+        self.session: Session = self.crib.open_session(
+            platform="api",
+            asker=asker,
+            suspends=parks,
+            cwd=cwd,
+            backend=backend,
+            enabled=toolsets,
+            resume=resume,
+            choice=choice,
+        )
+        self.session.watch = _logged(on_event)
+        if limits is not None:
+            self.session.limits = limits
+        self.session.link.choice = choice
+        self.session.link.instructions = instructions
+        self._asking: set[asyncio.Task[Any] | None] = set()
+        self._closed = False
+
+    def ask(self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | None = None) -> RunResult:
+        """Say something, show ``images`` with it, and run until the model answers. Raises RunError, ProviderError and
+        ConfigError kinds; the conversation can continue after them.
+
+        With a JSON Schema the answer is ``RunResult.data``, checked against it; AnswerUnfit is raised where it does not fit,
+        asked for twice.
+        """
+        return run_async(self.aask(text, images=images, schema=schema))
+
+    async def aask(self, text: str, *, images: Sequence[Image] = (), schema: Mapping[str, Any] | None = None) -> RunResult:
+        """Ask and return the run's result, from async code."""
+        if schema is not None and not isinstance(schema, Mapping):
+            raise ConfigError(f'schema: expected a JSON Schema, such as {{"type": "array"}}; got {schema!r}')
+        return await self._noted(self.session.ask(text, images, schema=schema))
+
+    async def answer(self, ticket: str, payload: Any, *, by: str = "api") -> Settled:
+        """Settle a ticket of a parked run: ``{"approved": True, "scope": "once"}`` for an approval. Raises as Session.answer."""
+        return await self.session.answer(Answer(ticket, payload=payload, by=by, at=time.time()))
+
+    async def resume_run(self) -> RunResult | None:
+        """Go on with a run that was parked, or that an ended process left. None where there is none."""
+        outcomes: list[RunResult | Exception] = []
+        await self._noted(self._advanced(outcomes))
+        first = outcomes[0] if outcomes else None  # then come those of messages that waited behind it
+        if isinstance(first, Exception):
+            raise first
+        return first
+
+    async def _advanced(self, outcomes: list[RunResult | Exception]) -> None:
+        try:
+            await self.session.advance(done=outcomes.append)
+        except ToolcribError as error:
+            if error not in outcomes:
+                raise
+
+    async def _noted(self, work: Awaitable[T]) -> T:
+        if self._closed:
+            if isinstance(work, Coroutine):
+                work.close()
+            raise ToolcribError(f"this Agent is closed; Agent(resume={self.session.id[:12]!r}) goes on with the conversation")
+        task = asyncio.current_task()
+        self._asking.add(task)
+        try:
+            return await work
+        finally:
+            self._asking.discard(task)
+
+    def interrupt(self) -> None:
+        """End what runs, from any thread; ``ask`` returns with what there is."""
+        self.session.interrupt()
+
+    def close(self) -> None:
+        """Close as ``aclose`` does, from sync code. Closing again does nothing."""
+        run_async(self.aclose())
+
+    def __enter__(self) -> Agent:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Agent:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End what still runs, and close the connection and the store. What is being asked at this time is interrupted."""
+        self._closed = True
+        await self._answered()
+        await self.session.close()
+        await self.crib.aclose()
+
+    async def _answered(self) -> None:
+        """Return when nobody is being answered any more, but for who closes us from within."""
+        give_up = time.monotonic() + _CLOSE_LIMIT
+        while self._asking - {asyncio.current_task()} and time.monotonic() < give_up:
+            self.interrupt()  # again and again: it may not have begun
+            await asyncio.sleep(0.01)  # they may run in loops of other threads
+
+
+def _check_asker(asker: object) -> None:
+    """Raise ConfigError now for what would fail at the first question."""
+    import inspect
+
+    if asker is None:
+        return
+    try:
+        inspect.signature(asker).bind("ticket", "context")  # type: ignore[arg-type]  # that it is callable is what is asked
+    except TypeError as error:
+        what = f"it can't be called so ({error})" if callable(asker) else "it is no function"
+        raise ConfigError(f"asker: expected asker(ticket, ctx), which returns an Answer; got {asker!r}: {what}") from None
+    except ValueError:
+        pass  # it does not say what it takes
+
+
+def _logged(on_event: Callable[[Event], None]) -> Callable[[Event], None]:
+    def emit(event: Event) -> None:
+        try:
+            on_event(event)
+        except Exception:  # noqa: BLE001 - whoever watches does not end the run
+            _log.exception("on_event failed for %s", type(event).__name__)
+
+    return emit

@@ -1,0 +1,222 @@
+"""Undos in words: what would be done to each file, what can't be, and what was."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agent.cli.escape import exact, one_line
+from agent.cli.session_format import ago
+from agent.undo import UndoPlan, What
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.undo import ChangeStep, FileChange, FileState
+from tools.undo.keeper import size_of
+from tools.undo.restore import Action, Done, UndoItem
+
+if TYPE_CHECKING:
+    from agent.cli.conversation import Conversation
+    from tools.undo.differences import FileDifference
+
+_WILL: Mapping[Action, str] = {"restore": "restore", "remove": "remove", "recreate": "recreate", "nothing": "leave"}
+_DID: Mapping[Action, str] = {"restore": "restored", "remove": "removed", "recreate": "recreated", "nothing": "left"}
+_CALLS = 5
+_FILES = 200
+PREVIEW_LINES = 400
+"""Lines of the diff that is shown before an undo."""
+
+
+def compared(found: Sequence[FileDifference], most: int = 0) -> str:
+    """Return a unified diff of all these files, of ``most`` lines (0: all); for one that can't be compared, why."""
+    lines = [line for one in found for line in ([f"{exact(one.path)}: {exact(one.why)}"] if one.why else one.lines)]
+    if most and len(lines) > most:
+        lines[most:] = [f"and {len(lines) - most} more lines"]
+    return "\n".join(lines)
+
+
+def title(plan: UndoPlan, now: float) -> str:
+    """``undo turn 3 (write_file, patch; 2 min ago)``"""
+    steps, last = plan.steps, plan.steps[-1]
+    tools = ", ".join(dict.fromkeys(step.tool for step in steps))
+    if plan.wanted.what == "redo":
+        what = f"redo the changes that an undo reverted {ago(last.at, now)}"
+        return f"{what} (of turn {last.turn})" if last.turn else what
+    what = f"undo turn {last.turn}" if plan.wanted.what == "turn" and last.turn else f"undo the call {last.call_id}"
+    return f"{what} ({tools}, {ago(last.at, now)})"
+
+
+def planned(plan: UndoPlan, now: float, force: str) -> Iterator[str]:
+    """Yield the lines of a plan: what will be reverted, and what can't be. ``force`` is how a person includes changed files."""
+    yield from _since(plan)
+    yield exact(title(plan, now))
+    yield from _acted(plan.items, _WILL)
+    yield from _rest(plan.items, plan.others)
+    if any(item.forceable for item in plan.items):
+        yield f"  {force} overwrites what has changed since, and keeps it for a redo"
+
+
+def done(plan: UndoPlan, found: Done) -> Iterator[str]:
+    """Yield the lines of the outcome of a plan."""
+    yield from _acted(found.items, _DID)
+    yield from _rest(found.items, plan.others)
+    yield from (f"  {line}" for line in _since(plan))
+    yield from (f"  {exact(note)}" for note in found.notes)
+
+
+def _acted(items: Sequence[UndoItem], words: Mapping[Action, str]) -> Iterator[str]:
+    """Yield a line for each file that is changed, and for what a command changed beyond ``_FILES`` their number."""
+    acting = [item for item in items if not item.why_not]
+    yield from (f"  {_line(item, words)}" for item in acting[:_FILES])
+    if len(acting) > _FILES:
+        yield f"  and {len(acting) - _FILES} more; `toolcrib undo --list` names them"
+
+
+def _since(plan: UndoPlan) -> Iterator[str]:
+    """Yield what later turns ran: whoever says undo may well mean that."""
+    for call in plan.since[-_CALLS:]:
+        yield f"after turn {plan.steps[-1].turn} `{exact(one_line(call, 100))}` ran, which can't be undone"
+    if len(plan.since) > _CALLS:
+        yield f"{len(plan.since) - _CALLS} more calls ran after turn {plan.steps[-1].turn}; their effects are not undone"
+
+
+def _rest(items: Sequence[UndoItem], others: Sequence[str]) -> Iterator[str]:
+    for item in items:
+        if item.why_not:
+            yield f"  not {exact(item.path)}: {exact(item.why_not)}"
+    for other in others[:_CALLS]:
+        yield f"  `{exact(one_line(other, 100))}` ran too; its effects are not undone"
+    if len(others) > _CALLS:
+        yield f"  {len(others) - _CALLS} more calls ran too; their effects are not undone"
+
+
+def _line(item: UndoItem, words: Mapping[Action, str]) -> str:
+    text = f"{words[item.action]:<9} {exact(item.path)}"
+    if item.action == "nothing":
+        return f"{text}  (it is as it was before)"
+    size = item.found if item.target.to is None else item.target.to
+    facts = [_lines(item)] if item.added is not None else [size_of(size.size)] if size is not None else []
+    facts += [f"by force: {item.by_force}"] if item.by_force else []
+    facts += ["an edit that was cut off left it half written"] if item.torn is not None else []
+    return f"{text}  ({exact('; '.join(facts))})" if facts else text
+
+
+def _lines(item: UndoItem) -> str:
+    if item.found is None:
+        return f"{item.added} line{'' if item.added == 1 else 's'}"
+    return f"+{item.added} -{item.removed} lines"
+
+
+def as_json(plan: UndoPlan, carried: Done | None) -> dict[str, Any]:
+    """Return a plan, or the outcome of one, for scripts."""
+    items = plan.items if carried is None else carried.items
+    return {
+        "what": plan.wanted.what,
+        "session": plan.steps[-1].session_id,
+        "turn": plan.steps[-1].turn,
+        "calls": [step.call_id for step in plan.steps],
+        "done": carried is not None,
+        "files": [
+            {
+                "path": item.path,
+                "place": item.target.holder,
+                "action": None if item.why_not else item.action,
+                "why_not": item.why_not or None,
+                "by_force": item.by_force or None,
+                "added": item.added,
+                "removed": item.removed,
+            }
+            for item in items
+        ],
+        "not_undone": list(plan.others),
+        "ran_since": list(plan.since),
+        "notes": [] if carried is None else list(carried.notes),
+    }
+
+
+# -- the list --------------------------------------------------------------------------------------------------------
+
+
+SPARE, WHOLE = (2, 4, 3), (6,)
+"""Columns of ``rows`` that a narrow terminal can do without, the call's id first; and that which is cut last, the files."""
+
+
+def rows(steps: Sequence[ChangeStep], now: float, folder: str = "") -> list[tuple[str, ...]]:
+    """Return the rows of a table of steps, the newest first. Paths below ``folder`` are relative to it."""
+    found: list[tuple[str, ...]] = [("SESSION", "TURN", "CALL", "WHEN", "BY", "STATE", "FILES")]
+    for step in sorted(steps, key=lambda one: one.at, reverse=True):
+        files = ", ".join(_change(change, folder) for change in step.changes) or "-"
+        call = exact(step.call_id[:24]) or "-"
+        found.append((step.session_id[:12], str(step.turn or "-"), call, ago(step.at, now), step.tool, _state(step), files))
+    return found
+
+
+def step_json(step: ChangeStep) -> dict[str, Any]:
+    return {
+        "session": step.session_id,
+        "turn": step.turn,
+        "call": step.call_id,
+        "kind": step.kind,
+        "tool": step.tool,
+        "at": step.at,
+        "state": _state(step),
+        "files": [
+            {
+                "path": change.path,
+                "place": change.holder,
+                "before": _json(change.before),
+                "after": _json(change.after),
+                "lost": change.lost or None,
+            }
+            for change in step.changes
+        ],
+    }
+
+
+def _json(state: FileState | None) -> dict[str, Any] | None:
+    return None if state is None else {"sha256": state.digest or None, "size": state.size, "mode": state.mode}
+
+
+def _state(step: ChangeStep) -> str:
+    counts = [change.in_effect for change in step.changes]
+    if step.kind != "call":
+        return "done" if any(counts) or not counts else "taken back"
+    if all(counts):
+        return "could not" if all(change.passed_by for change in step.changes) else "in effect"
+    return "partly undone" if any(counts) else "undone"
+
+
+def _change(change: FileChange, folder: str) -> str:
+    """Word a change as git does: added, deleted, modified."""
+    letter = "A" if change.before is None else "D" if change.after is None else "M"
+    path = change.path.removeprefix(f"{folder.rstrip('/')}/") if folder else change.path
+    return f"{letter} {exact(path)}{' (not kept)' if change.lost else ''}"
+
+
+async def undo_in_chat(chat: Conversation, rest: str) -> None:
+    """Undo what /undo asks for, once the person agreed to the plan. Raises ToolcribError."""
+    from agent.undo import UndoRequest
+
+    words = rest.split()
+    force = "force" in words
+    what, *names = [word for word in words if word != "force"] or ["turn"]
+    if what.isdecimal() and not names:
+        what, names = "turn", [what]
+    kinds: dict[str, What] = {"turn": "turn", "call": "call", "redo": "redo"}
+    if what not in kinds or len(names) > (what != "redo"):
+        raise ToolcribError(
+            "write /undo, /undo turn [N], /undo N, /undo call [ID] or /undo redo; `force` after it, also for changed files"
+        )
+    undo, environment = chat.opening.crib.undo(chat.session.identity.session_id), chat.session.scope.environment
+    plan = await undo.plan(UndoRequest(kinds[what], names[0] if names else "", force), environment)
+    if plan.acting:
+        chat.screen.diff(compared(await undo.preview(plan, environment), PREVIEW_LINES))
+    chat.screen.note("\n".join(planned(plan, time.time(), "/undo force")))
+    if not plan.acting:
+        raise ToolcribError("none of it can be undone; /undo turn N and /undo call ID go further back")
+    if chat.opening.confirm is None:
+        raise ToolcribError("nothing was done: nobody can be asked here; `toolcrib undo --yes` does it unasked")
+    if not await chat.opening.confirm("Apply these changes?"):
+        chat.screen.note("nothing was done")
+        return
+    carried = await undo.carry_out(plan, environment)
+    chat.screen.text("\n".join(done(plan, carried)))

@@ -1,0 +1,217 @@
+"""Drafts of a project's AGENTS.md: what its files say about building and testing, and what a model is asked to write."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+
+from agent.context.instructions import NAMES
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.regex import Regex
+
+_MOST = 256 * 1024
+"""Bytes that are read of a file."""
+_FOLDERS = 20
+_TARGET = Regex(r"(?m)^([A-Za-z][\w-]*)\s*:(?![=:])")
+_RECIPE = Regex(r"(?m)^@?([A-Za-z][\w-]*)(?: [^:=\n]*)?:(?!=)")
+_HEADING = Regex(r"(?m)^#\s+(.+?)\s*#*$")
+_WORTH = (
+    "install",
+    "setup",
+    "build",
+    "test",
+    "check",
+    "lint",
+    "format",
+    "fmt",
+    "typecheck",
+    "types",
+    "dev",
+    "start",
+    "run",
+    "docs",
+)
+"""Names of scripts and targets that are worth telling, in this order."""
+_LEFT_OUT = frozenset({"node_modules", "target", "dist", "build", "venv", "__pycache__", "vendor"})
+
+
+@dataclass(slots=True)
+class ProjectFacts:
+    """Facts of a project by its files. ``commands`` are pairs of a purpose and a command; ``sources`` are the files they came
+    from. ``folders`` are those at its top.
+    """
+
+    name: str
+    commands: list[tuple[str, str]] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
+
+
+def look_at(root: Path) -> ProjectFacts:
+    """Return what the files at the top of a project say. Reads regular files of it alone, and raises nothing."""
+    facts = ProjectFacts(root.name)
+    heading = _HEADING.search(_text(root / "README.md"))
+    if heading is not None:
+        facts.name = " ".join(heading[1].split())[:100]
+    for name, read in _READERS.items():
+        text = _text(root / name)
+        found = list(read(root, text)) if text or (root / name).is_file() else []
+        new = [one for one in found if one[1] not in (command for _, command in facts.commands)]
+        facts.commands += new
+        facts.sources += [name] if found else []
+    facts.folders = _folders(root)
+    return facts
+
+
+def existing(root: Path) -> Path | None:
+    """Return the project's file of instructions, None where it has none."""
+    return next((root / name for name in NAMES if os.path.lexists(root / name)), None)
+
+
+def draft(facts: ProjectFacts) -> str:
+    """Return an AGENTS.md by what the files say, with places for what they can't say."""
+    lines = [f"# Working on {facts.name}", "", "## Build and test", ""]
+    lines += [f"- {purpose}: `{command}`" for purpose, command in facts.commands]
+    lines += [] if facts.commands else ["- (no build file was found: say here how to build and test)"]
+    if facts.folders:
+        lines += ["", "## Layout", "", *(f"- `{folder}/`: " for folder in facts.folders)]
+    lines += [
+        "",
+        "## Rules",
+        "",
+        "- Run the tests before you say that something is done.",
+        "- Keep changes small, and match the code around them.",
+    ]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def missing(facts: ProjectFacts, text: str) -> str:
+    """Return the lines about commands that a file of instructions does not name, "" where it names all."""
+    lacking = [(purpose, command) for purpose, command in facts.commands if command not in text]
+    return "".join(f"- {purpose}: `{command}`\n" for purpose, command in lacking)
+
+
+def request(path: str, facts: ProjectFacts, *, is_there: bool | None, wishes: str = "") -> str:
+    """Return what a model is asked, so that it drafts the file, or proposes changes of one that is there; None: it finds out."""
+    asked = _EITHER.format(draft=_DRAFT, improve=_IMPROVE) if is_there is None else _IMPROVE if is_there else _DRAFT
+    found = "\n".join(f"- {purpose}: {command}" for purpose, command in facts.commands) or "- none"
+    parts = [asked.format(path=path), _CONTENT, f"Commands that its files name:\n{found}"]
+    return "\n\n".join([*parts, *([f"Besides: {wishes}"] if wishes else [])])
+
+
+_DRAFT = """\
+Draft {path} for this project.
+
+It is read by coding agents at the start of each session. Look before you write: the README, build files, CI configuration, \
+the tests and a few source files. Run nothing that changes the project. Then write the file once, with write_file."""
+_IMPROVE = """\
+Propose improvements of {path}.
+
+It is read by coding agents at the start of each session. Read it, then check what it says against the project: build files, \
+CI configuration, tests, layout. Change nothing. Answer with one unified diff of that file in a ```diff block, and a \
+sentence on each change; say so if it needs none. I decide whether you apply it."""
+_EITHER = """\
+{draft}
+
+But where it is there already, leave it as it is. {improve}"""
+_CONTENT = """\
+What belongs in it, in this order, at most 60 lines of Markdown:
+1. The commands to set up, build, run all tests, run one test, lint and format: exact ones that the project has.
+2. The layout: the folders that matter and what each holds, one line each.
+3. Rules that the code follows and that a newcomer would break: style, names, errors, tests, what must not be edited.
+4. Traps: what is slow, needs a service or a key, or is generated.
+Leave out what any engineer knows, praise, and whatever you did not see in the project. No secrets, no paths of this machine."""
+
+
+# -- what files say --------------------------------------------------------------------------------------------------------
+
+
+def _text(path: Path) -> str:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(handle, "rb") as file:  # noqa: PTH123 - a descriptor
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                return ""
+            return file.read(_MOST).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _folders(root: Path) -> list[str]:
+    try:
+        names = sorted(entry.name for entry in os.scandir(root) if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+    return [name for name in names if not name.startswith(".") and name not in _LEFT_OUT and name.isprintable()][:_FOLDERS]
+
+
+def _worth(names: Sequence[str], command: str) -> Iterator[tuple[str, str]]:
+    for name in _WORTH:
+        if name in names:
+            yield name.capitalize(), command.format(name)
+
+
+def _package(root: Path, text: str) -> Iterator[tuple[str, str]]:
+    locks = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lock": "bun", "bun.lockb": "bun"}
+    tool = next((tool for lock, tool in locks.items() if (root / lock).is_file()), "npm")
+    yield "Install", f"{tool} install"
+    try:
+        scripts = json.loads(text).get("scripts")
+    except (ValueError, AttributeError, RecursionError):
+        return
+    if isinstance(scripts, Mapping):
+        yield from _worth([str(name) for name in scripts], f"{tool} run {{}}")
+
+
+def _pyproject(root: Path, text: str) -> Iterator[tuple[str, str]]:
+    try:
+        data = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return
+    tools = data.get("tool")
+    tools = tools if isinstance(tools, Mapping) else {}
+    runner = next(
+        (f"{tool} run " for tool, lock in (("uv", "uv.lock"), ("poetry", "poetry.lock")) if (root / lock).is_file()), ""
+    )
+    installs = {"uv run ": "uv sync", "poetry run ": "poetry install"}
+    yield "Install", installs.get(runner, "pip install -e .")
+    if "pytest" in tools or (root / "tests").is_dir():
+        yield "Test", f"{runner}pytest"
+    for tool, purpose, command in (
+        ("ruff", "Lint", "ruff check ."),
+        ("ruff", "Format", "ruff format ."),
+        ("mypy", "Types", "mypy"),
+    ):
+        if tool in tools:
+            yield purpose, f"{runner}{command}"
+
+
+def _always(*commands: tuple[str, str]) -> Callable[[Path, str], Iterator[tuple[str, str]]]:
+    return lambda root, text: iter(commands)
+
+
+_READERS: Mapping[str, Callable[[Path, str], Iterator[tuple[str, str]]]] = {
+    "scripts/test": _always(("Test", "scripts/test")),
+    "Makefile": lambda root, text: _worth(_TARGET.findall(text), "make {}"),
+    "justfile": lambda root, text: _worth(_RECIPE.findall(text), "just {}"),
+    "pyproject.toml": _pyproject,
+    "tox.ini": _always(("Test", "tox")),
+    "noxfile.py": _always(("Test", "nox")),
+    "package.json": _package,
+    "Cargo.toml": _always(("Build", "cargo build"), ("Test", "cargo test"), ("Lint", "cargo clippy"), ("Format", "cargo fmt")),
+    "go.mod": _always(("Build", "go build ./..."), ("Test", "go test ./..."), ("Format", "gofmt -w .")),
+    "CMakeLists.txt": _always(("Build", "cmake -B build && cmake --build build"), ("Test", "ctest --test-dir build")),
+    "pom.xml": _always(("Build", "mvn package"), ("Test", "mvn test")),
+    "build.gradle": _always(("Build", "./gradlew build"), ("Test", "./gradlew test")),
+    "build.gradle.kts": _always(("Build", "./gradlew build"), ("Test", "./gradlew test")),
+    "mix.exs": _always(("Install", "mix deps.get"), ("Test", "mix test")),
+    "Gemfile": _always(("Install", "bundle install")),
+    "Rakefile": _always(("Test", "bundle exec rake")),
+    "composer.json": _always(("Install", "composer install")),
+}
+"""Files at the top of a project, and what each says."""

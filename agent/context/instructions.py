@@ -1,0 +1,216 @@
+"""A project's own instructions: AGENTS.md, or CLAUDE.md where a folder has none, from the project's root to the working folder.
+
+Whoever wrote the repository wrote them, and nobody is asked whether to trust them: they are text for the model, marked as such
+(agent/context/prompt.py), and loosen no rule. Nothing outside of the project is read.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.regex import Regex
+from toolcrib.contract.types import Json
+from tools.environments.own_files import NONE, OwnFiles
+
+NAMES = ("AGENTS.md", "CLAUDE.md")
+"""Names of such a file. Of one folder the first is read that is there."""
+FILE_BYTES = 32 * 1024
+ALL_BYTES = 64 * 1024
+"""Bytes of all files together. Where that is too little, the files nearest to the working folder keep theirs."""
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_HEAD = Regex(r"(?:ref: refs/heads/(?P<branch>[\w./+@#=-]{1,200})|(?P<commit>[0-9a-f]{40,64}))\n?")
+_UNSEEN = dict.fromkeys([*(code for code in range(32) if code not in b"\t\n"), 127, *range(0xE0000, 0xE0080)])
+"""Control characters and tags, which a person who reads the file doesn't see."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionFile:
+    """A file of instructions. ``path`` is relative to the root, ``size`` are the bytes of it that a model is told. ``fault``
+    says why its text is cut or missing, "" where it is whole.
+    """
+
+    path: str
+    text: str
+    size: int = 0
+    fault: str = ""
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the file without its text, as JSON."""
+        return {"path": self.path, "size": self.size, "fault": self.fault}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Json]) -> InstructionFile:
+        """Return what ``to_json`` made, without its text. Raises KeyError where a field is missing."""
+        return cls(str(data["path"]), "", int(data["size"]), str(data["fault"]))
+
+
+def project_root(folder: Path, project_dir: Path) -> Path:
+    """Return the root of the project that ``folder`` is in: ``project_dir``, or the folder itself where that is elsewhere, or the
+    nearest one above with ``.git``. Both are resolved. A root further above has the same owner: nobody else can put one there.
+    """
+    lowest = project_dir if folder == project_dir or project_dir in folder.parents else folder
+    for above in (lowest, *lowest.parents):
+        if os.path.lexists(f"{above}/.git"):  # as text: a Path of each would take ten times as long
+            return above if above == lowest or _same_owner(above, lowest) else lowest
+    return lowest
+
+
+def _same_owner(one: Path, other: Path) -> bool:
+    try:
+        return one.stat().st_uid == other.stat().st_uid
+    except OSError:
+        return False
+
+
+def read_instructions(
+    folder: Path, project_dir: Path, *, redact: Callable[[str], str] = str, own: OwnFiles = NONE
+) -> Sequence[InstructionFile]:
+    """Return the files of instructions that hold in ``folder``, the root's first. Empty ones are left out.
+
+    ``redact`` takes secrets out of a text. Hard links of ``own`` files are not read. Raises nothing: a file that can't be
+    read says so.
+    """
+    root = project_root(folder, project_dir)
+    steps = folder.relative_to(root).parts if folder != root else ()
+    found: list[InstructionFile] = []
+    left = ALL_BYTES
+    try:
+        handle = os.open(root, _FLAGS | os.O_DIRECTORY)
+    except OSError:
+        return ()
+    try:
+        for depth in range(len(steps), -1, -1):  # the nearest first: it keeps its room
+            one = _of_folder(handle, root, steps[:depth], min(FILE_BYTES, left), own)
+            if one is not None:
+                left -= len(one.text.encode())
+                found.insert(0, InstructionFile(one.path, redact(one.text), one.size, one.fault))
+    finally:
+        os.close(handle)
+    return found
+
+
+def told(files: Sequence[InstructionFile]) -> str:
+    """Return the line for people: which files there are, and which of them not whole. "" for none."""
+    if not files:
+        return ""
+    named = [f"{file.path} ({file.fault})" if file.fault else file.path for file in files]
+    return f"{len(files)} instruction file{'' if len(files) == 1 else 's'}: {', '.join(named)}"
+
+
+def _of_folder(root_handle: int, root: Path, steps: Sequence[str], most: int, own: OwnFiles) -> InstructionFile | None:
+    for name in NAMES:
+        path = str(PurePosixPath(*steps, name))
+        try:
+            handle = _opened(root_handle, root, (*steps, name))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            return InstructionFile(path, "", 0, f"not read: {error.strerror or error}")
+        try:
+            if own.leads_to(f"{root}/{path}", os.fstat(handle)) != f"{root}/{path}":
+                return InstructionFile(path, "", 0, "not read: a hard link of toolcrib's own file")
+            return _read(handle, path, most)
+        finally:
+            os.close(handle)
+    return None
+
+
+def _opened(root_handle: int, root: Path, parts: Sequence[str]) -> int:
+    """Open a file of the project. A link may lead to a Markdown file of the project, and nowhere else. Raises OSError."""
+    try:
+        return _open_inside(root_handle, parts)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+    led = Path(os.path.realpath(root.joinpath(*parts)))
+    if root not in led.parents:
+        raise OSError("a link out of the project")
+    if led.suffix.lower() != ".md":
+        raise OSError("a link to another kind of file")
+    try:
+        return _open_inside(root_handle, led.relative_to(root).parts)
+    except FileNotFoundError:
+        raise OSError("a link to nothing") from None
+
+
+def _open_inside(root_handle: int, parts: Sequence[str]) -> int:
+    """Open a file below a folder, following no link on the way. Raises OSError."""
+    handle = os.dup(root_handle)
+    try:
+        for place, part in enumerate(parts):
+            is_last = place == len(parts) - 1
+            below = os.open(part, _FLAGS if is_last else _FLAGS | os.O_DIRECTORY, dir_fd=handle)
+            os.close(handle)
+            handle = below
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _read(handle: int, path: str, most: int) -> InstructionFile | None:
+    from tools.files.text import decode
+
+    about = os.fstat(handle)
+    if not stat.S_ISREG(about.st_mode):
+        return InstructionFile(path, "", 0, "not read: no regular file")
+    try:
+        data = _bytes(handle, most + 1)
+    except OSError as error:
+        return InstructionFile(path, "", 0, f"not read: {error.strerror or error}")
+    cut = len(data) > most
+    text = decode(data[:most], cut=cut)
+    if text is None:
+        return InstructionFile(path, "", 0, "not read: no text")
+    lines = text.text.replace("\r\n", "\n")
+    if cut and "\n" in lines:
+        lines = lines[: lines.rindex("\n") + 1]
+    fault = f"the first {len(lines.encode()) / 1024:.0f} of {about.st_size / 1024:.0f} KiB" if cut else ""
+    whole = lines.translate(_UNSEEN).strip("\n")
+    return InstructionFile(path, whole, len(whole.encode()), fault) if whole.strip() or cut else None
+
+
+def _bytes(handle: int, most: int) -> bytes:
+    data = b""
+    while len(data) < most:
+        piece = os.read(handle, most - len(data))
+        if not piece:
+            break
+        data += piece
+    return data
+
+
+def git_branch(folder: Path) -> str:
+    """Return the branch that is checked out in the repository around ``folder``, the begin of a commit where none is, "" where
+    there is no repository or its HEAD can't be read. Runs no program.
+    """
+    for above in (folder, *folder.parents):
+        if not os.path.lexists(f"{above}/.git"):
+            continue
+        found = _HEAD.fullmatch(_head(above / ".git"))
+        return "" if found is None else found["branch"] or f"none, at commit {found['commit'][:12]}"
+    return ""
+
+
+def _head(entry: Path) -> str:
+    """Return what HEAD of a repository says; ``entry`` is its folder, or the file that names it elsewhere (a worktree)."""
+    try:
+        if not entry.is_dir():
+            _, _, named = _start(entry).strip().partition("gitdir: ")
+            entry = entry.parent / named
+        return _start(entry / "HEAD")
+    except (OSError, ValueError):
+        return ""
+
+
+def _start(file: Path) -> str:
+    handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        return os.read(handle, 4096).decode("utf-8", "replace")
+    finally:
+        os.close(handle)

@@ -1,0 +1,259 @@
+"""Contents of a model's context: what each part takes, by an estimate, and what the server counted and can read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+from agent.model_choice.models import environment
+from agent.providers._history import same_model
+from agent.providers.endpoint import Endpoint
+from agent.providers.factory import ModelTarget
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.regex import Regex
+
+if TYPE_CHECKING:
+    from agent.conversation.session import Session
+    from agent.providers.listing import ModelInfo
+    from toolcrib.contract.errors import ContextTooLong
+    from toolcrib.contract.registry import ToolRegistry
+
+BYTES_A_TOKEN = 4
+"""Bytes that an estimate takes for a token: right to about a quarter for English and code."""
+IMAGE_TOKENS = 1_000
+"""Tokens that an image is taken for; models differ."""
+_LARGEST = 5
+_SECONDS = 4.0
+_SAYS = Regex(
+    r"(?:context (?:length|window|size)(?: is| of)?|number of tokens allowed|n_ctx)[\s\"':(=]{0,6}(\d[\d,]{2,11})"
+    r"|(\d[\d,]{2,11}) maximum",
+    re.I,
+)
+"""Words of servers that refuse a conversation, and the number of tokens that they read."""
+
+
+@dataclass(slots=True)
+class ContextPart:
+    """A part of the context. ``tokens`` is an estimate, ``count`` how many things it is, ``detail`` more about them."""
+
+    name: str
+    tokens: int = 0
+    count: int = 0
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LargeResult:
+    """A result that takes much room."""
+
+    call_id: str
+    name: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContextWindow:
+    """``tokens`` that a model reads in all, None where nobody says; ``source`` says who did."""
+
+    tokens: int | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextUse:
+    """Use of a context: its parts by an estimate, the largest results, and the server's count.
+
+    ``counted`` are the tokens that the server counted at its last reply, what it wrote then included; None where it never did.
+    ``since`` is the estimate of what came after that reply.
+    """
+
+    parts: Sequence[ContextPart]
+    largest: Sequence[LargeResult]
+    counted: int | None = None
+    since: int = 0
+    window: ContextWindow = field(default_factory=ContextWindow)
+
+    @property
+    def estimated(self) -> int:
+        """The estimate of all of it."""
+        return sum(part.tokens for part in self.parts)
+
+    @property
+    def tokens(self) -> int:
+        """The best that is known: the server's count and what came since, else the estimate."""
+        return self.estimated if self.counted is None else self.counted + self.since
+
+    @property
+    def is_full(self) -> bool:
+        """True where it is known that no more can be read."""
+        return self.window.tokens is not None and self.tokens >= self.window.tokens
+
+
+def tokens_of(text: str) -> int:
+    """Estimate the tokens of a text."""
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    return -(-size // BYTES_A_TOKEN)
+
+
+def tokens_of_schema(tools: ToolRegistry, name: str) -> int:
+    """Estimate what the schema of a registered tool takes of every request; of one that can't work here, once it can."""
+    entry = tools.get(name)
+    shown = tools.get_definitions([name]) or ([] if entry is None else [entry.definition])
+    return sum(tokens_of(json.dumps(one, ensure_ascii=False, default=dict)) for one in shown)
+
+
+def tokens_of_record(record: Mapping[str, Any]) -> int:
+    """Estimate the tokens of a record of a transcript."""
+    return sum(part.tokens for part in _Sums().add(record).parts())
+
+
+class _Sums:
+    def __init__(self) -> None:
+        self.opening = ContextPart("summary")
+        self.said = ContextPart("your messages")
+        self.replies = ContextPart("replies")
+        self.calls = ContextPart("calls")
+        self.results = ContextPart("tool results")
+        self.images = ContextPart("images")
+        self.large: list[LargeResult] = []
+        self.counted: int | None = None
+        self.since = 0
+
+    def parts(self) -> list[ContextPart]:
+        return [part for part in (self.opening, self.said, self.replies, self.calls, self.results, self.images) if part.count]
+
+    def add(self, record: Mapping[str, Any]) -> _Sums:
+        before = sum(part.tokens for part in self.parts())
+        role = record.get("role")
+        if role == "results":
+            for result in record.get("results") or ():
+                tokens = _count(self.results, str(result.get("text", "")))
+                self.large.append(LargeResult(str(result.get("call_id", "")), str(result.get("name", "")), tokens))
+                self._pictured(result)
+        else:
+            said = self.opening if record.get("opens") else self.replies if role == "assistant" else self.said
+            _count(said, str(record.get("text", "")))
+            for call in record.get("calls") or ():
+                _count(self.calls, str(call["name"]) + json.dumps(call["args"], ensure_ascii=False, default=str))
+            self._pictured(record)
+        usage = record.get("usage") or {}
+        if usage and not record.get("forked"):
+            self.counted, self.since = int(usage.get("input", 0)) + int(usage.get("output", 0)), 0
+        elif self.counted is not None:
+            self.since += sum(part.tokens for part in self.parts()) - before
+        if len(self.large) > 64 * _LARGEST:
+            self.large = self.largest()
+        return self
+
+    def _pictured(self, holder: Mapping[str, Any]) -> None:
+        shown = len(holder.get("images") or ())
+        self.images.count += shown
+        self.images.tokens += shown * IMAGE_TOKENS
+
+    def largest(self) -> list[LargeResult]:
+        return sorted(self.large, key=lambda one: -one.tokens)[:_LARGEST]
+
+
+def _count(part: ContextPart, text: str) -> int:
+    tokens = tokens_of(text)
+    part.count += 1
+    part.tokens += tokens
+    return tokens
+
+
+async def measure(session: Session, *, asks: bool = False) -> ContextUse:
+    """Return what fills the context of the session's model. ``asks``: the server may be asked how much it reads; a few seconds.
+
+    Raises StoreFailed.
+    """
+    from tools.dispatch.threads import in_daemon_thread
+
+    sums = _Sums()
+    await in_daemon_thread(lambda: _all(sums, session.transcript.told()))
+    parts = [*_told_first(session), *sums.parts()] if session.model else sums.parts()
+    return ContextUse(parts, sums.largest(), sums.counted, sums.since, await _window(session, asks=asks))
+
+
+async def used_now(session: Session) -> ContextUse:
+    """Return what is used of the context by the server's last count and what came since: with the parts of that alone, where
+    the server counts.
+    """
+    later: list[Mapping[str, Any]] = []
+    async for record in session.transcript.backwards():
+        if record.get("role") == "compressed":  # nothing was counted since
+            return await measure(session)
+        later.append(record)
+        if record.get("usage") and not record.get("forked"):
+            break
+    sums = _Sums()
+    _all(sums, reversed(later))
+    if sums.counted is None:
+        return await measure(session)
+    return ContextUse(sums.parts(), (), sums.counted, sums.since, await _window(session))
+
+
+def _all(sums: _Sums, records: Iterable[Mapping[str, Any]]) -> None:
+    for record in records:
+        sums.add(record)
+
+
+def _told_first(session: Session) -> Sequence[ContextPart]:
+    """The parts that each request begins with."""
+    files = [file for file in session.prompt.surroundings.files if file.size]
+    told = -(-sum(file.size for file in files) // BYTES_A_TOKEN)
+    prompt = ContextPart("system prompt", max(tokens_of(session.prompt.text(session.link.instructions)) - told, 0), 1)
+    named = ContextPart("instruction files", told, len(files), ", ".join(file.path for file in files))
+    tools = ContextPart("tool schemas", tokens_of(json.dumps(session.definitions, ensure_ascii=False)), len(session.definitions))
+    return [part for part in (prompt, named, tools) if part.count]
+
+
+# -- what the model can read -------------------------------------------------------------------------------------------
+
+
+async def window_of(session: Session, *, asks: bool = False) -> ContextWindow:
+    """Return how much the session's model reads: as configured, or as its server said within the last hour.
+
+    ``asks``: it is asked where that is not known.
+    """
+    from agent.model_choice.catalog import Cache, ModelServer, ask_servers
+
+    configured = session.config.model.context_window
+    if configured is not None:
+        return ContextWindow(configured, "model.context_window")
+    if not session.via.get("model"):
+        return ContextWindow()
+    endpoint = Endpoint(str(session.via.get("base_url", "")), str(session.via["model"]), session.via.get("key_env") or None)
+    target, cache = ModelTarget(str(session.via["provider"]), endpoint), Cache()
+    alone = cache.model(target)
+    listed = cache.get(target)
+    found = _named([*([alone] if alone is not None else []), *(listed[0] if listed is not None else ())], endpoint.model)
+    if found is None and asks:
+        offers = await ask_servers([ModelServer("", target)], environment(session.config), seconds=_SECONDS)
+        found = _named([model for offer in offers for model in offer.models], endpoint.model)
+    return ContextWindow() if found is None else ContextWindow(found, "its server says so")
+
+
+async def _window(session: Session, *, asks: bool = False) -> ContextWindow:
+    """Return what ``window_of`` does, and what refusals taught where nobody says."""
+    known = await window_of(session, asks=asks)
+    if known.tokens is None and (learned := session.link.learned.get(session.link.about)) is not None:
+        return ContextWindow(learned, "its server refused more")
+    return known
+
+
+def window_refused(error: ContextTooLong, tokens: int) -> int:
+    """Return how much the model reads, by a refusal of about so many ``tokens``: the server's number where it names one that
+    may be it, else a little less than was refused.
+    """
+    for found in _SAYS.finditer(f"{error} {error.body}"):
+        said = int((found[1] or found[2]).replace(",", ""))
+        if tokens // 3 <= said <= tokens * 3:
+            return said
+    return max(tokens * 9 // 10, 1)
+
+
+def _named(models: Sequence[ModelInfo], name: str) -> int | None:
+    return next((one.context for one in models if one.context and same_model(one.name, name)), None)

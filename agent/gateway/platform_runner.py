@@ -1,0 +1,400 @@
+"""One platform's line, from what arrives to what is shown: its life, and what other processes are told of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from agent.config import PlatformConfig
+from agent.conversation.answers import topic_of
+from agent.conversation.hosting import knock
+from agent.conversation.state import RunResult
+from agent.events import Event, TicketOpened
+from agent.gateway import messages
+from agent.gateway.admission import Admission
+from agent.gateway.approval_rights import Deciding
+from agent.gateway.approvers import Deciders
+from agent.gateway.commands import ChatCommands
+from agent.gateway.failures import is_owners, logged
+from agent.gateway.figures import LineFigures
+from agent.gateway.host import Door
+from agent.gateway.jobs import ChatJobs
+from agent.gateway.limits import Quotas
+from agent.gateway.logs import about, work_on
+from agent.gateway.long_texts import LongTexts
+from agent.gateway.mailbox import Mailbox
+from agent.gateway.media import Media
+from agent.gateway.outbox import Outbox
+from agent.gateway.pairing import Pairings
+from agent.gateway.questions import ChatQuestions
+from agent.gateway.replies import Replies
+from agent.gateway.rooms import Rooms
+from agent.gateway.sending import TOOL, ChatFiles, offer
+from agent.gateway.sessions import ChatSessions
+from agent.gateway.starting import nobody_speaks, require_backend
+from agent.gateway.status import STATUS, ChatLineStatus, LineState, note_alive, told_by
+from agent.plugin_host.lifecycle import START_SECONDS, STOP_SECONDS, guarded
+from agent.store._owner import new_owner
+from toolcrib.contract.chat import Chat, Inbound, Platform, ShowsTyping
+from toolcrib.contract.errors import ConfigError, StoreFailed, ToolcribError
+from toolcrib.contract.state import StateWrite
+from toolcrib.contract.store import Lease
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from agent.conversation.session import Session
+    from agent.model_choice.models import ModelChoice
+    from agent.process import Crib
+
+_log = logging.getLogger(__name__)
+_LEASE_SECONDS = 30.0
+_LOOKS_EVERY = 10.0
+_SWEEP_AFTER = 14 * 86_400.0
+_AT_ONCE = 0.5
+"""Seconds for what is being shown, where the end was asked for at once."""
+
+
+class AccountTaken(ToolcribError):
+    """Another gateway has the platform's account."""
+
+
+class ChatLine:
+    """One platform: its door, mailbox, rooms, sessions and outbox. Started and stopped once, in one event loop."""
+
+    def __init__(
+        self,
+        crib: Crib,
+        name: str,
+        factory: Callable[..., Platform],
+        choice: ModelChoice | None,
+        status: Callable[[], Awaitable[str]],
+        prepare: Callable[[Session], None],
+    ) -> None:
+        self.name = name
+        self.state: LineState = "starting"
+        self.problem = ""
+        self.needs_somebody = False
+        """True where it failed for what somebody has to mend: a setting, or another gateway."""
+        self.is_anothers = False
+        """True where another gateway has the account: what that one does is not to be written over."""
+        self.retry_at = 0.0
+        self.keeps = True
+        """False where nothing could be kept in the store when that was tried last."""
+        self.figures = LineFigures()
+        self.lost = asyncio.Event()
+        """Set when another gateway has taken the account."""
+        self.account = ""
+        self._crib = crib
+        self._store = crib.store
+        self._factory = factory
+        self._config = crib.config.platforms.get(name, PlatformConfig())
+        self._choice = choice
+        self._status = status
+        self._prepare = prepare
+        self._lease: Lease | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._platform: Platform | None = None
+        self._started: list[Callable[[], object]] = []
+        self._is_assembled = False
+
+    async def start(self) -> None:
+        """Connect, take the account, go on with what was left, and begin to receive. What fails is in ``problem``."""
+        redact = self._crib.redactor().text
+        self.problem = await guarded(f"start of the platform {self.name!r}", self._begin, START_SECONDS, redact)
+        if self.problem:
+            await self.stop()
+            self.state = "failed"
+
+    async def _begin(self) -> None:
+        try:
+            await self._start()
+        except (ConfigError, AccountTaken) as error:
+            self.needs_somebody, self.is_anothers = True, isinstance(error, AccountTaken)
+            raise
+
+    async def _start(self) -> None:
+        require_backend(self._crib.config, self._crib.backends, self.name)
+        pairings = Pairings(self._store, self.name)
+        admission = self._admission = Admission(self.name, self._config, pairings, self._store)
+        self.door = Door(self.name, self._crib.config, self._store, admission, pairings)
+        platform = self._platform = self._factory(name=self.name, host=self.door)
+        self.account = await platform.connect()
+        await self._take_account()
+        self._assemble(platform, admission)
+        await self.outbox.start()
+        await self.replies.catch_up(self._store, self.name)
+        await self.jobs.look()
+        await self.mailbox.load()
+        await self.manager.start()
+        await self.questions.start(self._chat_that_waits)
+        self.mailbox.start()
+        loop = asyncio.get_running_loop()
+        forget = self._store.signals.listen(lambda topic: knock(loop, self._heard, topic))
+        self._started.append(forget)
+        self._tasks.append(loop.create_task(self._look()))
+        self._tasks.append(loop.create_task(messages.showing(self.name, self._store, self.outbox)))
+        await platform.start()
+        self.outbox.open()
+        self.state = "running"
+        _log.info("listening as %s", self.account, extra=about(self.name))
+        if told := await nobody_speaks(self.name, admission):
+            _log.warning("%s", told, extra=about(self.name))
+        await self.note_status()
+
+    def _assemble(self, platform: Platform, admission: Admission) -> None:
+        """Put together what stands between the door and the platform."""
+        self.rooms = Rooms(self._crib, self.name, self._config, self._choice)
+        self._redactor = self._crib.redactor()
+        self.outbox = Outbox(platform, self._store, lambda: self._redactor)
+        self.manager = ChatSessions(
+            self._crib,
+            platform=self.name,
+            watch=self._watch,
+            done=self._done,
+            opens=self.rooms.open,
+            most=self._crib.config.gateway.sessions,
+            prepare=self._prepare,
+        )
+        self.rooms.sessions, self.manager.is_left = self.manager, self.rooms.is_left
+        self.deciding = Deciding(self._crib.config.gateway.approvers)
+        deciders = Deciders(self.name, self._store, admission, self.deciding)
+        answer, traits = self.manager.answer, platform.traits
+        self.questions = ChatQuestions(self.name, self._store, self.outbox, self.deciding, deciders, answer, traits)
+        offer(self._crib.registry)
+        self.files = ChatFiles(platform, self.outbox, self.rooms.chat_of)
+        texts = LongTexts(self.outbox, self.files, traits.max_chars)
+        self.jobs = ChatJobs(self.name, self._store, lambda: self._crib.config, self.questions, texts)
+        self.rooms.handlers = {TOOL: self.files.handle} if platform.traits.max_file_bytes else {}
+        self.replies = Replies(
+            self.outbox,
+            self.questions,
+            self.files,
+            self.rooms.chat_of,
+            self.manager.run_id,
+            partial(is_owners, self._store),
+            traits.max_chars,
+            streams=self._config.streams,
+            typing=platform.typing if isinstance(platform, ShowsTyping) else None,
+        )
+        slash, redact = self._crib.slash, self._redact
+        commands = ChatCommands(self.rooms, self.questions, self.manager, self._status, slash, redact, self.replies.withdraw)
+        self.quotas = self.rooms.quotas = Quotas(self._config, self._store)
+        sender = messages.MessageSender(self._store, lambda: self._crib.config, redact, self.quotas.why_over)
+        self.rooms.handlers = {**self.rooms.handlers, messages.TOOL: sender}
+        self.mailbox = Mailbox(
+            self.name,
+            self._store,
+            self._config,
+            admission,
+            self.rooms,
+            self.questions,
+            commands,
+            self.manager,
+            self.outbox,
+            Media(platform, self.manager.opened),
+            self.quotas,
+            self._greet,
+        )
+        self.manager.may_go_on = self.mailbox.may_go_on
+        self.door.outbox, self.door.mailbox = self.outbox, self.mailbox
+        self.door.questions, self.door.quotas = self.questions, self.quotas
+        self._is_assembled = True
+
+    # -- another configuration -----------------------------------------------------------------------------------
+
+    def needs_renewal(self) -> bool:
+        """Return whether the crib's configuration takes another line: this one is not up, or its settings or secrets are others.
+
+        Raises ConfigError for secrets that can't be read.
+        """
+        config = self._crib.config.platforms.get(self.name, PlatformConfig())
+        return self.state != "running" or self.door.is_outdated(config)
+
+    async def reconfigure(self) -> None:
+        """Go by the crib's configuration as it is now, from the next message on. Runs that are under way end first."""
+        gateway = self._crib.config.gateway
+        config = self._config = self._crib.config.platforms.get(self.name, PlatformConfig())
+        self._admission.config = config
+        self.door.use(config)
+        self.rooms.use(config)
+        self.mailbox.use(config)
+        self.quotas.use(config)
+        self.deciding.use(gateway.approvers)
+        self._redactor = self._crib.redactor()
+        self.replies.streams = config.streams
+        self.manager.use(gateway.sessions)
+        await self.manager.renew()
+
+    # -- its end -------------------------------------------------------------------------------------------------
+
+    async def drain(self, seconds: float) -> None:
+        """Begin nothing more, and return once what is under way has ended, or that time is over.
+
+        What arrives meanwhile is kept for the next start, and questions stay open.
+        """
+        if self._platform is None or self.state != "running":
+            return
+        self.state = "draining"
+        await self.note_status()
+        ends = time.monotonic() + seconds
+        await self.mailbox.drain(seconds)
+        await self.manager.drain(ends - time.monotonic())
+
+    async def stop(self, *, now: bool = False) -> None:
+        """Receive nothing more and close, once what is being shown was shown; ``now`` does not wait for that. May be called
+        twice. Runs that are under way go on at the next start.
+        """
+        if self._platform is None:
+            return
+        platform, self._platform = self._platform, None
+        self.state = "failed" if self.problem else "stopped"
+        what = f"stop of the platform {self.name!r}"
+        if self._is_assembled:
+            await guarded(what, lambda: self._rest(now=now), STOP_SECONDS * 4)
+        await guarded(what, platform.stop, STOP_SECONDS)
+        if self._lease is not None:
+            with contextlib.suppress(StoreFailed):  # it lapses by itself
+                await self._store.leases.release(self._lease)
+
+    async def _rest(self, *, now: bool) -> None:
+        for forget in self._started:
+            forget()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.mailbox.close(_AT_ONCE if now else STOP_SECONDS)
+        await self.manager.leave()
+        await self.replies.settle()
+        await (self.outbox.close(_AT_ONCE) if now else self.outbox.close())
+        if self._started and not self.is_anothers:  # else what ended before was not looked at yet
+            with contextlib.suppress(StoreFailed):
+                if not self.replies.is_behind:
+                    await note_alive(self._store, self.name)
+            await self.note_status()
+
+    def status(self) -> ChatLineStatus:
+        """Return what the platform does now."""
+        if not self._started:
+            return ChatLineStatus(self.name, self.account, self.state, self.problem or "not started", self.retry_at)
+        return ChatLineStatus(
+            self.name,
+            self.account,
+            self.state,
+            self.problem,
+            self.retry_at,
+            self.manager.open_sessions,
+            self.manager.at_work_now,
+            self.mailbox.waiting,
+            self.mailbox.chats,
+            self.outbox.waiting,
+            self.questions.open,
+            {**self.door.counts, "taken": self.mailbox.taken, "sent": self.outbox.sent, "given_up": self.outbox.failed},
+            self.figures.to_json(),
+        )
+
+    # -- between processes ---------------------------------------------------------------------------------------
+
+    async def _take_account(self) -> None:
+        """Take the account for this process. Raises AccountTaken where another gateway has it."""
+        owner = new_owner()
+        self._lease = await self._store.leases.take(f"account:{self.name}:{self.account}", owner, _LEASE_SECONDS)
+        if self._lease is None:
+            raise AccountTaken(f"another gateway has the account {self.account!r}; stop it, or wait half a minute after its end")
+
+    async def _chat_that_waits(self, session_id: str) -> Chat | None:
+        """Return the chat of a session whose run is parked. A ticket of any other is asked anew once its run goes on: whoever
+        answered it before that would have answered nothing.
+        """
+        if not await self.manager.waits(session_id):
+            return None
+        return await self.rooms.chat_of(session_id) or await self.jobs.chat_of(session_id)
+
+    async def _look(self) -> None:
+        """Keep the account, note that this lives, and look for questions whose time is over."""
+        swept = 0.0
+        while True:
+            await asyncio.sleep(_LOOKS_EVERY)
+            try:
+                if self._lease is not None and not await self._store.leases.renew(self._lease):
+                    _log.error("%s: another gateway took the account; this one stops receiving", self.name)
+                    self.problem, self.state, self.is_anothers = "another gateway took the account", "failed", True
+                    self.lost.set()
+                    if self._platform is not None:
+                        await self._platform.stop()
+                    return
+                if self.replies.is_behind:
+                    await self.questions.start(self._chat_that_waits)
+                    await self.replies.catch_up(self._store, self.name)
+                await note_alive(self._store, self.name)
+                self.keeps = True
+                await self.note_status()
+                await self.questions.expired()
+                await self.manager.end_again()
+                await self.jobs.look()
+                if time.time() - swept > 86_400:
+                    swept = time.time()
+                    await self._store.mail.sweep(swept - _SWEEP_AFTER)
+                    self.files.sweep()
+            except StoreFailed as error:
+                self.keeps = False
+                _log.warning("%s: the store can't be used: %s", self.name, error)
+            except Exception:  # noqa: BLE001 - without this task the account would be lost
+                _log.exception("%s could not be looked after", self.name)
+
+    async def note_status(self) -> None:
+        """Keep for other processes what this one does."""
+        kept = {**self.status().to_json(), **told_by(os.getpid())}
+        with contextlib.suppress(StoreFailed):
+            await self._store.state.write([StateWrite("profile", f"gateway:{self.name}", STATUS, kept)])
+
+    def _heard(self, topic: str) -> None:
+        task = asyncio.get_running_loop().create_task(self._take(topic))
+        self._tasks.append(task)
+        task.add_done_callback(self._tasks.remove)
+
+    async def _take(self, topic: str) -> None:
+        try:
+            if topic.startswith(topic_of("")):
+                await self.questions.refresh(topic.removeprefix(topic_of("")))
+            else:
+                await self.jobs.heard(topic)
+        except StoreFailed as error:
+            _log.warning("%s: what another process told could not be shown: %s", self.name, error)
+
+    # -- what its sessions do ------------------------------------------------------------------------------------
+
+    def _greet(self, session_id: str, message: Inbound) -> None:
+        self.figures.said(session_id)
+        self.replies.begin(session_id, message.chat)
+
+    def _watch(self, session_id: str, event: Event) -> None:
+        if self.figures.watch(session_id, event):
+            work_on(self.name, self._chat(session_id), self.manager.run_id(session_id))
+            _log.info("a run begins, or goes on")
+        elif isinstance(event, TicketOpened):
+            _log.info("the question %s is asked", event.ticket[:8])
+        self.replies.watch(session_id, event)
+
+    def _done(self, session_id: str, outcome: RunResult | Exception) -> None:
+        took = self.figures.done(session_id, outcome)
+        of = about(self.name, self._chat(session_id), self.manager.run_id(session_id))
+        if isinstance(outcome, Exception):
+            _log.warning("a run failed after %.1f s: %s", took, self._redact(logged(outcome)), extra=of)
+        else:
+            _log.info("a run ended after %.1f s: %s", took, outcome.stopped, extra=of)
+        self.replies.done(session_id, outcome)
+
+    def _chat(self, session_id: str) -> str:
+        chat = self.rooms.known(session_id)
+        return "" if chat is None else chat.key
+
+    def _redact(self, text: str) -> str:
+        with contextlib.suppress(ConfigError, OSError):  # else by the secrets that were known: what is told must be told
+            self._redactor = self._crib.redactor()
+        return self._redactor.text(text)

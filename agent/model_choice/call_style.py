@@ -1,0 +1,116 @@
+"""The choice of a way to call tools: by the wire, or in text and then in which protocol. The server is asked, once an hour.
+
+A Chat Completions server is taken to call natively, whatever the model: that is the default. It is otherwise where the provider
+is ``text``, or where the server says that this model has no native calls (Ollama's capabilities, llama.cpp's template and caps).
+Then the protocol is the configured one, else that of the model's chat template, else that of its name, else
+``auto``. A server that does not answer in time, or does not say, changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from agent.providers.endpoint import ModelInfo
+from agent.providers.factory import DEFAULT, PROVIDERS, ModelTarget
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.errors import BadRequest, ConfigError, ProviderError
+
+if TYPE_CHECKING:
+    from agent.providers.endpoint import Endpoint
+
+SECONDS = 2.0
+"""Seconds that a server may take for each of two questions."""
+
+IN_TEXT = "text"
+_HOSTED = (
+    "openai.com", "openai.azure.com", "ai.azure.com", "anthropic.com", "googleapis.com", "openrouter.ai", "groq.com",
+    "mistral.ai", "deepseek.com", "together.xyz", "together.ai", "fireworks.ai", "x.ai", "cerebras.ai", "moonshot.ai",
+    "moonshot.cn", "aliyuncs.com", "nvidia.com", "perplexity.ai", "sambanova.ai", "huggingface.co", "cohere.com", "cohere.ai",
+    "z.ai", "bigmodel.cn", "minimax.io", "minimaxi.com", "github.ai", "githubcopilot.com", "novita.ai", "deepinfra.com",
+    "hyperbolic.xyz", "ollama.com", "siliconflow.cn", "siliconflow.com", "nebius.com", "nebius.ai", "baseten.co",
+)  # fmt: skip
+"""Vendors that call natively, and have no template to show: not asked."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """The provider that is to be opened, and its protocol ("" where calls are native). ``why`` is for people.
+
+    ``opens_thinking``: the server's chat template opens a thinking block.
+    """
+
+    target: ModelTarget
+    protocol: str
+    why: str
+    opens_thinking: bool = False
+
+
+async def choose_calling(target: ModelTarget, configured: str, environ: Mapping[str, str], *, remembers: bool = True) -> Calling:
+    """Choose for an endpoint whose model is named. ``configured`` is model.protocol. Raises nothing for a server's answer.
+
+    Where it ``remembers`` nothing, the server is asked anew, and no file is written.
+    """
+    provider = target.provider
+    if target.endpoint is None or provider not in (DEFAULT, IN_TEXT):
+        return Calling(target, "", "this provider has native calls")
+    told = None if provider == IN_TEXT and configured else await _ask(target, target.endpoint, environ, remembers=remembers)
+    if provider == DEFAULT and (told is None or told.tools is not False):
+        why = "the server says that the model has them" if told is not None and told.tools else "the default"
+        return Calling(target, "", why)
+    asked = "model.provider is text" if provider == IN_TEXT else "the server says that the model has no native calls"
+    protocol, how = text_protocol(target.endpoint.model, configured, told.protocol if told is not None else None)
+    opens = told is not None and told.opens_thinking
+    chosen = Calling(replace(target, provider=IN_TEXT), protocol, f"{asked}; {how}", opens)
+    _log.info("%s calls tools in text, as %s: %s", target.endpoint.model, protocol, chosen.why)
+    return chosen
+
+
+def text_protocol(model: str, configured: str = "", template: str | None = None) -> tuple[str, str]:
+    """(the protocol's name, what it goes by)"""
+    from agent.protocols import protocol_for_model
+
+    if configured:
+        return configured, "model.protocol names the protocol"
+    if template:
+        return template, "its chat template names the protocol"
+    name = protocol_for_model(model).name
+    return name, "neither its template nor its name shows a protocol" if name == "auto" else "its name shows the protocol"
+
+
+def is_hosted(endpoint: Endpoint) -> bool:
+    """Return whether the endpoint is a vendor's server."""
+    host = (urlsplit(endpoint.base_url).hostname or "").lower().rstrip(".")
+    own = {name for provider in PROVIDERS.values() for name in provider.hosts}
+    return host in own or any(host == vendor or host.endswith(f".{vendor}") for vendor in _HOSTED)
+
+
+async def _ask(target: ModelTarget, endpoint: Endpoint, environ: Mapping[str, str], *, remembers: bool) -> ModelInfo | None:
+    """Ask the server about the model; the key goes to it alone. None where it does not answer."""
+    from agent.model_choice.catalog import Cache
+
+    if is_hosted(endpoint):
+        return None
+    cache = Cache() if remembers else None
+    if cache is not None and (known := cache.model(target)) is not None:
+        return known
+    from agent.providers.http import HttpClient, HttpLimits
+    from agent.providers.listing import describe_model
+
+    client = HttpClient(endpoint, environ, HttpLimits(SECONDS, SECONDS, SECONDS))
+    try:
+        found = await describe_model(client, environ, SECONDS)
+    except (ConfigError, BadRequest):
+        found = ModelInfo(endpoint.model)  # it answers, and does not say
+    except (ProviderError, TimeoutError) as error:
+        _log.info("%s does not say how %s calls tools: %s", endpoint.server, endpoint.model, error)
+        return None
+    finally:
+        await client.aclose()
+    if cache is not None:
+        cache.keep(target, found)
+    return found

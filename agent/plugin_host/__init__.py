@@ -1,0 +1,1 @@
+"""Plugin host: find, load, start and stop plugins, and call their hooks around runs."""

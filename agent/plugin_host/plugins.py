@@ -1,0 +1,400 @@
+"""Plugins: which there are, and loading those that the person enabled.
+
+Bundled ones come first, then those of the user's folder, of a trusted project and of installed distributions (003-5).
+A plugin that fails is taken back whole and reported; the others stay.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from agent.config import Config
+from agent.plugin_host import sources as sources
+from agent.plugin_host.settings import configure
+from agent.plugin_host.sources import PluginInfo, ProjectFiles, canonical, project_digest
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.entry import ToolEntry
+from toolcrib.contract.errors import PluginError, RegistrationError
+from toolcrib.contract.registry import ToolRegistry
+from toolcrib.contract.suggest import near
+
+if TYPE_CHECKING:
+    import pluggy
+
+    from tools.dispatch.hooks import HookManager
+
+__all__ = ["PluginInfo", "canonical", "discover", "load_plugins", "project_digest"]
+
+_log = logging.getLogger(__name__)
+Add = Callable[[str, Any], None]
+RESERVED = frozenset({"approval"})
+"""Names that the dispatcher gives a meaning to."""
+_loading = threading.RLock()
+"""Modules are the whole process's: two that load plugins at once take turns."""
+_at_import: dict[str, Sequence[ToolEntry]] = {}
+"""Entries that installed plugins registered when they were imported, by entry point. A later load imports them no more."""
+
+
+def discover(config: Config, project_dir: Path | None = None) -> list[PluginInfo]:
+    """Every plugin there is, enabled or not, and every enabled one that there isn't. Runs no plugin's code."""
+    return _found(config, project_dir)
+
+
+def newly_enabled(before: Config, now: Config, known: Sequence[PluginInfo]) -> Config:
+    """Return ``now`` with those plugins only that ``before`` did not enable, and that were not loaded earlier in this process."""
+    gone = {canonical(name) for name in before.plugins.enabled} | {canonical(info.name) for info in known if info.loaded}
+    enabled = tuple(name for name in now.plugins.enabled if canonical(name) not in gone)
+    return replace(now, plugins=replace(now.plugins, enabled=enabled))
+
+
+def load_plugins(
+    config: Config,
+    manager: HookManager,
+    registry: ToolRegistry,
+    *,
+    add_toolset: Add,
+    add_command: Add,
+    add_slash: Add,
+    add_environment: Add,
+    add_provider: Add,
+    add_platform: Add,
+    project_dir: Path | None = None,
+) -> list[PluginInfo]:
+    """Load what is enabled and say how it went; looks at nothing where nothing is enabled.
+
+    Their hooks are called in the order of ``plugins.enabled``. Each ``add_*`` takes a name and a value as the hookspecs say, and
+    raises to refuse. They are called once a plugin has been set up without a fault. KeyboardInterrupt (for a plugin that hangs
+    as it loads) passes, with the plugin named in a note.
+    """
+    if not config.plugins.enabled:
+        return []
+    adders = {
+        "register_toolsets": add_toolset,
+        "register_command": add_command,
+        "register_slash": add_slash,
+        "register_environment": add_environment,
+        "register_provider": add_provider,
+        "register_platform": add_platform,
+    }
+    loader = _Loader(config, manager, registry, adders)
+    with _loading:
+        found = [info for info in _found(config, project_dir) if info.enabled or info.name == sources.ALL]
+        manager.rank(info.name for info in sorted(found, key=lambda info: _place(config, info)))
+        return [loader.load(info) if info.enabled and not info.error else info for info in _by_source(config, found)]
+
+
+def _place(config: Config, info: PluginInfo) -> int:
+    """Return the plugin's place among those that the person enabled."""
+    names = [canonical(name) for name in config.plugins.enabled]
+    return names.index(canonical(info.name)) if canonical(info.name) in names else len(names)
+
+
+def _by_source(config: Config, found: Sequence[PluginInfo]) -> list[PluginInfo]:
+    """Sort for loading: by source (003-5), those of one source as they were enabled."""
+    order = list(dict.fromkeys(info.source for info in found))
+    return sorted(found, key=lambda info: (order.index(info.source), _place(config, info)))
+
+
+def _found(config: Config, project_dir: Path | None) -> list[PluginInfo]:
+    enabled = {canonical(name) for name in config.plugins.enabled}
+    taken: dict[str, PluginInfo] = {}
+    found: list[PluginInfo] = []
+    for plain in _all(config, project_dir):
+        key = canonical(plain.name)
+        info = replace(plain, enabled=key in enabled)
+        if key in RESERVED:
+            info = replace(info, error=f"the name {plain.name!r} is reserved; rename the plugin")
+        elif key in taken:
+            first = taken[key]
+            info = replace(
+                info, enabled=False, error=f"the name is taken by the {first.source} plugin at {first.where}; rename one of them"
+            )
+            if key in enabled:
+                _log.warning("plugin %r at %s is passed over: %s", info.name, info.where, info.error)
+        elif info.trusted:
+            taken[key] = info
+        found.append(info)
+        if info.error and (info.enabled or info.name == sources.ALL):
+            _log.error("plugin %r (%s) is not loaded: %s", info.name, info.where, info.error)
+    return found + list(_missing(config, found))
+
+
+def _all(config: Config, project_dir: Path | None) -> Iterator[PluginInfo]:
+    yield from sources.bundled()
+    yield from sources.user(config)
+    yield from sources.project(config, project_dir)
+    try:
+        yield from sources.pip()
+    except Exception as error:  # noqa: BLE001 - another distribution's broken metadata
+        _log.error("the plugins of installed distributions cannot be listed: %s: %s", type(error).__name__, error)
+
+
+def _missing(config: Config, found: list[PluginInfo]) -> Iterator[PluginInfo]:
+    names = {canonical(info.name): info.name for info in found}
+    for name in dict.fromkeys(config.plugins.enabled):
+        if canonical(name) not in names:
+            alike = near(canonical(name), names)
+            hint = f"did you mean {names[alike[0]]!r}?" if alike else "install it, or take it out of plugins.enabled"
+            error = f"there is no such plugin; {hint}"
+            _log.error("plugin %r is enabled in %s, but %s", name, config.path, error)
+            yield PluginInfo(name, "missing", str(config.path), enabled=True, error=error)
+
+
+@dataclass(slots=True)
+class _Loader:
+    config: Config
+    manager: HookManager
+    registry: ToolRegistry
+    adders: Mapping[str, Add]
+    modules: list[str] = field(default_factory=list)
+
+    def load(self, info: PluginInfo) -> PluginInfo:
+        """The plugin, loaded; or taken back, with the reason."""
+        before = {entry.name: entry for entry in self.registry.entries()}
+        take_back = self.registry.checkpoint()
+        self.registry.guard(_guard(self.config, info.name, before))
+        self.modules.clear()
+        plugin: Any = None
+        try:
+            with self.registry.adopting():
+                plugin = self._import(info)
+                _check_hooks(self.manager, plugin)
+                self.manager.register(plugin, name=info.name)
+                platforms = self._set_up(info, plugin, before)
+        except BaseException as error:  # a plugin may also call sys.exit or raise CancelledError
+            take_back()
+            self._forget(plugin, info.name)
+            if isinstance(error, KeyboardInterrupt):
+                error.add_note(f"while the plugin {info.name!r} ({info.where}) was loading")
+                _log.error("interrupted while the plugin %r (%s) was loading", info.name, info.where)
+                raise
+            reason = _reason(error)
+            _log.error(
+                "plugin %r (%s) is not loaded: %s", info.name, info.where, reason, exc_info=_log.isEnabledFor(logging.DEBUG)
+            )
+            return replace(info, error=reason, origin=None)
+        finally:
+            self.registry.guard(None)
+        return replace(info, loaded=True, origin=None, platforms=platforms)
+
+    def _import(self, info: PluginInfo) -> Any:
+        _log.debug("loading plugin %r from %s", info.name, info.where)
+        if isinstance(info.origin, Path):
+            module_name = f"toolcrib_plugin_{info.source}_{canonical(info.name)}"
+            _purge(module_name)
+            return self._run(module_name, _file_spec(module_name, info.origin))
+        if isinstance(info.origin, ProjectFiles):
+            module_name = f"toolcrib_plugin_project_{canonical(info.name)}"
+            _purge(module_name)
+            finder = _ProjectFinder(module_name, info.origin, info.where)
+            sys.meta_path.append(finder)
+            return self._run(module_name, finder.find_spec(module_name))
+        plugin = self._entry_point(info.origin)
+        if isinstance(plugin, type):
+            raise PluginError(f"the entry point {info.origin.value!r} is a class; name a module or an object with hooks")
+        return plugin
+
+    def _entry_point(self, origin: Any) -> Any:
+        known = {entry.name: entry for entry in self.registry.entries()}
+        plugin = origin.load()
+        new = [entry for entry in self.registry.entries() if known.get(entry.name) is not entry]
+        if new:
+            _at_import[origin.value] = new
+        for entry in () if new else _at_import.get(origin.value, ()):
+            self.registry.put(entry)
+        return plugin
+
+    def _run(self, name: str, spec: Any) -> ModuleType:
+        from importlib.util import module_from_spec
+
+        self.modules.append(name)
+        module = module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+        return module
+
+    def _set_up(self, info: PluginInfo, plugin: Any, before: Mapping[str, ToolEntry]) -> tuple[str, ...]:
+        """Call the plugin's own setup hooks; what they add is handed on only once all of them went well. Return its platforms."""
+        added: list[tuple[Add, str, Any]] = []
+        configure(self.manager, plugin, info.name, self.config)
+        _call_hook(self.manager, "register_tools", plugin, self.registry)
+        for hook, adder in self.adders.items():
+            _call_hook(self.manager, hook, plugin, _collect(hook, adder, added))
+        _check_kept(self.config, self.registry, info.name, before)
+        unchanged = all(before.get(entry.name) is entry for entry in self.registry.entries())
+        if unchanged and not self.manager.get_hookcallers(plugin):
+            raise PluginError("it does nothing: no function is marked with @toolcrib.hookimpl, and no tool was registered")
+        for adder, name, value in added:
+            adder(name, value)
+        return tuple(name for adder, name, _ in added if adder == self.adders["register_platform"])
+
+    def _forget(self, plugin: Any, name: str) -> None:
+        if plugin is not None and self.manager.get_plugin(name) is plugin:
+            self.manager.unregister(plugin)
+        for module in self.modules:
+            _purge(module)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, (PluginError, RegistrationError)):
+        return str(error)
+    if isinstance(error, SystemExit):
+        return f"it called sys.exit({error.code!r}) while it was loading"
+    text = "; ".join(line.strip() for line in str(error).splitlines())  # pluggy's have several lines
+    fix = f"; install the package that has it for {sys.executable}" if isinstance(error, ModuleNotFoundError) else ""
+    return f"{type(error).__name__}: {text}{fix}"
+
+
+# -- tools of others -----------------------------------------------------------------------------------------------
+
+
+def _guard(config: Config, plugin: str, before: Mapping[str, ToolEntry]) -> Callable[[ToolEntry | None, ToolEntry], None]:
+    def check(old: ToolEntry | None, new: ToolEntry) -> None:
+        if old is not None and new.name in before:
+            _may_replace(config, plugin, before[new.name])
+
+    return check
+
+
+def _may_replace(config: Config, plugin: str, old: ToolEntry) -> None:
+    if canonical(config.plugins.allow_override.get(old.name, "")) != canonical(plugin):
+        raise RegistrationError(
+            f"plugin {plugin!r} may not replace the tool {old.name!r} of {old.module} (toolset {old.toolset!r}); "
+            f"to allow it, put into {config.path}: plugins: {{allow_override: {{{old.name}: {plugin}}}}}"
+        )
+
+
+def _check_kept(config: Config, registry: ToolRegistry, plugin: str, before: Mapping[str, ToolEntry]) -> None:
+    """The guard is only asked about registrations; a plugin may also have unregistered a tool."""
+    for name, old in before.items():
+        if registry.get(name) is not old:
+            _may_replace(config, plugin, old)
+
+
+# -- hooks ---------------------------------------------------------------------------------------------------------
+
+
+def _check_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
+    """Raises PluginError for a hook that doesn't exist, and for a function named as a hook that isn't marked as one.
+
+    Both would be a gate that is never asked.
+    """
+    known = [name for name, caller in vars(manager.hook).items() if not name.startswith("_") and caller.has_spec()]
+    for name in dir(plugin):
+        options = manager.parse_hookimpl_opts(plugin, name)
+        if options is None:
+            if name in known and callable(getattr(plugin, name, None)):
+                raise PluginError(f"{name} is named as a hook but not marked: put @toolcrib.hookimpl above it")
+            continue
+        hook = options.get("specname") or name
+        if hook not in known and not options.get("optionalhook"):
+            alike = near(hook, known)
+            raise PluginError(
+                f"there is no hook {hook!r}; " + (f"did you mean {alike[0]!r}?" if alike else f"there are {', '.join(known)}")
+            )
+        if hook in known:
+            _check_arguments(hook, getattr(plugin, name), getattr(manager.hook, hook).spec.argnames)
+
+
+def _check_arguments(hook: str, function: Callable[..., Any], known: Sequence[str]) -> None:
+    """Raises PluginError for an argument that the hook does not have."""
+    import inspect
+
+    takes = f"{hook} takes any of {', '.join(known)}, by name" if known else f"{hook} takes no arguments"
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or parameter.default is not parameter.empty:
+            continue
+        if parameter.name not in known:
+            alike = near(parameter.name, known)
+            meant = f"; did you mean {alike[0]!r}?" if alike else ""
+            raise PluginError(f"{takes}; it has no {parameter.name!r}{meant}")
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            raise PluginError(f"{takes}; {parameter.name!r} must stand before the * in its parameters")
+
+
+def _call_hook(manager: pluggy.PluginManager, name: str, plugin: Any, value: Any) -> None:
+    """Call this one plugin's implementations of a setup hook; each has one argument, which it may leave out."""
+    import inspect
+
+    for implementation in getattr(manager.hook, name).get_hookimpls():
+        if implementation.plugin is plugin:
+            returned = implementation.function(*([value] if implementation.argnames else []))
+            if inspect.iscoroutine(returned):
+                returned.close()
+                raise PluginError(f"{name} must be a plain function, not async")
+
+
+def _collect(hook: str, adder: Add, added: list[tuple[Add, str, Any]]) -> Add:
+    def add(name: str, value: Any, **more: Any) -> None:
+        if not isinstance(name, str) or not name:
+            raise PluginError(f"{hook}: add(name, value) needs a name, got {name!r}")
+        added.append((partial(adder, **more) if more else adder, name, value))
+
+    return add
+
+
+# -- modules -------------------------------------------------------------------------------------------------------
+
+
+def _file_spec(name: str, main: Path) -> Any:
+    from importlib.util import spec_from_file_location
+
+    inner = [str(main.parent)] if main.name == "__init__.py" else None
+    return spec_from_file_location(name, main, submodule_search_locations=inner)
+
+
+def _purge(module: str) -> None:
+    """Forget a module and its parts: one that failed, or that this process loaded before."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if getattr(finder, "prefix", None) != module]
+    for loaded in [key for key in sys.modules if key == module or key.startswith(f"{module}.")]:
+        del sys.modules[loaded]
+
+
+class _ProjectFinder:
+    """Imports a project's plugin from the bytes that the digest was made of, and never from bytecode."""
+
+    def __init__(self, prefix: str, origin: ProjectFiles, where: str) -> None:
+        self.prefix = prefix
+        self._files = origin.files
+        self._main = origin.main
+        self._folder = where.removesuffix(origin.main)
+        self._sources: dict[str, str] = {}
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        from importlib.machinery import ModuleSpec
+
+        source = self._source_of(fullname)
+        if source is None:
+            return None
+        self._sources[fullname] = source
+        is_package = source.endswith("/__init__.py")
+        loader: Any = self  # duck-typed: importlib.abc costs 4 ms to import
+        spec = ModuleSpec(fullname, loader, origin=self._folder + source, is_package=is_package)
+        spec.has_location = True
+        if is_package:
+            spec.submodule_search_locations = []  # nothing of it is looked for on disk
+        return spec
+
+    def _source_of(self, fullname: str) -> str | None:
+        if fullname == self.prefix:
+            return self._main
+        if not fullname.startswith(f"{self.prefix}.") or not self._main.endswith("/__init__.py"):
+            return None
+        stem = self._main.removesuffix("__init__.py") + fullname.removeprefix(f"{self.prefix}.").replace(".", "/")
+        return next((path for path in (f"{stem}/__init__.py", f"{stem}.py") if path in self._files), None)
+
+    def create_module(self, spec: Any) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        source = self._sources[module.__name__]
+        code = compile(self._files[source], self._folder + source, "exec", dont_inherit=True)
+        exec(code, vars(module))  # noqa: S102 - running a trusted plugin is the purpose

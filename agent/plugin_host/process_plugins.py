@@ -1,0 +1,116 @@
+"""Plugins for the whole process: for those who call ``model_tools`` and have no Crib.
+
+They are loaded into what the synchronous interface stands on: the registry of the built-in tools, its dispatcher with the
+approval gate, and the catalog of toolsets. A Crib sees nothing of it: it loads what its own configuration enables.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agent.backends import BUILT_IN
+from agent.config import Config, load_config, secrets_path
+from agent.plugin_host.plugins import PluginInfo, load_plugins
+from agent.plugin_host.sources import canonical
+from agent.policy.confirmation import require_confirmed
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.entry import ToolEntry
+from toolcrib.contract.errors import PluginError
+from tools.dispatch.hooks import life_hooks
+from tools.dispatch.pipeline import Dispatcher
+from tools.environments import Factory, register_environment
+from toolsets import ToolsetCatalog
+
+_log = logging.getLogger(__name__)
+
+
+class ProcessPlugins:
+    """Plugins and tools that were loaded for the process; ``unload`` removes them. Callable from any thread."""
+
+    def __init__(self, dispatcher: Dispatcher, catalog: ToolsetCatalog) -> None:
+        self._dispatcher = dispatcher
+        self._registry = dispatcher.registry
+        self._catalog = catalog
+        self._lock = threading.RLock()
+        self._loaded: dict[str, PluginInfo] = {}
+        self._take_back: list[Callable[[], None]] = []
+
+    def load(self, config: Config | None, protect: Callable[[list[Path]], None]) -> list[PluginInfo]:
+        """Load what ``config`` enables, the person's own where it is None; what is loaded already stays as it is.
+
+        ``protect`` is told, before any plugin's code runs, of the files that no tool may change. Raises ConfigError.
+        """
+        with self._lock:
+            config = require_confirmed(load_config(project_dir=Path.cwd())) if config is None else config
+            if not config.plugins.enabled:
+                return []
+            protect([config.path, config.folder / "plugins", secrets_path(config.folder)])
+            fresh = tuple(name for name in config.plugins.enabled if canonical(name) not in self._loaded)
+            known = [info for key, info in self._loaded.items() if key in {canonical(name) for name in config.plugins.enabled}]
+            return [*known, *self._load(replace(config, plugins=replace(config.plugins, enabled=fresh)))]
+
+    def _load(self, config: Config) -> list[PluginInfo]:
+        before = {entry.name: entry for entry in self._registry.entries()}
+        infos = load_plugins(
+            config,
+            self._dispatcher.hooks,
+            self._registry,
+            add_toolset=self._add_toolset,
+            add_command=_for_sessions,
+            add_environment=self._add_environment,
+            add_provider=_for_sessions,
+            add_platform=_for_sessions,
+            add_slash=_for_sessions,
+            project_dir=Path.cwd(),
+        )
+        self._loaded |= {canonical(info.name): info for info in infos if info.loaded}
+        for hook in life_hooks(self._dispatcher.hooks, "on_start"):
+            if any(info.name == hook.plugin for info in infos):
+                _log.warning("the plugin %s has on_start, which only a Crib calls: what it opens there is missing", hook.plugin)
+        self._take_back += [
+            functools.partial(self._take_out, entry, before.get(entry.name))
+            for entry in self._registry.entries()
+            if before.get(entry.name) is not entry
+        ]
+        return infos
+
+    def unload(self) -> None:
+        """Take back every plugin that was loaded: its hooks, tools, toolsets and backends."""
+        with self._lock:
+            while self._take_back:
+                self._take_back.pop()()
+            for info in self._loaded.values():  # last: until its tools are gone, their gates are asked
+                self._dispatcher.hooks.unregister(name=info.name)
+            self._loaded.clear()
+
+    def _take_out(self, entry: ToolEntry, before: ToolEntry | None) -> None:
+        if self._registry.get(entry.name) is not entry:  # the program registered another since
+            return
+        with self._registry.adopting():
+            if before is None:
+                self._registry.unregister(entry.name)
+            else:
+                self._registry.put(before)
+
+    def _add_toolset(self, name: str, definition: Mapping[str, Any]) -> None:
+        if name in self._catalog.added:
+            raise PluginError(f"the toolset {name!r} was added before, by {self._catalog.added[name]}; choose another name")
+        self._catalog.add(name, definition, source="plugin")
+        self._take_back.append(lambda: self._catalog.remove(name))
+
+    def _add_environment(self, name: str, factory: Factory) -> None:
+        if name in BUILT_IN:
+            raise PluginError(f"the backend {name!r} is toolcrib's own; choose another name")
+        if not callable(factory):
+            raise PluginError(f"the backend {name!r} needs a function that opens it, got {factory!r}")
+        self._take_back.append(register_environment(name, factory))
+
+
+def _for_sessions(name: str, value: object) -> None:
+    """Leave out what only the command line and sessions have a use for: subcommands, model providers and platforms."""
+    _log.debug("%r is for sessions and the command line, and not used here: %r", name, value)

@@ -1,0 +1,325 @@
+"""Permanent grants: ``always`` answers, kept in command_allowlist of config.yaml (003-27).
+
+A local shell shares the person's rights, so the file alone is no proof of what the person said. The digests of the
+entries that an ``always`` answer wrote, or that the person confirmed, lie apart in the state folder; an entry without
+its digest there is shown, and doesn't count until it is confirmed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.config import (
+    AllowlistEntry,
+    Config,
+    config_path,
+    load_config,
+    locked,
+    state_dir,
+    write_private,
+)
+from agent.policy.self_protection import refuse_below
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.errors import ConfigError
+from toolcrib.contract.store import Grant, GrantStore
+
+_log = logging.getLogger(__name__)
+STATE_FILE = "allowlist.json"
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFault:
+    """An entry of command_allowlist that can never count, and why."""
+
+    entry: AllowlistEntry
+    reason: str
+
+
+def entry_faults(config: Config, project_root: str) -> list[EntryFault]:
+    """Return the entries of command_allowlist that can never count below that folder."""
+    found = []
+    for entry in config.command_allowlist:
+        try:
+            _to_grant(_bound(entry, project_root))
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it doesn't count
+            found.append(EntryFault(entry, str(error)))
+    return found
+
+
+class PermanentGrants:
+    """A GrantStore whose ``always`` grants of the local person outlive the store; all others are left to ``inner``. Thread-safe.
+
+    Reads the file once, when made; what another process revokes later counts no longer here either. Raises ConfigError where
+    it can't be trusted, then and in ``add`` and ``revoke``: a grant that could not be written was not given. Where the state
+    folder can't be written none of the file's entries counts, and ``problem`` is the error.
+    """
+
+    def __init__(
+        self,
+        inner: GrantStore,
+        path: str | Path | None = None,
+        state: str | Path | None = None,
+        *,
+        project_root: str = "",
+        instead: bytes | None = None,
+        like: PermanentGrants | None = None,
+    ) -> None:
+        """``project_root`` is the folder that entries of plain text are bound to; "" for none. ``instead`` is read in the place
+        of the file. ``like`` are those of another folder and the same file: what they looked up, and reported, counts here too,
+        as long as nothing has changed.
+        """
+        self._root = str(Path(project_root).absolute()) if project_root else ""
+        self._inner = inner
+        self._path = config_path(path)
+        self._known = _KnownEntries(state_dir(state) / STATE_FILE, self._path)
+        if like is not None and (like._path, like._known.file) == (self._path, self._known.file):
+            self._known = like._known
+        self._lock = threading.RLock()
+        """Held for moments only; never while a file is locked, which may take seconds."""
+        self._permanent: dict[str, tuple[Grant, AllowlistEntry]] = {}
+        self._stamp: object = "never looked"
+        self._unconfirmed: list[AllowlistEntry] = []
+        self.faults: list[EntryFault] = []
+        self.problem: ConfigError | None = None
+        self._load(instead)
+
+    def _load(self, instead: bytes | None) -> None:
+        config = load_config(self._path, instead=instead)
+        entries = [_bound(entry, self._root) for entry in dict.fromkeys(config.command_allowlist)]
+        try:
+            known, is_news = self._known.keep_only(frozenset(_digest(entry).partition("@")[0] for entry in entries))
+        except ConfigError as error:  # what was deleted could come back unseen
+            self.problem = error
+            return
+        for entry in entries:
+            try:
+                grant = _to_grant(entry)
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it doesn't count
+                self.faults.append(EntryFault(entry, str(error)))
+                if is_news:
+                    _log.error("%s: command_allowlist: %r does not count: %s", self._path, entry.shown, error)
+                continue
+            if _digest(entry) in known:
+                self._permanent[grant.id] = (grant, entry)
+            else:
+                self._unconfirmed.append(entry)
+                if entry.text is not None and is_news:
+                    _log.warning("%s: command_allowlist: %r is plain text, read as %s", self._path, entry.text, covered(grant))
+        if self._unconfirmed and is_news:
+            number = len(self._unconfirmed)
+            many = "1 entry of command_allowlist awaits" if number == 1 else f"{number} entries of command_allowlist await"
+            _log.warning("%s: %s your confirmation; `toolcrib chat` asks", self._path, many)
+
+    # -- what a person confirms ----------------------------------------------------------------------------------
+
+    def unconfirmed(self) -> list[AllowlistEntry]:
+        """Entries that no command of the person's wrote; show them. They don't count."""
+        with self._lock:
+            return list(self._unconfirmed)
+
+    def describe(self, entry: AllowlistEntry) -> str:
+        """Describe for people what an entry covers."""
+        return covered(_to_grant(entry))
+
+    def confirm(self) -> None:
+        """The person has seen what ``unconfirmed`` gave and agrees: exactly those count from now on. Raises ConfigError."""
+        confirmed = self.unconfirmed()
+        self._known.add(_digest(entry) for entry in confirmed)
+        with self._lock:
+            for entry in confirmed:
+                grant = _to_grant(entry)
+                self._permanent[grant.id] = (grant, entry)
+            self._unconfirmed = [entry for entry in self._unconfirmed if entry not in confirmed]
+
+    # -- GrantStore ----------------------------------------------------------------------------------------------
+
+    async def add(self, grant: Grant) -> None:
+        """Keep a grant. An ``always`` one is written first: what can't be written raises, and isn't granted."""
+        if grant.scope != "always" or grant.principal:
+            await self._inner.add(grant)
+            return
+        entry = _to_entry(grant)
+        kept = _to_grant(entry)  # what the next session will read must be something that it takes
+        await _off_loop(lambda: self._write(entry))
+        with self._lock:
+            self._unconfirmed = [other for other in self._unconfirmed if other != entry]
+            self._permanent[grant.id] = (grant, entry)
+        _log.debug("always: %s below %s", kept.argv, kept.root)
+
+    async def all(self, session_id: str | None = None, principal: str = "") -> Sequence[Grant]:
+        """Raises ConfigError where what another process changed can't be read."""
+        own = self.permanent() if session_id is None or not principal else ()
+        return [*own, *await self._inner.all(session_id, principal)]
+
+    def permanent(self) -> Sequence[Grant]:
+        """Return the grants of the file alone. Raises as ``all``."""
+        with self._lock:
+            if self._permanent:
+                self._drop_revoked()
+            return [grant for grant, _entry in self._permanent.values()]
+
+    def _drop_revoked(self) -> None:
+        stamp = self._known.stamp()
+        if stamp == self._stamp:
+            return
+        known = self._known.read()
+        self._permanent = {key: kept for key, kept in self._permanent.items() if _digest(kept[1]) in known}
+        self._stamp = stamp
+
+    async def spend(self, grant_id: str) -> bool:
+        """False for a permanent grant, which isn't counted."""
+        return await self._inner.spend(grant_id)
+
+    async def revoke(self, grant_id: str) -> bool:
+        """Also takes a permanent one out of the file; it counts no longer, even where the file can't be written."""
+        with self._lock:
+            found = self._permanent.pop(grant_id, None)
+            if found is not None:
+                for key in [key for key, (_grant, other) in self._permanent.items() if other == found[1]]:
+                    del self._permanent[key]
+        if found is None:
+            return await self._inner.revoke(grant_id)
+        await _off_loop(lambda: self._erase(found[1]))
+        return True
+
+    def _write(self, entry: AllowlistEntry) -> None:
+        from agent.config import append_allowlist
+
+        append_allowlist(self._path, entry)
+        self._known.add([_digest(entry)])
+
+    def _erase(self, entry: AllowlistEntry) -> None:
+        from agent.config import remove_allowlist
+
+        self._known.discard(_digest(entry))
+        remove_allowlist(self._path, _bound(entry, ""))
+
+
+async def _off_loop(work: Callable[[], None]) -> None:
+    """Do it in a thread where an event loop runs, which would wait for another process's lock of the file."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        work()
+    else:
+        await asyncio.to_thread(work)
+
+
+class _KnownEntries:
+    """The digests of confirmed entries, by configuration file, in one private file of the state folder."""
+
+    def __init__(self, file: Path, config: Path) -> None:
+        self.file = file
+        self._config = str(config.resolve())
+        self._kept: tuple[object, frozenset[str], frozenset[str]] | None = None
+        """The stamp, what was present, and what of it was known, as of the last look."""
+
+    def stamp(self) -> object:
+        """Another one whenever the file was written; None where there is none."""
+        try:
+            about = self.file.stat()
+        except OSError:
+            return None
+        return about.st_ino, about.st_mtime_ns, about.st_size
+
+    def read(self) -> frozenset[str]:
+        return frozenset(self._read().get(self._config, []))
+
+    def keep_only(self, present: frozenset[str]) -> tuple[frozenset[str], bool]:
+        """The known ones among ``present``, and whether that is news since the last look. Others are forgotten: an entry that was
+        deleted may not come back unseen.
+        """
+        stamp = self.stamp()
+        if self._kept is not None and self._kept[:2] == (stamp, present):
+            return self._kept[2], False
+        if not present and stamp is None:
+            known = frozenset[str]()
+        else:
+            known = self._change(lambda known: {one for one in known if one.partition("@")[0] in present})
+        self._kept = (stamp, present, known)
+        return known, True
+
+    def add(self, digests: Any) -> None:
+        refuse_below([self.file.parent, Path(self._config).parent], "a grant for always")
+        new = set(digests)
+        self._change(lambda known: known | new)
+
+    def discard(self, digest: str) -> None:
+        self._change(lambda known: known - {digest})
+
+    def _change(self, change: Any) -> frozenset[str]:
+        with locked(self.file):
+            files = self._read()
+            before = set(files.get(self._config, []))
+            after = change(before)
+            if after != before:
+                files[self._config] = sorted(after)
+                write_private(self.file, json.dumps({"version": 1, "files": files}, indent=1) + "\n")
+            return frozenset(after)
+
+    def _read(self) -> dict[str, list[str]]:
+        try:
+            data = json.loads(self.file.read_text("utf-8"))
+            files = data["files"]
+            if all(isinstance(digest, str) for digests in files.values() for digest in digests):
+                return dict(files)
+            raise ValueError("expected digests")
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise ConfigError(f"{self.file} cannot be read: {error.strerror or error}") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            _log.error("%s cannot be understood (%s); every permanent grant must be confirmed again", self.file, error)
+            return {}
+
+
+def _digest(entry: AllowlistEntry) -> str:
+    if entry.text is not None:  # apart from its folder: what was confirmed in one project is not forgotten in another
+        return f"{_sha256(json.dumps(['text', entry.text]))}@{_sha256(entry.cwd)}"
+    links = [list(entry.links)] if entry.links else []
+    return _sha256(json.dumps([entry.version, entry.cwd, list(entry.argv), *links]))
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _to_grant(entry: AllowlistEntry) -> Grant:
+    from tools.approval.grants import from_allowlist
+
+    if entry.text is not None:
+        return from_allowlist(entry.text, entry.cwd)
+    links = {"links": list(entry.links)} if entry.links else {}
+    return from_allowlist({"argv": list(entry.argv), "cwd": entry.cwd, "version": entry.version, **links})
+
+
+def _bound(entry: AllowlistEntry, root: str) -> AllowlistEntry:
+    """An entry of plain text, bound to a project's folder, or to none, as it stands in the file; any other as it is."""
+    return replace(entry, cwd=root) if entry.text is not None else entry
+
+
+def covered(grant: Grant) -> str:
+    """Describe for people what a permanent grant covers."""
+    if grant.argv:
+        return f"`{' '.join(grant.argv)}` in {grant.root}"
+    return f"all that is meant by {grant.key.partition('@')[2]!r}, below {grant.root}"
+
+
+def _to_entry(grant: Grant) -> AllowlistEntry:
+    from tools.approval.grants import to_allowlist
+
+    data = to_allowlist(grant)
+    return AllowlistEntry(tuple(data["argv"]), data["cwd"], data["version"], tuple(data.get("links", ())))
+
+
+if TYPE_CHECKING:
+
+    def _conforms(grants: PermanentGrants) -> GrantStore:
+        return grants

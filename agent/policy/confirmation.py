@@ -1,0 +1,343 @@
+"""Confirmation of config.yaml: what loosens or redirects in it counts as a person last agreed to it.
+
+A local shell shares the person's rights, so the file alone is no proof of what the person wrote. What it said when they last
+agreed lies apart in the state folder, with a digest of the whole file: while that is the same, nothing else is read. Agreed is
+by a change that a command makes at a terminal (``agreed_by_setting``) or by a yes to what is shown (``confirm``); a file that is
+there before the state folder is, and one that only somebody else can write, are taken as they are.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import logging
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from agent.config import Config, config_path, leaves, load_config, locked, parse_config, state_dir, value_at, write_private
+from agent.policy.self_protection import refuse_below
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.errors import ConfigError
+
+_log = logging.getLogger(__name__)
+STATE_FILE = "confirmed.json"
+WATCHED = (
+    "approval",
+    "plugins",
+    "tools.disabled",
+    "toolsets",
+    "platforms",
+    "gateway.approvers",
+    "gateway.host",
+    "cron.unattended",
+    "cron.rule_sets",
+    "cron.most_jobs",
+    "cron.shortest_interval",
+    "users",
+    "terminal.backend",
+    "terminal.pass_env",
+    "sandbox",
+    "snapshots",
+    "environments",
+    "model.provider",
+    "model.base_url",
+    "model.api_key_env",
+    "model.fallback",
+    "compression.provider",
+    "compression.base_url",
+    "compression.api_key_env",
+    "store.enabled",
+    "store.url",
+    "store.path",
+)
+"""Keys, with all below them, by which more is allowed than before, or by which keys, calls or the memory go elsewhere."""
+_NOTHING = object()
+_PARTLY = "partly"
+"""Stands in the place of a digest where not all of the file was agreed to."""
+_FREE = ("approval.gate_timeout", "approval.answer_timeout", "approval.park_timeout", "approval.reminders")
+_OFF = frozenset(["approval.develop_toolcrib", "approval.smart.enabled", "smart_approval"])
+_LISTS = frozenset(["disabled", "disabled_tools", "disabled_toolsets"])
+_QUOTAS = frozenset(["messages_per_hour", "runs_at_once", "tokens_per_day", "cost_per_day"])
+"""Numbers of which 0, the default, bounds nothing."""
+_PEOPLE = frozenset(["allowed_users", "allowed_chats"])
+_STRICTER: Mapping[str, Sequence[Any]] = {
+    "approval.mode": ("default", "cautious", "confirm-edits", "plan"),
+    "sandbox.mode": ("none", "own", "workspace"),
+    "sandbox.caches": ("shared", "private"),
+    "sandbox.network": ("on", "hosts", "none"),
+    "sandbox.outside": ("ask", "never"),
+    "snapshots.enabled": (False, True),
+    "snapshots.rebuildable": ("allow", "ask"),
+}
+"""The values of each key, from the least strict to the strictest."""
+
+Watched: TypeAlias = Mapping[str, Any]
+"""Dotted key -> plain value, of what is watched and not at its default."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """A key that says something else than what was agreed to. None stands for its default."""
+
+    key: str
+    before: Any
+    after: Any
+
+    @property
+    def tightens(self) -> bool:
+        """True where less is allowed than before, for certain."""
+        name = self.key.rpartition(".")[2]
+        if self.key.startswith("profiles."):  # laid over a value that isn't known here
+            return False
+        if name in _LISTS:
+            return set(self.before or ()) <= set(self.after or ())
+        if self.key.startswith("platforms."):
+            if name in _QUOTAS:
+                return 0 < (self.after or 0) <= (self.before or math.inf)
+            if name in _PEOPLE:
+                return set(self.after or ()) <= set(self.before or ())
+        if (order := _STRICTER.get(self.key)) is not None:
+            default = value_at(Config(), self.key.split("."))
+            before, after = (default if value is None else value for value in (self.before, self.after))
+            return order.index(before) <= order.index(after)
+        return (self.key in _OFF or name in _OFF) and self.after is False
+
+    def lines(self) -> list[str]:
+        """Return the change as lines that begin with - or +; of a list only what differs."""
+        if isinstance(self.before, list) and isinstance(self.after, list) and set(_texts(self.before)) != set(_texts(self.after)):
+            old, new = _texts(self.before), _texts(self.after)
+            gone, come = [one for one in old if one not in new], [one for one in new if one not in old]
+        else:
+            gone = [] if self.before is None else _rows(self.before)
+            come = ["(the default)"] if self.after is None else _rows(self.after)
+        return [*(f"- {self.key}: {one}" for one in gone), *(f"+ {self.key}: {one}" for one in come)]
+
+
+class UnconfirmedConfig(ConfigError):
+    """The configuration says what nobody agreed to, and is not obeyed. ``changes`` are all of it."""
+
+    def __init__(self, config: Config, changes: Sequence[ConfigChange]) -> None:
+        self.path = config.path
+        self.changes = tuple(changes)
+        lines = "".join(f"\n  {line}" for change in changes for line in change.lines())
+        super().__init__(
+            f"{config.path} was changed, and nobody confirmed what loosens or redirects in it:{lines}\n"
+            "nothing runs until you confirm it, at a terminal: toolcrib config confirm (or put back what stood there)"
+        )
+
+
+def require_confirmed(config: Config) -> Config:
+    """Return the configuration. Raises UnconfirmedConfig, and ConfigError where what was confirmed can't be read."""
+    if changes := unconfirmed(config):
+        raise UnconfirmedConfig(config, changes)
+    return config
+
+
+def last_confirmed(config: Config, *, profile: str | None, project_dir: Path) -> Config:
+    """Return the configuration with all that nobody agreed to as it was agreed to last: what looks only can go by that.
+
+    Raises UnconfirmedConfig where that can't be told for certain, and ConfigError as ``require_confirmed`` does.
+    """
+    from agent.config import UNSET, find_key, text_with
+
+    if not (changes := unconfirmed(config)):
+        return config
+    agreed = _read(state_dir() / STATE_FILE).get(_name(config))
+    try:
+        values = [(find_key(one.key)[0], UNSET if one.before is None else one.before) for one in changes]
+        text = text_with(config.path, values)
+        if _changes({} if agreed is None else agreed["values"], _watched(parse_config(text, config.path), config.path)):
+            raise UnconfirmedConfig(config, changes)
+        return load_config(config.path, profile=profile, project_dir=project_dir, instead=text)
+    except (ConfigError, KeyError, TypeError) as error:
+        raise UnconfirmedConfig(config, changes) from error
+
+
+def unconfirmed(config: Config, *, keep: bool = True) -> tuple[ConfigChange, ...]:
+    """Return what in the configuration's file loosens or redirects, and nobody agreed to. Raises ConfigError.
+
+    What needs no agreement, as the file of a first start, is kept as agreed to; with ``keep`` False it is only looked at.
+    """
+    file = state_dir() / STATE_FILE
+    agreed = _read(file).get(_name(config))
+    if agreed is not None and agreed["sha256"] == config.digest:
+        return ()
+    said = _said(config)
+    if agreed is None:
+        if not said or _is_anothers(config.path):
+            return ()
+        if _is_new(file.parent, config):
+            _remember(file, config, said, keep, first=True)
+            return ()
+    changes = _changes({} if agreed is None else agreed["values"], said)
+    if all(change.tightens for change in changes):
+        _remember(file, config, said, keep)
+        return ()
+    return () if _is_anothers(config.path) else changes
+
+
+def confirm(config: Config) -> None:
+    """A person has seen what ``unconfirmed`` gave and agrees. Raises ConfigError, and Denied below a session."""
+    refuse_below([state_dir(), config.path.parent, config.path.resolve().parent], "confirming the configuration")
+    said = _said(config)
+    _keep(state_dir() / STATE_FILE, config, config.digest, said)
+
+
+def agreed_by_setting(path: str | Path | None, parts: Sequence[str]) -> None:
+    """A person set, or took out, what stands at a key: that counts from now on, and nothing else. Raises as ``confirm``."""
+    config = load_config(path, profile="")
+    refuse_below([state_dir(), config.path.parent, config.path.resolve().parent], "confirming the configuration")
+    file = state_dir() / STATE_FILE
+    agreed = _read(file).get(_name(config))
+    if agreed is None and _is_new(file.parent, config):
+        return  # the first start takes all as it is
+    key, said = ".".join(parts), _said(config)
+    kept = {} if agreed is None else {name: value for name, value in agreed["values"].items() if not _is_at(name, key)}
+    kept |= {name: value for name, value in said.items() if _is_at(name, key)}
+    _keep(file, config, config.digest if not _changes(kept, said) else _PARTLY, kept)
+
+
+def is_first_start(config: Config) -> bool:
+    """Return whether nothing was remembered of any start yet, so that the next one takes as agreed to what the file says."""
+    file = state_dir() / STATE_FILE
+    return _name(config) not in _read(file) and _is_new(file.parent, config)
+
+
+def is_watched(parts: Sequence[str]) -> bool:
+    """Return whether a key is one that must be agreed to, or holds one, or is part of one; in a profile too."""
+    key = ".".join(parts[2:] if parts[:1] == ("profiles",) else parts)
+    return not key or any(_is_at(key, one) or _is_at(one, key) for one in WATCHED)
+
+
+def _said(config: Config) -> Watched:
+    """Return what the configuration's file says of what is watched, whatever the profile and the project add."""
+    try:
+        data = config.path.read_bytes() if config.digest else None
+    except OSError as error:
+        raise ConfigError(f"{config.path} cannot be read: {error.strerror or error}") from error
+    if data is None:
+        return {}
+    if hashlib.sha256(data).hexdigest() != config.digest:
+        raise ConfigError(f"{config.path} was changed at this moment; start again")
+    return _watched(parse_config(data, config.path), config.path)
+
+
+def _watched(whole: Config, path: Path) -> Watched:
+    """Return what a file's configuration says of what is watched."""
+    usual = Config(path=path)
+    said: dict[str, Any] = {}
+    for key in WATCHED:
+        parts = key.split(".")
+        defaults = dict(leaves(value_at(usual, parts), key))
+        given = (pair for pair in leaves(value_at(whole, parts), key) if pair[0] in whole.origins)
+        said |= {name: value for name, value in given if defaults.get(name, _NOTHING) != value}
+    for profile, given_there in whole.profiles.items():
+        for name, value in leaves(given_there):
+            if any(_is_at(name, key) for key in WATCHED):
+                said[f"profiles.{profile}.{name}"] = value
+    return {name: value for name, value in said.items() if not name.endswith(_FREE)}
+
+
+def _is_at(name: str, key: str) -> bool:
+    return name == key or name.startswith(f"{key}.")
+
+
+def _changes(before: Watched, after: Watched) -> tuple[ConfigChange, ...]:
+    keys = [*before, *(key for key in after if key not in before)]
+    return tuple(
+        ConfigChange(key, before.get(key), after.get(key))
+        for key in keys
+        if key not in before or key not in after or before[key] != after[key]
+    )
+
+
+def _is_new(state: Path, config: Config) -> bool:
+    """Return whether nothing was ever remembered there. The files of a start that just begins, those of a configuration in
+    the same folder, and snapshots that ``toolcrib explain`` looked at, are no memory.
+    """
+    is_shared = state == config.path.parent
+    other = ("plugins", "secrets.env", "snapshots") if is_shared else ("snapshots",)
+    ours = (STATE_FILE, config.path.name) if is_shared else (STATE_FILE,)
+    try:
+        names = [path.name for path in state.iterdir() if path.name not in other]
+        return all(name != STATE_FILE and any(one in name for one in ours) for name in names)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError as error:
+        raise ConfigError(f"{state} cannot be read: {error.strerror or error}; make it readable for you") from error
+
+
+def _is_anothers(path: Path) -> bool:
+    """Return whether this account can't change the file, nor give itself the right to: it lies on a file system that is mounted
+    read-only, or it and every folder above it are somebody else's and closed.
+    """
+    names = {path.absolute(), path.resolve()}
+    try:
+        if all(os.statvfs(one.parent).f_flag & os.ST_RDONLY for one in names):
+            return True
+        return not any(_is_mine(each) for one in names for each in (one, *one.parents))
+    except OSError:
+        return False
+
+
+def _is_mine(path: Path) -> bool:
+    return path.lstat().st_uid == os.geteuid() or os.access(path, os.W_OK)
+
+
+def _remember(file: Path, config: Config, said: Watched, keep: bool, *, first: bool = False) -> None:
+    """Keep what is taken as it is, where it is to be kept and can be. Raises ConfigError at a ``first`` start on a full disk:
+    what else it made there would have the next start ask for what nobody changed.
+    """
+    if not keep:
+        return
+    try:
+        _keep(file, config, config.digest, said)
+    except ConfigError as error:
+        if first and isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        _log.debug("what %s says is not kept: %s", config.path, error)
+
+
+def _keep(file: Path, config: Config, digest: str, said: Watched) -> None:
+    with locked(file):
+        files = {**_read(file), _name(config): {"sha256": digest, "values": dict(said)}}
+        write_private(file, json.dumps({"version": 1, "files": files}, ensure_ascii=False, indent=1) + "\n")
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """Return what was agreed to, by configuration file: its digest, and the values. A damaged file agrees to nothing."""
+    try:
+        files = json.loads(file.read_text("utf-8"))["files"]
+        if all(isinstance(one["sha256"], str) and isinstance(one["values"], dict) for one in files.values()):
+            return dict(files)
+        raise ValueError("expected digests and values")
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror or error}; make it and its folder readable for you") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        _log.error("%s cannot be understood (%s); the configuration must be confirmed again", file, error)
+        return {}
+
+
+def _name(config: Config) -> str:
+    return str(config_path(config.path).resolve())
+
+
+def _rows(value: Any) -> list[str]:
+    """Return a value's text, of a list of rules each rule's."""
+    return _texts(value) if isinstance(value, list) and any(isinstance(one, dict) for one in value) else [_text(value)]
+
+
+def _texts(values: Sequence[Any]) -> list[str]:
+    return [_text(value) for value in values]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        value = {key: one for key, one in value.items() if one not in ("", [], {}, None)}
+    return json.dumps(value, ensure_ascii=False)

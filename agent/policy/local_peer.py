@@ -1,0 +1,57 @@
+"""The process at the other end of a UNIX socket: who it is, and whether it may speak for a person."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+from agent.policy.self_protection import is_outside
+
+_CREDENTIALS = struct.Struct("3i")
+_SO_PEERPIDFD = 77
+"""Since Linux 6.5; Python has no name for it. It names the process itself, whose number another one may have by now."""
+
+
+class LocalPeer:
+    """The process that connected, or that listens, also if it handed its descriptor on. ``uid`` is its account."""
+
+    def __init__(self, link: socket.socket) -> None:
+        """Raises OSError if the kernel does not say."""
+        self._pid, self.uid, _ = _CREDENTIALS.unpack(link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+        self._pidfd = _pidfd(link, self._pid)
+
+    def is_outside(self, folders: Iterable[Path]) -> bool:
+        """Return whether the process lives and is proven to run outside of all sessions (agent.policy.self_protection)."""
+        if self._pid == os.getpid():
+            return True
+        return self._lives() and is_outside(self._pid, folders) and self._lives()
+
+    def close(self) -> None:
+        """Close the descriptor of the process; then nothing is proven any more."""
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+
+    def _lives(self) -> bool:
+        if self._pidfd < 0:
+            return False
+        watch = select.poll()
+        watch.register(self._pidfd, select.POLLIN)
+        return not watch.poll(0)
+
+
+def _pidfd(link: socket.socket, pid: int) -> int:
+    """Return a descriptor of the process, -1 if it has ended or can't be seen."""
+    try:
+        return link.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
+    except ProcessLookupError:
+        return -1
+    except OSError:  # an older kernel
+        try:
+            return os.pidfd_open(pid)
+        except (AttributeError, OSError):
+            return -1

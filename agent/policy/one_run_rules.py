@@ -1,0 +1,134 @@
+"""Rules that allow something for one run: a person names them on the command line, as approval.rules and .tools have them.
+
+They are read and checked like those of the configuration, and count beside them in this process alone: nothing is stored. What is
+asked every time or refused no such rule allows, and a mode of a session it does not loosen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.config import BrokenConfig, OperatorRule, OperatorToolRule, parse_config, parse_value
+from agent.policy.permissions import command_words, tool_words
+from agent.policy.self_protection import folders_of, refuse_below
+from toolcrib.contract.dataclass import replace
+from toolcrib.contract.errors import ConfigError
+
+if TYPE_CHECKING:
+    from agent.config import Config
+    from toolcrib.contract.registry import ToolRegistry
+
+FORM = "{command: rm, options: -r -rf, operands: build|dist, example: rm -rf build dist}"
+LIKE = f"a rule looks like '{FORM}'"
+_MOST_BYTES = 64_000
+_ONLY_ALLOWS = (
+    "only what allows can be named for a run: level (of a tool: decision) is allow, or left out; other rules belong into"
+    " config.yaml"
+)
+
+
+def with_allowed(
+    config: Config, texts: Sequence[str], files: Sequence[str], project_dir: Path
+) -> tuple[Config, Sequence[OperatorRule | OperatorToolRule]]:
+    """Return the configuration with these rules, and the rules. ``texts`` are rules, ``files`` hold lists of them.
+
+    Raises ConfigError with what is wrong in which of them, also for a file in the project, where a session could have written it;
+    and Denied below a session.
+    """
+    refuse_below(folders_of(config), "--allow")
+    rules: list[OperatorRule] = []
+    tools: list[OperatorToolRule] = []
+    for number, text in enumerate(texts, 1):
+        _read(text, "--allow" if len(texts) == 1 else f"--allow (number {number})", rules, tools)
+    for file in files:
+        _read(_content(Path(file).expanduser(), project_dir), f"--allow-file {file}", rules, tools)
+    approval = replace(config.approval, rules=(*config.approval.rules, *rules), tools=(*config.approval.tools, *tools))
+    return replace(config, approval=approval), [*rules, *tools]
+
+
+def allowed_words(rules: Sequence[OperatorRule | OperatorToolRule], registry: ToolRegistry) -> list[str]:
+    """Return each rule in words, with what it does not do: a tool that is not there, an example that it can't allow."""
+    return [_of_tool(one, registry) if isinstance(one, OperatorToolRule) else _of_command(one) for one in rules]
+
+
+def _of_tool(rule: OperatorToolRule, registry: ToolRegistry) -> str:
+    words = tool_words(rule)
+    if any(fnmatchcase(name, rule.tool) for name in registry.names()):
+        return words
+    near = registry.closest(rule.tool)
+    return f"{words}; but there is no such tool here{f', did you mean {near!r}?' if near else ''}"
+
+
+def _of_command(rule: OperatorRule) -> str:
+    from tools.approval.operator_rules import never_allowed
+
+    never = [f"`{one}`" for one in never_allowed(asdict(rule))]
+    return f"{command_words(rule)}; but never {' nor '.join(never)}, which no rule allows" if never else command_words(rule)
+
+
+def _content(file: Path, project_dir: Path) -> str:
+    try:
+        real = file.resolve(strict=True)
+        if real.is_relative_to(project_dir):
+            raise ConfigError(
+                f"--allow-file: {file} lies in the project, where a session may have written it; keep it elsewhere, such as"
+                " beside config.yaml"
+            )
+        data = real.read_bytes() if real.is_file() else None
+    except OSError as error:
+        raise ConfigError(f"--allow-file: {file} cannot be read: {error.strerror or error}") from None
+    if data is None or len(data) > _MOST_BYTES:
+        raise ConfigError(f"--allow-file: {file} is no regular file of at most {_MOST_BYTES:,} bytes")
+    return data.decode("utf-8", "replace")
+
+
+def _read(text: str, source: str, rules: list[OperatorRule], tools: list[OperatorToolRule]) -> None:
+    try:
+        given = parse_value(text, dict)
+    except ConfigError:
+        given = None
+    if isinstance(given, Mapping) and set(given) <= {"rules", "tools"} and given:
+        entries = [*(given.get("rules") or ()), *(given.get("tools") or ())]
+    else:
+        entries = given if isinstance(given, list) else [given]
+    if not entries or not all(isinstance(one, Mapping) for one in entries):
+        raise ConfigError(f"{source}: expected a rule as approval.rules and approval.tools have them, such as '{FORM}'")
+    for number, entry in enumerate(entries, 1):
+        where = source if len(entries) == 1 else f"{source}: entry {number}"
+        _read_entry(_filled(entry, where), where, rules, tools)
+
+
+def _read_entry(entry: Mapping[str, Any], where: str, rules: list[OperatorRule], tools: list[OperatorToolRule]) -> None:
+    key, named = ("tools", "tool") if "tool" in entry else ("rules", "key")
+    place = f"approval.{key}[0]"
+    try:
+        found = parse_config(json.dumps({"approval": {key: [entry]}}, default=str).encode(), Path(where)).approval
+    except BrokenConfig as error:
+        words = "; ".join(": ".join(filter(None, (fault.key[len(place) :].lstrip("."), fault.text))) for fault in error.faults)
+        raise ConfigError(f"{where}: {words}; {LIKE}") from None
+    from tools.approval.operator_rules import operator_rules, tool_rules
+
+    try:
+        operator_rules([asdict(one) for one in found.rules])
+        tool_rules([asdict(one) for one in found.tools])
+    except ConfigError as error:
+        words = str(error).removeprefix(place).removeprefix(f" ({entry[named]})").removeprefix(": ")
+        raise ConfigError(f"{where}: {words}; {LIKE}") from None
+    rules += found.rules
+    tools += found.tools
+
+
+def _filled(entry: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Return the entry with what may be left out on a command line. Raises ConfigError for one that does not allow."""
+    kind = "decision" if "tool" in entry else "level"
+    if entry.get(kind, "allow") != "allow":
+        raise ConfigError(f"{source}: {kind}: {_ONLY_ALLOWS}")
+    usual = {kind: "allow", "why": "allowed for this run"}
+    if kind == "level":
+        usual["key"] = "run.allow"
+    return {**usual, **entry}

@@ -1,0 +1,85 @@
+"""The passphrase that proves to a local interface (the console, a page) that a person decides. An account alone proves nothing.
+
+A person sets it at a terminal. The state folder keeps a salted scrypt hash of it, and nothing else does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import unicodedata
+from typing import TYPE_CHECKING
+
+from agent.config import state_dir
+from agent.policy.self_protection import refuse_below_any
+from toolcrib.contract.errors import InvalidArguments
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHORTEST = 10
+"""Characters of a passphrase at least."""
+_COST, _BLOCK, _MEMORY = 2**15, 8, 64 * 2**20
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+
+
+def passphrase_path() -> Path:
+    """Return the file of the hash; it need not exist."""
+    return state_dir() / "passphrase.json"
+
+
+def is_set() -> bool:
+    """Return whether a passphrase was set."""
+    return passphrase_path().exists()
+
+
+def set_passphrase(text: str) -> None:
+    """Keep the hash of a passphrase in the place of an earlier one. Raises InvalidArguments for a short one, Denied below a
+    session, and OSError.
+    """
+    refuse_below_any("setting the passphrase")
+    if len(text.strip()) < SHORTEST:
+        raise InvalidArguments(f"the passphrase is too short: {SHORTEST} characters at least; several words are easy to remember")
+    salt = secrets.token_bytes(16)
+    path = passphrase_path()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        json.dump({"salt": salt.hex(), "scrypt": _hash(text, salt).hex()}, file)
+    new.replace(path)
+
+
+def is_right(text: str) -> bool:
+    """Return whether this is the passphrase; False if none was set, or what is kept can't be read."""
+    try:
+        kept = json.loads(passphrase_path().read_bytes())
+        return hmac.compare_digest(_hash(text, bytes.fromhex(kept["salt"])), bytes.fromhex(kept["scrypt"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+class PassphraseGuard:
+    """Takes tries one at a time, whichever connection they come from, with a pause after each wrong one that grows."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._wrong = 0
+
+    async def accepts(self, text: str) -> bool:
+        """Return whether this is the passphrase, after the pause that earlier wrong ones cost."""
+        async with self._turn:
+            if self._wrong:
+                await asyncio.sleep(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (self._wrong - 1)))
+            is_ok = await asyncio.to_thread(is_right, text)
+            self._wrong = 0 if is_ok else self._wrong + 1
+            return is_ok
+
+
+def _hash(text: str, salt: bytes) -> bytes:
+    words = unicodedata.normalize("NFC", text).encode("utf-8", "surrogatepass")
+    return hashlib.scrypt(words, salt=salt, n=_COST, r=_BLOCK, p=1, maxmem=_MEMORY, dklen=32)

@@ -1,0 +1,121 @@
+"""Approval as it would meet somebody's calls: the mode, who may agree, an operator's rules, and what was granted lastingly."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from agent.config import Config, OperatorRule, OperatorToolRule
+from agent.policy.allowlist import covered
+from toolcrib.contract.context import Principal
+from toolcrib.contract.dataclass import dataclass, replace
+from toolcrib.contract.errors import ToolcribError
+from toolcrib.contract.registry import ToolRegistry
+from tools.dispatch.bridge import run_async
+
+if TYPE_CHECKING:
+    from agent.workspace import Workspace
+    from toolcrib.contract.store import Grant
+
+MODES = {
+    "default": "what the rules find is asked or refused, all else runs",
+    "cautious": "what the rules find is asked or refused, in a sandbox too, all else runs",
+    "confirm-edits": "every edit, and every command that may write, is asked about",
+    "plan": "edits, and commands that may write, are refused",
+}
+_DECIDES = {"allow": "runs unasked", "ask": "asks", "ask-once": "asks every time", "block": "is refused", "deny": "is refused"}
+
+
+@dataclass(frozen=True, slots=True)
+class RuleInForce:
+    """An operator's rule that applies to a granted tool. ``decision`` is allow, ask, ask-once, block or deny; ``about`` is what
+    it matches, in words; ``tools`` are the granted tools that it applies to.
+    """
+
+    key: str
+    decision: str
+    about: str
+    why: str
+    tools: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{_DECIDES[self.decision]}: {self.about}  ({self.why})"
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """Facts that the approval gate goes by. ``smart`` is the model that may agree first, "" for none; ``grants`` are the lasting
+    grants that cover their calls, in words.
+    """
+
+    mode: str
+    smart: str
+    rules: tuple[RuleInForce, ...]
+    grants: tuple[str, ...] = ()
+    problem: str = ""
+    """Reason why the store's grants are not known, where they can't be read."""
+
+    def lines(self) -> list[str]:
+        """Return all of it in words, a line each."""
+        smart = f"smart approval: {self.smart} may agree first" if self.smart else "smart approval: off"
+        return [f"mode {self.mode}: {MODES[self.mode]}", smart, *map(str, self.rules), *self._granted()]
+
+    def _granted(self) -> list[str]:
+        found = [f"granted for always: {one}" for one in self.grants]
+        return [*found, f"what else was granted can't be read: {self.problem}"] if self.problem else found
+
+
+def permissions_of(workspace: Workspace, platform: str, tools: Sequence[str], user: str = "") -> Permissions:
+    """Return what calls of these granted tools would meet."""
+    principal = Principal(platform, user)
+    grants, problem = _lasting(workspace, principal)
+    here = permissions_by(workspace.config, platform, tools, runs_commands(workspace.registry, tools))
+    return replace(here, grants=tuple(map(covered, grants)), problem=problem)
+
+
+def _lasting(workspace: Workspace, principal: Principal) -> tuple[Sequence[Grant], str]:
+    """(grants for always, why they are not known): the local person's stand in the configuration, others' in the store."""
+    config = workspace.config
+    try:
+        if principal.is_local:
+            return workspace.grants.permanent(), ""
+        if not config.store.enabled or (config.store_url is None and not config.store_path.exists()):
+            return (), ""
+        kept = run_async(workspace.store.grants.all(None, principal.key))
+    except ToolcribError as error:
+        return (), str(error)
+    return [grant for grant in kept if grant.scope == "always" and grant.principal == principal.key], ""
+
+
+def permissions_by(config: Config, platform: str, tools: Sequence[str], commands: Sequence[str]) -> Permissions:
+    """Return what a configuration alone says; ``commands`` are those of the tools that run commands."""
+    approval, here = config.approval, config.platforms.get(platform)
+    smart = approval.smart.model or config.model.name or "the only model of its server"
+    by = smart if approval.smart.enabled and (here is None or here.smart_approval) else ""
+    rules = [RuleInForce(one.key, one.level, command_words(one), one.why, tuple(commands)) for one in approval.rules]
+    rules += [
+        RuleInForce(one.tool, one.decision, tool_words(one), one.why, tuple(fnmatch.filter(tools, one.tool)))
+        for one in approval.tools
+    ]
+    return Permissions(approval.mode, by, tuple(rule for rule in rules if rule.tools))
+
+
+def runs_commands(registry: ToolRegistry, tools: Sequence[str]) -> list[str]:
+    """Return those of the tools that run commands, which rules for commands are about."""
+    entries = map(registry.get, tools)
+    return [entry.name for entry in entries if entry is not None and entry.kind == "execute"]
+
+
+def command_words(rule: OperatorRule) -> str:
+    """Describe what a rule for commands matches."""
+    parts = [rule.command, rule.sub, rule.options, f"with operands like {rule.operands}" if rule.operands else ""]
+    if not rule.operands and rule.level == "allow":
+        parts.append("without operands")
+    return f"{' '.join(part for part in parts if part)} ({rule.key})"
+
+
+def tool_words(rule: OperatorToolRule) -> str:
+    """Describe what a rule for a tool matches."""
+    args = ", ".join(f"{name}: {wanted}" for name, wanted in rule.args.items())
+    return f"calls of {rule.tool}{f' with {args}' if args else ''}"

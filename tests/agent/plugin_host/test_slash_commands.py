@@ -1,0 +1,60 @@
+"""The one table of commands that people type with a slash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.api import assemble
+from agent.cli import slash
+from agent.config import load_config
+from agent.gateway import commands
+from agent.plugin_host.slash_commands import ALIASES, SLASH_COMMANDS, on, plugin_slash
+from toolcrib import PluginError
+
+
+def test_each_surface_carries_out_what_the_table_has_for_it() -> None:
+    assert set(slash.COMMANDS) | {"/quit"} == set(on("terminal"))
+    assert set(commands.COMMANDS) == set(on("chat"))
+    assert set(ALIASES.values()) <= set(SLASH_COMMANDS)
+
+
+def test_a_command_is_of_the_terminal_unless_its_row_says_otherwise() -> None:
+    assert set(on("chat")) == {
+        *("/help", "/new", "/stop", "/approvals", "/approve", "/deny", "/busy", "/tools", "/title", "/status", "/jobs"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "surfaces", "told"),
+    [
+        ("a b", print, ["chat"], "can't be typed"),
+        ("sky", None, ["chat"], "is no function"),
+        ("sky", print, "chat", "surfaces"),
+        ("sky", print, [], "surfaces"),
+        ("sky", print, ["phone"], "surfaces"),
+    ],
+)
+def test_a_plugin_s_command_of_another_form_is_refused(name: str, function: Any, surfaces: Any, told: str) -> None:
+    with pytest.raises(PluginError, match=told):
+        plugin_slash(name, function, surfaces, "")
+
+
+def test_a_plugin_says_where_its_command_is_known_and_whose_it_is(tmp_path: Path) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "sky.py").write_text(
+        "from toolcrib import hookimpl\n"
+        "def sky(text, identity):\n    'The weather.'\n    return 'blue'\n"
+        "@hookimpl\n"
+        "def register_slash(add):\n"
+        "    add('sky', sky)\n"
+        "    add('cloud', sky, surfaces=['chat'], role='admins')\n"
+    )
+    (tmp_path / "config.yaml").write_text("plugins: {enabled: [sky]}\n")
+    with assemble(config=load_config(tmp_path / "config.yaml"), project_dir=tmp_path) as crib:
+        assert [info.error for info in crib.plugins] == [""]
+        assert (crib.slash["sky"].surfaces, crib.slash["sky"].role) == (("terminal",), "")
+        assert (crib.slash["cloud"].surfaces, crib.slash["cloud"].role) == (("chat",), "admins")
+        assert crib.slash["cloud"].words == "The weather."
