@@ -1,5 +1,6 @@
 """Parts that adapters of chat platforms share: Markdown in a platform's own marks, receiving that goes on and misses nothing,
 sending once, presses that are kept, numbers of the configuration, bounded memory, TLS that is checked, and a small web server.
+``BotPlatform`` and ``IntakePlatform`` are bases of platforms that work through one account of a chat service.
 
     _SLACK = Markup(bold="*{}*", italic="_{}_", strike="~{}~", code="`{}`", block="```\\n{}\\n```", link="<{1}|{0}>".format)
     shown(out.text, _SLACK)
@@ -12,10 +13,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from agent.http_server import listening_at, server_of
+from toolcrib._bot_platform import BotPlatform, IntakePlatform, button_data, choice_and_key, number_of
 from toolcrib.chat import Host, Press, without_controls
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.dedup import SentKeys
-from toolcrib.contract.errors import ConfigError, StoreFailed
+from toolcrib.contract.errors import StoreFailed
 from toolcrib.contract.intake import Intake
 from toolcrib.contract.recent import Recent
 from toolcrib.contract.regex import Regex
@@ -25,14 +27,14 @@ if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode
 
 __all__ = [
-    "Intake", "Markup", "Recent", "SentKeys", "Trust", "is_loopback", "keep_receiving", "listening_at", "number_of",
-    "press_until_kept", "server_of", "shown",
+    "BotPlatform", "Intake", "IntakePlatform", "Markup", "Recent", "SentKeys", "Trust", "button_data", "choice_and_key",
+    "is_loopback", "keep_receiving", "listening_at", "number_of", "press_until_kept", "server_of", "shown", "without_fences",
 ]  # fmt: skip
 
 _log = logging.getLogger(__name__)
 _SCHEMES = ("http://", "https://", "mailto:")
+_FENCE = Regex("`(?=``)")
 _LANGUAGE = Regex(r"[\w+#.-]{1,30}")
-_MOST = 1_000_000
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _PRESS_PAUSES = (0.5, 1, 2, 4, 8, 15, 30, 30, 30)
 
@@ -66,6 +68,11 @@ def shown(markdown: str, markup: Markup) -> str:
 
     reader = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     return without_controls(_Writer(markup).blocks(SyntaxTreeNode(reader.parse(without_controls(markdown))).children, 0))
+
+
+def without_fences(text: str) -> str:
+    """Return text that stays within its block of code: three backticks would end the block."""
+    return _FENCE.sub("`\u200b", text)
 
 
 class _Writer:
@@ -165,16 +172,3 @@ async def press_until_kept(host: Host, press: Press) -> str:
         except StoreFailed:
             await asyncio.sleep(pause)
     return ""
-
-
-def number_of(host: Host, key: str, default: float, *, may_be_zero: bool = False) -> float:
-    """Return a number of the operator's settings, above 0 if not ``may_be_zero``. Raises ConfigError."""
-    given = host.settings.get(key, default)
-    try:
-        found = float(str(given))
-    except ValueError:
-        found = -1.0
-    if not (0 < found <= _MOST or (may_be_zero and found == 0)):
-        expected = "a number that is not below 0" if may_be_zero else "a number above 0"
-        raise ConfigError(f"{host.names_setting(key)}: expected {expected}, got {str(given)[:60]!r}")
-    return found

@@ -82,8 +82,9 @@ def _schema() -> dict[str, Json]:
                 "schedule": {
                     **text,
                     "maxLength": 200,
-                    "description": "In English (in 20 minutes, tomorrow at 8am, every weekday at 9, every 2 hours, on the 1st of"
-                    " each month at 07:30) or cron (0 9 * * 1-5).",
+                    "description": "One of these forms: in 20 minutes; tomorrow at 8am; on friday at 17:00; 2026-12-24 18:00;"
+                    " every 2 hours; every day at 9 and 17:30; every weekday at 9; every monday and thursday at 18:30; every 3"
+                    " days at 8; on the 1st of each month at 07:30; 0 9 * * 1-5 (cron).",
                 },
                 "task": {**text, "maxLength": 8000, "description": "What to do then, and what to answer."},
                 "name": {**text, "maxLength": 60},

@@ -75,7 +75,7 @@ def project_digest(project_dir: str | Path) -> str:
 
 
 def bundled() -> Iterator[PluginInfo]:
-    folder = Path(__file__).resolve().parent.parent / "plugins"
+    folder = Path(__file__).resolve().parents[2] / "plugins"
     yield from _in_folder(folder, "bundled", __version__)
 
 

@@ -34,7 +34,7 @@ _KINDS: Mapping[str, tuple[str, str, str]] = {
     "for-chats": ("Chat platforms", "toolcrib.chat", "chat"),
     "for-platforms": (
         "Parts of chat platforms", "toolcrib.platforms",
-        "toolcrib.platforms intake recent dedup trust agent.http_server",
+        "toolcrib.platforms toolcrib._bot_platform intake recent dedup trust agent.http_server",
     ),
     "for-tests": (
         "Testing", "toolcrib.testing",

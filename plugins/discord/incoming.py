@@ -8,9 +8,8 @@ from typing import Any
 import discord
 
 from toolcrib.chat import Attachment, Chat, Inbound, Press
+from toolcrib.platforms import choice_and_key
 
-_BETWEEN = "\n"
-_DATA_CHARS = 100
 _WRITTEN = (discord.MessageType.default, discord.MessageType.reply)
 
 
@@ -66,16 +65,10 @@ def press_of(interaction: discord.Interaction, chat: Chat) -> Press | None:
     message, custom_id = interaction.message, data.get("custom_id")
     if interaction.type is not discord.InteractionType.component or message is None or not isinstance(custom_id, str):
         return None
-    choice, _, key = custom_id.partition(_BETWEEN)
+    choice, key = choice_and_key(custom_id)
     who = interaction.user
     roles = [str(role) for role in roles_of(who)]
     return Press(chat, str(who.id), str(message.id), choice, str(interaction.id), name=who.display_name, roles=roles, key=key)
-
-
-def data_of(choice: str, key: str) -> str:
-    """Return what a button brings back: the choice, and the message's key where both fit."""
-    data = f"{choice}{_BETWEEN}{key}"
-    return data if len(data) <= _DATA_CHARS else choice
 
 
 def _file(message: discord.Message, file: discord.Attachment) -> Attachment:

@@ -4,61 +4,50 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from plugins.discord.writing import discord_of, discord_of_plain
-from toolcrib import ConfigError, StoreFailed, ToolcribError
-from toolcrib.chat import Attachment, Chat, Host, Inbound, NotSent, Outbound, Traits, settings_of, without_controls
-from toolcrib.platforms import Intake, Recent, SentKeys, keep_receiving, number_of, press_until_kept
+from toolcrib import ConfigError, ToolcribError
+from toolcrib.chat import Attachment, Chat, Host, Inbound, Outbound, Traits, without_controls
+from toolcrib.platforms import Intake, IntakePlatform, Recent, button_data, keep_receiving, press_until_kept
 
 if TYPE_CHECKING:
     import discord
 
-    from plugins.discord.client import DiscordClient
+    from plugins.discord.client import DiscordClient  # noqa: F401 - the class below names it in a string
 
 _log = logging.getLogger(__name__)
 TOKEN = "DISCORD_TOKEN"  # noqa: S105 - the name of one
-_SETTINGS = ("proxy", "per_second", "edit_seconds", "max_edits")
 _UPLOAD = 10 * 1024 * 1024
 _LINE = 500
 _PAGE = 100
 _CHANNELS = 500
 """Channels that are read again after a gap, those with the newest messages first."""
 _PIECE = 65_536
-_START_SECONDS = 10.0
 _PRESS_SECONDS = 3.0
 _ARCHIVED = 50083
+_DATA_BYTES = 100
 
 
-class DiscordPlatform:
+class DiscordPlatform(IntakePlatform["DiscordClient"]):
     """``settings``: ``proxy``, ``per_second``, ``edit_seconds``, ``max_edits``; README.md has them."""
 
+    known_settings = ("proxy",)
+    traits = Traits(
+        max_chars=1_900, edit_seconds=1.2, max_edits=40, buttons=True, idempotent=True, max_file_bytes=_UPLOAD, per_second=20.0
+    )
+    cannot_be_sent = (FileNotFoundError, PermissionError, ValueError)  # a file that is gone, an id of another platform's
+
     def __init__(self, name: str, host: Host, **more: Any) -> None:
-        self.name = name
-        self._host = host
-        self._settings = settings_of(host, _SETTINGS)
-        self.traits = Traits(
-            max_chars=1_900,
-            edit_seconds=number_of(host, "edit_seconds", 1.2, may_be_zero=True),
-            max_edits=int(number_of(host, "max_edits", 40, may_be_zero=True)),
-            buttons=True,
-            idempotent=True,
-            max_file_bytes=_UPLOAD,
-            per_second=number_of(host, "per_second", 20.0),
-        )
-        self._client: DiscordClient | None = None
-        self._intake: Intake | None = None
-        self._sent = SentKeys(host)
+        super().__init__(name, host, **more)
         self._last: Recent[int, str] = Recent(5_000)
         """The newest message of each channel that we know of."""
-        self._is_told = asyncio.Event()
-        """Set once Discord tells us of what is written."""
         self._is_whole = False
         """False until all servers are known after a new session began."""
-        self._tasks: set[asyncio.Task[None]] = set()
 
     # -- its life ------------------------------------------------------------------------------------------------
 
@@ -67,7 +56,7 @@ class DiscordPlatform:
         try:
             import discord
 
-            from plugins.discord.client import LOST, DiscordClient, wait_of
+            from plugins.discord.client import LOST, DiscordClient, not_sent, wait_of
         except ImportError as error:
             raise ConfigError("the discord platform needs the extra: pip install 'toolcrib[discord]'") from error
         token = self._host.secret(TOKEN).strip()
@@ -83,51 +72,19 @@ class DiscordPlatform:
         flags = client.application.flags if client.application is not None else discord.ApplicationFlags()
         if not (flags.gateway_message_content or flags.gateway_message_content_limited):
             raise ConfigError("the bot may not read messages: switch on Message Content Intent on your application's page")
-        self._intake = Intake(self._host, self._missed, LOST, wait_of)
+        self._intake, self._lost, self._not_sent = Intake(self._host, self._missed, LOST, wait_of), LOST, not_sent
+        self._receive = functools.partial(keep_receiving, client.receive, self.name, LOST, wait_of)
         return str(self._me)
 
-    async def start(self) -> None:
-        """Begin to receive: what is written once this has returned arrives, unless Discord can't be reached now."""
+    def _now(self) -> str:
         import discord
 
-        from plugins.discord.client import LOST, wait_of
+        return str(discord.utils.time_snowflake(discord.utils.utcnow()))
 
-        await self._sent.load()
-        await self._taking.load(str(discord.utils.time_snowflake(discord.utils.utcnow())))
-        self._taking.hold()
-        self._spawn(keep_receiving(self._api.receive, self.name, LOST, wait_of))
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._is_told.wait(), _START_SECONDS)
-
-    async def stop(self) -> None:
-        """Receive nothing more; what was not taken is read at the next start."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        intake, self._intake = self._intake, None
-        if intake is not None:
-            await intake.close()
-            await self._sent.close()
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    @property
-    def _api(self) -> DiscordClient:
-        if self._client is None:
-            raise NotSent("not connected")
-        return self._client
-
-    @property
-    def _taking(self) -> Intake:
-        if self._intake is None:
-            raise NotSent("not connected")
-        return self._intake
+    async def _close(self) -> None:
+        await super()._close()
+        if self._client is not None:
+            await self._client.close()
 
     @property
     def _me(self) -> int:
@@ -137,9 +94,8 @@ class DiscordPlatform:
 
     def _gap(self) -> None:
         """Wait with what is told after a new session began: it lacks what was written before."""
-        self._taking.hold()
+        self._hold()
         self._is_whole = False
-        self._is_told.set()
 
     def _ready(self) -> None:
         self._is_whole = True
@@ -205,24 +161,21 @@ class DiscordPlatform:
 
     async def _pressed(self, interaction: discord.Interaction) -> None:
         """Answer a press at once, as Discord waits three seconds, and tell what became of it once that is known."""
-        from plugins.discord.client import LOST
         from plugins.discord.incoming import chat_of, press_of
 
-        with contextlib.suppress(*LOST, KeyError, TypeError):  # whatever it says to that, the press counts
+        with contextlib.suppress(*self._lost, KeyError, TypeError):  # whatever it says to that, the press counts
             async with asyncio.timeout(_PRESS_SECONDS):  # later it is of no use: the library would go on asking
                 await interaction.response.defer()
         chat = chat_of(interaction.channel) if interaction.channel is not None else None
         press = press_of(interaction, chat) if chat is not None else None
         line = await press_until_kept(self._host, press) if press is not None else ""
         if line:
-            with contextlib.suppress(*LOST):
+            with contextlib.suppress(*self._lost):
                 await interaction.followup.send(without_controls(line)[:_LINE], ephemeral=True)
 
     async def fetch(self, attachment: Attachment) -> AsyncIterator[bytes]:
         """Yield a file. Raises ToolcribError."""
         import aiohttp
-
-        from plugins.discord.client import LOST
 
         ref = {name: int(str(value)) for name, value in attachment.ref.items()}
         try:
@@ -235,46 +188,21 @@ class DiscordPlatform:
             async with aiohttp.ClientSession() as session, session.get(url, proxy=proxy, raise_for_status=True) as answer:
                 async for piece in answer.content.iter_chunked(_PIECE):
                     yield piece
-        except LOST as error:
-            why = (
-                error.status if isinstance(error, aiohttp.ClientResponseError) else error
-            )  # whoever has its address has the file
+        except self._lost as error:
+            # An address is not shown: it is all that a reader needs to get the file.
+            why = error.status if isinstance(error, aiohttp.ClientResponseError) else error
             raise ToolcribError(f"Discord does not give it: {why}") from error
 
     # -- what is shown -------------------------------------------------------------------------------------------
 
-    async def send(self, out: Outbound) -> str:
-        """Show a message or change one. Raises NotSent."""
-        from plugins.discord.client import LOST, not_sent
+    def _channel(self, chat: Chat) -> discord.PartialMessageable:
+        return self._api.get_partial_messageable(int(chat.thread or chat.id))
 
-        if len(out.text) > self.traits.max_chars:
-            raise NotSent(f"{len(out.text)} characters are more than {self.traits.max_chars}", for_good=True)
-        if not (out.text.strip() or out.files):
-            raise NotSent("there is nothing to show", for_good=True)
-        try:
-            channel = self._api.get_partial_messageable(int(out.chat.thread or out.chat.id))
-            return await (self._edit(channel, out, int(out.edits)) if out.edits else self._show(channel, out))
-        except StoreFailed as error:
-            raise NotSent(f"it can't be kept that it is sent: {error}") from error
-        except (FileNotFoundError, PermissionError, ValueError) as error:  # a file that is gone, an id of another platform's
-            raise NotSent(str(error), for_good=True) from error
-        except LOST as error:
-            found = not_sent(error)
-            if found.for_good:
-                self._sent.forget(out.key)
-            raise found from error
-
-    async def _show(self, channel: discord.PartialMessageable, out: Outbound) -> str:
-        """Show a message once. Discord knows a nonce for some minutes; later the lost one is looked for where it would be."""
+    async def _post(self, out: Outbound) -> str:
+        """Show a message. Discord knows its nonce for some minutes: within them it answers with the message of an earlier try."""
         import discord
 
-        known = self._sent.known(out.key)
-        if not known:
-            before = await self._sent.begin(out.key, await self._newest(channel))
-            known = await self._lost(channel, str(before)) if out.is_again else ""
-        if known:
-            await self._sent.done(out.key, known)
-            return await self._edit(channel, out, int(known)) if out.is_again else known
+        channel = self._channel(out.chat)
         more: dict[str, Any] = {}
         if out.reply_to.isdecimal():
             to = discord.MessageReference(message_id=int(out.reply_to), channel_id=channel.id, fail_if_not_exists=False)
@@ -285,15 +213,16 @@ class DiscordPlatform:
         nonce = hashlib.sha256(out.key.encode("utf-8", "surrogatepass")).hexdigest()[:24]
         shown = await channel.send(_content(out) or None, files=files, nonce=nonce, suppress_embeds=True, **more)
         self._last[channel.id] = str(shown.id)
-        await self._sent.done(out.key, str(shown.id))
-        if out.is_again and shown.id <= int(str(before)):
-            await self._edit(channel, out, shown.id)
         return str(shown.id)
 
-    async def _edit(self, channel: discord.PartialMessageable, out: Outbound, message_id: int) -> str:
+    def _is_new(self, shown: str, note: str) -> bool:
+        return int(shown) > int(note)
+
+    async def _edit(self, out: Outbound, message_id: str) -> str:
         import discord
 
-        message, content = channel.get_partial_message(message_id), _content(out) or None
+        channel = self._channel(out.chat)
+        message, content = channel.get_partial_message(int(message_id)), _content(out) or None
         try:
             await message.edit(content=content, view=_view(out))
         except discord.HTTPException as error:
@@ -301,20 +230,22 @@ class DiscordPlatform:
                 raise
             await self._api.http.edit_channel(channel.id, archived=False)  # as Discord does it where something new is written
             await message.edit(content=content, view=_view(out))
-        return str(message_id)
+        return message_id
 
-    async def _newest(self, channel: discord.PartialMessageable) -> str:
-        """Return the id of a channel's newest message: what is shown next comes after it."""
+    async def _note(self, out: Outbound) -> str:
+        """Return the id of the channel's newest message: what is shown next comes after it."""
+        channel = self._channel(out.chat)
         if channel.id not in self._last:
             newest = [message.id async for message in channel.history(limit=1)]
             self._last.setdefault(channel.id, str(newest[0] if newest else 0))
         return self._last[channel.id]
 
-    async def _lost(self, channel: discord.PartialMessageable, before: str) -> str:
+    async def _find(self, out: Outbound, note: str) -> str:
         """Return the message that was shown after another one, and of which we never heard; "" for none."""
         import discord
 
-        async for message in channel.history(limit=_PAGE, after=discord.Object(int(before)), oldest_first=True):
+        after = discord.Object(int(note))
+        async for message in self._channel(out.chat).history(limit=_PAGE, after=after, oldest_first=True):
             if message.author.id == self._me and str(message.id) not in self._sent.ids:
                 return str(message.id)
         return ""
@@ -322,7 +253,7 @@ class DiscordPlatform:
     async def typing(self, chat: Chat, is_on: bool) -> None:
         """Show that an answer is being written; it ends by itself."""
         if is_on:
-            await self._api.get_partial_messageable(int(chat.thread or chat.id)).typing()
+            await self._channel(chat).typing()
 
 
 def _content(out: Outbound) -> str:
@@ -332,12 +263,10 @@ def _content(out: Outbound) -> str:
 def _view(out: Outbound) -> discord.ui.View | None:
     import discord
 
-    from plugins.discord.incoming import data_of
-
     if not out.buttons:
         return None
     view = discord.ui.View(timeout=None)
     for one in out.buttons:
-        view.add_item(discord.ui.Button(label=one.label[:80], custom_id=data_of(one.choice, out.key)))
+        view.add_item(discord.ui.Button(label=one.label[:80], custom_id=button_data(one, out.key, _DATA_BYTES)))
     view.stop()  # presses come to us: the library would keep each for ever
     return view

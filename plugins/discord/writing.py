@@ -6,12 +6,11 @@ import re
 
 from toolcrib.chat import without_controls
 from toolcrib.contract.regex import Regex
-from toolcrib.platforms import Markup, shown
+from toolcrib.platforms import Markup, shown, without_fences
 
 CHARS = 2_000
 """Characters that a message may have."""
 _MARK = Regex(r"https?://[^\s<>()]+|[\\*_~`|<>\[\]@#]|(?m:^[ \t]*(?:[-+]|\d+(?=\.)))")
-_FENCE = Regex("`(?=``)")
 _PAIR = Regex("`(?=`)")
 _BLANK = "\u200b"
 _HIDES = Regex(r"\|(?=\|)|@|<(?=[@#:t/])|\](?=\()")
@@ -32,7 +31,7 @@ def discord_of(markdown: str) -> str:
 def discord_of_plain(text: str) -> str:
     """Return a text as it stands, as code: it can be copied, and nothing in it is a mark."""
     text = without_controls(text)
-    code = _code(text)
+    code = without_fences(text)
     if len(code) > CHARS - 8:
         code = text.replace("`", "\u02cb")  # of nothing but backticks, mostly: they look the same
     return f"```\n{code}\n```"
@@ -49,11 +48,6 @@ def _escaped(found: re.Match[str]) -> str:
     return f"{mark[:-1]}\\{mark[-1]}" if not mark[-1].isdecimal() else f"{mark}\\"
 
 
-def _code(text: str) -> str:
-    """Keep text within its block: three backticks would end it."""
-    return _FENCE.sub("`\u200b", text)
-
-
 def _inline(text: str) -> str:
     """Return code within a line: one backtick within it would end it, unless it has two around it."""
     if "`" not in text:
@@ -64,7 +58,7 @@ def _inline(text: str) -> str:
 
 _DISCORD = Markup(
     words=_words,
-    verbatim=_code,
+    verbatim=without_fences,
     bold="**{}**",
     italic="*{}*",
     strike="~~{}~~",

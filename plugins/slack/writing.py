@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from toolcrib.chat import Outbound, without_controls
 from toolcrib.contract.regex import Regex
-from toolcrib.platforms import Markup, shown
+from toolcrib.platforms import Markup, button_data, shown, without_fences
 
 CHARS = 3_900
 """Characters of a message that Slack lets be edited; it says 4,000."""
 _SECTION = 2_900
 """Characters of a block of text; Slack takes 3,000."""
-_BETWEEN = "\n"
-_VALUE_CHARS = 2_000
-_FENCE = Regex("`(?=``)")
+_VALUE_BYTES = 2_000
 _ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _ESCAPES = Regex("[&<>]")
 
@@ -37,24 +35,11 @@ def blocks_of(text: str, out: Outbound) -> list[dict[str, Any]]:
             "type": "button",
             "text": {"type": "plain_text", "text": one.label[:75], "emoji": False},
             "action_id": f"choice{number}",
-            "value": data_of(one.choice, out.key),
+            "value": button_data(one, out.key, _VALUE_BYTES),
         }
         for number, one in enumerate(out.buttons)
     ]
     return [*sections, {"type": "actions", "elements": rows[:25]}] if rows else sections
-
-
-def data_of(choice: str, key: str) -> str:
-    """Return what a button brings back: the choice, and the message's key where both fit."""
-    data = f"{choice}{_BETWEEN}{key}"
-    return data if len(data) <= _VALUE_CHARS else choice
-
-
-def choice_of(action: Mapping[str, Any]) -> tuple[str, str]:
-    """Return (choice, key) of a press; both are "" for what is none of our buttons."""
-    value = action.get("value")
-    choice, _, key = value.partition(_BETWEEN) if isinstance(value, str) else ("", "", "")
-    return choice, key
 
 
 def _parts(text: str, out: Outbound) -> Sequence[str]:
@@ -80,7 +65,7 @@ def _words(text: str) -> str:
 
 def _code(text: str) -> str:
     """Keep text within its block: three backticks would end it."""
-    return _words(_FENCE.sub("`\u200b", text))
+    return _words(without_fences(text))
 
 
 _SLACK = Markup(

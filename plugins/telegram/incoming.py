@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from toolcrib.chat import Attachment, Chat, Inbound, Press
 from toolcrib.contract.regex import Regex
+from toolcrib.platforms import choice_and_key
 
 if TYPE_CHECKING:
     import telegram
 
-_BETWEEN = "\n"
-_DATA_BYTES = 64
 _COMMAND = Regex(r"/(\w+)@(\w+)")
 _FILES = {
     "audio": "audio/mpeg", "video": "video/mp4", "voice": "audio/ogg", "video_note": "video/mp4", "animation": "video/mp4",
@@ -58,14 +57,8 @@ def press_of(query: telegram.CallbackQuery) -> Press | None:
     if query.message is None or not query.data:
         return None
     user, message = query.from_user, query.message
-    choice, _, key = query.data.partition(_BETWEEN)
+    choice, key = choice_and_key(query.data)
     return Press(chat_of(message), str(user.id), str(message.message_id), choice, query.id, name=user.full_name, key=key)
-
-
-def data_of(choice: str, key: str) -> str:
-    """Return what a button brings back: the choice, and the message's key where both fit."""
-    data = f"{choice}{_BETWEEN}{key}"
-    return data if len(data.encode("utf-8", "surrogatepass")) <= _DATA_BYTES else choice
 
 
 def chat_of(message: telegram.MaybeInaccessibleMessage) -> Chat:

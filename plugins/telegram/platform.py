@@ -5,25 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from plugins.telegram.incoming import data_of, inbound_of, press_of
+from plugins.telegram.incoming import inbound_of, press_of
 from plugins.telegram.writing import html_of, html_of_plain, units
 from toolcrib import ConfigError, StoreFailed, ToolcribError
-from toolcrib.chat import Attachment, Chat, Host, NotSent, Outbound, OutFile, Traits, settings_of
+from toolcrib.chat import Attachment, Chat, Host, NotSent, Outbound, OutFile, Traits
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.regex import Regex
-from toolcrib.platforms import keep_receiving, number_of
+from toolcrib.platforms import BotPlatform, button_data, keep_receiving
 
 if TYPE_CHECKING:
-    from telegram import Bot, InlineKeyboardMarkup, Message
+    from telegram import Bot, InlineKeyboardMarkup, Message  # noqa: F401 - the class below names Bot in a string
 
 _log = logging.getLogger(__name__)
 TOKEN = "TELEGRAM_TOKEN"  # noqa: S105 - the name of one
 _TOKEN_FORM = Regex(r"\d{1,20}:[\w-]{1,100}\Z")
-_SETTINGS = ("base_url", "proxy", "per_second", "edit_seconds", "max_edits")
 _CHARS = 4_096
+_DATA_BYTES = 64
 _DOWNLOAD = 20 * 1024 * 1024
 _UPLOAD = 50 * 1024 * 1024
 _PHOTO = 10 * 1024 * 1024
@@ -34,24 +34,15 @@ _UPDATES = "get_Updates"
 """The library makes ``getUpdates`` of it. Its own method of that name would give up all updates for one that it can't read."""
 
 
-class TelegramPlatform:
+class TelegramPlatform(BotPlatform["Bot"]):
     """``settings``: ``base_url``, ``proxy``, ``per_second``, ``edit_seconds``, ``max_edits``; README.md has them."""
 
+    known_settings = ("base_url", "proxy")
+    traits = Traits(max_chars=4_000, edit_seconds=1.0, max_edits=40, buttons=True, max_file_bytes=_UPLOAD, per_second=25.0)
+
     def __init__(self, name: str, host: Host, **more: Any) -> None:
-        self.name = name
-        self._host = host
-        self._settings = settings_of(host, _SETTINGS)
-        self.traits = Traits(
-            max_chars=4_000,
-            edit_seconds=number_of(host, "edit_seconds", 1.0, may_be_zero=True),
-            max_edits=int(number_of(host, "max_edits", 40, may_be_zero=True)),
-            buttons=True,
-            max_file_bytes=_UPLOAD,
-            per_second=number_of(host, "per_second", 25.0),
-        )
-        self._bot: Bot | None = None
+        super().__init__(name, host, **more)
         self._offset = 0
-        self._tasks: set[asyncio.Task[None]] = set()
 
     # -- its life ------------------------------------------------------------------------------------------------
 
@@ -67,7 +58,7 @@ class TelegramPlatform:
         if not _TOKEN_FORM.match(token):
             raise ConfigError(f"{TOKEN} is not of the form 123456:letters, as @BotFather shows it")
         base_url = self._settings.get("base_url", "https://api.telegram.org").rstrip("/")
-        bot = self._bot = bot_of(token, base_url, self._settings.get("proxy", ""))
+        bot = self._client = bot_of(token, base_url, self._settings.get("proxy", ""))
         try:
             await bot.initialize()
             webhook = (await bot.get_webhook_info()).url
@@ -89,25 +80,9 @@ class TelegramPlatform:
 
         self._spawn(keep_receiving(self._poll, self.name, (StoreFailed, TelegramError), wait_of))
 
-    async def stop(self) -> None:
-        """Ask no more; what was not taken is offered again at the next start."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        bot, self._bot = self._bot, None
-        if bot is not None:
-            await bot.shutdown()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    @property
-    def _api(self) -> Bot:
-        if self._bot is None:
-            raise NotSent("not connected")
-        return self._bot
+    async def _close(self) -> None:
+        if self._client is not None:
+            await self._client.shutdown()
 
     # -- what arrives --------------------------------------------------------------------------------------------
 
@@ -238,5 +213,5 @@ class TelegramPlatform:
 def _keyboard(out: Outbound) -> InlineKeyboardMarkup | None:
     from telegram import InlineKeyboardButton, InlineKeyboardMarkup
 
-    rows = [[InlineKeyboardButton(one.label, callback_data=data_of(one.choice, out.key))] for one in out.buttons]
+    rows = [[InlineKeyboardButton(one.label, callback_data=button_data(one, out.key, _DATA_BYTES))] for one in out.buttons]
     return InlineKeyboardMarkup(rows) if rows else None

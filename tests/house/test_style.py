@@ -23,6 +23,8 @@ RUNS_AT_IMPORT = {
     # The built-in tools are found, and the registry gets its dispatcher and its schema checker.
     "model_tools": {"_discover_tools", "registry.attach"},
     "agent.__main__": {"main"},
+    # Old names of modules warn whoever imports them.
+    **{name: {"warnings.warn"} for name in ("agent.run", "agent.models", "agent.plugins")},
     "benchmarks.__main__": {"main"},
 }
 

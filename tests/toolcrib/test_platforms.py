@@ -9,8 +9,21 @@ import logging
 import pytest
 
 from toolcrib import ConfigError, StoreFailed
-from toolcrib.chat import Chat, Press
-from toolcrib.platforms import Markup, Recent, keep_receiving, number_of, press_until_kept, shown
+from toolcrib.chat import Button, Chat, Inbound, NotSent, Outbound, Press, Traits
+from toolcrib.platforms import (
+    BotPlatform,
+    Intake,
+    IntakePlatform,
+    Markup,
+    Recent,
+    button_data,
+    choice_and_key,
+    keep_receiving,
+    number_of,
+    press_until_kept,
+    shown,
+    without_fences,
+)
 from toolcrib.testing import FakeHost
 
 TEXT = """# Title
@@ -153,3 +166,93 @@ def test_what_is_no_number_above_zero_is_named(given: float | str) -> None:
     else:
         with pytest.raises(ConfigError, match="expected a number that is not below 0, got"):
             number_of(host, "per_second", 7.0, may_be_zero=True)
+
+
+class RadioPlatform(BotPlatform[str]):
+    known_settings = ("frequency",)
+    traits = Traits(max_chars=10, per_second=3.0)
+
+
+def test_settings_replace_the_pace_of_a_bot_platform_and_unknown_ones_are_an_error() -> None:
+    settings = {"frequency": "7", "per_second": 9, "edit_seconds": 0, "max_edits": "4"}
+    traits = RadioPlatform("radio", FakeHost(settings=settings)).traits
+    assert (traits.max_chars, traits.per_second, traits.edit_seconds, traits.max_edits) == (10, 9.0, 0.0, 4)
+    assert RadioPlatform("radio", FakeHost()).traits.per_second == 3.0
+    with pytest.raises(ConfigError, match="there is no such setting; did you mean frequency"):
+        RadioPlatform("radio", FakeHost(settings={"freqency": "7"}))
+
+
+class Unreachable(Exception):
+    pass
+
+
+class WirePlatform(IntakePlatform[str]):
+    """A service that shows a message each time that it is sent, and whose acknowledgements are lost while ``is_deaf`` is set."""
+
+    is_deaf = False
+
+    async def connect(self) -> str:
+        self._client = "wire"
+        self.shown: list[str] = []
+        self._intake = Intake(self._host, self._missed, (Unreachable,))
+        self._receive = self._begin
+        self._lost, self._not_sent = (Unreachable,), lambda error: NotSent(str(error), perhaps_sent=True)
+        return "me"
+
+    def _now(self) -> str:
+        return "0"
+
+    async def _begin(self) -> None:
+        self._hold()
+        self._taking.resume([])
+        await asyncio.Event().wait()
+
+    async def _missed(self, channel: str, after: str) -> list[tuple[str, Inbound | None]]:
+        return []
+
+    async def _note(self, out: Outbound) -> str:
+        return str(len(self.shown))
+
+    async def _find(self, out: Outbound, note: str) -> str:
+        return note if len(self.shown) > int(note) else ""
+
+    async def _post(self, out: Outbound) -> str:
+        self.shown.append(out.text)
+        if self.is_deaf:
+            raise Unreachable("no acknowledgement")
+        return str(len(self.shown) - 1)
+
+    async def _edit(self, out: Outbound, message_id: str) -> str:
+        self.shown[int(message_id)] = out.text
+        return message_id
+
+
+async def test_an_intake_platform_shows_each_key_once_also_if_the_acknowledgement_was_lost() -> None:
+    platform, chat = WirePlatform("wire", FakeHost()), Chat("c")
+    await platform.connect()
+    await platform.start()
+    assert await platform.send(Outbound(chat, "one", "k1")) == "0"
+    assert await platform.send(Outbound(chat, "one", "k1")) == "0"
+    platform.is_deaf = True
+    with pytest.raises(NotSent, match="no acknowledgement"):
+        await platform.send(Outbound(chat, "two", "k2"))
+    platform.is_deaf = False
+    assert await platform.send(Outbound(chat, "2", "k2", is_again=True)) == "1"
+    assert platform.shown == ["one", "2"]
+    for text in ("", "x" * 4_001):
+        with pytest.raises(NotSent) as caught:
+            await platform.send(Outbound(chat, text, "k3"))
+        assert caught.value.for_good
+    await platform.stop()
+    with pytest.raises(NotSent, match="not connected"):
+        _ = platform._api
+
+
+def test_a_button_brings_back_its_choice_and_the_key_if_both_fit() -> None:
+    assert choice_and_key(button_data(Button("y", "Yes"), "k1", 4)) == ("y", "k1")
+    assert choice_and_key(button_data(Button("y", "Yes"), "k12", 4)) == ("y", "")
+
+
+def test_nothing_ends_a_block_of_code_that_it_stands_in() -> None:
+    assert "```" not in without_fences("a````b")
+    assert without_fences("a``b") == "a``b"

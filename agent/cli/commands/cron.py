@@ -34,11 +34,14 @@ examples:
 
   toolcrib cron serve                        run jobs until Ctrl-C; `toolcrib gateway run` does so too
 
-Schedules are English (tomorrow at 8am; every 2 hours; every monday and thursday at 18:30; every 30 minutes between 9 and 17 on
-weekdays; on the last day of each month at noon) or cron expressions of five fields. Each local time comes once, also where the
-clocks are changed. A job runs in the folder that you are in, as you, with what you and jobs may use on that day (toolset
-toolcrib-cron), and nobody is there to be asked: what needs approval is refused (deny), waits for `toolcrib approvals` (park), or
-goes by a rule set of the configuration (cron.rule_sets). Its answer is kept as a session, or sent to a chat of yours (--to).
+A schedule has one of these forms: in 20 minutes; tomorrow at 8am; on friday at 17:00; 2026-12-24 18:00; every 2 hours;
+every day at 9 and 17:30; every weekday at 9; every monday and thursday at 18:30; every 3 days at 8; on the 1st of each month at
+07:30; 0 9 * * 1-5, a cron expression of five fields.
+
+Each local time comes once, also where the clocks are changed. A job runs in the folder that you are in, as you, with what you
+and jobs may use on that day (toolset toolcrib-cron), and nobody is there to be asked: what needs approval is refused (deny),
+waits for `toolcrib approvals` (park), or goes by a rule set of the configuration (cron.rule_sets). Its answer is kept as a
+session, or sent to a chat of yours (--to).
 
 exit codes: 0 done, 1 a run failed, 2 a wrong command line, name or configuration, 7 run: it waits for an answer.
 """

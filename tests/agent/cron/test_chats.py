@@ -87,7 +87,7 @@ async def test_who_is_not_the_owner_needs_the_owners_yes(house: JobHouse) -> Non
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ({"schedule": "whenever"}, "can't be understood. What can be: in 20 minutes"),
+        ({"schedule": "whenever"}, "has no known form. Use one of these: in 20 minutes"),
         ({"schedule": "every day at 9", "zone": "Mars/Base"}, "no time zone 'Mars/Base'"),
         ({"schedule": "every second"}, "(cron.shortest_interval)"),
         ({"schedule": "2020-01-01 10:00"}, "that time is over"),

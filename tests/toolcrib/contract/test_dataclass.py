@@ -317,6 +317,7 @@ def _classes() -> Iterator[type[Any]]:
             yield from (one for one in vars(module).values() if isinstance(one, type) and "__dataclass_fields__" in vars(one))
 
 
+@pytest.mark.filterwarnings("ignore:agent.* is an old name:DeprecationWarning")
 @pytest.mark.untraced
 @pytest.mark.defaults  # the others have another __init__ of two of them
 def test_every_class_of_the_product_is_as_the_standard_library_makes_it() -> None:

@@ -142,6 +142,7 @@ def _classes() -> Iterator[Any]:
             yield from (one for one in vars(module).values() if isinstance(one, type) and "_field_defaults" in vars(one))
 
 
+@pytest.mark.filterwarnings("ignore:agent.* is an old name:DeprecationWarning")
 def test_every_class_of_the_product_is_as_the_standard_library_makes_it() -> None:
     found = 0
     for made in _classes():

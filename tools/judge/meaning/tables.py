@@ -39,7 +39,7 @@ class Table(Generic[Row]):
         return found
 
 
-BUILTINS = Table[Callable[[BuiltinCall], list[State]]]("BUILTINS", "builtins", "declare", "reading")
+BUILTINS = Table[Callable[[BuiltinCall], list[State]]]("BUILTINS", "builtins", "declare", "file_reads")
 """The shell's own commands."""
 WRAPPERS = Table[tuple[Wrapper, ...]]("WRAPPERS", "wrappers")
 """Programs that run another one, where a row says all; ``wrappers.inner`` reads it."""

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from toolcrib.testing import ChatServer
+from tools.registry import registry
+from tools.schedules.parse import EXAMPLES
 
 _CODE = "import sys; from agent.cli import main; sys.exit(main())"
 
@@ -70,10 +72,17 @@ def test_what_is_added_is_shown_with_its_next_five_times(run: Any, config: Calla
     assert elsewhere.out.count("09:00 E") == 5
 
 
+def test_help_docs_and_the_tools_schema_list_every_form_of_a_schedule(run: Any) -> None:
+    schema = json.dumps(registry.get_definitions(["cronjob"]))
+    docs = Path(__file__).parents[4] / "docs" / "cron.md"
+    for listed in (schema, " ".join(run("cron", "--help").out.split()), docs.read_text(encoding="utf-8")):
+        assert [form for form in EXAMPLES if form not in listed] == []
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["add", "whenever", "x"], "What can be: in 20 minutes"),
+        (["add", "whenever", "x"], "Use one of these: in 20 minutes"),
         (["add", "every day at 9"], "give the schedule and the task"),
         (["add", "every 10 seconds", "x"], "cron.shortest_interval"),
         (["add", "every day at 9", "x", "--zone", "Mars"], "no time zone 'Mars'"),
