@@ -119,12 +119,14 @@ async def test_a_clock_that_is_set_back_begins_nothing_twice_and_goes_on(desk: D
         for number in range(1, 7):
             await desk.at(runner, START + number * 600)
             await desk.runs(job, number)
+            await desk.runs(often, number)  # a time that comes while the run before is under way is skipped
         begun = {run.due_at for run in await desk.runs(often, 6)}
         await desk.at(runner, START + 1_205)  # 40 minutes back, 5 seconds after a time of its own
         await asyncio.sleep(0.03)
         for number in range(1, 9):  # an interval is elapsed time: it goes on
             await desk.at(runner, START + 1_206 + number * 600)
             await desk.runs(job, 6 + number)
+            await desk.runs(often, 6)
         runs = await desk.runs(often, 10)
     assert len({run.due_at for run in runs}) == len(runs) == 10, "the same local times once"
     assert begun < {run.due_at for run in runs}
