@@ -53,10 +53,9 @@ def check_files(config: Config) -> Iterator[CheckFinding]:
             yield CheckFinding("store.unreadable", "wrong", str(error), _OTHER)
         else:
             if path == config.store_path and path.exists():
-                copies = [time.strftime("%Y-%m-%d %H:%M", time.localtime(one.stat().st_mtime)) for one in Backups(path).found()]
-                yield CheckFinding(
-                    "store.sound", "ok", f"store {path}{f', backup of {copies[0]}' if copies else ', no backup yet'}"
-                )
+                copies = Backups(path).found()
+                kept = f"backup of {_time(copies[0].stat().st_mtime)}" if copies else _no_backup(path)
+                yield CheckFinding("store.sound", "ok", f"store {path}, {kept}")
             elif found:  # an artifact that is gone is no damage: reading it says so
                 gone = _told([(int(found), "large result*")])
                 yield CheckFinding(
@@ -64,12 +63,26 @@ def check_files(config: Config) -> Iterator[CheckFinding]:
                 )
 
 
+def _no_backup(path: Path) -> str:
+    from agent.store._backup import LARGEST
+
+    return f"no backup: it is larger than {LARGEST >> 20} MiB" if path.stat().st_size > LARGEST else "no backup yet"
+
+
 def _damaged(config: Config, path: Path, mend: partial[Iterator[str]], error: StoreFailed) -> CheckFinding:
+    from agent.store._backup import Backups
+
     again = partial(check_files, config)
     if mend.func is _index_lines:
         repair = Repair(f"rm {path}", mend, again)
         return CheckFinding("store.index-damaged", "note", str(error), "nothing: the next search makes it anew", repair)
     name, loses = _LOSES[mend.func]
+    if mend.func is _store_lines:
+        copies = Backups(path).found()
+        lost = "what can't be read is lost, as there is no backup"
+        if copies:
+            lost = f"what was said since the backup of {_time(copies[0].stat().st_mtime)} is lost if it can't be read"
+        loses = f"{lost}, {loses}"
     repair = Repair(f"toolcrib doctor --repair-store (of {path})", mend, again, f"{loses}; the damaged file is kept beside it")
     return CheckFinding(name, "wrong", str(error), _REPAIR, repair)
 
@@ -185,28 +198,17 @@ def _agreed(path: Path) -> bool:
 
 
 def _lines(done: Repaired) -> Iterator[str]:
-    """Say what was saved and what was lost, in numbers."""
-    if done.is_finished_only:
-        yield f"finished the repair of {done.path}; what was lost is not known any more, as its process ended before it said so"
-    elif done.backup is None:
-        yield f"repaired {done.path} with what could still be read of it"
-    else:
-        made = time.strftime("%Y-%m-%d %H:%M", time.localtime(done.backup))
-        if all(one.source == "copy" for one in done.restored):
-            yield f"repaired {done.path} from its backup of {made}; what came later is lost"
-        else:
-            yield f"repaired {done.path} with what could still be read of it, and from its backup of {made}"
+    """Name what was restored, from when, and what was lost."""
+    yield _origin(done)
     yield from _sources(done.restored)
     yield f"  saved: {_counts(done) or 'nothing: there was nothing left to read, and no backup'}"
     mended = done.mended
-    lost = [
-        (done.missing_pages, "page* of the file"),
-        (done.unreadable, "row* that could not be read"),
-        (mended.messages, "message* of conversations that are there"),
-    ]
-    if done.backup is None and not done.is_finished_only:
-        gone = _told(lost)
-        yield f"  lost: {gone or 'what is not known: nothing that it still had a trace of'}"
+    if lost := _told([(done.unreadable, "row* that could not be read"), (mended.messages, "message*")]):
+        yield f"  lost: {lost}"
+    if done.cut:
+        since = "" if done.backup is None else f" since {_time(done.backup)}"
+        tables = ", ".join(_name(table).replace("*", "s") for table in done.cut)
+        yield f"  lost{since}, unless it could still be read: {tables}"
     ended = [
         (mended.runs, "unfinished run*"),
         (mended.calls, "call* under way, which may have run"),
@@ -217,9 +219,18 @@ def _lines(done: Repaired) -> Iterator[str]:
     ]
     if told := _told(ended):
         yield f"  ended, so that nothing runs or counts twice: {told}"
-    if mended.nameless:
-        yield f"  {_told([(mended.nameless, 'conversation*')])} lost the name, and will be listed as yours"
     yield f"  the damaged file is kept: {done.kept}"
+
+
+def _origin(done: Repaired) -> str:
+    if done.is_finished_only:
+        return f"finished the repair of {done.path}; what was lost is not known any more, as its process ended before it said so"
+    if done.backup is None:
+        return f"repaired {done.path} with what could still be read of it"
+    made = _time(done.backup)
+    if all(one.source == "copy" for one in done.restored):
+        return f"repaired {done.path} from its backup of {made}; what came later is lost"
+    return f"repaired {done.path} with what could still be read of it, and from its backup of {made}"
 
 
 def _sources(restored: Sequence[Restored]) -> Iterator[str]:
@@ -239,7 +250,15 @@ def _sources(restored: Sequence[Restored]) -> Iterator[str]:
 
 
 def _counts(done: Repaired) -> str:
-    return _told([(number, _NAMES.get(name, f"{name.removesuffix('s')}*")) for name, number in done.saved.items()])
+    return _told([(number, _name(table)) for table, number in done.saved.items()])
+
+
+def _name(table: str) -> str:
+    return _NAMES.get(table, f"{table.removesuffix('s')}*")
+
+
+def _time(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def _told(numbers: Sequence[tuple[int, str]]) -> str:

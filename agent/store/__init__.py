@@ -8,10 +8,11 @@ SQLite: ``_database`` hands work to the thread that writes (``_writer``, one tra
 module for each member: ``_ledger``, ``_tickets``, ``_grants``, ``_sessions``, ``_runs`` (also inbox and origins), ``_states``,
 ``_artifacts`` (large results, in a file of their own), ``_changes``, ``_leases``; ``_pruning`` forgets. A new table or column
 is a numbered file in ``sql/``, which ``_schema`` applies. ``_signals`` wakes other processes. ``_damage`` (with ``_cut_log``)
-finds a file damaged, ``_backup`` copies one; ``repair`` makes one anew of its pages (``_pages``, ``_salvage``) and a copy
-(``_merging``), in the place that ``_drafting`` and ``_placing`` give it, and ``_mending`` puts in order what was restored;
+finds a file damaged, ``_backup`` copies one; ``repair`` makes one anew of a copy (``_merging``) and of the rows that can still
+be read (``_rows``), in the place that ``_drafting`` and ``_placing`` give it, and ``_mending`` puts in order what was restored;
 ``_artifact_repair`` does so for artifacts.
 
 Every store uses ``_codec`` and ``_steps`` (records as JSON), ``_shared`` (rules and messages) and ``_owner`` (who holds a
-lease), and passes tests/agent/store/test_conformance*.py and test_changes.py, by a name in that folder's conftest.py.
+lease), and passes tests/agent/store/test_conformance*.py and test_changes.py, by a name in that folder's conftest.py. Those on a
+database make their records with ``_from_rows`` and ``_from_gateway_rows``.
 """

@@ -15,12 +15,14 @@ from pathlib import Path
 from agent.store import _placing
 
 _log = logging.getLogger(__name__)
-_EVERY = 6 * 3600.0
-"""Seconds between two copies."""
+_EVERY = 600.0
+"""Fewest seconds between two copies."""
+_RATE = 32 * 1024
+"""Bytes that copies write in a second, on average, at most: 50 MB are copied every 25 minutes of use."""
 _APART = 24 * 3600.0
 """Seconds for which the older copy stays: damage that nobody saw yet may be in the newer one."""
-_LARGEST, _LARGEST_AT_CLOSE = 256 * 1024 * 1024, 16 * 1024 * 1024
-"""Bytes of a file that is copied at all, and while somebody waits for the process to end."""
+LARGEST = 1024 * 1024 * 1024
+"""Bytes of a file that is copied at all."""
 _FEWER = 2
 """A store with so many times fewer sessions than its copy has lost them."""
 _LEFT = 256 * 1024 * 1024
@@ -45,11 +47,11 @@ class Backups:
         """Return the copies that there are, the newest first."""
         return [path for path in (self._newest, self._older) if path.exists()]
 
-    def is_due(self, *, closing: bool = False) -> bool:
+    def is_due(self) -> bool:
         """Return whether a copy should be made now, and can be: the file is small enough, and the disk has room for it."""
         try:
             size = self._path.stat().st_size
-            if not size or size > (_LARGEST_AT_CLOSE if closing else _LARGEST) or _age(self._newest) < _EVERY:
+            if not size or size > LARGEST or _age(self._newest) < max(_EVERY, size / _RATE):
                 return False
             return shutil.disk_usage(self._path.parent).free > _LEFT + 2 * size
         except OSError as error:
@@ -118,10 +120,9 @@ class Backups:
         return True
 
     def forget(self) -> None:
-        """Remove the copies: they hold what was forgotten since. Those too that a process was killed over."""
-        for path in (self._newest, self._older):
+        """Remove the copies: they hold what was forgotten since. Those too that are being made, by any process."""
+        for path in (self._newest, self._older, *self._path.parent.glob(f"{self._path.name}-backup-new-*")):
             path.unlink(missing_ok=True)
-        _placing.remove_left(self._path, "backup-new")
 
 
 def _age(path: Path) -> float:
@@ -138,7 +139,8 @@ def _copied(connection: sqlite3.Connection, target: Path) -> None:
     Nothing waits for the disk: of a copy that a loss of power spoils, the repair takes the older one.
     """
     os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    with closing(sqlite3.connect(target, isolation_level=None)) as copy:
+    # mode=rw: a file that another process forgets meanwhile is not made again, with the rights of the umask
+    with closing(sqlite3.connect(f"{target.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None)) as copy:
         copy.execute("PRAGMA synchronous = OFF")
         connection.backup(copy)
         copy.execute("PRAGMA journal_mode = DELETE").fetchone()  # else it would need files beside it

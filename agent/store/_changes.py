@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from agent.store._codec import Stored, plain, text
+from agent.store._codec import plain, text
 from agent.store._database import Access
 from agent.store._steps import Ways, dump_changes, forgotten, numbered, read_step, rewritten, settled, with_ids
 from toolcrib.contract.dataclass import replace
@@ -77,10 +77,4 @@ class SqliteChanges:
         await self._access.write(work)
 
     async def _select(self, where: str, values: Sequence[Any]) -> Sequence[ChangeStep]:
-        return await self._access.records(_read, f"{_SELECT} {where}", values)
-
-
-def _read(
-    row: int, session_id: Stored, kind: Any, turn: int, call_id: Stored, tool: Stored, at: float, changes: Stored
-) -> ChangeStep:
-    return read_step(row, plain(session_id), kind, turn, plain(call_id), plain(tool), at, changes)
+        return await self._access.records(read_step, f"{_SELECT} {where}", values)

@@ -6,17 +6,17 @@ import sqlite3
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent.store._codec import Stored, dump_body, load, plain, text
+from agent.store._codec import dump_body, text
 from agent.store._database import Access
+from agent.store._from_gateway_rows import CRON_RUN, JOB, read_cron_run, read_job
 from agent.store._shared import OVERLAP, Clock
-from toolcrib.contract.cron import CronJob, CronRun, CronRunState, CronState
-from toolcrib.contract.frozen import freeze
+from toolcrib.contract.cron import CronJob, CronRun
 
 if TYPE_CHECKING:
     from toolcrib.contract.cron import CronStore
 
-_JOB = "SELECT id, owner, body, state, next_at, version, change FROM cron_jobs"
-_RUN = "SELECT job_id, due_at, session_id, state, platform, is_told, started_at, ended_at, note FROM cron_runs"
+_JOB = f"SELECT {JOB} FROM cron_jobs"  # noqa: S608 - ours
+_RUN = f"SELECT {CRON_RUN} FROM cron_runs"  # noqa: S608 - ours
 _NEXT = "(SELECT coalesce(max(change), 0) + 1 FROM cron_jobs)"
 _ADD = (
     "INSERT INTO cron_jobs (id, owner, state, next_at, version, change, body)"  # noqa: S608 - ours
@@ -58,17 +58,17 @@ class SqliteCron:
         return await self._kept(_ADD, {**_of_job(job), "most": most})
 
     async def get(self, job_id: str) -> CronJob | None:
-        return next(iter(await self._access.records(_job, f"{_JOB} WHERE id = ?", (text(job_id),))), None)
+        return next(iter(await self._access.records(read_job, f"{_JOB} WHERE id = ?", (text(job_id),))), None)
 
     async def jobs(self, owner: str | None = None) -> Sequence[CronJob]:
         mine, given = ("", ()) if owner is None else (" AND owner = ?", (text(owner),))
-        return await self._access.records(_job, f"{_JOB} WHERE state <> 'removed'{mine} ORDER BY row", given)
+        return await self._access.records(read_job, f"{_JOB} WHERE state <> 'removed'{mine} ORDER BY row", given)
 
     async def change(self, job: CronJob, most: int | None = None) -> CronJob | None:
         return await self._kept(_CHANGE, {**_of_job(job), "most": most})
 
     async def changed(self, since: int) -> Sequence[CronJob]:
-        return await self._access.records(_job, f"{_JOB} WHERE change > ? ORDER BY change", (since,))
+        return await self._access.records(read_job, f"{_JOB} WHERE change > ? ORDER BY change", (since,))
 
     async def claim(self, run: CronRun, job: CronJob | None = None, next_at: float | None = None) -> CronRun | None:
         values = {**_of_run(run), "now": self._clock()}
@@ -81,7 +81,7 @@ class SqliteCron:
                 return []
             return connection.execute(f"{_RUN} WHERE {_THIS}", values).fetchall()
 
-        return next(iter(self._access.made(_run, await self._access.write(work))), None)
+        return next(iter(self._access.made(read_cron_run, await self._access.write(work))), None)
 
     async def settle(self, run: CronRun) -> bool:
         sql = f"UPDATE cron_runs SET state = :state, note = :note, ended_at = :now WHERE {_THIS} AND state = 'running'"  # noqa: S608 - ours
@@ -93,18 +93,20 @@ class SqliteCron:
         await self._access.write(lambda connection: connection.execute(sql, _of_run(run)).rowcount)
 
     async def runs(self, job_id: str, limit: int = 20) -> Sequence[CronRun]:
-        return await self._access.records(_run, f"{_RUN} WHERE job_id = ? ORDER BY due_at DESC LIMIT ?", (text(job_id), limit))
+        return await self._access.records(
+            read_cron_run, f"{_RUN} WHERE job_id = ? ORDER BY due_at DESC LIMIT ?", (text(job_id), limit)
+        )
 
     async def run_of(self, session_id: str) -> CronRun | None:
-        return next(iter(await self._access.records(_run, f"{_RUN} WHERE session_id = ?", (text(session_id),))), None)
+        return next(iter(await self._access.records(read_cron_run, f"{_RUN} WHERE session_id = ?", (text(session_id),))), None)
 
     async def under_way(self, platform: str | None = None) -> Sequence[CronRun]:
         there, given = ("", ()) if platform is None else (" AND platform = ?", (text(platform),))
-        return await self._access.records(_run, f"{_RUN} WHERE state = 'running'{there} ORDER BY row", given)
+        return await self._access.records(read_cron_run, f"{_RUN} WHERE state = 'running'{there} ORDER BY row", given)
 
     async def untold(self, platform: str) -> Sequence[CronRun]:
         where = "WHERE platform = ? AND platform <> '' AND ended_at IS NOT NULL AND NOT is_told ORDER BY row"
-        return await self._access.records(_run, f"{_RUN} {where}", (text(platform),))
+        return await self._access.records(read_cron_run, f"{_RUN} {where}", (text(platform),))
 
     async def sweep(self, before: float) -> int:
         swept = 0
@@ -121,7 +123,7 @@ class SqliteCron:
                 return []
             return connection.execute(f"{_JOB} WHERE id = :id", values).fetchall()
 
-        return next(iter(self._access.made(_job, await self._access.write(work))), None)
+        return next(iter(self._access.made(read_job, await self._access.write(work))), None)
 
 
 def _of_job(job: CronJob) -> dict[str, Any]:
@@ -132,27 +134,6 @@ def _of_job(job: CronJob) -> dict[str, Any]:
 def _of_run(run: CronRun) -> dict[str, Any]:
     given = {"job": text(run.job_id), "session": text(run.session_id), "platform": text(run.platform), "note": text(run.note)}
     return {**given, "due": run.due_at, "state": run.state}
-
-
-def _job(
-    job_id: Stored, owner: Stored, body: Stored, state: CronState, next_at: float | None, version: int, change: int
-) -> CronJob:
-    return CronJob(plain(job_id), plain(owner), freeze(load(body)), state, next_at, version, change)
-
-
-def _run(
-    job_id: Stored,
-    due_at: float,
-    session_id: Stored,
-    state: CronRunState,
-    platform: Stored,
-    is_told: int,
-    started_at: float,
-    ended_at: float | None,
-    note: Stored,
-) -> CronRun:
-    names = plain(job_id), due_at, plain(session_id)
-    return CronRun(*names, state, plain(platform), bool(is_told), started_at, ended_at, plain(note))
 
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""A log that was emptied or cut: its index, which a killed process leaves, counts what was committed to it.
+"""A log that was emptied, cut or overwritten. Its index, which a killed process leaves, counts what was committed to it.
 
 SQLite makes the index anew, and goes on with what the log still has. The index says nothing once the machine was started anew: of
 what was not yet on the disk then, either file may have more.
@@ -14,6 +14,7 @@ from pathlib import Path
 from agent.store import _placing
 
 _HEADER, _FRAME = 32, 24
+_MAGIC, _WORD = 0x377F0682, 0xFFFFFFFF
 _COPY = 48
 """Bytes of the index's first part, which stands there twice: whole where both are equal."""
 
@@ -58,3 +59,15 @@ def _is_ours(index: os.stat_result) -> bool:
 def _read(path: Path, size: int) -> bytes:
     with path.open("rb") as file:
         return file.read(size)
+
+
+def is_log_header(header: bytes) -> bool:
+    """Return whether the first 32 bytes of a log are those of one that SQLite reads: it ignores any other without an error."""
+    if len(header) < _HEADER or int.from_bytes(header[:4]) & ~1 != _MAGIC:
+        return False
+    order = ">" if header[3] & 1 else "<"
+    first = second = 0
+    for one, other in struct.iter_unpack(f"{order}2I", header[:24]):
+        first = (first + one + second) & _WORD
+        second = (second + other + first) & _WORD
+    return (first, second) == struct.unpack(">2I", header[24:_HEADER])

@@ -16,7 +16,7 @@ ELSE = f"If it was toolcrib's, {REPAIR}; else move it away, or {_schema.ELSEWHER
 """Advice for a file that may be no store at all."""
 LOOKED_AT = 1024 * 1024
 """Bytes of the largest file that is checked whole when it is opened; of larger ones the ends of each table are read."""
-_SMALLEST = 512
+SMALLEST = 512
 """Bytes of the smallest page: SQLite takes a file that is shorter for an empty one."""
 _SHOWN = 5
 _PATIENCE = 10.0
@@ -55,7 +55,7 @@ def _missing(path: Path, evidence: Sequence[Path]) -> str:
         return "" if used is None else f"it is gone, though {used} shows that it was used. {REPAIR}; {anew}"
     except OSError:
         return ""
-    if size < _SMALLEST:
+    if size < SMALLEST:
         used = next(filter(_is_filled, (wal, *evidence)), None)
         if used is not None:
             left = "is empty" if size == 0 else f"has only {size} byte{'' if size == 1 else 's'} left"
@@ -102,7 +102,7 @@ def check_log(path: Path) -> None:
     """
     wal = path.with_name(f"{path.name}-wal")
     if _is_filled(wal):
-        from agent.store._pages import is_log_header  # a start that finds no log needs none of it
+        from agent.store._cut_log import is_log_header  # a start that finds no log needs none of it
 
         begin = b""
         with suppress(FileNotFoundError), wal.open("rb") as log:  # whoever had it may have ended just now

@@ -100,6 +100,7 @@ class Database(Access):
         self._opening = threading.Lock()
         self._handing = threading.Lock()
         self._closed = False
+        self._wrote = False
         self._pid = os.getpid()
         self._connection: sqlite3.Connection | None = None
         self._begin()
@@ -116,6 +117,7 @@ class Database(Access):
         return 0
 
     async def write(self, work: Work[T]) -> T:
+        self._wrote = True
         if self.backups is not None and time.monotonic() > self._next_look:
             self._next_look = time.monotonic() + _LOOKS_EVERY
             if self.backups.is_due():
@@ -142,7 +144,7 @@ class Database(Access):
         self._writer.close()
         connection, self._connection = self._connection, None
         if connection is not None:  # the last one: it takes the log into the file
-            if self.backups is not None and self.backups.is_due(closing=True):
+            if self.backups is not None and self._wrote and self.backups.is_due():
                 self.backups.make(connection)
             _file.close_quietly(connection, self.path)
 

@@ -1,21 +1,134 @@
-"""The file that a repair makes, and the lock on the one that it replaces."""
+"""Replacing a damaged file with one that a repair makes, while no other process uses it."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
-from agent.store import _placing
+from agent.store import _locking, _placing
 from toolcrib.contract.errors import StoreFailed
 
+T = TypeVar("T")
+U = TypeVar("U")
+CLOSED = "permission denied; make it and its folder readable and writable, and run the repair again"
 _LOCKED_FROM, _LOCKED = 0x40000002, 510
 """The bytes of a file on which every connection of SQLite holds a lock while it is open."""
 
 
-def make_missing(path: Path) -> bool:
-    """Make an empty file where there is none, to hold the lock. Return whether it did."""
+def replace_damaged(
+    path: Path,
+    is_damaged: Callable[[], bool],
+    make: Callable[[Path, Path], T],
+    count: Callable[[sqlite3.Connection], U],
+) -> tuple[Path, U, T | None] | None:
+    """Put a new file into the place of a damaged one, or finish a repair that died. Return None for a file that is sound.
+
+    ``make`` fills the new file, which it gets with a copy of the damaged one, and ``count`` counts what is in it. Return the
+    damaged file's new name, what ``count`` and what ``make`` returned; the latter is None if a repair was only finished.
+    Raises StoreFailed, and then leaves everything as it was, except in the last steps: the next repair finishes those.
+    """
+    try:
+        with _locking.replacing(path):
+            if not _placing.repaired(path).exists() and not is_damaged():
+                return None
+            with held(path) as descriptor:
+                made = None if _placing.repaired(path).exists() else _drafted(descriptor, path, make)
+                with closing(connected(_placing.repaired(path))) as connection:
+                    counted = count(connection)
+                return _placing.finish(path), counted, made
+    except (OSError, sqlite3.Error) as error:
+        if _placing.repaired(path).exists():
+            raise StoreFailed(
+                f"the repair of {path} is not finished ({error}); mend that, and run it again: it goes on"
+            ) from error
+        why = CLOSED if isinstance(error, PermissionError) else error
+        raise StoreFailed(f"{path} could not be repaired, and was left as it is: {why}") from error
+
+
+@contextmanager
+def held(path: Path) -> Iterator[int]:
+    """Hold SQLite's lock on a file, and yield its descriptor. A missing file is made, and removed again if the repair fails."""
+    made = _make_missing(path)
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        _lock(descriptor, path)
+        yield descriptor
+    except BaseException:
+        if made and not _placing.repaired(path).exists():
+            path.unlink()
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def make_empty(fresh: Path) -> None:
+    """Make an empty file for its owner only, in the place of whatever has the name."""
+    _remove(fresh)
+    os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def connected(fresh: Path) -> sqlite3.Connection:
+    """Connect to the draft, which is there: an empty one must not be begun where somebody removed it."""
+    connection = _opened(fresh)
+    connection.execute("PRAGMA journal_mode = DELETE").fetchone()
+    return connection
+
+
+def connected_damaged(copy: Path) -> sqlite3.Connection:
+    """Connect to the copy of a damaged file, or to a backup, to read what SQLite can read of it."""
+    connection = _opened(copy)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA writable_schema = ON")  # else SQLite reads nothing of a file that was cut
+    return connection
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None)
+
+
+def _drafted(descriptor: int, path: Path, make: Callable[[Path, Path], T]) -> T:
+    """Make the new file under the name that a finished one has."""
+    _placing.remove_left(path, "repairing")
+    fresh = _placing.draft_of(path)
+    try:
+        make_empty(fresh)
+        with _copied(descriptor, path, fresh.with_name(f"{fresh.name}-damaged")) as damaged:
+            made = make(fresh, damaged)
+        _placing.commit(path, fresh)
+    finally:
+        _remove(fresh)
+    return made
+
+
+@contextmanager
+def _copied(descriptor: int, path: Path, copy: Path) -> Iterator[Path]:
+    """Copy a damaged file with its log: SQLite would write to the file itself."""
+    log, _ = _placing.beside(path)
+    try:
+        make_empty(copy)
+        # closing another descriptor of the file would drop the lock on it
+        with open(descriptor, "rb", closefd=False) as source, copy.open("wb") as target:
+            shutil.copyfileobj(source, target)
+        if log.exists():
+            shutil.copyfile(log, _placing.beside(copy)[0])
+        yield copy
+    finally:
+        _remove(copy)
+
+
+def _remove(path: Path) -> None:
+    for file in (path, *_placing.beside(path)):
+        file.unlink(missing_ok=True)
+
+
+def _make_missing(path: Path) -> bool:
+    """Make an empty file if there is none, to hold the lock. Return whether it did."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:
@@ -23,23 +136,9 @@ def make_missing(path: Path) -> bool:
     return True
 
 
-def lock_file(descriptor: int, path: Path) -> None:
+def _lock(descriptor: int, path: Path) -> None:
     """Keep those out who opened the file before, until the descriptor is closed."""
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, _LOCKED, _LOCKED_FROM)
     except (BlockingIOError, PermissionError) as error:  # which of them is up to the system
         raise StoreFailed(f"{path} is in use by another process; end it, and repair the store then") from error
-
-
-def make_empty(fresh: Path) -> None:
-    """Make an empty file for its owner only, in the place of whatever has the name."""
-    for leftover in (fresh, *_placing.beside(fresh)):
-        leftover.unlink(missing_ok=True)
-    os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-
-
-def connected(fresh: Path) -> sqlite3.Connection:
-    """Connect to the draft, which is there: an empty one must not be begun where somebody removed it."""
-    connection = sqlite3.connect(f"{fresh.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None)
-    connection.execute("PRAGMA journal_mode = DELETE").fetchone()
-    return connection

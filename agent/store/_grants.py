@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.store._codec import Stored, dump, dump_grant, load, load_grant, plain, text
+from agent.store._codec import Stored, dump, dump_grant, load_grant, text
 from agent.store._database import Access
+from agent.store._from_rows import AUDIT, read_entry
 from toolcrib.contract.store import AuditEntry, Grant
 
 
@@ -55,11 +56,5 @@ class SqliteAudit:
     async def entries(self, session_id: str | None = None) -> Sequence[AuditEntry]:
         """Return entries in order: all, or those of one session."""
         where, values = ("", ()) if session_id is None else ("WHERE session_id = ?", (text(session_id),))
-        sql = f"SELECT at, session_id, call_id, tool, decision, by, detail FROM audit {where} ORDER BY row"  # noqa: S608 - ours
-        return await self._access.records(_entry, sql, values)
-
-
-def _entry(
-    at: float, session_id: Stored, call_id: Stored, tool: Stored, decision: Stored, by: Stored, detail: Stored
-) -> AuditEntry:
-    return AuditEntry(at, plain(session_id), plain(call_id), plain(tool), plain(decision), plain(by), load(detail))
+        sql = f"SELECT {AUDIT} FROM audit {where} ORDER BY row"  # noqa: S608 - ours
+        return await self._access.records(read_entry, sql, values)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from agent.store._codec import Stored, dump_call, dump_result, load_call, load_result, plain, text
+from agent.store._codec import Stored, dump_call, dump_result, load_call, text
 from agent.store._database import Access
+from agent.store._from_rows import CALL as CALL_COLUMNS
+from agent.store._from_rows import read_call
 from agent.store._packing import CALL, pack, unpacked
 from agent.store._shared import Clock, can_finish_as, check_opening, interrupted
 from toolcrib.contract.errors import InvalidTransition
@@ -19,7 +20,7 @@ _S = ToolCallStatus
 _BEFORE = {new: [old.value for old in _S if old is not new and old.can_become(new)] for new in _S}
 
 NEWEST = "SELECT max(row) FROM calls WHERE session_id = ? AND call_id = ?"
-_SELECT = "SELECT session_id, call_id, call, status, handler_started, result, opened_at, ended_at FROM calls"
+_SELECT = f"SELECT {CALL_COLUMNS} FROM calls"  # noqa: S608 - ours
 
 
 class SqliteLedger:
@@ -95,7 +96,7 @@ class SqliteLedger:
         return await self._access.read(lambda connection: self._get(connection, session_id, call_id))
 
     async def calls(self, session_id: str) -> Sequence[CallRecord]:
-        return await self._access.records(_record, f"{_SELECT} WHERE session_id = ? ORDER BY row", (text(session_id),))
+        return await self._access.records(read_call, f"{_SELECT} WHERE session_id = ? ORDER BY row", (text(session_id),))
 
     async def recover(self, session_id: str) -> Sequence[CallRecord]:
         """See toolcrib.contract.store.Store.recover."""
@@ -117,7 +118,7 @@ class SqliteLedger:
                     "UPDATE calls SET status = 'failed', ended_at = ?, result = ?, token = ? WHERE row = ?",
                     (now, result, token, row),
                 )
-                ended += self._access.made(_record, connection.execute(f"{_SELECT} WHERE row = ?", (row,)))
+                ended += self._access.made(read_call, connection.execute(f"{_SELECT} WHERE row = ?", (row,)))
             return ended
 
         return await self._access.write(work)
@@ -147,21 +148,5 @@ class SqliteLedger:
 
     def _get(self, connection: sqlite3.Connection, session_id: str, call_id: str) -> CallRecord | None:
         sql = f"{_SELECT} WHERE row = ({NEWEST})"
-        found = self._access.made(_record, connection.execute(sql, (text(session_id), text(call_id))))
+        found = self._access.made(read_call, connection.execute(sql, (text(session_id), text(call_id))))
         return found[0] if found else None
-
-
-def _record(
-    session_id: Stored,
-    call_id: Stored,
-    call: Stored,
-    status: str,
-    started: int,
-    result: Stored | None,
-    opened_at: float,
-    ended_at: Any,
-) -> CallRecord:
-    asked, turn = load_call(call_id, unpacked(call))
-    known, end_run, state = load_result(None if result is None else unpacked(result))
-    begun = bool(started), known, opened_at, ended_at
-    return CallRecord(asked, plain(session_id), ToolCallStatus(status), *begun, turn, end_run, state)

@@ -6,8 +6,9 @@ import sqlite3
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent.store._codec import Stored, dump_body, load, plain, text
+from agent.store._codec import Stored, dump_body, plain, text
 from agent.store._database import Access
+from agent.store._from_gateway_rows import CHAT, MAIL, POST, read_chat, read_mail, read_post
 from agent.store._shared import Clock
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.frozen import freeze
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 _AT_ONCE = 1_000
 """Rows that a sweep deletes before others get to write."""
 _ARRIVED = "INSERT INTO mail (at, platform, chat, key, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-_MAIL = "SELECT platform, chat, key, body, at, row FROM mail"
-_POST = "SELECT platform, chat, key, body, state, shown_as, tries, due_at, problem, at, row, session_id, moved_at FROM posts"
+_MAIL = f"SELECT {MAIL} FROM mail"  # noqa: S608 - ours
+_POST = f"SELECT {POST} FROM posts"  # noqa: S608 - ours
 _IS_OVER = "state IN ('shown', 'failed')"
 _BEGINS = f"{_IS_OVER} OR tries = 0"
 _KEEP = f"""
@@ -58,7 +59,7 @@ QUESTIONS = (
     f"{_POST} WHERE platform = ? AND ((key >= 'ticket:' AND key < 'ticket;')"
     " OR (key >= CAST('ticket:' AS BLOB) AND key < CAST('ticket;' AS BLOB))) ORDER BY row"
 )
-_CHAT = "SELECT platform, chat, chats.session_id, body, created_at, used_at FROM chats"
+_CHAT = f"SELECT {CHAT} FROM chats"  # noqa: S608 - ours
 _ENTER = (
     "INSERT INTO chats (created_at, used_at, platform, chat, session_id, body) VALUES (?, ?, ?, ?, ?, ?)"
     " ON CONFLICT (chat, platform) DO UPDATE SET used_at = excluded.used_at, session_id = excluded.session_id,"
@@ -93,7 +94,7 @@ class SqliteMail:
         return None if number is None else replace(mail, id=number, at=at, body=freeze(mail.body))
 
     async def waiting(self, platform: str) -> Sequence[Mail]:
-        return await self._access.records(_mail, WAITING, (text(platform),))
+        return await self._access.records(read_mail, WAITING, (text(platform),))
 
     async def done(self, mail_ids: Collection[int]) -> None:
         rows = [(self._clock(), number) for number in sorted(mail_ids)]
@@ -115,7 +116,7 @@ class SqliteMail:
             connection.execute(_KEEP, values)
             return connection.execute(f"{_POST} WHERE key = :key AND platform = :platform", place).fetchone()
 
-        return self._access.made(_post, [await self._access.write(work)])[0]
+        return self._access.made(read_post, [await self._access.write(work)])[0]
 
     async def get(self, platform: str, key: str) -> Post | None:
         return await self._first("WHERE key = ? AND platform = ?", (text(key), text(platform)))
@@ -142,13 +143,13 @@ class SqliteMail:
             connection.execute(_MOVE, values)
             return connection.execute(f"{_POST} WHERE row = ?", (post_id,)).fetchall()
 
-        return next(iter(self._access.made(_post, await self._access.write(work))), None)
+        return next(iter(self._access.made(read_post, await self._access.write(work))), None)
 
     async def pending(self, platform: str) -> Sequence[Post]:
-        return await self._access.records(_post, PENDING, (text(platform),))
+        return await self._access.records(read_post, PENDING, (text(platform),))
 
     async def questions(self, platform: str) -> Sequence[Post]:
-        return await self._access.records(_post, QUESTIONS, (text(platform),))
+        return await self._access.records(read_post, QUESTIONS, (text(platform),))
 
     async def unposted(self, platform: str, since: float) -> Sequence[str]:
         def look(connection: sqlite3.Connection) -> list[str]:
@@ -158,12 +159,12 @@ class SqliteMail:
         return await self._access.read(look)
 
     async def chat(self, platform: str, chat: str) -> ChatRecord | None:
-        found = await self._access.records(_chat, f"{_CHAT} WHERE chat = ? AND platform = ?", (text(chat), text(platform)))
+        found = await self._access.records(read_chat, f"{_CHAT} WHERE chat = ? AND platform = ?", (text(chat), text(platform)))
         return next(iter(found), None)
 
     async def chat_of(self, session_id: str) -> ChatRecord | None:
         sql = f"{_CHAT} JOIN chat_sessions AS had USING (chat, platform) WHERE had.session_id = ?"
-        return next(iter(await self._access.records(_chat, sql, (text(session_id),))), None)
+        return next(iter(await self._access.records(read_chat, sql, (text(session_id),))), None)
 
     async def enter(self, record: ChatRecord) -> None:
         now, session = self._clock(), text(record.session_id)
@@ -179,7 +180,7 @@ class SqliteMail:
 
     async def chats(self, platform: str = "", *, limit: int = 1_000, offset: int = 0) -> Sequence[ChatRecord]:
         sql = f"{_CHAT} WHERE ? IN ('', platform) ORDER BY used_at DESC, row LIMIT ? OFFSET ?"
-        return await self._access.records(_chat, sql, (text(platform), limit, offset))
+        return await self._access.records(read_chat, sql, (text(platform), limit, offset))
 
     async def sweep(self, before: float) -> int:
         swept = 0
@@ -189,34 +190,7 @@ class SqliteMail:
         return swept
 
     async def _first(self, where: str, values: Sequence[Stored]) -> Post | None:
-        return next(iter(await self._access.records(_post, f"{_POST} {where}", values)), None)
-
-
-def _mail(platform: Stored, chat: Stored, key: Stored, body: Stored, at: float, number: int) -> Mail:
-    return Mail(plain(platform), plain(chat), plain(key), load(body), at, number)
-
-
-def _post(
-    platform: Stored,
-    chat: Stored,
-    key: Stored,
-    body: Stored,
-    state: PostState,
-    shown_as: Stored,
-    tries: int,
-    due_at: float,
-    problem: Stored,
-    at: float,
-    number: int,
-    session_id: Stored,
-    moved_at: float,
-) -> Post:
-    place, shown = (plain(platform), plain(chat), plain(key)), plain(shown_as)
-    return Post(*place, load(body), state, shown, tries, due_at, plain(problem), at, number, plain(session_id), moved_at)
-
-
-def _chat(platform: Stored, chat: Stored, session_id: Stored, body: Stored, created_at: float, used_at: float) -> ChatRecord:
-    return ChatRecord(plain(platform), plain(chat), plain(session_id), load(body), created_at, used_at)
+        return next(iter(await self._access.records(read_post, f"{_POST} {where}", values)), None)
 
 
 if TYPE_CHECKING:

@@ -7,15 +7,14 @@ that went on would repeat what was done meanwhile, and a grant may have been rev
 from __future__ import annotations
 
 import sqlite3
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.store._codec import Stored, dump, dump_result, load, load_call, text
+from agent.store._codec import Stored, dump, dump_result, load, load_call
 from agent.store._damage import UNEVEN
 from agent.store._packing import CALL, load_message, pack, unpacked
-from agent.store._shared import interrupted, title_of
+from agent.store._shared import interrupted
 from tools.clip import encode
 
 _UNDER_WAY = "status IN ('new', 'running', 'suspended', 'resuming')"
@@ -37,17 +36,15 @@ class Mended:
     """Messages of a gateway that were not known to be shown."""
     grants: int = 0
     messages: int = 0
-    """Messages that are missing in the midst or at the end of conversations."""
-    nameless: int = 0
-    """Conversations of which only messages are left."""
+    """Messages that are missing in conversations, or whose conversation is not known any more."""
 
 
 def mend(connection: sqlite3.Connection, now: float) -> Mended:
     """Do all of it, in one transaction."""
     done = Mended()
     connection.execute("BEGIN")
-    done.nameless = _name_sessions(connection, now)
-    done.messages = _join_messages(connection)
+    done.messages = connection.execute("DELETE FROM messages WHERE session NOT IN (SELECT row FROM sessions)").rowcount
+    done.messages += _join_messages(connection)
     done.calls = _end_calls(connection, now)
     done.runs = _end_runs(connection)
     done.tickets = connection.execute("UPDATE tickets SET state = 'expired' WHERE state = 'pending'").rowcount
@@ -66,20 +63,6 @@ def mend(connection: sqlite3.Connection, now: float) -> Mended:
 
 
 # -- conversations -----------------------------------------------------------------------------------------------------
-
-
-def _name_sessions(connection: sqlite3.Connection, now: float) -> int:
-    """Make a session of messages whose own was lost: one of the local person."""
-    found = connection.execute("SELECT DISTINCT session FROM messages WHERE session NOT IN (SELECT row FROM sessions)").fetchall()
-    for (row,) in found:
-        bodies = connection.execute("SELECT body FROM messages WHERE session = ? ORDER BY seq", (row,))
-        title = next(filter(None, (title_of(load_message(body)) for (body,) in bodies)), "")
-        connection.execute(
-            "INSERT INTO sessions (row, id, platform, user, model, cwd, title, spoken, messages, created_at, updated_at)"
-            " SELECT ?, ?, 'cli', '', '', '', ?, 1, count(*), ?, ? FROM messages WHERE session = ?",
-            (row, uuid.uuid4().hex, text(title), now, now, row),
-        )
-    return len(found)
 
 
 def _join_messages(connection: sqlite3.Connection) -> int:

@@ -15,6 +15,16 @@ Source: TypeAlias = Literal["file", "copy", "both"]
 _APART = ("sessions", "messages", "leases")
 """Tables that are not joined row by row. A conversation comes from one source only, since two states of it may have numbered its
 messages differently; the token of a lease only rises."""
+_FOUND = (
+    "SELECT s.row, s.messages, count(m.row), coalesce(max(m.seq), -1) + 1"
+    " FROM main.sessions AS s LEFT JOIN main.messages AS m ON m.session = s.row WHERE s.id = ? GROUP BY s.row"
+)
+"""A conversation as far as the damaged file still has it."""
+_FREE = (
+    "SELECT CASE WHEN ? NOT IN (SELECT row FROM main.sessions) THEN ?"
+    " ELSE max((SELECT max(row) FROM main.sessions), (SELECT max(row) FROM copy.sessions)) + 1 END"
+)
+"""A number for a conversation: the one that it has in the copy, unless another conversation of the file has that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +35,6 @@ class Restored:
     title: str
     messages: int
     source: Source
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A conversation as far as the damaged file still has it. ``number`` is its row."""
-
-    number: int
-    is_named: bool
-    messages: int
-    is_whole: bool
-
-    def is_worse_than(self, copied: int) -> bool:
-        return self.messages < copied or (self.messages == copied and not self.is_whole)
 
 
 def lay_over(connection: sqlite3.Connection, copy: Path) -> Sequence[Restored]:
@@ -87,48 +84,28 @@ def _join_rows(connection: sqlite3.Connection) -> None:
 
 def _settle(connection: sqlite3.Connection, row: int, name: object, copied: int) -> Source:
     """Take one conversation of the copy, unless the file has more of it."""
-    found = _look(connection, row, name)
-    if found.is_worse_than(copied):
-        _take(connection, row, found.number)
-        return "copy"
-    if not found.is_named:  # only its messages are left
-        _name(connection, row, found.number, found.messages)
-    return "both" if found.messages == copied else "file"
-
-
-def _look(connection: sqlite3.Connection, row: int, name: object) -> _Found:
-    named = connection.execute("SELECT row, messages FROM main.sessions WHERE id = ?", (name,)).fetchone()
-    number, counted = (row, None) if named is None else named
-    if named is None and connection.execute("SELECT 1 FROM main.sessions WHERE row = ?", (row,)).fetchone():
-        (number,) = connection.execute(
-            "SELECT max(coalesce((SELECT max(row) FROM main.sessions), 0), coalesce((SELECT max(session) FROM main.messages), 0),"
-            " (SELECT max(row) FROM copy.sessions)) + 1"
-        ).fetchone()
-    messages, last = connection.execute(
-        "SELECT count(*), coalesce(max(seq), -1) FROM main.messages WHERE session = ?", (number,)
-    ).fetchone()
-    return _Found(number, named is not None, messages, messages == last + 1 == (last + 1 if counted is None else counted))
+    number, counted, messages, end = connection.execute(_FOUND, (name,)).fetchone() or (None, 0, 0, 0)
+    is_whole = messages == end == counted
+    if number is not None and (messages > copied or (messages == copied and is_whole)):
+        return "both" if messages == copied else "file"
+    if number is None:
+        (number,) = connection.execute(_FREE, (row, row)).fetchone()
+    _take(connection, row, number)
+    return "copy"
 
 
 def _take(connection: sqlite3.Connection, row: int, number: int) -> None:
+    """Copy a conversation; it becomes the one of that number."""
     connection.execute("DELETE FROM main.messages WHERE session = ?", (number,))
     connection.execute("DELETE FROM main.sessions WHERE row = ?", (number,))
-    (messages,) = connection.execute("SELECT messages FROM copy.sessions WHERE row = ?", (row,)).fetchone()
-    _name(connection, row, number, messages)
+    columns = [column for _, column, *_ in connection.execute("PRAGMA main.table_info(sessions)") if column != "row"]
+    names = ", ".join(columns)
+    connection.execute(
+        f"INSERT INTO main.sessions (row, {names}) SELECT ?, {names} FROM copy.sessions WHERE row = ?",  # noqa: S608 - columns of ours
+        (number, row),
+    )
     connection.execute(
         "INSERT INTO main.messages (session, seq, body, at)"
         " SELECT ?, seq, body, at FROM copy.messages WHERE session = ? ORDER BY seq",
         (number, row),
-    )
-
-
-def _name(connection: sqlite3.Connection, row: int, number: int, messages: int) -> None:
-    """Copy what is known of a conversation but its messages."""
-    columns = [
-        column for _, column, *_ in connection.execute("PRAGMA main.table_info(sessions)") if column not in ("row", "messages")
-    ]
-    names = ", ".join(columns)
-    connection.execute(
-        f"INSERT INTO main.sessions (row, messages, {names}) SELECT ?, ?, {names} FROM copy.sessions WHERE row = ?",  # noqa: S608 - columns of ours
-        (number, messages, row),
     )

@@ -168,9 +168,10 @@ async def _free(database: Database) -> None:
         connection.execute("VACUUM")  # else the file stays as large, and has what was deleted
         _checkpoint(connection)
 
-    if database.backups is not None:
-        database.backups.forget()
     try:
         await database.alone(shrink)
     except StoreFailed as error:
         _log.warning("what was deleted still takes its room: %s", error)
+    finally:  # a copy that was begun before may have it
+        if database.backups is not None:
+            database.backups.forget()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
-from agent.store._codec import Stored, dump, dump_item, load, load_item, plain, text
+from agent.store._codec import Stored, dump, dump_item, load_item, plain, text
 from agent.store._database import Access
+from agent.store._from_rows import RUN, read_run
 from agent.store._sessions import appending
 from agent.store._shared import Clock, received
 from toolcrib.contract.dataclass import replace
@@ -15,7 +15,7 @@ from toolcrib.contract.records import NO_ENTRIES
 from toolcrib.contract.store import InboxItem, RunRecord
 from toolcrib.contract.types import Json
 
-_SELECT = "SELECT id, session_id, status, step, state, updated_at FROM runs"
+_SELECT = f"SELECT {RUN} FROM runs"  # noqa: S608 - ours
 
 
 class SqliteRuns:
@@ -56,14 +56,14 @@ class SqliteRuns:
 
     async def parked(self, limit: int = 1_000, offset: int = 0) -> Sequence[RunRecord]:
         sql = f"{_SELECT} WHERE status = 'parked' ORDER BY updated_at, row LIMIT ? OFFSET ?"
-        return await self._access.records(_run, sql, (limit, offset))
+        return await self._access.records(read_run, sql, (limit, offset))
 
     async def unfinished(self) -> Sequence[str]:
         sql = "SELECT session_id FROM runs WHERE status = 'running' UNION SELECT session_id FROM inbox WHERE NOT taken"
         return [plain(session_id) for (session_id,) in await self._access.rows(sql, ())]
 
     async def _first(self, where: str, value: Stored) -> RunRecord | None:
-        return next(iter(await self._access.records(_run, f"{_SELECT} {where}", (value,))), None)
+        return next(iter(await self._access.records(read_run, f"{_SELECT} {where}", (value,))), None)
 
 
 class SqliteInbox:
@@ -127,7 +127,3 @@ class SqliteOrigins:
             " DO UPDATE SET bits = bits | excluded.bits, copy_of = coalesce(excluded.copy_of, copy_of)"
         )
         await self._access.write(lambda connection: connection.executemany(sql, rows))
-
-
-def _run(run_id: Stored, session_id: Stored, status: Any, step: int, state: Stored, updated_at: float) -> RunRecord:
-    return RunRecord(plain(run_id), plain(session_id), status, step, load(state), updated_at)

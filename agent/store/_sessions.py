@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from agent.store._codec import Sharing, Stored, dump, plain, text
+from agent.store._codec import Sharing, Stored, dump, text
 from agent.store._database import Access
+from agent.store._from_rows import SESSION, read_session
 from agent.store._jobs import Work
 from agent.store._packing import pack, unpacked
 from agent.store._shared import CANDIDATES, Clock, ambiguous, first_title, tag_in, tags_of, times_of, title_of
@@ -18,10 +19,7 @@ from agent.store._usage import Used, insert, used
 from toolcrib.contract.store import SessionInfo
 from toolcrib.contract.types import Json
 
-_SELECT = (
-    "SELECT id, title, platform, user, model, cwd, created_at, updated_at, messages, place, host, via, tags,"
-    " parent_id, why FROM sessions"
-)
+_SELECT = f"SELECT {SESSION} FROM sessions"  # noqa: S608 - ours
 BY_PREFIX = f"{_SELECT} WHERE id >= ? AND id < ? AND substr(id, 1, ?) = ? ORDER BY id = ? DESC, updated_at DESC, row DESC LIMIT ?"
 """Look by the index for the id itself and those that begin so: a gateway asks for each new chat, beside very many."""
 _NO_END = 2**62
@@ -135,7 +133,7 @@ class SqliteSessions:
         """The session of that id, or the only one whose id begins so. Raises ToolcribError with the candidates of several."""
         begin = text(prefix)
         end = begin + _BEHIND if isinstance(begin, str) else begin + b"\xff"
-        found = await self._access.records(_info, BY_PREFIX, (begin, end, len(begin), begin, begin, CANDIDATES + 1))
+        found = await self._access.records(read_session, BY_PREFIX, (begin, end, len(begin), begin, begin, CANDIDATES + 1))
         if len(found) > 1 and found[0].id != prefix:
             raise ambiguous(prefix, [info.id for info in found])
         return found[0] if found else None
@@ -160,12 +158,12 @@ class SqliteSessions:
         marked = [tag_in(tag) for tag in tags]
         where += " AND instr(tags, ?)" * len(marked) + ("" if delegates else " AND why <> 'delegate'")
         sql = f"{_SELECT} WHERE spoken{where} ORDER BY updated_at DESC, row DESC LIMIT ?"
-        return await self._access.records(_info, sql, (*wanted.values(), *marked, limit))
+        return await self._access.records(read_session, sql, (*wanted.values(), *marked, limit))
 
     async def children(self, session_id: str) -> Sequence[SessionInfo]:
         """Return the sessions that come from this one, the first one first."""
         sql = f"{_SELECT} WHERE parent_id = ? AND parent_id <> '' ORDER BY row"
-        return await self._access.records(_info, sql, (text(session_id),))
+        return await self._access.records(read_session, sql, (text(session_id),))
 
 
 def appending(session_id: str, messages: Iterable[Mapping[str, Json]], now: float) -> Work[None]:
@@ -231,26 +229,3 @@ def adding(info: SessionInfo, messages: Sequence[Mapping[str, Json]], times: Seq
         return True
 
     return work
-
-
-def _info(
-    session_id: Stored,
-    title: Stored,
-    platform: Stored,
-    user: Stored,
-    model: Stored,
-    cwd: Stored,
-    created_at: float,
-    updated_at: float,
-    messages: int,
-    place: str,
-    host: Stored,
-    via: str,
-    tags: str,
-    parent: Stored,
-    why: Stored,
-) -> SessionInfo:
-    who = plain(session_id), plain(title), plain(platform), plain(user), plain(model), plain(cwd)
-    times = created_at, updated_at, messages
-    where = json.loads(place), plain(host), json.loads(via)
-    return SessionInfo(*who, *times, *where, tuple(json.loads(tags)), plain(parent), plain(why))

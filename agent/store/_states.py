@@ -5,8 +5,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 
-from agent.store._codec import Stored, dump, load, plain, text
+from agent.store._codec import dump, text
 from agent.store._database import Access
+from agent.store._from_rows import read_value
 from agent.store._shared import Clock
 from toolcrib.contract.state import StateScope, StateValue, StateWrite
 
@@ -22,7 +23,7 @@ class SqliteStates:
 
     async def of(self, scope: StateScope, owner: str) -> Mapping[str, StateValue]:
         sql = "SELECT name, value, version FROM state WHERE scope = ? AND owner = ?"
-        return dict(await self._access.records(_value, sql, (scope, text(owner))))
+        return dict(await self._access.records(read_value, sql, (scope, text(owner))))
 
     async def write(self, writes: Sequence[StateWrite]) -> Sequence[int]:
         """See toolcrib.contract.state.StateStore. Raises TypeError, ValueError or RecursionError for what is not JSON."""
@@ -42,7 +43,3 @@ class SqliteStates:
             return [version + 1 for version in before]
 
         return await self._access.write(work)
-
-
-def _value(name: Stored, value: Stored, version: int) -> tuple[str, StateValue]:
-    return plain(name), StateValue(load(value), version)

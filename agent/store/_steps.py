@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from agent.store._codec import Stored, dump, load
+from agent.store._codec import Stored, dump, load, plain
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.undo import ChangeStep, FileChange, FileState
 
@@ -53,8 +53,10 @@ def rewritten(stored: Stored, ways: Mapping[int, Callable[[FileChange], FileChan
     return dump_changes(kept)
 
 
-def read_step(row: int, session_id: str, kind: Any, turn: int, call_id: str, tool: str, at: float, changes: Stored) -> ChangeStep:
-    return ChangeStep(session_id, turn, call_id, tool, at, with_ids(row, load_changes(changes)), kind, row)
+def read_step(
+    row: int, session_id: Stored, kind: Any, turn: int, call_id: Stored, tool: Stored, at: float, changes: Stored
+) -> ChangeStep:
+    return ChangeStep(plain(session_id), turn, plain(call_id), plain(tool), at, with_ids(row, load_changes(changes)), kind, row)
 
 
 def dump_changes(changes: Sequence[FileChange]) -> Stored:

@@ -6,8 +6,9 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from agent.store._codec import Stored, dump_answer, dump_ticket, load_answer, load_ticket, plain, text
+from agent.store._codec import dump_answer, dump_ticket, text
 from agent.store._database import Access
+from agent.store._from_rows import read_ticket
 from agent.store._ledger import NEWEST
 from agent.store._shared import Clock, check_settling
 from toolcrib.contract.store import Settled, TicketRecord, TicketState
@@ -95,17 +96,4 @@ class SqliteTickets:
         return await self._shared.run(sql, (again_at, text(ticket_id), was)) == 1
 
     async def _select(self, where: str, values: Sequence[Any]) -> Sequence[TicketRecord]:
-        return await self._access.records(_record, f"{_SELECT} {where}", (self._clock(), *values))
-
-
-def _record(
-    ticket: Stored,
-    session_id: Stored,
-    state: TicketState,
-    answer: Stored | None,
-    at: float,
-    expires_at: float | None,
-    remind_at: float | None,
-) -> TicketRecord:
-    given = None if answer is None else load_answer(answer)
-    return TicketRecord(load_ticket(ticket), plain(session_id), state, given, at, expires_at, remind_at)
+        return await self._access.records(read_ticket, f"{_SELECT} {where}", (self._clock(), *values))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from agent.store._codec import Stored, plain, text
+from agent.store._codec import Stored, text
+from agent.store._from_rows import read_sum
 from toolcrib.contract.types import Json
 from toolcrib.contract.usage import UsageSum
 
@@ -66,8 +67,4 @@ class SqliteUsage:
             f" sum(reasoning), sum(cost), sum(seconds) FROM usage WHERE at >= ?{where}"
             " GROUP BY session_id, day, model, provider, tool ORDER BY day, min(row)"
         )
-        return await self._access.records(_sum, sql, values)
-
-
-def _sum(session_id: Stored, day: Stored, model: Stored, provider: Stored, tool: Stored, *numbers: Any) -> UsageSum:
-    return UsageSum(plain(session_id), plain(day), plain(model), plain(provider), plain(tool), *numbers)
+        return await self._access.records(read_sum, sql, values)

@@ -73,73 +73,25 @@ class SqliteView:
     def __init__(self, database: Database, access: Access, clock: Clock, signals: SocketSignals, later: _Later) -> None:
         self._database = database
         self._clock = clock
-        self._signals = signals
-        self._ledger = SqliteLedger(access, clock)
-        self._tickets = SqliteTickets(access, database, clock)
-        self._grants = SqliteGrants(access)
-        self._audit = SqliteAudit(access)
-        self._sessions = SqliteSessions(access, clock)
-        self._changes = SqliteChanges(access)
-        self._leases = SqliteLeases(database)
-        self._runs = SqliteRuns(access, clock)
-        self._inbox = SqliteInbox(database, clock)
-        self._usage = SqliteUsage(database)
-        self._origins = SqliteOrigins(access)
-        self._states = SqliteStates(access, clock)
+        self.signals = signals
+        self.ledger = SqliteLedger(access, clock)
+        self.tickets = SqliteTickets(access, database, clock)
+        self.grants = SqliteGrants(access)
+        self.audit = SqliteAudit(access)
+        self.sessions = SqliteSessions(access, clock)
+        self.changes = SqliteChanges(access)
+        self.leases = SqliteLeases(database)
+        self.runs = SqliteRuns(access, clock)
+        self.inbox = SqliteInbox(database, clock)
+        self.usage = SqliteUsage(database)
+        self.origins = SqliteOrigins(access)
+        self.state = SqliteStates(access, clock)
         self._later = later
         self._access = access
 
     @property
-    def ledger(self) -> SqliteLedger:
-        return self._ledger
-
-    @property
-    def tickets(self) -> SqliteTickets:
-        return self._tickets
-
-    @property
-    def grants(self) -> SqliteGrants:
-        return self._grants
-
-    @property
-    def audit(self) -> SqliteAudit:
-        return self._audit
-
-    @property
-    def sessions(self) -> SqliteSessions:
-        return self._sessions
-
-    @property
-    def changes(self) -> SqliteChanges:
-        return self._changes
-
-    @property
-    def leases(self) -> SqliteLeases:
-        return self._leases
-
-    @property
-    def runs(self) -> SqliteRuns:
-        return self._runs
-
-    @property
-    def usage(self) -> SqliteUsage:
-        return self._usage
-
-    @property
     def search(self) -> SqliteSearch:
         return self._later.search
-
-    @property
-    def inbox(self) -> SqliteInbox:
-        return self._inbox
-
-    @property
-    def origins(self) -> SqliteOrigins:
-        return self._origins
-
-    @property
-    def state(self) -> SqliteStates:
-        return self._states
 
     @cached_property
     def artifacts(self) -> SqliteArtifacts:
@@ -159,16 +111,12 @@ class SqliteView:
 
         return SqliteCron(self._database, self._clock)
 
-    @property
-    def signals(self) -> SocketSignals:
-        return self._signals
-
     def fenced(self, fence: Fence) -> SqliteView:
-        return SqliteView(self._database, FencedDatabase(self._database, fence), self._clock, self._signals, self._later)
+        return SqliteView(self._database, FencedDatabase(self._database, fence), self._clock, self.signals, self._later)
 
     async def recover(self, session_id: str) -> Sequence[CallRecord]:
         """See toolcrib.contract.store.Store.recover. Without a lease nothing is ended."""
-        return await self._ledger.recover(session_id)
+        return await self.ledger.recover(session_id)
 
     async def old(self, before: float) -> int:
         """Return how many sessions ``prune`` would forget."""
@@ -244,7 +192,7 @@ class SqliteStore(SqliteView):
         """Wait until what was handed over is written, then close. Closing again does nothing; using a closed store raises
         StoreFailed. Blocks: call it in a thread where a loop runs.
         """
-        self._signals.close()
+        self.signals.close()
         self._later.close()
         self._database.close()
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from agent.store._codec import plain
 from agent.store._steps import Ways, dump_changes, forgotten, numbered, read_step, rewritten, settled, with_ids
 from agent.store.postgres._database import PostgresDatabase
-from agent.store.postgres._text import Values, from_text, to_json, to_text
+from agent.store.postgres._text import Values, to_json, to_text
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.store import Fence
 from toolcrib.contract.undo import ChangeStep
@@ -53,7 +54,7 @@ class PostgresChanges:
             "SELECT session_id FROM steps WHERE kind = 'call' AND changes <> '[]'"
             " GROUP BY session_id ORDER BY max(row) DESC LIMIT %(limit)s"
         )
-        return await self._database.records(from_text, sql, {"limit": limit})
+        return await self._database.records(plain, sql, {"limit": limit})
 
     async def settle(
         self, step_id: int, *, undone: Collection[int] = (), passed: Collection[int] = (), revived: Collection[int] = ()
@@ -82,7 +83,7 @@ class PostgresChanges:
                 {"rows": sorted(ways)},
             )
             for row, stored in await found.fetchall():
-                (changes,) = self._database.made(rewritten, [(from_text(stored), ways[row])])
+                (changes,) = self._database.made(rewritten, [(stored, ways[row])])
                 await connection.execute(
                     "UPDATE steps SET changes = %(changes)s WHERE row = %(row)s", {"changes": to_json(changes), "row": row}
                 )
@@ -90,8 +91,4 @@ class PostgresChanges:
         await self._database.transact(self._fence, rewrite)
 
     async def _select(self, where: str, values: Values) -> Sequence[ChangeStep]:
-        return await self._database.records(_step, f"{_SELECT} WHERE {where} ORDER BY row", values)
-
-
-def _step(row: int, session_id: str, kind: Any, turn: int, call_id: str, tool: str, at: float, changes: str) -> ChangeStep:
-    return read_step(row, from_text(session_id), kind, turn, from_text(call_id), from_text(tool), at, from_text(changes))
+        return await self._database.records(read_step, f"{_SELECT} WHERE {where} ORDER BY row", values)

@@ -12,7 +12,7 @@ from agent.store.postgres import _schema
 from agent.store.postgres._errors import AGAIN, LEASE_LOST, explained, sqlstate
 from agent.store.postgres._loop import LoopThread
 from agent.store.postgres._pool import ConnectionPool, cut
-from agent.store.postgres._text import Values, to_text
+from agent.store.postgres._text import Values, from_text, to_text
 from agent.store.postgres.address import Address, import_psycopg
 from toolcrib.contract.errors import StoreFailed
 from toolcrib.contract.store import Fence, Lease
@@ -97,8 +97,9 @@ class PostgresDatabase:
         return await self.loop.run(lambda: self._lent(transact, lease, patient=patient))
 
     def made(self, make: Callable[..., T], rows: list[Any]) -> list[T]:
+        """Return ``make`` of each row's columns, their text decoded. Raises StoreFailed for a record that can't be read."""
         try:
-            return [make(*row) for row in rows]
+            return [make(*(from_text(value) if isinstance(value, str) else value for value in row)) for row in rows]
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise StoreFailed(
                 f"the PostgreSQL store at {self.address} holds a record that cannot be read"

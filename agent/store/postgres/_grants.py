@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from agent.store._codec import dump, dump_grant, load, load_grant
+from agent.store._codec import dump, dump_grant, load_grant
+from agent.store._from_rows import AUDIT, read_entry
 from agent.store.postgres._database import PostgresDatabase
-from agent.store.postgres._text import from_text, to_json, to_text
+from agent.store.postgres._text import to_json, to_text
 from toolcrib.contract.store import AuditEntry, Fence, Grant
 
 
@@ -36,9 +36,9 @@ class PostgresGrants:
     async def all(self, session_id: str | None = None, principal: str = "") -> Sequence[Grant]:
         theirs = "WHERE CASE WHEN scope = 'always' THEN principal = %(principal)s ELSE session_id = %(session)s END"
         where = "" if session_id is None else theirs
-        sql = f"SELECT id, session_id, principal, scope, uses_left, body FROM grants {where} ORDER BY row"  # noqa: S608 - ours
+        sql = f"SELECT id, session_id, scope, uses_left, principal, body FROM grants {where} ORDER BY row"  # noqa: S608 - ours
         values = {} if session_id is None else {"session": to_text(session_id), "principal": to_text(principal)}
-        return await self._database.records(_grant, sql, values)
+        return await self._database.records(load_grant, sql, values)
 
     async def spend(self, grant_id: str) -> bool:
         """Use a counted grant once; of two processes that want the last use, one gets it."""
@@ -48,10 +48,6 @@ class PostgresGrants:
     async def revoke(self, grant_id: str) -> bool:
         sql = "DELETE FROM grants WHERE id = %(id)s RETURNING row"
         return bool(await self._database.write(self._fence, sql, {"id": to_text(grant_id)}))
-
-
-def _grant(grant_id: str, session_id: str, principal: str, scope: Any, uses_left: int | None, body: str) -> Grant:
-    return load_grant(from_text(grant_id), from_text(session_id), scope, uses_left, from_text(principal), from_text(body))
 
 
 class PostgresAudit:
@@ -70,11 +66,6 @@ class PostgresAudit:
 
     async def entries(self, session_id: str | None = None) -> Sequence[AuditEntry]:
         where = "" if session_id is None else "WHERE session_id = %(session)s"
-        sql = f"SELECT at, session_id, call_id, tool, decision, by, detail FROM audit {where} ORDER BY row"  # noqa: S608 - ours
+        sql = f"SELECT {AUDIT} FROM audit {where} ORDER BY row"  # noqa: S608 - ours
         values = {} if session_id is None else {"session": to_text(session_id)}
-        return await self._database.records(_entry, sql, values)
-
-
-def _entry(at: float, session_id: str, call_id: str, tool: str, decision: str, by: str, detail: str) -> AuditEntry:
-    session_id, call_id, tool, decision, by = map(from_text, (session_id, call_id, tool, decision, by))
-    return AuditEntry(at, session_id, call_id, tool, decision, by, load(from_text(detail)))
+        return await self._database.records(read_entry, sql, values)

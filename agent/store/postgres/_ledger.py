@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from agent.store._codec import Stored, dump_call, dump_result, load_call, load_result
+from agent.store._codec import Stored, dump_call, dump_result
+from agent.store._from_rows import CALL, read_call
 from agent.store._shared import can_finish_as, check_opening, interrupted
 from agent.store.postgres._database import NOW, PostgresDatabase
-from agent.store.postgres._text import Values, digest, from_text, to_json, to_text
+from agent.store.postgres._text import Values, digest, to_json, to_text
 from toolcrib.contract.errors import InvalidTransition
 from toolcrib.contract.records import NO_ENTRIES
 from toolcrib.contract.store import CallRecord, Fence
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 _S = ToolCallStatus
 _BEFORE = {new: [old.value for old in _S if old is not new and old.can_become(new)] for new in _S}
-_COLUMNS = "session_id, call_id, call, status, handler_started, result, opened_at, ended_at"
 
 NEWEST = "(SELECT max(row) FROM calls WHERE session_id = %(session)s AND call_key = %(call_key)s)"
 """The row of the newest call of an id; ``of_call`` has its values."""
@@ -96,13 +96,13 @@ class PostgresLedger:
         await self._set(session_id, call_id, status, before, dump_result(result, end_run, state))
 
     async def get(self, session_id: str, call_id: str) -> CallRecord | None:
-        sql = f"SELECT {_COLUMNS} FROM calls WHERE row = {NEWEST}"  # noqa: S608 - both are ours
-        found = await self._database.records(_record, sql, of_call(session_id, call_id))
+        sql = f"SELECT {CALL} FROM calls WHERE row = {NEWEST}"  # noqa: S608 - both are ours
+        found = await self._database.records(read_call, sql, of_call(session_id, call_id))
         return found[0] if found else None
 
     async def calls(self, session_id: str) -> Sequence[CallRecord]:
-        sql = f"SELECT {_COLUMNS} FROM calls WHERE session_id = %(session)s ORDER BY row"  # noqa: S608 - ours
-        return await self._database.records(_record, sql, {"session": to_text(session_id)})
+        sql = f"SELECT {CALL} FROM calls WHERE session_id = %(session)s ORDER BY row"  # noqa: S608 - ours
+        return await self._database.records(read_call, sql, {"session": to_text(session_id)})
 
     async def recover(self, session_id: str) -> Sequence[CallRecord]:
         """See toolcrib.contract.store.Store.recover. Calls of this lease are its holder's own; without one nothing is known."""
@@ -113,20 +113,20 @@ class PostgresLedger:
 
         async def recover(connection: Connection) -> list[CallRecord]:
             left = await connection.execute(
-                f"SELECT row, {_COLUMNS} FROM calls WHERE session_id = %(session)s"  # noqa: S608 - ours
+                f"SELECT row, {CALL} FROM calls WHERE session_id = %(session)s"  # noqa: S608 - ours
                 " AND status IN ('new', 'running', 'resuming') AND token < %(token)s ORDER BY row FOR UPDATE",
                 values,
             )
             ended = []
             for row, *columns in await left.fetchall():
-                (record,) = self._database.made(_record, [columns])
+                (record,) = self._database.made(read_call, [columns])
                 result = interrupted(record.call.name, record.handler_started)
                 done = await connection.execute(
                     f"UPDATE calls SET status = 'failed', ended_at = {NOW}, result = %(result)s, token = %(token)s"  # noqa: S608 - ours
-                    f" WHERE row = %(row)s RETURNING {_COLUMNS}",
+                    f" WHERE row = %(row)s RETURNING {CALL}",
                     {**self._database.now(), "row": row, "token": token, "result": to_json(dump_result(result))},
                 )
-                ended += self._database.made(_record, await done.fetchall())
+                ended += self._database.made(read_call, await done.fetchall())
             return ended
 
         return await self._database.transact(self._fence, recover)
@@ -165,19 +165,3 @@ class PostgresLedger:
     def _token(self) -> int:
         held = None if self._fence is None else self._fence.lease
         return 0 if held is None else held.token
-
-
-def _record(
-    session_id: str,
-    call_id: str,
-    call: str,
-    status: str,
-    started: bool,
-    result: str | None,
-    opened_at: float,
-    ended_at: float | None,
-) -> CallRecord:
-    asked, turn = load_call(from_text(call_id), from_text(call))
-    known, end_run, state = load_result(None if result is None else from_text(result))
-    begun = started, known, opened_at, ended_at
-    return CallRecord(asked, from_text(session_id), ToolCallStatus(status), *begun, turn, end_run, state)

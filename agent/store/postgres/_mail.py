@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from agent.store._codec import dump_body, load
+from agent.store._codec import dump_body, plain
+from agent.store._from_gateway_rows import CHAT, MAIL, POST, read_chat, read_mail, read_post
 from agent.store.postgres._database import NOW, PostgresDatabase
-from agent.store.postgres._text import Values, digest, from_text, to_json, to_text
+from agent.store.postgres._text import Values, digest, to_json, to_text
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.frozen import freeze
 from toolcrib.contract.mail import ChatRecord, Mail, Post, PostState
@@ -28,8 +29,7 @@ _DONE = (
     f"UPDATE mail SET body = '', done_at = {NOW} WHERE row = ANY(%(rows)s::bigint[]) AND done_at IS NULL"  # noqa: S608 - ours
     " RETURNING row"
 )
-_COLUMNS = "platform, chat, key, body, state, shown_as, tries, due_at, problem, at, row, session_id, moved_at"
-_POST = f"SELECT {_COLUMNS} FROM posts"  # noqa: S608 - ours
+_POST = f"SELECT {POST} FROM posts"  # noqa: S608 - ours
 _IS_OVER = "posts.state IN ('shown', 'failed')"
 _BEGINS = f"{_IS_OVER} OR posts.tries = 0"
 _KEEP = f"""
@@ -45,7 +45,7 @@ INSERT INTO posts
     due_at = CASE WHEN {_BEGINS} THEN excluded.due_at ELSE greatest(posts.due_at, excluded.due_at) END,
     problem = CASE WHEN {_BEGINS} THEN '' ELSE posts.problem END
   WHERE NOT ({_IS_OVER} AND posts.body = excluded.body)
-  RETURNING {_COLUMNS}
+  RETURNING {POST}
 """  # noqa: S608 - ours
 _REPLACED = "(%(state)s IN ('shown', 'failed') AND body <> %(sent)s::text)"
 _MOVE = f"""
@@ -54,7 +54,7 @@ UPDATE posts SET state = CASE WHEN {_REPLACED} THEN 'waiting' ELSE %(state)s END
     due_at = %(due_at)s, problem = %(problem)s, moved_at = {NOW},
     shown_as = CASE WHEN %(shown_as)s = '' THEN shown_as ELSE %(shown_as)s END,
     shown_place = CASE WHEN %(shown_as)s = '' THEN shown_place ELSE sha256(chat_place || %(shown)s::bytea) END
-  WHERE row = %(row)s RETURNING {_COLUMNS}
+  WHERE row = %(row)s RETURNING {POST}
 """  # noqa: S608 - ours
 UNPOSTED = (
     "WITH ended AS MATERIALIZED"
@@ -67,10 +67,10 @@ UNPOSTED = (
     " ORDER BY ended.updated_at, ended.row"
 )
 """Written so that the planner has no choice that is slow where it has no statistics yet."""
-WAITING = "SELECT platform, chat, key, body, at, row FROM mail WHERE platform = %(platform)s AND done_at IS NULL ORDER BY row"
+WAITING = f"SELECT {MAIL} FROM mail WHERE platform = %(platform)s AND done_at IS NULL ORDER BY row"  # noqa: S608 - ours
 PENDING = f"{_POST} WHERE platform = %(platform)s AND state IN ('waiting', 'sending') ORDER BY row"
 QUESTIONS = f"{_POST} WHERE platform = %(platform)s AND starts_with(key, 'ticket:') ORDER BY row"
-_CHAT = "SELECT chats.platform, chat, chats.session_id, body, created_at, used_at FROM chats"
+_CHAT = f"SELECT {CHAT} FROM chats"  # noqa: S608 - ours
 _ENTER = f"""
 INSERT INTO chats (place, platform, chat, session_id, body, created_at, used_at)
   VALUES (%(place)s, %(platform)s, %(chat)s, %(session)s, %(body)s,
@@ -111,7 +111,7 @@ class PostgresMail:
         return replace(mail, id=found[0][0], at=found[0][1], body=freeze(mail.body)) if found else None
 
     async def waiting(self, platform: str) -> Sequence[Mail]:
-        return await self._database.records(_mail, WAITING, {"platform": to_text(platform)})
+        return await self._database.records(read_mail, WAITING, {"platform": to_text(platform)})
 
     async def done(self, mail_ids: Collection[int]) -> None:
         await self._database.write(None, _DONE, {**self._database.now(), "rows": sorted(mail_ids)})
@@ -128,7 +128,7 @@ class PostgresMail:
         }
         while True:
             rows = await self._database.write(None, _KEEP, values)
-            found = self._database.made(_post, rows)[0] if rows else await self.get(post.platform, post.key)
+            found = self._database.made(read_post, rows)[0] if rows else await self.get(post.platform, post.key)
             if found is not None:  # else it was swept meanwhile
                 return found
 
@@ -153,24 +153,24 @@ class PostgresMail:
             "problem": to_text(problem),
             "sent": None if body is None else to_json(dump_body(body)),
         }
-        return next(iter(self._database.made(_post, await self._database.write(None, _MOVE, values))), None)
+        return next(iter(self._database.made(read_post, await self._database.write(None, _MOVE, values))), None)
 
     async def pending(self, platform: str) -> Sequence[Post]:
-        return await self._database.records(_post, PENDING, {"platform": to_text(platform)})
+        return await self._database.records(read_post, PENDING, {"platform": to_text(platform)})
 
     async def questions(self, platform: str) -> Sequence[Post]:
-        return await self._database.records(_post, QUESTIONS, {"platform": to_text(platform)})
+        return await self._database.records(read_post, QUESTIONS, {"platform": to_text(platform)})
 
     async def unposted(self, platform: str, since: float) -> Sequence[str]:
-        return await self._database.records(from_text, UNPOSTED, {"platform": to_text(platform), "since": since})
+        return await self._database.records(plain, UNPOSTED, {"platform": to_text(platform), "since": since})
 
     async def chat(self, platform: str, chat: str) -> ChatRecord | None:
         sql = f"{_CHAT} WHERE place = %(place)s"
-        return next(iter(await self._database.records(_chat, sql, {"place": _place(platform, chat)})), None)
+        return next(iter(await self._database.records(read_chat, sql, {"place": _place(platform, chat)})), None)
 
     async def chat_of(self, session_id: str) -> ChatRecord | None:
         sql = f"{_CHAT} JOIN chat_sessions AS had USING (place) WHERE had.session_id = %(session)s"
-        return next(iter(await self._database.records(_chat, sql, {"session": to_text(session_id)})), None)
+        return next(iter(await self._database.records(read_chat, sql, {"session": to_text(session_id)})), None)
 
     async def enter(self, record: ChatRecord) -> None:
         values: Values = {
@@ -188,7 +188,7 @@ class PostgresMail:
     async def chats(self, platform: str = "", *, limit: int = 1_000, offset: int = 0) -> Sequence[ChatRecord]:
         where = "WHERE platform = %(platform)s" if platform else ""
         sql = f"{_CHAT} {where} ORDER BY used_at DESC, row LIMIT %(limit)s OFFSET %(offset)s"
-        return await self._database.records(_chat, sql, {"platform": to_text(platform), "limit": limit, "offset": offset})
+        return await self._database.records(read_chat, sql, {"platform": to_text(platform), "limit": limit, "offset": offset})
 
     async def sweep(self, before: float) -> int:
         swept = 0
@@ -198,7 +198,7 @@ class PostgresMail:
         return swept
 
     async def _first(self, where: str, values: Values) -> Post | None:
-        return next(iter(await self._database.records(_post, f"{_POST} {where}", values)), None)
+        return next(iter(await self._database.records(read_post, f"{_POST} {where}", values)), None)
 
 
 def _place(*names: str) -> bytes:
@@ -207,46 +207,6 @@ def _place(*names: str) -> bytes:
 
 def _chat_values(platform: str, chat: str) -> dict[str, str | bytes]:
     return {"platform": to_text(platform), "chat": to_text(chat), "chat_place": _place(platform, chat)}
-
-
-def _mail(platform: str, chat: str, key: str, body: str, at: float, number: int) -> Mail:
-    return Mail(from_text(platform), from_text(chat), from_text(key), load(from_text(body)), at, number)
-
-
-def _post(
-    platform: str,
-    chat: str,
-    key: str,
-    body: str,
-    state: PostState,
-    shown_as: str,
-    tries: int,
-    due_at: float,
-    problem: str,
-    at: float,
-    number: int,
-    session_id: str,
-    moved_at: float,
-) -> Post:
-    place, shown = (from_text(platform), from_text(chat), from_text(key)), from_text(shown_as)
-    return Post(
-        *place,
-        load(from_text(body)),
-        state,
-        shown,
-        tries,
-        due_at,
-        from_text(problem),
-        at,
-        number,
-        from_text(session_id),
-        moved_at,
-    )
-
-
-def _chat(platform: str, chat: str, session_id: str, body: str, created_at: float, used_at: float) -> ChatRecord:
-    place = from_text(platform), from_text(chat)
-    return ChatRecord(*place, from_text(session_id), load(from_text(body)), created_at, used_at)
 
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
-from agent.store._codec import dump, dump_item, load, load_item
+from agent.store._codec import dump, dump_item, load_item, plain
+from agent.store._from_rows import RUN, read_run
 from agent.store.postgres._database import NOW, PostgresDatabase
 from agent.store.postgres._sessions import GROW, SAY, said
 from agent.store.postgres._text import Values, digest, from_text, to_json, to_text
@@ -15,7 +15,7 @@ from toolcrib.contract.records import NO_ENTRIES
 from toolcrib.contract.store import Fence, InboxItem, RunRecord
 from toolcrib.contract.types import Json
 
-_SELECT = "SELECT id, session_id, status, step, state, updated_at FROM runs"
+_SELECT = f"SELECT {RUN} FROM runs"  # noqa: S608 - ours
 _TAKEN = "row = ANY(%(taken)s::bigint[])"
 _DROP = f"DELETE FROM inbox WHERE {_TAKEN} AND sender_key IS NULL"  # noqa: S608 - ours
 _KEEP_KEY = f"UPDATE inbox SET taken = true, item = '' WHERE {_TAKEN} AND sender_key IS NOT NULL"  # noqa: S608 - ours
@@ -69,18 +69,14 @@ class PostgresRuns:
 
     async def parked(self, limit: int = 1_000, offset: int = 0) -> Sequence[RunRecord]:
         sql = f"{_SELECT} WHERE status = 'parked' ORDER BY updated_at, row LIMIT %(limit)s OFFSET %(offset)s"
-        return await self._database.records(_run, sql, {"limit": limit, "offset": offset})
+        return await self._database.records(read_run, sql, {"limit": limit, "offset": offset})
 
     async def unfinished(self) -> Sequence[str]:
         sql = "SELECT session_id FROM runs WHERE status = 'running' UNION SELECT session_id FROM inbox WHERE NOT taken"
-        return list(await self._database.records(from_text, sql, {}))
+        return list(await self._database.records(plain, sql, {}))
 
     async def _first(self, where: str, values: Values) -> RunRecord | None:
-        return next(iter(await self._database.records(_run, f"{_SELECT} WHERE {where}", values)), None)
-
-
-def _run(run_id: str, session_id: str, status: Any, step: int, state: str, updated_at: float) -> RunRecord:
-    return RunRecord(from_text(run_id), from_text(session_id), status, step, load(from_text(state)), updated_at)
+        return next(iter(await self._database.records(read_run, f"{_SELECT} WHERE {where}", values)), None)
 
 
 class PostgresInbox:
@@ -107,15 +103,11 @@ class PostgresInbox:
 
     async def waiting(self, session_id: str) -> Sequence[InboxItem]:
         sql = "SELECT row, session_id, key, at, item FROM inbox WHERE session_id = %(session)s AND NOT taken ORDER BY row"
-        return await self._database.records(_item, sql, {"session": to_text(session_id)})
+        return await self._database.records(load_item, sql, {"session": to_text(session_id)})
 
     async def drop(self, item_ids: Collection[int]) -> None:
         parts = f"dropped AS (DELETE FROM inbox WHERE {_TAKEN} AND NOT taken)"  # noqa: S608 - ours
         await self._database.write(None, "SELECT 1", {"taken": sorted(item_ids)}, parts=parts)
-
-
-def _item(number: int, session_id: str, key: str, at: float, item: str) -> InboxItem:
-    return load_item(number, from_text(session_id), from_text(key), at, from_text(item))
 
 
 class PostgresOrigins:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent.store._codec import Sharing, dump
+from agent.store._from_rows import SESSION, read_session
 from agent.store._shared import CANDIDATES, ambiguous, first_title, tag_in, tags_of, times_of, title_of
 from agent.store.postgres._database import NOW, PostgresDatabase
-from agent.store.postgres._text import Value, from_text, to_json, to_text
+from agent.store.postgres._text import Value, to_json, to_text
 from agent.store.postgres._usage import USE, USE_THEN, spent, spent_json
 from toolcrib.contract.store import Fence, SessionInfo
 from toolcrib.contract.types import Json
@@ -18,10 +19,7 @@ from toolcrib.contract.types import Json
 if TYPE_CHECKING:
     from agent.store.postgres._pool import Connection
 
-_SELECT = (
-    'SELECT id, title, platform, "user", model, cwd, created_at, updated_at, messages, place, host, via, tags,'
-    " parent_id, why FROM sessions"
-)
+_SELECT = f"SELECT {SESSION} FROM sessions"  # noqa: S608 - ours
 _AT_ONCE = 256
 """Rows that are read before they are decoded: few, since each stands in memory twice meanwhile."""
 
@@ -183,10 +181,6 @@ class PostgresSessions:
     async def messages(self, session_id: str, *, offset: int = 0, limit: int | None = None) -> Sequence[Mapping[str, Json]]:
         decoder = Sharing()
 
-        def made(body: str) -> Mapping[str, Json]:
-            loaded: Mapping[str, Json] = decoder.load(from_text(body))
-            return loaded
-
         async def read(connection: Connection) -> list[Mapping[str, Json]]:
             kept: list[Mapping[str, Json]] = []
             while True:
@@ -201,7 +195,7 @@ class PostgresSessions:
                 if not rows:
                     raise KeyError(session_id)
                 bodies = [row for row in rows if row[0] is not None]
-                kept += self._database.made(made, bodies)
+                kept += self._database.made(decoder.load, bodies)
                 if len(bodies) < _AT_ONCE:
                     return kept
 
@@ -209,7 +203,7 @@ class PostgresSessions:
 
     async def get(self, prefix: str) -> SessionInfo | None:
         sql = f"{_SELECT} WHERE id ^@ %(prefix)s ORDER BY id = %(prefix)s DESC, updated_at DESC, row DESC LIMIT {CANDIDATES + 1}"
-        found = await self._database.records(_info, sql, {"prefix": to_text(prefix)})
+        found = await self._database.records(read_session, sql, {"prefix": to_text(prefix)})
         if len(found) > 1 and found[0].id != prefix:
             raise ambiguous(prefix, [info.id for info in found])
         return found[0] if found else None
@@ -234,18 +228,8 @@ class PostgresSessions:
             where, wanted[f"tag{number}"] = f"{where} AND strpos(tags, %(tag{number})s) > 0", tag_in(tag)
         where += "" if delegates else " AND why <> 'delegate'"
         sql = f"{_SELECT} WHERE spoken{where} ORDER BY updated_at DESC, row DESC LIMIT %(limit)s"
-        return await self._database.records(_info, sql, {**wanted, "limit": limit})
+        return await self._database.records(read_session, sql, {**wanted, "limit": limit})
 
     async def children(self, session_id: str) -> Sequence[SessionInfo]:
         sql = f"{_SELECT} WHERE parent_id = %(parent)s AND parent_id <> '' ORDER BY row"
-        return await self._database.records(_info, sql, {"parent": to_text(session_id)})
-
-
-def _info(*columns: Any) -> SessionInfo:
-    *names, created_at, updated_at, messages, place, host, via, tags, parent, why = columns
-    session_id, title, platform, user, model, cwd = map(from_text, names)
-    times = created_at, updated_at, messages
-    where = json.loads(place), from_text(host), json.loads(via)
-    return SessionInfo(
-        session_id, title, platform, user, model, cwd, *times, *where, tuple(json.loads(tags)), from_text(parent), why
-    )
+        return await self._database.records(read_session, sql, {"parent": to_text(session_id)})

@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent.store._codec import dump, load
+from agent.store._codec import dump
+from agent.store._from_rows import read_value
 from agent.store.postgres._database import NOW, PostgresDatabase
-from agent.store.postgres._text import digest, from_text, to_json, to_text
+from agent.store.postgres._text import digest, to_json, to_text
 from toolcrib.contract.state import StateScope, StateValue, StateWrite
 from toolcrib.contract.store import Fence
 
@@ -30,7 +31,7 @@ class PostgresStates:
 
     async def of(self, scope: StateScope, owner: str) -> Mapping[str, StateValue]:
         sql = "SELECT name, value, version FROM state WHERE scope = %(scope)s AND owner = %(owner)s"
-        return dict(await self._database.records(_value, sql, {"scope": scope, "owner": to_text(owner)}))
+        return dict(await self._database.records(read_value, sql, {"scope": scope, "owner": to_text(owner)}))
 
     async def write(self, writes: Sequence[StateWrite]) -> Sequence[int]:
         """See toolcrib.contract.state.StateStore."""
@@ -66,7 +67,3 @@ class PostgresStates:
 
 class _Meanwhile(Exception):
     """A value has another version than the one that was to be replaced."""
-
-
-def _value(name: str, value: str, version: int) -> tuple[str, StateValue]:
-    return from_text(name), StateValue(load(from_text(value)), version)

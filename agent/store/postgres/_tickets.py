@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agent.store._codec import dump_answer, dump_ticket, load_answer, load_ticket
+from agent.store._codec import dump_answer, dump_ticket
+from agent.store._from_rows import read_ticket
 from agent.store._shared import check_settling
 from agent.store.postgres._database import NOW, PostgresDatabase
 from agent.store.postgres._ledger import NEWEST, of_call
-from agent.store.postgres._text import Values, digest, from_text, to_json, to_text
+from agent.store.postgres._text import Values, digest, to_json, to_text
 from toolcrib.contract.store import Fence, Settled, TicketRecord, TicketState
 from toolcrib.contract.types import Answer
 
@@ -109,17 +110,4 @@ class PostgresTickets:
 
     async def _select(self, where: str, values: Values) -> Sequence[TicketRecord]:
         sql = f"{_SELECT} WHERE {where} ORDER BY row"
-        return await self._database.records(_record, sql, {**values, **self._database.now()})
-
-
-def _record(
-    ticket: str,
-    session_id: str,
-    state: TicketState,
-    answer: str | None,
-    at: float,
-    expires_at: float | None,
-    remind_at: float | None,
-) -> TicketRecord:
-    given = None if answer is None else load_answer(from_text(answer))
-    return TicketRecord(load_ticket(from_text(ticket)), from_text(session_id), state, given, at, expires_at, remind_at)
+        return await self._database.records(read_ticket, sql, {**values, **self._database.now()})

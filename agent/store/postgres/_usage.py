@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agent.store._from_rows import read_sum
 from agent.store._usage import COLUMNS, used
 from agent.store.postgres._database import NOW, PostgresDatabase
-from agent.store.postgres._text import Values, from_text, to_text
+from agent.store.postgres._text import Values, to_text
 from toolcrib.contract.types import Json
 from toolcrib.contract.usage import UsageSum
 
@@ -54,8 +55,4 @@ class PostgresUsage:
             f" FROM usage WHERE at >= %(since)s{where}"
             " GROUP BY session_id, day, model, provider, tool ORDER BY day, min(row)"
         )
-        return await self._database.records(_sum, sql, values)
-
-
-def _sum(session_id: str, day: str, model: str, provider: str, tool: str, *numbers: Any) -> UsageSum:
-    return UsageSum(from_text(session_id), day, from_text(model), from_text(provider), from_text(tool), *numbers)
+        return await self._database.records(read_sum, sql, values)

@@ -35,81 +35,29 @@ class _View:
 
     def __init__(self, database: PostgresDatabase, signals: PostgresSignals, fence: Fence | None) -> None:
         self._database = database
-        self._signals = signals
-        self._ledger = PostgresLedger(database, fence)
-        self._tickets = PostgresTickets(database, fence)
-        self._grants = PostgresGrants(database, fence)
-        self._audit = PostgresAudit(database, fence)
-        self._sessions = PostgresSessions(database, fence)
-        self._changes = PostgresChanges(database, fence)
-        self._leases = PostgresLeases(database)
-        self._runs = PostgresRuns(database, fence)
-        self._inbox = PostgresInbox(database)
-        self._usage = PostgresUsage(database)
-        self._origins = PostgresOrigins(database, fence)
-        self._states = PostgresStates(database, fence)
-        self._artifacts = PostgresArtifacts(database, fence)
+        self.signals = signals
+        self.ledger = PostgresLedger(database, fence)
+        self.tickets = PostgresTickets(database, fence)
+        self.grants = PostgresGrants(database, fence)
+        self.audit = PostgresAudit(database, fence)
+        self.sessions = PostgresSessions(database, fence)
+        self.changes = PostgresChanges(database, fence)
+        self.leases = PostgresLeases(database)
+        self.runs = PostgresRuns(database, fence)
+        self.inbox = PostgresInbox(database)
+        self.usage = PostgresUsage(database)
+        self.origins = PostgresOrigins(database, fence)
+        self.state = PostgresStates(database, fence)
+        self.artifacts = PostgresArtifacts(database, fence)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self._database.address)!r})"
-
-    @property
-    def ledger(self) -> PostgresLedger:
-        return self._ledger
-
-    @property
-    def tickets(self) -> PostgresTickets:
-        return self._tickets
-
-    @property
-    def grants(self) -> PostgresGrants:
-        return self._grants
-
-    @property
-    def audit(self) -> PostgresAudit:
-        return self._audit
-
-    @property
-    def sessions(self) -> PostgresSessions:
-        return self._sessions
-
-    @property
-    def changes(self) -> PostgresChanges:
-        return self._changes
-
-    @property
-    def leases(self) -> PostgresLeases:
-        return self._leases
-
-    @property
-    def runs(self) -> PostgresRuns:
-        return self._runs
-
-    @property
-    def usage(self) -> PostgresUsage:
-        return self._usage
 
     @property
     def search(self) -> PostgresSearch:
         from agent.store.postgres._search import PostgresSearch
 
         return PostgresSearch(self._database)
-
-    @property
-    def inbox(self) -> PostgresInbox:
-        return self._inbox
-
-    @property
-    def origins(self) -> PostgresOrigins:
-        return self._origins
-
-    @property
-    def state(self) -> PostgresStates:
-        return self._states
-
-    @property
-    def artifacts(self) -> PostgresArtifacts:
-        return self._artifacts
 
     @property
     def mail(self) -> PostgresMail:
@@ -123,16 +71,12 @@ class _View:
 
         return PostgresCron(self._database)
 
-    @property
-    def signals(self) -> PostgresSignals:
-        return self._signals
-
     def fenced(self, fence: Fence) -> Store:
-        return FencedView(self._database, self._signals, fence)
+        return FencedView(self._database, self.signals, fence)
 
     async def recover(self, session_id: str) -> Sequence[CallRecord]:
         """See toolcrib.contract.store.Store.recover."""
-        return await self._ledger.recover(session_id)
+        return await self.ledger.recover(session_id)
 
     async def old(self, before: float) -> int:
         """Return how many sessions ``prune`` would forget."""
@@ -190,7 +134,7 @@ class PostgresStore(_View):
 
     def close(self) -> None:
         """Wait until what was begun is written, then close. Closing again does nothing; a closed store raises StoreFailed."""
-        self._database.close(self._signals.end)
+        self._database.close(self.signals.end)
 
 
 if TYPE_CHECKING:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -113,9 +115,23 @@ def leave_log() -> Callable[[Path], None]:
 
 @pytest.fixture
 def spoil() -> Callable[[Path], None]:
-    """Damage a file so that nothing of it is lost."""
+    """Damage a file so that nothing of it is lost: an index that no row is read by."""
 
     def spoil(file: Path) -> None:
-        file.write_bytes(b"GIF89a" + file.read_bytes()[6:])
+        with closing(sqlite3.connect(f"{file.as_uri()}?immutable=1", uri=True)) as connection:
+            (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'tickets_by_call_row'").fetchone()
+        with file.open("r+b") as damaged:
+            damaged.seek((page - 1) * 4096)
+            damaged.write(b"\xff" * 4096)
 
     return spoil
+
+
+@pytest.fixture
+def lose_all() -> Callable[[Path], None]:
+    """Damage a file so that SQLite can read nothing of it."""
+
+    def lose_all(file: Path) -> None:
+        file.write_bytes(b"GIF89a" + file.read_bytes()[6:])
+
+    return lose_all

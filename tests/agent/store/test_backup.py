@@ -46,13 +46,13 @@ def grow_old(path: Path, hours: float) -> None:
     os.utime(path, (then, then))
 
 
-async def test_a_store_that_is_closed_is_copied_four_times_a_day_at_most(open_file: Open, file: Path) -> None:
+async def test_a_store_that_is_closed_is_copied_every_ten_minutes_at_most(open_file: Open, file: Path) -> None:
     await close_after(open_file, "a")
     assert copies(file) == {"store.db-backup": 1}
-    grow_old(file.with_name("store.db-backup"), 5.9)
+    grow_old(file.with_name("store.db-backup"), 9 / 60)
     await close_after(open_file, "b")
     assert copies(file) == {"store.db-backup": 1}
-    grow_old(file.with_name("store.db-backup"), 6.1)
+    grow_old(file.with_name("store.db-backup"), 11 / 60)
     await close_after(open_file, "c")
     assert copies(file) == {"store.db-backup": 3, "store.db-backup-before": 1}
     assert len(list(file.parent.iterdir())) == 3
@@ -132,12 +132,28 @@ async def test_a_disk_with_little_room_gets_no_copy(open_file: Open, file: Path,
     assert copies(file) == {}
 
 
-async def test_a_large_store_is_not_copied_while_somebody_waits(
-    open_file: Open, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_backup, "_LARGEST_AT_CLOSE", 1000)
-    await close_after(open_file, "a")
+async def test_a_process_that_wrote_nothing_makes_no_copy(open_file: Open, file: Path) -> None:
+    with closing(open_file()) as store:
+        await say(store, "a")
+    with closing(open_file(backups=True)) as store:
+        await store.sessions.list()
     assert copies(file) == {}
-    assert _backup.Backups(file).is_due()
-    monkeypatch.setattr(_backup, "_LARGEST", 1000)
+
+
+@pytest.mark.parametrize(("megabytes", "minutes"), [(1, 10), (50, 26), (500, 267)])
+async def test_the_larger_a_store_is_the_rarer_it_is_copied(
+    file: Path, megabytes: int, minutes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What copies write stays bounded."""
+    usage = shutil.disk_usage(file.parent.parent)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1 << 40))
+    file.parent.mkdir()
+    newest = file.with_name("store.db-backup")
+    for path in (file, newest):
+        path.touch()
+        os.truncate(path, megabytes * 1024 * 1024)
+    for age, is_due in ((minutes - 1, False), (minutes + 1, True)):
+        grow_old(newest, age / 60)
+        assert _backup.Backups(file).is_due() is is_due
+    os.truncate(file, _backup.LARGEST + 1)
     assert not _backup.Backups(file).is_due()

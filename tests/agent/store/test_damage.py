@@ -7,15 +7,13 @@ import logging
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from agent.store import _damage, _file
+from agent.store import _backup, _damage, _file
 from agent.store._backup import Backups
 from agent.store._damage import StoreDamaged
 from agent.store.repair import examine, repair
@@ -114,8 +112,10 @@ async def test_a_copy_is_not_replaced_by_one_with_far_fewer_sessions(
     await talk(store, "new")
     store.close()
     os.utime(backup, (1, 1))
+    store = open_file(backups=True)
+    await store.sessions.append_many("new", [{"role": "user", "text": "more"}])
     with caplog.at_level(logging.WARNING, "agent.store"):
-        open_file(backups=True).close()
+        store.close()
     assert backup.read_bytes() == before
     assert "has 1 sessions and its backup" in caplog.text
     store = open_file(backups=True)
@@ -126,15 +126,25 @@ async def test_a_copy_is_not_replaced_by_one_with_far_fewer_sessions(
         assert older.execute("SELECT count(*) FROM sessions").fetchone() == (4,)
 
 
-async def test_what_a_killed_process_left_of_a_copy_is_forgotten_too(used: Path, open_file: Open) -> None:
-    with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
-        pass
-    left = used.with_name(f"store.db-backup-new-{process.pid}")
+async def test_a_copy_that_is_being_made_is_forgotten_too(used: Path) -> None:
+    """By a process that was killed, or by one that lives: it may hold what is forgotten now."""
+    left = used.with_name(f"store.db-backup-new-{os.getppid()}")
     left.write_bytes(b"secret")
-    made = used.with_name(f"store.db-backup-new-{os.getppid()}")
-    made.write_bytes(b"of one that lives")
     Backups(used).forget()
-    assert (left.exists(), made.exists()) == (False, True)
+    assert [path.name for path in used.parent.iterdir()] == ["store.db"]
+
+
+async def test_a_copy_of_what_was_forgotten_meanwhile_is_not_kept(used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied = _backup._copied
+
+    def forgotten(connection: sqlite3.Connection, target: Path) -> None:
+        copied(connection, target)
+        Backups(used).forget()
+
+    monkeypatch.setattr(_backup, "_copied", forgotten)
+    with closing(sqlite3.connect(used)) as connection:
+        Backups(used).make(connection)
+    assert Backups(used).found() == []
 
 
 async def test_a_damaged_store_whose_first_page_is_foreign_is_restored_from_its_copy(used: Path, open_file: Open) -> None:

@@ -1,4 +1,4 @@
-"""Damage of the file: found when it is opened and by the whole check, and repaired with all that can still be read."""
+"""Damage of the file: found when it is opened and by the whole check, repaired from a backup and what can still be read."""
 
 from __future__ import annotations
 
@@ -203,8 +203,8 @@ async def test_in_a_large_file_the_ends_of_each_table_are_looked_at(open_file: O
     reported(open_file, file)
 
 
-async def test_a_file_without_its_header_is_reported(open_file: Open, used: Path, spoil: OnFile) -> None:
-    spoil(used)
+async def test_a_file_without_its_header_is_reported(open_file: Open, used: Path, lose_all: OnFile) -> None:
+    lose_all(used)
     assert "is not a database" in reported(open_file, used)
 
 
@@ -284,19 +284,14 @@ def mended(file: Path) -> Repaired:
     return done
 
 
-async def test_every_row_is_read_whatever_order_the_pages_are_in(open_file: Open, used: Path, spoil: OnFile) -> None:
-    before = await whole(open_file, used)
+async def test_every_row_that_sqlite_can_read_is_saved(open_file: Open, used: Path, spoil: OnFile) -> None:
+    before, rows = await whole(open_file, used), {"sessions": SESSIONS, "messages": SESSIONS * EACH}
     spoil(used)
-    rows = mended(used).saved
-    data = used.read_bytes()
-    pages = [data[at : at + PAGE] for at in range(0, len(data), PAGE)]
-    used.write_bytes(b"".join(reversed(pages)))
     done = mended(used)
-    assert done.saved == {**rows, "messages": (EACH - 1) * SESSIONS}  # a text over several pages is lost with their order
-    assert (done.unreadable, done.mended.messages, done.backup) == (SESSIONS, SESSIONS, None)
-    assert rows["messages"] == SESSIONS * EACH
+    assert {name: done.saved[name] for name in rows} == rows
+    assert (done.unreadable, list(done.cut), done.mended.messages, done.backup) == (0, [], 0, None)
     store = open_file()
-    assert await told(store) == {name: [text for text in each if len(text) < 9000] for name, each in before.items()}
+    assert await told(store) == before
     assert await store.origins.of("session-3") == {"/work/3.sh": 1}
     (step,) = await store.changes.steps("session-3")
     assert step.changes[0].path == "/work/a"
@@ -305,68 +300,53 @@ async def test_every_row_is_read_whatever_order_the_pages_are_in(open_file: Open
     assert [one.result for one in calls] == [ToolResult.success("terminal", OUTPUT)] * (EACH // 4)
 
 
-async def test_a_file_without_its_header_is_read(open_file: Open, used: Path) -> None:
+async def test_a_file_of_which_nothing_can_be_read_and_without_a_backup_begins_empty(
+    open_file: Open, used: Path, lose_all: OnFile
+) -> None:
+    lose_all(used)
+    done = mended(used)
+    assert (done.saved, done.unreadable, done.cut, done.backup) == ({}, 0, (), None)
+    assert await whole(open_file, used) == {}
+
+
+async def test_a_table_with_a_damaged_page_is_read_from_both_ends(open_file: Open, used: Path) -> None:
+    """The newest rows are at its end."""
     before = await whole(open_file, used)
-    used.write_bytes(b"\0" * 512 + used.read_bytes()[512:])
-    mended(used)
-    assert await whole(open_file, used) == before
+    lose(used, 2)
+    done = mended(used)
+    assert list(done.cut) == ["messages"]
+    assert done.backup is None
+    after = await whole(open_file, used)
+    assert {name: after[name] for name in ("session-0", "session-5")} == {
+        name: before[name] for name in ("session-0", "session-5")
+    }
+    assert len(after["session-2"]) < EACH
 
 
-async def test_usage_is_read_again(open_file: Open, used: Path) -> None:
-    """No other table's rows have its shape."""
-    store = open_file()
-    said = {"role": "assistant", "text": "", "usage": {"input": 5, "output": 2}, "model": "m", "via": {"provider": "chat"}}
-    called = {"call_id": "c", "name": "terminal", "text": "1", "is_error": True, "seconds": 2.0}
-    await store.sessions.append_many("session-0", [{**said, "cost": 0.5}, said, {"role": "results", "results": [called]}])
-    before = await store.usage.sums()
-    store.close()
-    used.write_bytes(b"\0" * 512 + used.read_bytes()[512:])
-    assert mended(used).saved["usage"] == 3
-    after = open_file()
-    assert await after.usage.sums() == before
-    after.close()
-
-
-async def test_state_and_what_refers_to_artifacts_are_read_again(open_file: Open, used: Path) -> None:
-    """No other table's rows have their shapes; of a value that was written twice the newer is taken."""
+async def test_every_table_is_saved(open_file: Open, used: Path, spoil: OnFile) -> None:
     with closing(open_file()) as store:
+        said = {"role": "assistant", "text": "", "usage": {"input": 5, "output": 2}, "model": "m", "cost": 0.5}
+        await store.sessions.append_many("session-0", [said])
         await store.artifacts.put("session-0", b"x" * 50_000)
-        for number in range(300):
-            await store.state.write([StateWrite("session", "session-0", f"n{number % 7}", noise(number))])
-        await store.state.write([StateWrite("principal", "chat:ada", "n", {"a": 1}), StateWrite("profile", "", "n", None)])
-        before = await store.artifacts.of("session-0"), await store.state.of("session", "session-0")
-        shared = await store.state.of("principal", "chat:ada"), await store.state.of("profile", "")
-    used.write_bytes(b"\0" * 512 + used.read_bytes()[512:])
-    saved = mended(used).saved
-    assert (saved["state"], saved["artifacts"]) == (9, 1)
-    with closing(open_file()) as after:
-        assert (await after.artifacts.of("session-0"), await after.state.of("session", "session-0")) == before
-        assert (await after.state.of("principal", "chat:ada"), await after.state.of("profile", "")) == shared
-        (digest,) = before[0]
-        assert await after.artifacts.get("session-0", digest) == b"x" * 50_000
+        await store.state.write([StateWrite("session", "session-0", "n", noise(300)), StateWrite("profile", "", "n", None)])
+        await store.mail.enter(ChatRecord("chat", "/rooms/1", "session-1", {"title": noise(300)}, 5.0, 6.0))
+        mail = await store.mail.arrived(Mail("chat", "/rooms/1", "/1", {"text": noise(300)}, 1.0))
+        assert mail is not None
+        await store.mail.done([mail.id])
+        post = await store.mail.post(Post("chat", "/rooms/1", "/p1", {"text": noise(300)}))
+        await store.mail.moved(post.id, "shown", shown_as="/m1")
+    before = contents(used)
+    assert {name for name, rows in before.items() if rows} >= {"usage", "artifacts", "state", "mail", "posts", "chats"}
+    spoil(used)
+    mended(used)
+    assert contents(used) == before
 
 
-async def test_mail_posts_and_chats_are_read_again(open_file: Open, used: Path) -> None:
-    """No other table's rows, nor entries of an index, have their shapes; of a post that was moved the newer state is taken."""
-    with closing(open_file()) as store:
-        for number in range(300):
-            chat = f"/rooms/{number % 7}"
-            await store.mail.enter(ChatRecord("chat", chat, f"session-{number % 6}", {"title": noise(number)}, 5.0, 6.0 + number))
-            mail = await store.mail.arrived(Mail("chat", chat, f"/{number}", {"text": noise(number)}, 1.0))
-            assert mail is not None
-            await store.mail.done([mail.id])
-            post = await store.mail.post(Post("chat", chat, f"/p{number % 100}", {"text": noise(number)}))
-            await store.mail.moved(post.id, "shown", shown_as=f"/m{number}")
-        before = await store.mail.chats(), [await store.mail.get("chat", f"/p{number}") for number in range(100)]
-        origins = [await store.origins.of(f"session-{number}") for number in range(6)]
-    used.write_bytes(b"\0" * 512 + used.read_bytes()[512:])
-    saved = mended(used).saved
-    assert [saved[name] for name in ("mail", "posts", "chats", "chat_sessions")] == [300, 100, 7, 6]
-    with closing(open_file()) as after:
-        assert (await after.mail.chats(), [await after.mail.get("chat", f"/p{number}") for number in range(100)]) == before
-        assert [await after.origins.of(f"session-{number}") for number in range(6)] == origins
-        assert await after.mail.arrived(Mail("chat", "/rooms/5", "/5", {})) is None, "its key stays known"
-        assert await after.mail.chat_of("session-3") is not None
+def contents(file: Path) -> dict[str, list[Any]]:
+    """Return all rows of each table."""
+    with closing(sqlite3.connect(file)) as connection:
+        names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'").fetchall()
+        return {name: connection.execute(f"SELECT * FROM {name}").fetchall() for (name,) in names}  # noqa: S608 - ours
 
 
 async def test_what_a_chat_waited_for_is_neither_answered_nor_shown_twice(open_file: Open, used: Path, spoil: OnFile) -> None:
@@ -409,7 +389,7 @@ async def test_a_part_of_a_file_gives_a_part_of_its_rows_and_says_how_many(open_
     before = await whole(open_file, used)
     os.truncate(used, used.stat().st_size * 3 // 4)  # the empty tables and their indexes fill nearly half of it
     done = mended(used)
-    assert done.missing_pages > 10
+    assert "messages" in done.cut
     assert 0 < done.saved["messages"] < SESSIONS * EACH
     after = await whole(open_file, used)
     assert after
@@ -419,25 +399,14 @@ async def test_a_part_of_a_file_gives_a_part_of_its_rows_and_says_how_many(open_
         assert all("its result was lost when the store was damaged" in text for text in lost), name
 
 
-async def test_what_lay_in_the_log_is_read(open_file: Open, used: Path, leave_log: OnFile) -> None:
-    """The log has what the file has not, whatever the file is."""
+async def test_what_lay_in_the_log_is_read(open_file: Open, used: Path, leave_log: OnFile, spoil: OnFile) -> None:
+    """The log has what the file has not."""
     leave_log(used)
-    used.write_bytes(b"")
+    spoil(used)
     done = mended(used)
     assert done.kept.with_name(f"{done.kept.name}-wal").stat().st_size > 25_000
     after = await whole(open_file, used)
     assert [text.split()[0] for text in after["killed"]] == [str(number) for number in range(50)]
-
-
-async def test_a_log_that_ends_in_the_midst_gives_what_was_committed(
-    open_file: Open, used: Path, leave_log: OnFile, spoil: OnFile
-) -> None:
-    leave_log(used)
-    log = used.with_name("store.db-wal")
-    os.truncate(log, log.stat().st_size - 10)
-    spoil(used)
-    mended(used)
-    assert len(await whole(open_file, used)) >= SESSIONS
 
 
 async def test_a_conversation_with_a_hole_is_whole_again(open_file: Open, used: Path) -> None:
@@ -449,8 +418,7 @@ async def test_a_conversation_with_a_hole_is_whole_again(open_file: Open, used: 
     connection.close()
     with pytest.raises(StoreFailed, match="a row of messages names one of sessions that is not there"):
         examine(used)
-    done = mended(used)
-    assert (done.mended.messages, done.mended.nameless) == (3, 1)
+    assert mended(used).mended.messages == 3 + EACH
     store = open_file()
     for info in await store.sessions.list(100):
         records = await store.sessions.messages(info.id)
@@ -458,8 +426,7 @@ async def test_a_conversation_with_a_hole_is_whole_again(open_file: Open, used: 
             calls = [call["id"] for call in record.get("calls") or ()]
             assert calls == [one["call_id"] for one in after.get("results") or ()]
     assert "it may have run" in str((await store.sessions.messages("session-1"))[2])
-    assert await store.sessions.get("session-3") is None
-    assert [info.title for info in await store.sessions.list(100) if not info.cwd] == ["3/0 please"]
+    assert len(await store.sessions.list(100)) == SESSIONS - 1
 
 
 async def test_nothing_that_waited_runs_and_nothing_agreed_holds(open_file: Open, used: Path, spoil: OnFile) -> None:
@@ -485,22 +452,6 @@ async def test_nothing_that_waited_runs_and_nothing_agreed_holds(open_file: Open
     assert item.id > 7
     lease = await store.leases.take("session-0", "me", 60.0)
     assert await store.fenced(Fence(lease)).recover("session-0") == []
-
-
-async def test_what_was_deleted_stays_deleted(open_file: Open, used: Path) -> None:
-    """Pages that are free hold what was deleted."""
-    connection = sqlite3.connect(used, isolation_level=None)
-    connection.execute("PRAGMA secure_delete = OFF")
-    connection.execute("DELETE FROM messages WHERE session = 3")
-    connection.execute("DELETE FROM sessions WHERE row = 3")
-    connection.execute("DELETE FROM calls WHERE session_id = 'session-2'")
-    connection.close()
-    data = used.read_bytes()
-    left = [text for turn in range(EACH // 4) if (text := f"2/{turn} please".encode()) in data]
-    assert left
-    used.write_bytes(data[:PAGE] + b"\xff" * PAGE + data[2 * PAGE :])
-    mended(used)
-    assert not [text for text in left if text in used.read_bytes()]
 
 
 async def test_an_older_file_is_repaired_as_it_was_and_upgraded(
@@ -533,7 +484,10 @@ async def test_an_older_file_is_repaired_as_it_was_and_upgraded(
 
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(4, 40))])
 async def test_whatever_is_written_over_it_the_repaired_file_is_sound(open_file: Open, used: Path, seed: int) -> None:
-    """Every conversation can be read, and a call has its result."""
+    """Every conversation can be read, and a call has its result. Nothing that a backup holds is lost."""
+    has_backup = bool(seed % 2)
+    if has_backup:
+        back_up(used)
     wild, data = random.Random(seed), bytearray(used.read_bytes())  # noqa: S311 - no secret comes of it
     for _ in range(wild.choice((1, 3, 30, 300))):
         at, length = wild.randrange(len(data)), wild.choice((1, 2, 8, 400, PAGE))
@@ -542,7 +496,9 @@ async def test_whatever_is_written_over_it_the_repaired_file_is_sound(open_file:
     done = repair(used)
     examine(used)
     store = open_file()
-    assert done is None or sum(map(len, (await told(store)).values())) == done.saved.get("messages", 0)
+    texts = await told(store)
+    assert done is None or sum(map(len, texts.values())) == done.saved.get("messages", 0)
+    assert not has_backup or {name: len(each) for name, each in texts.items()} == {f"session-{n}": EACH for n in range(SESSIONS)}
     for info in await store.sessions.list(100):
         await store.ledger.calls(info.id)
         await store.changes.steps(info.id)
@@ -639,7 +595,7 @@ async def test_newer_conversations_of_the_file_are_laid_over_the_backup(open_fil
         "session-6": ("file", EACH),
     }
     assert done.backup is not None
-    assert (done.mended.messages, done.mended.nameless) == (0, 0)
+    assert done.mended.messages == 0
     assert await whole(open_file, used) == before
     store = open_file()
     assert await store.origins.of("session-6") == {"/work/6.sh": 1}
@@ -666,13 +622,13 @@ async def test_of_a_conversation_in_both_the_longer_one_is_taken_whole(open_file
     assert (len(after["session-1"]), after["session-1"][-1]) == (EACH, "1/9 " + noise(300))
 
 
-async def test_messages_without_their_session_get_its_name_from_the_backup(open_file: Open, used: Path) -> None:
+async def test_a_conversation_whose_name_the_file_has_lost_comes_from_the_backup(open_file: Open, used: Path) -> None:
     back_up(used)
     before = await whole(open_file, used)
     with closing(sqlite3.connect(used, isolation_level=None)) as connection:
         connection.execute("DELETE FROM sessions WHERE row = 4")
     done = mended(used)
-    assert (done.backup, done.mended.nameless, {one.source for one in done.restored}) == (None, 0, {"both"})
+    assert [one.id for one in done.restored if one.source == "copy"] == ["session-3"]
     assert await whole(open_file, used) == before
 
 

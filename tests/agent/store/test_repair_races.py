@@ -19,6 +19,7 @@ import pytest
 from agent.store import _damage, _file, _locking
 from agent.store import repair as repairing
 from agent.store._damage import StoreDamaged
+from agent.store._mending import mend
 from agent.store.repair import examine, repair
 from agent.store.sqlite import SqliteStore
 from toolcrib import StoreFailed
@@ -81,7 +82,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch, name: str, file: Path) -> Iterator[
     assert isinstance(done[0], repairing.Repaired)
 
 
-@pytest.mark.parametrize("step", ["_drafted", "mend", "_check_complete"])
+@pytest.mark.parametrize("step", ["_read_out", "mend", "_examine"])
 async def test_of_two_repairs_at_once_one_is_refused(
     used: Path, open_file: Open, monkeypatch: pytest.MonkeyPatch, step: str, spoil: OnFile
 ) -> None:
@@ -99,16 +100,17 @@ async def test_a_draft_that_loses_its_rows_is_not_used(
 ) -> None:
     """Whoever removes or replaces it: an empty store must not take the place of a damaged one."""
     spoil(used)
-    data, drafted = used.read_bytes(), repairing._drafted
+    data = used.read_bytes()
 
-    def removed(descriptor: int, path: Path, fresh: Path) -> object:
-        draft = drafted(descriptor, path, fresh)
+    def removed(connection: sqlite3.Connection, now: float) -> object:
+        done = mend(connection, now)
+        (fresh,) = used.parent.glob(f"store.db-repairing-{os.getpid()}")
         fresh.unlink()
         if emptied:
             fresh.write_bytes(b"")
-        return draft
+        return done
 
-    monkeypatch.setattr(repairing, "_drafted", removed)
+    monkeypatch.setattr(repairing, "mend", removed)
     with pytest.raises(StoreFailed, match=r"could not be repaired|is not used; run the repair again"):
         repair(used)
     assert used.read_bytes() == data
@@ -132,7 +134,7 @@ async def test_who_opens_during_a_repair_waits_and_writes_to_the_new_file(
     monkeypatch.setattr(_locking, "_try", tried)
     stores: list[SqliteStore] = []
     thread = threading.Thread(target=lambda: stores.append(open_file()), name="opens")
-    with stopped(monkeypatch, "_check_complete", used):
+    with stopped(monkeypatch, "mend", used):
         thread.start()
         assert opened.wait(60)
         assert stores == []
@@ -176,13 +178,12 @@ repair(Path(sys.argv[1]))
 
 @pytest.mark.full
 @pytest.mark.parametrize("how", ["link", "rename"])
-@pytest.mark.parametrize("damage", ["emptied", "cut"])
 async def test_a_repair_that_dies_after_any_step_is_finished_by_the_next(
-    used: Path, open_file: Open, how: str, damage: str, leave_log: OnFile
+    used: Path, open_file: Open, how: str, leave_log: OnFile, spoil: OnFile
 ) -> None:
     """The log, which has what was said last, is in its place or was read."""
     leave_log(used)
-    os.truncate(used, 0 if damage == "emptied" else 3 * 4096)
+    spoil(used)
     log = used.with_name("store.db-wal").read_bytes()
     kept = used.parent.with_name("kept")
     shutil.copytree(used.parent, kept)
@@ -244,20 +245,21 @@ async def test_the_draft_of_a_process_that_died_is_removed(used: Path, spoil: On
 
 
 async def test_a_store_behind_a_symbolic_link_has_its_log_where_the_file_is(
-    used: Path, open_file: Open, tmp_path: Path, leave_log: OnFile
+    used: Path, open_file: Open, tmp_path: Path, leave_log: OnFile, spoil: OnFile
 ) -> None:
     real = tmp_path / "elsewhere" / "real.db"
     real.parent.mkdir()
     used.rename(real)
     used.symlink_to(real)
     leave_log(used)
-    os.truncate(real, 0)
+    spoil(real)
     done = repair(used)
     assert done is not None
     assert used.is_symlink()
     assert done.kept.parent == real.parent
     store = open_file(backups=True)
     assert len(await texts(store, "killed")) == 50
+    await talk(store, "later")
     store.close()
     assert real.with_name("real.db-backup").exists()
     assert [path.name for path in used.parent.iterdir()] == ["store.db"]
@@ -298,21 +300,25 @@ async def test_a_record_that_cannot_be_read_is_damage_that_the_whole_check_finds
     assert await texts(open_file()) == TEXTS[:59]
 
 
-@pytest.mark.parametrize("damage", ["header", "frame"])
-async def test_a_damaged_log_gives_the_frames_that_are_sound(used: Path, open_file: Open, damage: str, leave_log: OnFile) -> None:
-    """SQLite reads none behind the first that is damaged, and says nothing."""
+async def test_a_log_with_a_damaged_header_is_reported(used: Path, open_file: Open, leave_log: OnFile) -> None:
+    """SQLite reads nothing of it, and says nothing. What was in it comes from a backup or is lost."""
     leave_log(used)
     log = used.with_name("store.db-wal")
-    data = bytearray(log.read_bytes())
-    if damage == "header":
-        data[:32] = bytes(32)
-    else:
-        data[32 + 24 : 32 + 24 + 100] = bytes(100)
-    log.write_bytes(data)
-    if damage == "header":
-        with pytest.raises(StoreDamaged, match=r"the header of its log store\.db-wal"):
-            open_file()
-    else:
-        os.truncate(used, 0)
+    log.write_bytes(bytes(32) + log.read_bytes()[32:])
+    with pytest.raises(StoreDamaged, match=r"the header of its log store\.db-wal"):
+        open_file()
     assert repair(used) is not None
-    assert len(await texts(open_file(), "killed")) == 50
+    assert await texts(open_file()) == TEXTS
+
+
+async def test_a_damaged_log_gives_the_frames_before_the_damage(
+    used: Path, open_file: Open, leave_log: OnFile, spoil: OnFile
+) -> None:
+    leave_log(used)
+    spoil(used)
+    log = used.with_name("store.db-wal")
+    data = bytearray(log.read_bytes())
+    data[-100:] = bytes(100)
+    log.write_bytes(data)
+    assert repair(used) is not None
+    assert await texts(open_file()) == TEXTS

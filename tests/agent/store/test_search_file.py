@@ -103,15 +103,14 @@ async def test_one_that_was_made_for_other_messages_is_made_again(open_file: Ope
     assert await found(store, "two") == [("b", 0)]
 
 
-async def test_a_repaired_store_is_searched_as_it_is_then(open_file: Open, file: Path) -> None:
+async def test_a_repaired_store_is_searched_as_it_is_then(open_file: Open, file: Path, spoil: Callable[[Path], None]) -> None:
     store = open_file()
     for session in "abc":
         await say(store, session, f"apricots {session}")
     await found(store, "apricots")
     store.close()
-    with file.open("r+b") as damaged:
-        damaged.write(b"\xff" * 100)
-    repair(file)
+    spoil(file)
+    assert repair(file) is not None
     names = {name for name, _ in await found(open_file(), "apricots")}
     assert names == {info.id for info in await open_file().sessions.list()} != set()
 

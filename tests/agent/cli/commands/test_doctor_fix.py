@@ -334,7 +334,8 @@ def test_a_damaged_store_is_repaired_at_a_terminal_only(run: Any, terminal: Any,
     os.truncate(store, 0)
     done = run("doctor", "--fix", "--yes", "--offline")
     assert done.code == 1
-    assert "what it costs: what was under way is ended, and grants are forgotten; the damaged file is kept beside it" in done.out
+    assert "what it costs: what was said since the backup of 2" in done.out
+    assert " is lost if it can't be read, what was under way is ended, and grants are forgotten; the damaged" in done.out
     assert store.stat().st_size == 0
     child = terminal("--fix", "--offline")
     is_asked(child, "toolcrib doctor --repair-store [(]of ")
