@@ -132,6 +132,11 @@ def _plain(schema: Json) -> Json:
     return [_plain(item) for item in schema] if isinstance(schema, list | tuple) else schema
 
 
+def not_json(error: Exception) -> str:
+    """Return what is wrong with arguments that raised ``error`` when they were to be JSON, and what to send instead."""
+    return _TOO_DEEP if isinstance(error, RecursionError) else f"not JSON: {error}; send plain JSON values"
+
+
 def own_copy(args: dict[str, Json]) -> dict[str, Json]:
     """A copy that shares no list or dict with ``args``. Raises InvalidArguments where it is nested too deep."""
     own = args.copy()
@@ -182,7 +187,7 @@ class ArgumentCheck:
         except RecursionError:
             raise InvalidArguments(_TOO_DEEP) from None
         except ValueError as error:  # from the checker: it can't even be looked at
-            raise InvalidArguments(f"not JSON: {error}; send plain JSON values") from error
+            raise InvalidArguments(not_json(error)) from error
         for name in self._integers:
             value = checked.get(name)
             if type(value) is float:  # 3.0 is an integer to JSON Schema, but not to range()

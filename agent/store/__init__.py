@@ -1,7 +1,8 @@
 """The stores: conversations, runs, the inbox, calls, tickets, grants, the audit, leases, origins and replaced contents of files.
 
 The protocols are in toolcrib/contract/store.py and toolcrib/contract/undo.py. ``sqlite`` keeps all of it in a file, ``postgres/``
-on a server, ``memory`` (with ``_memory_*``) for one process; ``contents`` keeps files' old contents on disk.
+on a server, ``memory`` in a SQLite database in memory (``_memory_database``), for one process; ``contents`` keeps files' old
+contents on disk.
 
 SQLite: ``_database`` hands work to the thread that writes (``_writer``, one transaction a batch) and to those that read
 (``_readers``), and checks the lease within a write; ``_jobs`` is how work is awaited, ``_file`` opens the file. There is a

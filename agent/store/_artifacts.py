@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from agent.store import _damage, _file, _schema
 from agent.store._backup import Backups
@@ -66,6 +66,26 @@ def unpacked(body: bytes, digest: str) -> bytes:
     if digest_of(data) != digest:
         raise ValueError(f"the artifact {digest[:16]} is damaged: it is not what its digest says")
     return data
+
+
+class StoredContents(Protocol):
+    """The contents of a store's artifacts, by digest."""
+
+    async def put(self, digest: str, data: bytes) -> None:
+        """Keep a content. Raises StoreFailed."""
+        ...
+
+    async def get(self, digest: str) -> bytes | None:
+        """Return a content, or None for one that is not there. Raises StoreFailed, also for one that is damaged."""
+        ...
+
+    async def sweep(self) -> None:
+        """Remove the contents that no session refers to."""
+        ...
+
+    def close(self) -> None:
+        """Wait until the work of earlier calls is done."""
+        ...
 
 
 class ArtifactContents:
@@ -141,7 +161,7 @@ class ArtifactContents:
 class SqliteArtifacts:
     """See toolcrib.contract.artifacts.ArtifactStore. ``access`` may carry a lease."""
 
-    def __init__(self, access: Access, contents: ArtifactContents, clock: Clock) -> None:
+    def __init__(self, access: Access, contents: StoredContents, clock: Clock) -> None:
         self._access = access
         self._contents = contents
         self._clock = clock

@@ -72,7 +72,21 @@ class Access(ABC):
             ) from error
 
 
-class Database(Access):
+class OpenDatabase(Access):
+    """Access of the store that opened a database, and that closes it."""
+
+    backups: Backups | None = None
+
+    @abstractmethod
+    async def alone(self, work: Work[T]) -> T:
+        """Do ``work`` on the connection that writes, with no transaction open."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Wait until the work of earlier calls is done. Closing again does nothing."""
+
+
+class Database(OpenDatabase):
     """May be used from any thread and any loop. ``tables``: the folder of SQL files that make its tables. ``late``: the file is
     opened, and made, when it is first used. ``prepare``: statements that the connection which writes begins with. ``backups``
     are made at times: where it is used for long by a thread that reads, else when it is closed. ``evidence``: see _file.
@@ -125,14 +139,12 @@ class Database(Access):
         return await self._handed(self._writer_of, Job(work))
 
     async def alone(self, work: Work[T]) -> T:
-        """Do ``work`` on the connection that writes, with no transaction open."""
         return await self._handed(self._writer_of, Job(work, alone=True))
 
     async def read(self, work: Work[T]) -> T:
         return await self._handed(self._readers_of, Job(work))
 
     def close(self) -> None:
-        """Wait until what was handed over is done. Closing again does nothing."""
         with self._handing:
             closed, self._closed = self._closed, True
         if closed:
@@ -189,7 +201,7 @@ class Database(Access):
 class FencedDatabase(Access):
     """Another view of a database: what it writes carries the fence's lease, and raises LeaseLost where that was taken."""
 
-    def __init__(self, database: Database, fence: Fence) -> None:
+    def __init__(self, database: Access, fence: Fence) -> None:
         self.path = database.path
         self._database = database
         self._fence = fence

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from agent.store._codec import Stored, dump, dump_grant, load_grant, text
 from agent.store._database import Access
 from agent.store._from_rows import AUDIT, read_entry
-from toolcrib.contract.store import AuditEntry, Grant
+from toolcrib.contract.store import AuditEntry, Grant, GrantStore
 
 
 class SqliteGrants:
@@ -40,6 +40,41 @@ class SqliteGrants:
 
     async def revoke(self, grant_id: str) -> bool:
         return await self._access.run("DELETE FROM grants WHERE id = ?", (text(grant_id),)) == 1
+
+
+class FencedGrants:
+    """Grants that another store keeps, and that may change only while ``access`` may write."""
+
+    def __init__(self, kept: GrantStore, access: Access) -> None:
+        self._kept = kept
+        self._access = access
+
+    async def add(self, grant: Grant) -> None:
+        await self._check()
+        await self._kept.add(grant)
+
+    async def all(self, session_id: str | None = None, principal: str = "") -> Sequence[Grant]:
+        return await self._kept.all(session_id, principal)
+
+    async def spend(self, grant_id: str) -> bool:
+        await self._check()
+        return await self._kept.spend(grant_id)
+
+    async def revoke(self, grant_id: str) -> bool:
+        await self._check()
+        return await self._kept.revoke(grant_id)
+
+    async def _check(self) -> None:
+        """Raise LeaseLost if another process has taken the lease."""
+        await self._access.write(lambda connection: None)
+
+
+async def revoke_sessions(grants: GrantStore, session_ids: Collection[str]) -> None:
+    """Revoke the grants of these sessions, but not the permanent ones."""
+    for session_id in session_ids:
+        for grant in await grants.all(session_id):
+            if grant.scope != "always":
+                await grants.revoke(grant.id)
 
 
 class SqliteAudit:

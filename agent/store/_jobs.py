@@ -48,17 +48,8 @@ class Job(Generic[T]):
         return self.value  # type: ignore[return-value]  # set by whoever did the work
 
     def do(self, connection: sqlite3.Connection) -> None:
-        """Do the work, in the connection's own thread. Raises what it raises.
-
-        No cursor leaves that thread, as a result or in a traceback: where one is freed it resets its statement, which the thread
-        may be using again by then ("bad parameter or other API misuse", https://github.com/python/cpython/issues/118172).
-        """
-        try:
-            value = self.work(connection)
-        except BaseException as error:
-            traceback.clear_frames(error.__traceback__)
-            raise
-        self.value = None if isinstance(value, sqlite3.Cursor) else value
+        """Do the work, in the connection's own thread. Raises what it raises."""
+        self.value = done(self.work, connection)
 
     @staticmethod
     def deliver(jobs: Iterable[Job[Any]]) -> None:
@@ -74,6 +65,20 @@ class Job(Generic[T]):
                 loop.call_soon_threadsafe(_wake, futures)
             except RuntimeError:  # the loop was closed, and whoever waited went with it
                 _log.debug("%d operations of the store ended after their event loop", len(futures))
+
+
+def done(work: Work[T], connection: sqlite3.Connection) -> T | None:
+    """Do the work, and return its value, or None for a cursor. Raises what the work raises.
+
+    No cursor leaves this function, as a result or in a traceback: where one is freed it resets its statement, which another
+    thread may be using again by then ("bad parameter or other API misuse", https://github.com/python/cpython/issues/118172).
+    """
+    try:
+        value = work(connection)
+    except BaseException as error:
+        traceback.clear_frames(error.__traceback__)
+        raise
+    return None if isinstance(value, sqlite3.Cursor) else value
 
 
 def _wake(futures: Iterable[asyncio.Future[None]]) -> None:

@@ -9,14 +9,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent.store._codec import plain, text
-from agent.store._database import Database
+from agent.store._database import OpenDatabase
 from agent.store._shared import Clock, rewritten
 from agent.store._tickets import EXPIRE
 from toolcrib.contract.errors import StoreFailed
 from toolcrib.contract.types import Json
 
 if TYPE_CHECKING:
-    from agent.store._artifacts import ArtifactContents
+    from agent.store._artifacts import StoredContents
     from agent.store.search.sqlite import SqliteSearch
 
 _log = logging.getLogger(__name__)
@@ -72,11 +72,11 @@ _ALL_THEIRS = (
 """Of the steps the newest row stays, empty: the next number is counted from it."""
 
 
-async def count_old(database: Database, before: float) -> int:
+async def count_old(database: OpenDatabase, before: float) -> int:
     return int((await database.row(f"SELECT count(*) FROM sessions WHERE {_OLD}", (before,)))[0])  # noqa: S608 - ours
 
 
-async def prune(database: Database, search: SqliteSearch, artifacts: ArtifactContents, clock: Clock, before: float) -> int:
+async def prune(database: OpenDatabase, search: SqliteSearch, artifacts: StoredContents, clock: Clock, before: float) -> int:
     """See toolcrib.contract.store.Store.prune."""
 
     def forget(connection: sqlite3.Connection) -> int:
@@ -98,7 +98,7 @@ async def prune(database: Database, search: SqliteSearch, artifacts: ArtifactCon
 
 
 async def delete(
-    database: Database, search: SqliteSearch, artifacts: ArtifactContents, clock: Clock, session_ids: Collection[str]
+    database: OpenDatabase, search: SqliteSearch, artifacts: StoredContents, clock: Clock, session_ids: Collection[str]
 ) -> Sequence[str]:
     """See toolcrib.contract.store.Store.delete."""
     sql = f"SELECT id FROM sessions WHERE id = ? AND {_IDLE}"  # noqa: S608 - ours
@@ -123,7 +123,7 @@ async def delete(
 
 
 async def rewrite_prompts(
-    database: Database, said: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]
+    database: OpenDatabase, said: str, rewrite: Callable[[Mapping[str, Json]], Mapping[str, Json]]
 ) -> Sequence[str]:
     """See toolcrib.contract.store.Store.rewrite_prompts."""
 
@@ -139,7 +139,7 @@ async def rewrite_prompts(
     return rewrote
 
 
-async def free(database: Database) -> bool:
+async def free(database: OpenDatabase) -> bool:
     """See toolcrib.contract.store.Store.free."""
 
     def work(connection: sqlite3.Connection) -> bool:
@@ -161,7 +161,7 @@ def _checkpoint(connection: sqlite3.Connection) -> bool:
     return not busy
 
 
-async def _free(database: Database) -> None:
+async def _free(database: OpenDatabase) -> None:
     """Overwrite what was deleted, and remove the copies that still have it."""
 
     def shrink(connection: sqlite3.Connection) -> None:

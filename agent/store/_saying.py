@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 
 from agent.store._codec import plain
-from agent.store._database import Database
+from agent.store._database import Access
 from agent.store._packing import unpacked
 
 _PACKED = "SELECT sessions.id, messages.body FROM messages JOIN sessions ON sessions.row = messages.session"
@@ -32,7 +32,7 @@ def saying_of(rows: Iterable[tuple[str, str]], says: Callable[[str], bool], foun
             found[name] = None
 
 
-async def saying(database: Database, says: Callable[[str], bool]) -> Sequence[str]:
+async def saying(database: Access, says: Callable[[str], bool]) -> Sequence[str]:
     """See toolcrib.contract.store.Store.saying."""
 
     def look(connection: sqlite3.Connection) -> list[str]:

@@ -12,7 +12,7 @@ from agent.store._from_rows import read_sum
 from toolcrib.contract.types import Json
 from toolcrib.contract.usage import UsageSum
 
-if TYPE_CHECKING:  # the store in memory counts so too, and needs no database
+if TYPE_CHECKING:  # the PostgreSQL store counts so too, and needs no SQLite
     import sqlite3
 
     from agent.store._database import Access

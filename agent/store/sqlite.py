@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from agent.store import _placing
 from agent.store._backup import Backups
 from agent.store._changes import SqliteChanges
-from agent.store._database import Access, Database, FencedDatabase
+from agent.store._database import Access, Database, FencedDatabase, OpenDatabase
 from agent.store._file import Synchronous
-from agent.store._grants import SqliteAudit, SqliteGrants
+from agent.store._grants import FencedGrants, SqliteAudit, SqliteGrants, revoke_sessions
 from agent.store._jobs import Work
 from agent.store._leases import SqliteLeases
 from agent.store._ledger import SqliteLedger
@@ -29,11 +29,11 @@ from agent.store._signals import SocketSignals, folder_of
 from agent.store._states import SqliteStates
 from agent.store._tickets import SqliteTickets
 from agent.store._usage import SqliteUsage
-from toolcrib.contract.store import CallRecord, Fence
+from toolcrib.contract.store import CallRecord, Fence, GrantStore, Signals
 from toolcrib.contract.types import Json
 
 if TYPE_CHECKING:
-    from agent.store._artifacts import ArtifactContents, SqliteArtifacts
+    from agent.store._artifacts import SqliteArtifacts, StoredContents
     from agent.store._cron import SqliteCron
     from agent.store._mail import SqliteMail
     from agent.store.search.sqlite import SqliteSearch
@@ -42,23 +42,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _Later:
+class Later:
     """The search of a store, and the contents of its artifacts, loaded when somebody needs them."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, search: Callable[[], SqliteSearch], artifacts: Callable[[], StoredContents]) -> None:
+        self._search = search
+        self._artifacts = artifacts
 
     @cached_property
     def search(self) -> SqliteSearch:
-        from agent.store.search.sqlite import SqliteSearch
-
-        return SqliteSearch(self._database)
+        return self._search()
 
     @cached_property
-    def artifacts(self) -> ArtifactContents:
-        from agent.store._artifacts import ArtifactContents
-
-        return ArtifactContents(self._database)
+    def artifacts(self) -> StoredContents:
+        return self._artifacts()
 
     def close(self) -> None:
         if "search" in vars(self):
@@ -68,15 +65,24 @@ class _Later:
 
 
 class SqliteView:
-    """All members, over a way to write that may carry a lease."""
+    """All members, over a way to write that may carry a lease. ``elsewhere``: the store of its grants, if it is another one."""
 
-    def __init__(self, database: Database, access: Access, clock: Clock, signals: SocketSignals, later: _Later) -> None:
+    def __init__(
+        self,
+        database: OpenDatabase,
+        access: Access,
+        clock: Clock,
+        signals: Signals,
+        later: Later,
+        elsewhere: GrantStore | None = None,
+    ) -> None:
         self._database = database
         self._clock = clock
         self.signals = signals
         self.ledger = SqliteLedger(access, clock)
         self.tickets = SqliteTickets(access, database, clock)
-        self.grants = SqliteGrants(access)
+        self._elsewhere = elsewhere
+        self.grants: GrantStore = SqliteGrants(access) if elsewhere is None else FencedGrants(elsewhere, access)
         self.audit = SqliteAudit(access)
         self.sessions = SqliteSessions(access, clock)
         self.changes = SqliteChanges(access)
@@ -112,7 +118,8 @@ class SqliteView:
         return SqliteCron(self._database, self._clock)
 
     def fenced(self, fence: Fence) -> SqliteView:
-        return SqliteView(self._database, FencedDatabase(self._database, fence), self._clock, self.signals, self._later)
+        access = FencedDatabase(self._database, fence)
+        return SqliteView(self._database, access, self._clock, self.signals, self._later, self._elsewhere)
 
     async def recover(self, session_id: str) -> Sequence[CallRecord]:
         """See toolcrib.contract.store.Store.recover. Without a lease nothing is ended."""
@@ -134,7 +141,10 @@ class SqliteView:
         """See toolcrib.contract.store.Store.delete."""
         from agent.store._pruning import delete
 
-        return await delete(self._database, self.search, self._later.artifacts, self._clock, session_ids)
+        deleted = await delete(self._database, self.search, self._later.artifacts, self._clock, session_ids)
+        if self._elsewhere is not None:
+            await revoke_sessions(self._elsewhere, deleted)
+        return deleted
 
     async def saying(self, says: Callable[[str], bool]) -> Sequence[str]:
         """See toolcrib.contract.store.Store.saying."""
@@ -181,8 +191,9 @@ class SqliteStore(SqliteView):
         self.path = _placing.real(Path(path))
         kept = Backups(self.path) if backups else None
         database = Database(self.path, synchronous, late=late, backups=kept, evidence=evidence)
-        signals = SocketSignals(folder_of(self.path))
-        super().__init__(database, database, clock, signals, _Later(database))
+        self._sockets = SocketSignals(folder_of(self.path))
+        later = Later(partial(_search_of, database), partial(_contents_of, database))
+        super().__init__(database, database, clock, self._sockets, later)
 
     async def read(self, work: Work[T]) -> T:
         """Do ``work`` on a connection that writes nothing."""
@@ -192,9 +203,21 @@ class SqliteStore(SqliteView):
         """Wait until what was handed over is written, then close. Closing again does nothing; using a closed store raises
         StoreFailed. Blocks: call it in a thread where a loop runs.
         """
-        self.signals.close()
+        self._sockets.close()
         self._later.close()
         self._database.close()
+
+
+def _search_of(database: Database) -> SqliteSearch:
+    from agent.store.search.sqlite import SqliteSearch
+
+    return SqliteSearch(database)
+
+
+def _contents_of(database: Database) -> StoredContents:
+    from agent.store._artifacts import ArtifactContents
+
+    return ArtifactContents(database)
 
 
 if TYPE_CHECKING:

@@ -14,15 +14,16 @@ from typing import Any, TypeVar
 
 from toolcrib.contract.after import After
 from toolcrib.contract.context import ToolCallContext, own_state
-from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.dataclass import dataclass, replace
 from toolcrib.contract.decision import Block, SetResult, Suspend
 from toolcrib.contract.entry import ToolEntry
 from toolcrib.contract.errors import InvalidTransition, LeaseLost, StoreFailed
 from toolcrib.contract.private import Private
 from toolcrib.contract.session import ExecutedCall
 from toolcrib.contract.state import StateScope
+from toolcrib.contract.store import CallLedger
 from toolcrib.contract.types import ToolCall, ToolCallStatus, ToolOutput, ToolResult, ToolStatus
-from tools.arguments import ArgumentCheck
+from tools.arguments import ArgumentCheck, not_json
 from tools.dispatch.bridge import run_async
 from tools.dispatch.hooks import ToolHookPlan
 from tools.dispatch.scope import CallScope
@@ -136,13 +137,21 @@ class CallInProgress:
             return
         again, self.opening = self.opening, True
         try:
-            session, status = self.scope.identity.session_id, ToolCallStatus.RUNNING
-            await self.scope.ledger.open(self.call, session, status, turn=self.turn, handler_started=self.begun)
+            await self._record_opening(self.scope.ledger)
         except InvalidTransition:
             self.opening = False
             if not again or not await self._is_mine():
                 raise
         self.opened = True
+
+    async def _record_opening(self, ledger: CallLedger) -> None:
+        """Record the call. Arguments that are not JSON are left out and become its fault, so that it never runs."""
+        session, status = self.scope.identity.session_id, ToolCallStatus.RUNNING
+        try:
+            await ledger.open(self.call, session, status, turn=self.turn, handler_started=self.begun)
+        except (TypeError, ValueError, RecursionError) as error:
+            self.call = replace(self.call, args={}, fault=not_json(error))
+            await ledger.open(self.call, session, status, turn=self.turn, handler_started=self.begun)
 
     async def _is_mine(self) -> bool:
         """Return whether the record under way is this call's, from an attempt whose end was not heard."""

@@ -46,12 +46,6 @@ class MemoryStates:
                 self._owners.setdefault((one.scope, one.owner), {})[one.name] = StateValue(value, version + 1)
             return [version + 1 for version in before]
 
-    def forget(self, scope: StateScope, owners: Iterable[str]) -> None:
-        """Forget all of these owners."""
-        with self._lock:
-            for owner in owners:
-                self._owners.pop((scope, owner), None)
-
 
 @dataclass(frozen=True, slots=True)
 class _Change:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.store import _damage, _placing, _schema
 from agent.store._codec import Stored, plain, text
-from agent.store._database import Database
+from agent.store._database import Database, OpenDatabase
 from agent.store._packing import load_message
 from agent.store._shared import tag_in
 from agent.store.search.words import Query, Term, parse, searched, snippet, words_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from toolcrib.contract.search import MessageSearch
 
 _log = logging.getLogger(__name__)
-_TABLES = _schema.FOLDER.with_name("sql_search")
+TABLES = _schema.FOLDER.with_name("sql_search")
 _AT_ONCE = 500
 """Messages that are taken in, or removed, in one transaction."""
 _LOOKED_AT = 200
@@ -64,10 +64,10 @@ class _Entry(NamedTuple):
 class SqliteSearch:
     """Close it at the end. Any thread and any loop may search."""
 
-    def __init__(self, store: Database) -> None:
+    def __init__(self, store: OpenDatabase) -> None:
         self._store = store
         self.path = _placing.index_of(store.path)
-        self._opened: Database | None = None
+        self._opened: OpenDatabase | None = None
         self._lock = threading.Lock()
 
     async def find(
@@ -173,7 +173,7 @@ class SqliteSearch:
 
     async def forget(self, session_ids: Iterable[str]) -> None:
         """Remove the words of these sessions, which are about to be deleted. Raises StoreFailed."""
-        if not self.path.exists():
+        if not self._is_made():
             return
         reached = await self._reached()
         for session_id in session_ids:
@@ -183,7 +183,7 @@ class SqliteSearch:
 
     async def forgotten(self, session_ids: Iterable[str]) -> None:
         """Call this once they are deleted: one that is still there is found again, and what was freed is overwritten."""
-        if not self.path.exists():
+        if not self._is_made():
             return
         (reached,) = await self._index().row("SELECT row FROM reached")
         for session_id in session_ids:
@@ -219,12 +219,17 @@ class SqliteSearch:
         if opened is not None:
             opened.close()
 
-    def _index(self) -> Database:
+    def _index(self) -> OpenDatabase:
         with self._lock:
             if self._opened is None:
-                prepare = ("PRAGMA secure_delete = ON",)
-                self._opened = Database(self.path, "NORMAL", _TABLES, late=True, prepare=prepare)
+                self._opened = self._open()
             return self._opened
+
+    def _is_made(self) -> bool:
+        return self.path.exists()
+
+    def _open(self) -> OpenDatabase:
+        return Database(self.path, "NORMAL", TABLES, late=True, prepare=("PRAGMA secure_delete = ON",))
 
 
 # -- entries -----------------------------------------------------------------------------------------------------------

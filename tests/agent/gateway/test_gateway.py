@@ -12,6 +12,7 @@ import pytest
 from agent.conversation.answers import record_answer
 from agent.gateway.forms import body_of
 from agent.gateway.pace import SendRate
+from agent.store._runs import SqliteRuns
 from tests.agent.gateway.conftest import House, line_of
 from toolcrib import Answer, StoreFailed
 from toolcrib.chat import Chat, NotSent, Traits
@@ -162,12 +163,12 @@ async def test_a_question_that_was_settled_while_nobody_showed_it_is_shown_as_se
 
 async def test_a_question_whose_run_was_not_parked_yet_is_shown_once_it_is(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     (house.folder / "build").mkdir()
-    commit, unfinished, may = house.store.runs.commit, house.store.runs.unfinished, asyncio.Event()
+    commit, unfinished, may = SqliteRuns.commit, house.store.runs.unfinished, asyncio.Event()
 
-    async def failing(record: RunRecord, **more: Any) -> bool:
+    async def failing(self: SqliteRuns, record: RunRecord, **more: Any) -> bool:
         if record.status == "parked":
             raise StoreFailed("the process ends here")
-        return await commit(record, **more)
+        return await commit(self, record, **more)
 
     async def late() -> Sequence[str]:
         await may.wait()
@@ -176,7 +177,7 @@ async def test_a_question_whose_run_was_not_parked_yet_is_shown_once_it_is(house
     async with house.gateway() as gateway:
         line_of(gateway)
         with monkeypatch.context() as patch:
-            patch.setattr(house.store.runs, "commit", failing)
+            patch.setattr(SqliteRuns, "commit", failing)
             await house.platform.says(f"rm -rf {house.folder}/build")
             while not await house.store.tickets.pending():
                 await asyncio.sleep(0.01)

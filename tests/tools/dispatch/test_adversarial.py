@@ -274,6 +274,17 @@ def test_checked_arguments_nested_too_deep(bench: Any) -> None:
     assert "nested too deep" in bench.text("t", {"a": value})["error"]
 
 
+def test_a_call_that_no_ledger_can_keep_is_recorded_and_never_runs(bench: Any) -> None:
+    """No schema forbids what these arguments hold, but they are no JSON."""
+    bench.ran = []
+    bench.tool("t", bench.ran.append)
+    executed = bench.call("t", {"s": {1, 2}})
+    assert "not JSON: set is not JSON" in executed.result.message
+    assert bench.ran == []
+    record = bench.record(executed.call.id)
+    assert (record.status, dict(record.call.args)) == (ToolCallStatus.FAILED, {})
+
+
 # -- answers ---------------------------------------------------------------------------------------------------------------
 
 
