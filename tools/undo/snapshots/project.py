@@ -99,6 +99,8 @@ class Project:
             if project is None:
                 try:
                     project = cls(real, folder, skip, max_mb, keep_days)
+                except SnapshotFailed:
+                    raise
                 except Exception as error:
                     raise SnapshotFailed(f"snapshots can't be kept in {folder}: {error}. Move that folder away.") from error
             cls._projects[real, str(folder)] = (project, users + 1)
@@ -135,8 +137,7 @@ class Project:
     @property
     def progress(self) -> tuple[int, int]:
         """Return how many paths the snapshot that is being taken has read, of how many that it found so far."""
-        scan = self._scan
-        return (0, 0) if scan is None else scan.progress
+        return (0, 0) if (scan := self._scan) is None else scan.progress
 
     async def take(
         self, label: str, *, turn: int = 0, call_id: str = "", session_id: str = "", thorough: bool = False
@@ -188,8 +189,7 @@ class Project:
 
     async def restore(self, changes: Sequence[ProjectChange], *, call_id: str = "", session_id: str = "") -> RestoreReport:
         """Bring paths back to their state ``before``. A path that is not as it was ``after`` is left alone, as a conflict.
-        The snapshots before and after it have ``call_id`` and ``session_id``. A restore that was interrupted can be repeated
-        with the same changes. Raises as ``take``.
+        A restore that was interrupted can be repeated with the same changes. Raises as ``take``.
         """
         return await in_daemon_thread(self._restore, changes, call_id, session_id)
 

@@ -36,6 +36,9 @@ _FIELDS = "kind, mode, mtime_ns, size, content, uid, gid, attributes, dev, ino, 
 _SNAPSHOT = "id, at, label, turn, call_id, session_id, changes"
 _INSERT = f"INSERT INTO entries (path, born, {_FIELDS}) VALUES (?, ?{', ?' * 12})"  # noqa: S608 - no value is in the text
 
+_PATIENCE = 30.0
+"""Seconds that another process may hold the store without writing to it; it may be looking at many files."""
+
 
 class SnapshotStore:
     """Snapshots in ``folder``, which is made with mode 0700. Several processes may share it; each call needs ``locked``.
@@ -48,7 +51,7 @@ class SnapshotStore:
         folder.mkdir(mode=0o700, exist_ok=True)
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            _lock(self._lock, folder)
             self._db = _connected(folder / "entries.db")
             fcntl.flock(self._lock, fcntl.LOCK_UN)
         except BaseException:
@@ -61,7 +64,7 @@ class SnapshotStore:
     def locked(self) -> Iterator[None]:
         """Hold the store against other processes. Raises SnapshotFailed for what the disk or SQLite refuse."""
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            _lock(self._lock, self._folder)
             try:
                 yield
             finally:
@@ -199,6 +202,26 @@ class SnapshotStore:
         """Close the files."""
         self._db.close()
         os.close(self._lock)
+
+
+def _lock(fd: int, folder: Path) -> None:
+    """Lock a store against other processes. Raises SnapshotFailed if its holder keeps it and does nothing, such as one that was
+    stopped by Ctrl-Z.
+    """
+    seen, give_up = None, 0.0
+    while True:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        with os.scandir(folder) as files:
+            now = sorted((file.name, file.stat().st_mtime_ns) for file in files)
+        if now != seen:
+            seen, give_up = now, time.monotonic() + _PATIENCE
+        elif time.monotonic() > give_up:
+            raise SnapshotFailed(
+                f"another process of toolcrib keeps {folder} locked and does nothing: let it continue (fg), or end it"
+            )
+        time.sleep(0.002)
 
 
 def _connected(path: Path) -> sqlite3.Connection:

@@ -660,3 +660,19 @@ asyncio.run(main(Path(sys.argv[1]) / "project"))
             if "ModuleNotFoundError" in done.stderr or done.returncode == 126:
                 pytest.skip("an ordinary account can't read this Python or this code")
             assert done.stdout == "[] [] 0o755\n../shut emptied inner/lost kept lost\n", (how, done)
+
+
+def test_a_holder_that_does_nothing_is_not_waited_for_without_end(
+    project: Project, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that was stopped while it took a snapshot keeps the lock of the store."""
+    monkeypatch.setattr("tools.undo.snapshots.store._PATIENCE", 0.2)
+    lock = Project.folder(str(root), str(root.parent / "store")) / "lock"
+    holder = "import fcntl, sys; file = open(sys.argv[1]); fcntl.flock(file, fcntl.LOCK_EX); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", holder, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with pytest.raises(SnapshotFailed, match=r"keeps .* locked and does nothing: let it continue \(fg\), or end it"):
+            _take(project)
+        process.kill()
+    assert _take(project).id
