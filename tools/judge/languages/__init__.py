@@ -1,12 +1,11 @@
 """Readers of other languages' source text: they report its effects in the shell's words, and never execute anything.
 
 An effect that the shell has a command for is reported as that command, from every language alike: ``os.remove(p)`` is ``rm p``,
-``shutil.rmtree(p)`` is ``rm -r p`` (more in _tell.py, where all of these forms stand). A few have none and get a made-up name:
+``shutil.rmtree(p)`` is ``rm -r p`` (more in _tell.py and _rows.py). A few have none and get a made-up name:
 
 - ``@reverse-shell HOST PORT``: a socket is connected and a shell's input or output is bound to it. Both may be HOLEs.
 - ``@socket PATH``: a connection to a local socket; a name behind NUL is an abstract one.
 - ``@terminal``: a request is sent to a device that may be a terminal, which can type into it.
-- ``@forkbomb``: processes are forked in a loop without an end.
 - ``@own-code NAME WHERE``: Python source imports toolcrib's own code (``agent.process``, ``toolcrib.Agent``; not its contract).
   WHERE is ``here`` for text that was written with the command, ``file`` for a file, and ``beside`` where a package of that name
   lies beside the source: somebody else's, as a rule.
@@ -42,7 +41,8 @@ from tools.judge.meaning.value import HOLE, Value
 __all__ = ["LANGUAGES", "read"]
 
 LANGUAGES = {
-    **{name: name for name in "python perl ruby javascript php lua awk sed vim tcl sql mongo".split()},
+    **{name: name for name in "python awk sed vim sql mongo".split()},
+    **dict.fromkeys("perl ruby javascript php lua tcl".split(), "scripts"),
     **dict.fromkeys(("c", "go", "rust", "java"), "compiled"),
 }
 """Languages, and the module of this folder that reads each: ``read(code, args, sink)``, as below."""

@@ -1,312 +1,272 @@
-"""Effects of Python's functions: each by its full name, reported in the shell's words."""
+"""What functions of Python's libraries do: effects, or nothing. All else of its own library may do anything."""
 
 from __future__ import annotations
 
-from tools.judge.languages import _python_pure as pure
-from tools.judge.languages._python_builtins import BUILTINS, write_to
-from tools.judge.languages._python_evaluator import Effect, Evaluator
-from tools.judge.languages._python_network import NETWORK
-from tools.judge.languages._python_processes import PROCESSES
-from tools.judge.languages._python_pure import arg
-from tools.judge.languages._python_values import (
-    PACKAGES,
-    ManyThings,
-    Obj,
-    PathThing,
+import builtins
+import sys
+
+from toolcrib.contract.regex import Regex
+from tools.judge.languages._rows import report, rows
+from tools.judge.languages._tell import FOUND, Tell, join
+from tools.judge.languages._things import (
+    Many,
+    Name,
+    OwnFunction,
     Thing,
-    Unknown,
-    dump,
+    Written,
+    computed,
+    elements,
+    is_hidden,
+    is_known,
+    of_path,
+    path_join,
+    plain,
     taint_of,
     text,
-)
-from tools.judge.languages._tell import FOUND, join
+    unknown,
+)  # fmt: skip
 from tools.judge.meaning.value import ANYTHING, HOLE, Taint, Value
 
-# -- files ---------------------------------------------------------------------------------------------------------
-
-
-def _remove(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    m.tell.remove(text(arg(args, named, 0, "path")))
-
-
-def _rmdir(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    m.tell.remove_folder(text(arg(args, named, 0, "path")))
-
-
-def _removedirs(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    m.tell.remove_folder(text(arg(args, named, 0, "name")), parents=True)
-
-
-def _rmtree(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    m.tell.remove(text(arg(args, named, 0, "path")), recursive=True)
-
-
-def _move(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    m.tell.move(text(arg(args, named, 0, "src")), text(arg(args, named, 1, "dst")))
-
-
-def _copy(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    m.tell.copy(text(arg(args, named, 0, "src")), text(arg(args, named, 1, "dst")))
-
-
-def _copytree(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    m.tell.copy(text(arg(args, named, 0, "src")), text(arg(args, named, 1, "dst")), recursive=True)
-
-
-def _unpack_archive(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    m.tell.unpack(text(arg(args, named, 0, "filename")), text(arg(args, named, 1, "extract_dir", Value("."))))
-
-
-def _copyfileobj(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    source, target = arg(args, named, 0, "fsrc"), arg(args, named, 1, "fdst")
-    given = dump(source) if isinstance(source, Obj) else Value(HOLE, taint_of(source) | Taint.UNKNOWN)
-    write_to(m, target, given)
-
-
-def _chmod(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    mode = arg(args, named, 1, "mode")
-    m.tell.chmod(mode if isinstance(mode, int) else text(mode), text(arg(args, named, 0, "path")))
-
-
-def _chown(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    owner, group = text(arg(args, named, 1, "user", None)), text(arg(args, named, 2, "group", None))
-    m.tell.chown(owner if group.text == "None" else join([owner, Value(":"), group]), text(arg(args, named, 0, "path")))
-
-
-def _symlink(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    m.tell.link(text(arg(args, named, 0, "src")), text(arg(args, named, 1, "dst")), symbolic=True)
-
-
-def _hardlink(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    m.tell.link(text(arg(args, named, 0, "src")), text(arg(args, named, 1, "dst")), symbolic=False)
-
-
-def _truncate(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    m.tell.truncate(text(arg(args, named, 0, "path")), text(arg(args, named, 1, "length")))
-
-
-def _compiled(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    if len(args) > 1 or "cfile" in named:
-        m.tell.write(text(arg(args, named, 1, "cfile")))
-    return Unknown()
-
-
-def _chdir(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    m.tell.cwd = m.tell.place(text(arg(args, named, 0, "path")))
-
-
-def _open(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    return open_file(m, arg(args, named, 0, "file"), arg(args, named, 1, "mode", Value("r")))
-
-
-def open_file(m: Evaluator, path: Thing, mode: Thing) -> Thing:
-    if isinstance(path, Obj):
-        return path
-    where = text(path) if not isinstance(path, int) else Value("/dev/stdin")
-    kind = text(mode).text if isinstance(mode, Value) else HOLE if isinstance(mode, Unknown) else "r"
-    if isinstance(path, int):
-        return Obj("file", None, path=where, taint=Taint.LOCAL)
-    if any(letter in kind for letter in "wax+") or kind == HOLE:
-        number = m.tell.begin(where, append="a" in kind or "+" in kind)
-        return Obj("file", None, path=where, number=number)
-    content = m.tell.read(where)
-    return Obj("file", None, path=where, content=content, taint=content.taint)
-
-
-def _connect(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    m.tell.read(text(arg(args, named, 0, "database")))
-    return Unknown()
-
-
-def _os_open(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    path, flags = text(arg(args, named, 0, "path")), arg(args, named, 1, "flags")
-    return open_file(m, path, Value("w" if isinstance(flags, Unknown) else "r"))
-
-
-def _os_write(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    write_to(m, arg(args, named, 0, "fd"), dump(arg(args, named, 1, "str")))
-
-
-def _dump_to(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    write_to(m, arg(args, named, 1, "fp"), dump(arg(args, named, 0, "obj")))
-
-
-def _load_from(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    return Unknown(taint_of(arg(args, named, 0, "fp")) | Taint.UNKNOWN)
-
-
-def _unpickle(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    taint = taint_of(arg(args, named, 0, "data"))
-    if taint & (Taint.REMOTE | Taint.DECODED):
-        m.tell.code("python", Value(HOLE, taint | Taint.UNKNOWN))
-    return Unknown(taint | Taint.UNKNOWN)
-
-
-def _marshal(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    return Value(HOLE, taint_of(arg(args, named, 0)) | Taint.DECODED | Taint.UNKNOWN)
-
-
-def _glob(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    return [text(arg(args, named, 0, "pathname"))._replace(pattern=True)]
-
-
-def _listdir(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    return ManyThings(Value("*", pattern=True))
-
-
-def _scandir(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    folder = text(arg(args, named, 0, "path", Value(".")))
-    return ManyThings(PathThing(pure.path_join([folder, Value("*", pattern=True)])))
-
-
-def _walk(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    top = text(arg(args, named, 0, "top"))
-    below = pure.path_join([top, Value("**", pattern=True)])
-    names = ManyThings(Value("*", pattern=True))
-    return ManyThings((below, names, names))
-
-
-def _expanduser(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    return text(arg(args, named, 0))
-
-
-def _expandvars(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    given = text(arg(args, named, 0))
-    shown = given.text.replace("${HOME}", "~").replace("$HOME", "~")
-    return given._replace(text=shown) if "$" not in shown else Value(HOLE, given.taint | Taint.UNKNOWN)
-
-
-def _join_path(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    return pure.path_join([text(one) for one in args])
-
-
-def _path(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    return PathThing(pure.path_join([text(one) for one in args]) if args else Value("."))
-
-
-def _dirname(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    found = pure.path_attribute(text(arg(args, named, 0)), "parent")
-    return found.value if isinstance(found, PathThing) else found
-
-
-def _basename(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    return pure.path_attribute(text(arg(args, named, 0)), "name")
-
-
-def _home(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    return PathThing(Value("~"))
-
-
-def _here(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    return m.tell.cwd if m.tell.cwd is not None else Value(".")
-
-
-def _which(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    """A program of that name: where it is started, PATH says which file that is."""
-    name = text(args[0]) if len(args) == 1 and not named else ANYTHING
-    return Value(f"{FOUND}{name.text}", name.taint | Taint.MAYBE) if name.known and "/" not in name.text else ANYTHING
-
-
-# -- environment ---------------------------------------------------------------------------------------------------
-
-
-def _getenv(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    name = pure.key(arg(args, named, 0, "key"))
-    return pure.variable(name if isinstance(name, str) else None)
-
-
-def _putenv(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    m.tell.environment[text(arg(args, named, 0)).text] = text(arg(args, named, 1))
-
-
-_TEMPORARY = Value(f"/tmp/tmp{HOLE}", Taint.UNKNOWN)  # noqa: S108 - a name in what is read, not one that is used
-
-
-def _temporary_file(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    return Obj("file", None, path=_TEMPORARY, name=_TEMPORARY)
-
-
-def _packages(m: Evaluator, args: list[Thing], named: dict[str, Thing]) -> Thing:
-    return PACKAGES
-
-
-EFFECTS: dict[str, Effect] = {
-    **BUILTINS,
-    **PROCESSES,
-    **NETWORK,
-    "tempfile.gettempdir": lambda m, args, named: Value("/tmp"),  # noqa: S108 - as above
-    "tempfile.mkdtemp": lambda m, args, named: _TEMPORARY,
-    "tempfile.TemporaryDirectory": lambda m, args, named: _TEMPORARY,
-    "tempfile.mkstemp": lambda m, args, named: (Unknown(Taint.NONE), _TEMPORARY),
-    "tempfile.NamedTemporaryFile": _temporary_file,
-    "open": _open,
-    "os.remove": _remove,
-    "os.unlink": _remove,
-    "os.rmdir": _rmdir,
-    "os.removedirs": _removedirs,
-    "shutil.rmtree": _rmtree,
-    "shutil.move": _move,
-    "os.rename": _move,
-    "os.renames": _move,
-    "os.replace": _move,
-    "shutil.copy": _copy,
-    "shutil.copy2": _copy,
-    "shutil.copyfile": _copy,
-    "shutil.copytree": _copytree,
-    "shutil.unpack_archive": _unpack_archive,
-    "shutil.copyfileobj": _copyfileobj,
-    "os.chmod": _chmod,
-    "os.lchmod": _chmod,
-    "os.chown": _chown,
-    "os.lchown": _chown,
-    "shutil.chown": _chown,
-    "os.symlink": _symlink,
-    "os.link": _hardlink,
-    "os.truncate": _truncate,
-    "py_compile.compile": _compiled,
-    "os.chdir": _chdir,
-    "os.open": _os_open,
-    "os.write": _os_write,
-    "io.open_code": _open,
-    "sqlite3.connect": _connect,
-    "gzip.open": _open,
-    "bz2.open": _open,
-    "lzma.open": _open,
-    "json.dump": _dump_to,
-    "yaml.dump": _dump_to,
-    "yaml.safe_dump": _dump_to,
-    "pickle.dump": _dump_to,
-    "json.load": _load_from,
-    "pickle.loads": _unpickle,
-    "pickle.load": _unpickle,
-    "yaml.unsafe_load": _unpickle,
-    "marshal.loads": _marshal,
-    "glob.glob": _glob,
-    "glob.iglob": _glob,
-    "os.listdir": _listdir,
-    "os.scandir": _scandir,
-    "os.walk": _walk,
-    "os.path.expanduser": _expanduser,
-    "os.path.expandvars": _expandvars,
-    "os.path.join": _join_path,
-    "os.path.dirname": _dirname,
-    "os.path.basename": _basename,
-    "os.path.abspath": _expanduser,
-    "os.path.realpath": _expanduser,
-    "os.path.normpath": _expanduser,
-    "os.fspath": _expanduser,
-    "os.fsdecode": _expanduser,
-    "os.fsencode": _expanduser,
-    "os.getcwd": _here,
-    "shutil.which": _which,
-    "pathlib.Path": _path,
-    "pathlib.PosixPath": _path,
-    "pathlib.PurePath": _path,
-    "pathlib.PurePosixPath": _path,
-    "pathlib.Path.home": _home,
-    "pathlib.Path.cwd": lambda m, args, named: PathThing(Value(".")),
-    **dict.fromkeys(("site.getusersitepackages", "sysconfig.get_path", "distutils.sysconfig.get_python_lib"), _packages),
-    "site.getsitepackages": lambda m, args, named: [PACKAGES],
-    "os.getenv": _getenv,
-    "os.putenv": _putenv,
+_HARMLESS = frozenset(
+    """abc argparse array ast asyncio atexit base64 binascii bisect calendar cmath codecs collections colorsys concurrent
+    configparser contextlib contextvars copy csv dataclasses datetime decimal difflib email enum errno fcntl fnmatch fractions
+    functools getopt getpass gettext glob graphlib gzip hashlib heapq hmac html http importlib.metadata importlib.resources
+    importlib.util.find_spec inspect io ipaddress itertools json keyword locale logging lzma math mimetypes multiprocessing
+    numbers operator os.path os.getpid os.getppid os.getuid os.getgid os.uname os.stat os.lstat os.access os.cpu_count
+    os.makedirs os.mkdir os.environ os.urandom os.fsencode os.utime os._exit os.close os.read os.fsync os.fstat os.sep
+    os.isatty os.readlink os.wait os.waitpid os.getloadavg os.get_terminal_size os.linesep os.name os.devnull optparse pathlib
+    pickle.dumps pickle.dump platform plistlib pprint pstats queue random re termios secrets select selectors shlex
+    shutil.disk_usage shutil.ignore_patterns shutil.copyfileobj shutil.Error signal socket socketserver sqlite3 ssl stat
+    statistics string struct subprocess.CalledProcessError subprocess.TimeoutExpired subprocess.PIPE subprocess.DEVNULL
+    subprocess.STDOUT sys sysconfig tempfile textwrap threading time token tokenize tomllib traceback tracemalloc types typing
+    unicodedata unittest urllib.parse urllib.error uuid warnings weakref xml zlib zoneinfo""".split()
+)
+"""Modules and functions of the standard library that compute, read, print or wait."""
+_NOT_HARMLESS = frozenset(
+    """logging.config http.client sys._getframe sys.settrace sys.setprofile sys.addaudithook unittest.mock
+    asyncio.create_subprocess_exec typing.get_type_hints operator.methodcaller operator.attrgetter types.FunctionType
+    types.CodeType argparse.FileType multiprocessing.managers inspect.currentframe tempfile.TemporaryDirectory._rmtree""".split()
+)
+_BUILTINS = frozenset(dir(builtins)) - {"globals", "locals", "breakpoint", "delattr", "eval", "exec"}
+_RISKY = frozenset(
+    "sh plumbum pexpect paramiko fabric invoke docker dbus cffi pip pyautogui keyring setuptools psutil boto3".split()
+)
+"""Libraries of others that run programs or other code, or reach what answers to the person."""
+_ALIASES = {"posix": "os", "posixpath": "os.path", "_io": "io", "_socket": "socket", "cPickle": "pickle", "dill": "pickle"}
+_KEYWORDS = "path src top fd file filename name url address args cmd command source database dst target mode data".split()
+"""Names of parameters, in the order in which they stand."""
+
+ROWS = rows("""
+os.remove os.unlink .unlink: rm 0
+os.rmdir .rmdir: rmdir 0
+shutil.rmtree .rmtree: rm -r 0
+os.rename os.replace shutil.move .rename .replace: mv 0 1
+shutil.copy shutil.copy2 shutil.copyfile: cp 0 1
+shutil.copytree: cp -r 0 1
+shutil.unpack_archive: unzip 0 -d 1
+.extractall: unzip =0 -d 1
+os.chmod .chmod: chmod =1 0
+os.symlink: ln -s =0 1
+os.link: ln =0 1
+os.kill: kill 1 0
+.symlink_to: ln -s =1 0
+.write_text .write_bytes: > 0 1
+logging.FileHandler logging.basicConfig logging.handlers.RotatingFileHandler: >> 0
+sqlite3.connect .read_text .read_bytes: < 0
+runpy.run_path: python3 0
+urllib.request.urlretrieve: curl -o 1 =0
+socket.gethostbyname socket.getaddrinfo: getent hosts =0
+.drop_database .drop_collection: @mongo db.dropDatabase()
+open .open io.open io.FileIO codecs.open gzip.open bz2.open lzma.open zipfile.ZipFile tarfile.open: open
+subprocess.run subprocess.call subprocess.check_call subprocess.check_output subprocess.Popen pty.spawn: program
+os.system os.popen subprocess.getoutput asyncio.create_subprocess_shell: shell
+eval exec: evaluate
+__import__ importlib.import_module: module
+getattr: attribute
+setattr vars: names
+requests.get requests.post requests.put httpx.get httpx.post urllib.request.urlopen urllib2.urlopen: web
+socket.create_connection .connect: connect
+os.getenv os.environ.get: variable
+.execute .executescript .executemany .exec_driver_sql: query
+os.chdir: chdir
+pathlib.Path pathlib.PurePath os.path.join .joinpath: join
+os.path.dirname os.path.basename: part
+os.path.expanduser os.path.abspath os.path.realpath os.path.normpath os.fspath str bytes compile list sorted set tuple iter: same
+map filter: second
+urllib.request.Request: all
+glob.glob glob.iglob os.listdir os.scandir os.walk: found
+shutil.which: which
+""")
+"""Functions; and methods, whose first argument is the object. A row of one word is a method or a case of PythonEffects."""
+_VALUES = frozenset("open attribute variable join part same second all found which".split())
+"""Rows without an effect on anything but what they return."""
+PACKAGE = Value(f"{HOLE}/site-packages/x/x.py", Taint.UNKNOWN)
+"""A file of a library, wherever it is."""
+TEMPORARY = Value(f"/tmp/tmp{HOLE}", Taint.UNKNOWN)  # noqa: S108 - a name in what is read, not one that is used
+FIXTURE = TEMPORARY._replace(shown="tmp_path")
+"""The folder that pytest gives to a test."""
+_FIXED: dict[str, Thing] = {
+    **dict.fromkeys(("pathlib.Path", "pathlib.Path.cwd", "os.getcwd"), Value(".")),
+    **dict.fromkeys(("tempfile.mkdtemp", "tempfile.TemporaryDirectory", "tempfile.NamedTemporaryFile"), TEMPORARY),
+    "pathlib.Path.home": Value("~"),
+    "os.listdir": Many([Value("*", pattern=True)]),
+    "site.getsitepackages": [PACKAGE._replace(text=f"{HOLE}/site-packages")],
+    "site.getusersitepackages": PACKAGE._replace(text=f"{HOLE}/site-packages"),
 }
+"""What functions return that are called without arguments."""
+_SECRET_NAME = Regex(r"(?i)KEY|TOKEN|SECRET|PASS|CRED|AUTH")
+_SQL = Regex(r"(?i)\s*(?:--.*\n\s*|/\*.*?\*/\s*)*[A-Z]{2,10}\b")
+
+
+def canonical(path: str) -> str:
+    """Return the one name of a library's object that goes by several."""
+    before, _, last = path.rpartition(".")
+    if before in ("builtins", "__builtins__") or (before and last in ("os", "sys", "subprocess", "shutil", "builtins", "socket")):
+        return last
+    head, dot, rest = path.partition(".")
+    return _ALIASES.get(head, head) + dot + rest
+
+
+def is_risky(path: str) -> bool:
+    """Return whether a function of this name may do what is not known."""
+    top, dot, _ = path.partition(".")
+    if top not in sys.stdlib_module_names:
+        return top in _RISKY if dot else top not in _BUILTINS
+    prefixes = {path[:at] for at in range(len(path) + 1) if path[at : at + 1] in ("", ".")}
+    return bool(prefixes & _NOT_HARMLESS) or not prefixes & _HARMLESS
+
+
+def acts(thing: Thing) -> bool:
+    """Return whether a thing is a function of a library that has effects, or may have them."""
+    if not isinstance(thing, Name):
+        return False
+    row = ROWS.get(thing.path)
+    return row not in _VALUES and row[0] != "<" if row is not None else thing.owner is None and is_risky(thing.path)
+
+
+def content(*things: Thing) -> Value:
+    """Return the text that is written or sent."""
+    found = join([text(one) for one in things])
+    return found._replace(taint=found.taint & ~Taint.COMPUTED)
+
+
+class PythonEffects:
+    """Reports what functions do to ``tell``. ``opaque``: the program may do what was not seen."""
+
+    tell: Tell
+    opaque = False
+
+    def module(self, name: str) -> Thing:
+        raise NotImplementedError
+
+    def attribute(self, owner: Thing, name: str) -> Thing:
+        raise NotImplementedError
+
+    def evaluate(self, source: Value) -> Thing:
+        raise NotImplementedError
+
+    def hide(self) -> Value:
+        self.opaque = True
+        return ANYTHING
+
+    def place(self, thing: Thing) -> Value:
+        """Return the path that a thing is."""
+        self.opaque |= is_hidden(text(thing))
+        return text(thing)
+
+    def effect(self, path: str, args: list[Thing], named: dict[str, Thing]) -> Thing:
+        """Report what a function does, and return what it returns; NotImplemented if it has no effect that is known."""
+        args = [*args, *(named[key] for key in _KEYWORDS if key in named)]
+        row = ROWS.get(path, "")
+        if not args:
+            return _FIXED.get(path, NotImplemented)
+        if args[0] is FIXTURE and row[:2] == "rm":
+            return None
+        if not row or (path in (".replace", ".rename") and (len(args) != 2 or named)):
+            return NotImplemented
+        if " " in row:
+            paths = 1 if row[0] == ">" else 2
+            given = [Value(f"{one:o}") if "chmod" in row and isinstance(one, int) else self.place(one) for one in args[:paths]]
+            return report(self.tell, row, [*given, *map(content, args[paths:])], "python")
+        if method := getattr(self, f"_do_{row}", None):
+            return method(args, named)
+        return self._value(row, args, path) if row in _VALUES else self._act(row, args)
+
+    def _do_open(self, args: list[Thing], named: dict[str, Thing]) -> Thing:
+        if isinstance(args[0], int | Written):
+            return unknown(Taint.LOCAL) if isinstance(args[0], int) else args[0]
+        self.opaque |= "opener" in named
+        path, mode = self.place(args[0]), text(args[1] if len(args) > 1 else Value("r")).text
+        if mode[:1] in ("r", "U") and "+" not in mode:
+            return self.tell.read(path)
+        return Written(path, self.tell.begin(path, append=mode[:1] == "a" or "+" in mode))
+
+    def _do_program(self, args: list[Thing], named: dict[str, Thing]) -> Thing:
+        """``subprocess.run`` and its relatives."""
+        command, stdin, cwd, env = args[0], named.get("input", named.get("stdin")), named.get("cwd"), named.get("env")
+        variables = {str(key): text(value) for key, value in env.items()} if isinstance(env, dict) else {}
+        how = (content(stdin) if stdin is not None else None, text(cwd) if cwd is not None else None, variables)
+        words = [text(one) for one in command] if isinstance(command, list) and command else [text(command)]
+        self.opaque |= type(command) is Many or "executable" in named
+        if named.get("shell") not in (None, False) or (not isinstance(command, list) and " " in words[0].text):
+            self.tell.shell(words[0], *how)
+        else:
+            self.tell.run(words, *how)
+        return unknown(Taint.REMOTE if words[0].text.startswith(("curl", "wget")) else Taint.NONE)
+
+    def _do_web(self, args: list[Thing], named: dict[str, Thing]) -> Thing:
+        """``requests.get``, ``urlopen``: a read, or a send if something goes with it."""
+        url, *body = [*args[0], *args[1:]] if isinstance(args[0], list) else args
+        named = {key: Value(repr(one)) if key == "json" and not taint_of(one) else one for key, one in named.items()}
+        body += [one for key, one in named.items() if key in ("json", "files") or taint_of(one) & (Taint.SECRET | Taint.LOCAL)]
+        return self.tell.send(content(body[0]), text(url)) if body else self.tell.fetch(text(url))
+
+    def _act(self, row: str, args: list[Thing]) -> Thing:
+        """Report what is said in a line or two."""
+        first, known = text(args[0]), is_known(args[0])
+        match row:
+            case "shell":
+                self.opaque |= len(args) > 1  # what it is fed is not known
+                return self._do_program(args[:1], {"shell": True})
+            case "evaluate":
+                return self.evaluate(first)
+            case "module":
+                return self.module(first.text) if known else self.hide()
+            case "names":  # of a module, they are what the source does not name
+                return self.hide() if isinstance(args[0], Name | OwnFunction) else unknown(taint_of(*args))
+            case "connect" if isinstance(args[-1], list) and len(args[-1]) > 1:  # what the program has may go there
+                self.tell.send_to(unknown(), text(args[-1][0]), text(args[-1][1]))
+            case "connect":
+                self.tell.connect(self.place(args[-1]))
+            case "query" if len(args) > 1 and _SQL.match(text(args[1]).text):
+                self.tell.code("sql", text(args[1]))
+            case "chdir":
+                self.tell.cwd = self.tell.place(self.place(first))
+        return unknown(Taint.REMOTE if row == "connect" else Taint.NONE)
+
+    def _value(self, row: str, args: list[Thing], path: str) -> Thing:
+        """Return what a function returns that only computes."""
+        first, known = text(args[0]), is_known(args[0])
+        match row:
+            case "join":
+                return path_join(*map(text, args))
+            case "part":
+                return of_path(first, "parent" if path.endswith("dirname") else "name")
+            case "found":
+                end = {"os.listdir": "*", "os.scandir": f"{first.text}/*", "os.walk": f"{first.text}/**"}.get(path, first.text)
+                found, name = first._replace(text=end, pattern=True), Many([Value("*", pattern=True)])
+                return Many([[found, name, name] if path == "os.walk" else found])
+            case "which":
+                return Value(f"{FOUND}{first.text}", Taint.MAYBE) if known and "/" not in first.text else unknown()
+            case "variable":
+                secret = not known or _SECRET_NAME.search(first.text) is not None
+                return Value("~") if first.text == "HOME" else unknown(Taint.SECRET if secret else Taint.NONE)
+            case "attribute":
+                if len(args) > 1 and is_known(args[1]):
+                    return self.attribute(args[0], str(plain(args[1])))
+                return self._act("names", args)
+            case "second":
+                self.opaque |= acts(args[0])
+                same = isinstance(args[0], Name) and ROWS.get(args[0].path) in ("same", "join")
+                return args[-1] if same else Many([computed(*elements(args[-1]))])
+        return args if row == "all" else args[0]

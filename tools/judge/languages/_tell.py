@@ -135,17 +135,11 @@ class Tell:
     def remove(self, path: Value, recursive: bool = False) -> None:
         self.words("rm", *(["-r"] if recursive else []), self.operand(path))
 
-    def remove_folder(self, path: Value, parents: bool = False) -> None:
-        self.words("rmdir", *(["-p"] if parents else []), self.operand(path))
-
     def move(self, source: Value, target: Value) -> None:
         self.words("mv", self.operand(source), self.operand(target))
 
     def copy(self, source: Value, target: Value, recursive: bool = False) -> None:
         self.words("cp", *(["-r"] if recursive else []), self.operand(source), self.operand(target))
-
-    def unpack(self, source: Value, target: Value) -> None:
-        self.words("unzip", source, "-d", self.operand(target))
 
     def link(self, source: Value, target: Value, symbolic: bool) -> None:
         self.words("ln", *(["-s"] if symbolic else []), source, self.operand(target))
@@ -153,12 +147,6 @@ class Tell:
     def chmod(self, mode: int | Value, path: Value, recursive: bool = False) -> None:
         shown = Value(f"{mode & 0o7777:o}") if isinstance(mode, int) else mode
         self.words("chmod", *(["-R"] if recursive else []), shown, self.operand(path))
-
-    def chown(self, owner: Value, path: Value, recursive: bool = False) -> None:
-        self.words("chown", *(["-R"] if recursive else []), owner, self.operand(path))
-
-    def truncate(self, path: Value, size: Value) -> None:
-        self.words("truncate", "-s", size, self.operand(path))
 
     def write(self, path: Value, text: Value | None = None, append: bool = False) -> None:
         self.say([], [RedirectTarget(">>" if append else ">", self.place(path))], text)
@@ -218,9 +206,6 @@ class Tell:
         self.words("curl", url)
         return Value(HOLE, Taint.REMOTE | Taint.UNKNOWN)
 
-    def download(self, url: Value, path: Value) -> None:
-        self.words("curl", "-o", self.operand(path), url)
-
     def send(self, data: Value, url: Value) -> Value:
         self.words("curl", "--data-binary", data, url)
         return Value(HOLE, Taint.REMOTE | Taint.UNKNOWN)
@@ -234,14 +219,8 @@ class Tell:
         if text.startswith(("/", ".", "\0", "unix:")) or (text[:1] == HOLE and "/" in text) or _NAME.fullmatch(text):
             self.words("@socket", self.place(path))
 
-    def look_up(self, host: Value) -> None:
-        self.words("getent", "hosts", host)
-
     def reverse_shell(self, host: Value = ANYTHING, port: Value = ANYTHING) -> None:
         self.words("@reverse-shell", host, port)
-
-    def forkbomb(self) -> None:
-        self.words("@forkbomb")
 
     def _new(self, what: object) -> bool:
         if what in self._said:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from toolcrib.contract.regex import Regex
-from tools.judge.languages import javascript
+from tools.judge.languages import scripts
 from tools.judge.languages._tell import Tell
 from tools.judge.meaning.act import Code, Sink
 from tools.judge.meaning.value import Value
@@ -40,4 +40,4 @@ def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
             continue
         shown = re.sub(r"'(\d+)'", lambda match: kept[int(match[1])] if int(match[1]) < len(kept) else match[0], found[0])
         tell.words("@mongo", Value(shown, code.text.taint))
-    return javascript.read(code, args, sink)
+    return scripts.read(code._replace(language="javascript"), args, sink)

@@ -1,77 +1,396 @@
-"""Python source: read by its ``ast``, followed by an abstract evaluator."""
+"""Python source: its ``ast`` is read once, statement by statement, and what is put together plainly is known.
+
+The body of a function is read where it is defined, for each call with constants. What can't be known is unknown; a program that
+may hide something there is opaque, so that a person is asked about it.
+"""
 
 from __future__ import annotations
 
 import ast
-import re
-import textwrap
-import warnings
-from collections.abc import Iterator, Sequence
+import builtins
+import sys
+from collections.abc import Sequence
+from typing import Any
 
 from toolcrib.contract.regex import Regex
-from tools.judge.languages._python_expr import HOLE_NAME
-from tools.judge.languages._python_run import Machine
-from tools.judge.languages._tell import Tell, TooMuch
+from tools.judge.languages._python_effects import FIXTURE, PACKAGE, PythonEffects, acts, canonical, content, is_risky
+from tools.judge.languages._tell import Tell, TooMuch, join
+from tools.judge.languages._things import (
+    HOLE_NAME,
+    Many,
+    Name,
+    OwnFunction,
+    Thing,
+    Written,
+    computed,
+    elements,
+    is_known,
+    of_path,
+    one_of,
+    operate,
+    parse,
+    plain,
+    taint_of,
+    text,
+    text_method,
+    unknown,
+)  # fmt: skip
 from tools.judge.meaning.act import Code, Sink
-from tools.judge.meaning.value import HOLE, Taint, Value
+from tools.judge.meaning.value import ANYTHING, HOLE, Taint, Value
 
-_WARNS = Regex(r"\\|\d(?:if|in|is|or|and|else|for|not)")
-_UNFINISHED = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
-_PRINT = Regex(r"^([ \t]*(?:[^'\"\n#]*[:;][ \t]*)?)(print|exec)[ \t]+(?![(=.,\[])([^;\n]*)", re.MULTILINE)
-_ENCODING = Regex(r"(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*([-\w.]+)")
-_ENCODINGS = frozenset(
-    {"utf-8", "utf8", "utf-8-sig", "utf-8-unix", "ascii", "us-ascii", "latin-1", "latin1", "iso-8859-1", "iso-8859-15"}
+MAX_STEPS = 20_000
+_ENCODING = Regex(r"(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=](?![ \t]*(?i:utf-?8|(?:us-)?ascii|latin-?1)\b)")
+"""A comment that names an encoding in which the source may read otherwise than it looks (utf-7 hides lines in comments)."""
+_OWN = Regex(r"(?:agent|model_tools)(?:\.(?!\*)|$)|toolcrib\.(?:Agent|\*|_(?!_)\w*)(?:\.|$)|tools\.approval(?:\.|$)")
+"""toolcrib's own code, but for its contract: only a person may use it."""
+_INNER = frozenset(
+    "__globals__ __builtins__ __subclasses__ __code__ __dict__ __getattribute__ __bases__ __base__ __mro__ __loader__ __spec__"
+    " __self__ __func__ __closure__ f_globals f_locals f_back tb_frame gi_frame".split()
 )
-_EXCEPT = Regex(r"^([ \t]*except[ \t]+[\w.()]+)\s*,\s*(\w+)\s*:", re.MULTILINE)
+"""Attributes by which a program reaches what it has not named."""
+_BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.match_case)
+"""After these, what was assigned in them may not be so."""
+_WAITS = frozenset(
+    "Break Return Raise sleep accept wait recv read readline get input select poll communicate join send exit".split()
+)
+_COUNTS = frozenset("print range len enumerate int round float zip isinstance time datetime date random uuid".split())
+"""Functions and modules whose results hide no text that stands in the source."""
+_DECODES = Regex(r"decode|decompress|unhex|a2b_|fromhex")
+_INSTALLED = sys.stdlib_module_names | {"toolcrib", "tools", "toolsets", "model_tools", "agent", "plugins"}
+_SENDS = frozenset({".send", ".sendall", ".post", ".put"})
 
 
 def read(code: Code, args: Sequence[Value], sink: Sink) -> bool:
-    tree = parse(code.text.text)
-    if tree is None or (code.source != "argument" and _is_recoded(code.text.text)):
+    source = code.text.text
+    tree = parse(source)
+    if tree is None or (code.source != "argument" and _ENCODING.match(source) is not None):
         return False
-    tell = Tell(sink)
-    machine = Machine(tell, parse, args, code.text.taint & (Taint.DECODED | Taint.REMOTE), code.path, len(code.text.text))
+    reader = PythonReader(Tell(sink), args, code.path, MAX_STEPS + 4 * len(source))
     try:
-        machine.run(tree, code.text.text)
-        machine.finish()
+        reader.run(tree)
     except (TooMuch, RecursionError, MemoryError):
-        tell.flush()
-        return False
-    return True
+        reader.hide()
+    reader.tell.flush()
+    return not reader.opaque
 
 
-def _is_recoded(source: str) -> bool:
-    """Return whether the named encoding may make the source read otherwise than it looks (utf-7 hides lines in comments)."""
-    found = _ENCODING.match(source)
-    return found is not None and found[1].lower().replace("_", "-") not in _ENCODINGS
+class PythonReader(PythonEffects):
+    """Reads a program once. The methods that are named after a class of ``ast`` read its nodes."""
 
+    def __init__(self, tell: Tell, args: Sequence[Value], path: str, steps: int) -> None:
+        self.tell, self.path, self.steps = tell, path, steps
+        self.names: dict[str, Thing] = {"__file__": Value(path or HOLE)}
+        """What names stand for; ``.name`` is an attribute of any object of the program's own."""
+        self.fixed: dict[str, Thing] = {
+            "sys.argv": [Value(path or "-c"), *args],
+            "sys.executable": Value("python3"),
+            "__file__": PACKAGE,
+        }
+        self.calls: dict[str, list[ast.Call]] = {}
+        self.returns: list[Thing] = []
+        self.unsure = 0
+        """How many branches and loops are around the statement."""
+        self.inside = ""
+        """The class whose body is read."""
 
-def parse(source: str) -> ast.Module | None:
-    """Parse Python 3 or 2; None where neither would take it. HOLEs outside of strings are unknown names."""
-    for attempt in _attempts(source):
-        if _WARNS.search(attempt) is None:
-            try:
-                return ast.parse(attempt)
-            except _UNFINISHED:
-                continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                return ast.parse(attempt)
-            except _UNFINISHED:
-                continue
-    return None
+    def run(self, tree: ast.Module) -> None:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                self.calls.setdefault(getattr(node.func, "attr", getattr(node.func, "id", "")), []).append(node)
+            elif isinstance(node, ast.Import | ast.ImportFrom) and not getattr(node, "level", 0):
+                top = getattr(node, "module", None)  # also where it isn't known whether the import is reached
+                self.note(*[top] if top else [], *(f"{top}.{one.name}" if top else one.name for one in node.names))
+        self.read(tree)
 
+    def note(self, *names: str) -> None:
+        """Report imports of toolcrib's own code; a module of the project may have the same name."""
+        for name in names:
+            top = name.partition(".")[0]
+            if _OWN.match(name) and not name.endswith("__"):
+                module, package = (self.tell.sink.look(f"{top}{end}").kind == "file" for end in (".py", "/__init__.py"))
+                beside = top in ("agent", "model_tools") and (module or package)
+                if top != name or not module:
+                    self.tell.words("@own-code", name, "beside" if beside else "file" if self.path else "here")
 
-def _attempts(source: str) -> Iterator[str]:
-    yield source
-    if HOLE in source:
-        source = source.replace(HOLE, HOLE_NAME)
-        yield source
-    yield textwrap.dedent(source)
-    yield _older(source)
+    def read(self, node: ast.AST) -> Thing:
+        """Read a statement or an expression; one that has no method here by its parts."""
+        self.steps -= 1
+        if self.steps < 0:
+            raise TooMuch("steps")
+        self.unsure += isinstance(node, _BRANCHES)
+        method = getattr(self, f"_{type(node).__name__.lower()}", None)
+        found = method(node) if method is not None else self.mixed([self.read(one) for one in ast.iter_child_nodes(node)])
+        self.unsure -= isinstance(node, _BRANCHES)
+        return found
 
+    def block(self, body: Sequence[ast.AST]) -> None:
+        for node in body:
+            self.read(node)
 
-def _older(source: str) -> str:
-    """Python 2's statements as calls."""
-    return _EXCEPT.sub(r"\1 as \2:", _PRINT.sub(r"\1\2(\3)", source))
+    def mixed(self, things: Sequence[Thing]) -> Value:
+        """Return what is made of ``things``; a function with effects among them may be called by whatever has it now."""
+        self.opaque |= any(map(acts, things))
+        return computed(*things)
+
+    # -- statements -----------------------------------------------------------------------------------------------
+
+    def _expr(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Name) and HOLE_NAME in node.value.id:
+            self.tell.code("python", ANYTHING)
+        self.read(node.value)
+
+    def _assign(self, node: Any) -> Thing:
+        """Read ``name = value`` in all its forms."""
+        value = node.context_expr if isinstance(node, ast.withitem) else node.value
+        thing = self.read(value) if value is not None else ANYTHING
+        for target in getattr(node, "targets", None) or [getattr(node, "target", None) or getattr(node, "optional_vars", None)]:
+            if target is not None:
+                self.assign(target, thing)
+        return thing if isinstance(node, ast.NamedExpr) else None
+
+    _annassign = _namedexpr = _withitem = _assign
+
+    def _augassign(self, node: ast.AugAssign) -> None:
+        self.assign(node.target, operate(node.op, self.read(node.target), self.read(node.value)))
+
+    def assign(self, target: Any, thing: Thing) -> None:
+        owner = self.read(target.value) if isinstance(target, ast.Attribute | ast.Subscript) else None
+        library = owner.path if isinstance(owner, Name) and owner.owner is None else ""
+        match target:
+            case ast.Name():
+                self.let(target.id, thing)
+            case ast.Tuple() | ast.List():
+                found = elements(thing)
+                exact = type(found) is list and len(found) == len(target.elts)
+                for at, one in enumerate(target.elts):
+                    if isinstance(one, ast.Starred):
+                        self.assign(one.value, Many(found))
+                    else:
+                        self.assign(one, found[at] if exact else unknown(taint_of(thing)))
+            case ast.Attribute():
+                self.opaque |= target.attr in _INNER or acts(thing) or (library != "" and is_risky(f"{library}.{target.attr}"))
+                self.let(f".{target.attr}", thing)
+            case ast.Subscript():
+                key = plain(self.read(target.slice))
+                if library == "os.environ" and isinstance(key, str):
+                    self.tell.environment[key] = text(thing)
+                elif isinstance(owner, dict):
+                    owner[key] = one_of([owner.get(key, thing), thing])
+                self.opaque |= acts(thing) or library not in ("", "os.environ")
+
+    def let(self, name: str, thing: Thing) -> None:
+        old = self.names.get(name, thing) if self.unsure else thing
+        either = isinstance(old, Name) and isinstance(thing, Name) and not acts(old) and not acts(thing)
+        self.names[name] = thing if either else one_of([old, thing])
+
+    def _import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            module, first = self.module(alias.name), alias.name.partition(".")[0]
+            self.let(alias.asname or first, module if alias.asname or first == alias.name else Name(canonical(first)))
+
+    def _importfrom(self, node: ast.ImportFrom) -> None:
+        owner = self.module(node.module) if node.module and not node.level else ANYTHING
+        for alias in node.names:
+            if alias.name != "*":
+                self.let(alias.asname or alias.name, self.attribute(owner, alias.name))
+            else:
+                self.opaque |= acts(owner)
+
+    def module(self, name: str) -> Thing:
+        """Return an imported module; one that lies beside the source is read."""
+        self.note(name)
+        name = canonical(name)
+        path = "/".join([*self.path.split("/")[:-1], f"{name}.py"])
+        if "." not in name and name not in sys.stdlib_module_names and name not in self.fixed:
+            self.fixed[name] = Name(name)
+            seen = self.tell.sink.look(path)
+            tree = parse(seen.text) if seen.text is not None and not seen.taint else None
+            if tree is not None:
+                outer, self.names, self.path = (self.names, self.path), {"__file__": Value(path)}, path
+                self.run(tree)
+                inner, (self.names, self.path) = self.names, outer
+                self.names.update({one if one[0] == "." else f"{name}.{one}": thing for one, thing in inner.items()})
+            elif seen.text is not None:
+                self.tell.code("python", Value(seen.text, seen.taint), path)
+        return Name(name)
+
+    def evaluate(self, source: Value) -> Thing:
+        """Read ``source`` as ``eval`` or ``exec`` would run it; report it as code if it is not plainly known."""
+        tree = parse(source.text.strip()) if is_known(source) and not source.taint & (Taint.DECODED | Taint.REMOTE) else None
+        self.run(tree) if tree is not None else self.tell.code("python", source)
+        return unknown(source.taint)
+
+    def _functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Thing:
+        """Read a function where it is defined. What the program calls it with may be hidden, but for one call with constants."""
+        name, spec = getattr(node, "name", "lambda"), node.args
+        self.mixed([self.read(one) for one in (*getattr(node, "decorator_list", ()), *spec.defaults)])
+        sites = self.calls.get(self.inside if name == "__init__" else name, [])
+        hidden = unknown(Taint.COMPUTED if sites or spec.defaults else Taint.NONE)
+        outer, returns, self.returns = self.names, self.returns, []
+        self.names = {**outer, **{one.arg: hidden for one in ast.walk(spec) if isinstance(one, ast.arg)}}
+        self.names.update({one: FIXTURE for one in ("tmp_path", "tmpdir") if one in self.names})
+        if len(sites) == 1 and not sites[0].keywords:
+            params = [one.arg for one in spec.args if one.arg not in ("self", "cls")]
+            self.names.update(
+                {
+                    one: self.read(given)
+                    for one, given in zip(params, sites[0].args, strict=False)
+                    if isinstance(given, ast.Constant)
+                }
+            )
+        self.block(node.body if isinstance(node.body, list) else [ast.Return(node.body)])
+        shared = {one for part in ast.walk(node) if isinstance(part, ast.Global) for one in part.names}
+        outer.update({one: thing for one, thing in self.names.items() if one[0] == "." or one in shared})
+        result = OwnFunction(one_of(self.returns) if self.returns else None)
+        self.names, self.returns = {**outer, name: result}, returns
+        return result
+
+    _asyncfunctiondef = _lambda = _functiondef
+
+    def _return(self, node: ast.Return | ast.Yield) -> Thing:
+        self.returns.append(self.read(node.value) if node.value is not None else None)
+        return ANYTHING
+
+    _yield = _return
+
+    def _classdef(self, node: ast.ClassDef) -> None:
+        self.mixed([self.read(one) for one in (*node.bases, *node.decorator_list)])
+        outer, around, self.inside = dict(self.names), self.inside, node.name
+        self.block(node.body)
+        inner, self.names, self.inside = self.names, outer, around
+        self.names.update({f".{name.lstrip('.')}": thing for name, thing in inner.items() if outer.get(name) is not thing})
+        self.let(node.name, OwnFunction(ANYTHING))
+
+    def _for(self, node: ast.For | ast.AsyncFor) -> None:
+        found = elements(self.read(node.iter))
+        for one in [*found, *found] if type(found) is Many else found:
+            around, self.unsure = self.unsure, 0
+            self.assign(node.target, one)
+            self.unsure = around
+            self.block(node.body)
+        self.block(node.orelse)
+
+    _asyncfor = _for
+
+    def _while(self, node: ast.While) -> None:
+        inside = {getattr(one, "attr", getattr(one, "id", type(one).__name__)) for one in ast.walk(node)}
+        if isinstance(node.test, ast.Constant) and not inside & _WAITS:
+            self.hide()  # it may fill memory, or start processes without an end
+        self.block([node.test, *node.body, *node.body, *node.orelse])
+
+    # -- expressions ----------------------------------------------------------------------------------------------
+
+    def _constant(self, node: ast.Constant) -> Thing:
+        given = node.value.decode("utf-8", "surrogateescape") if isinstance(node.value, bytes) else node.value
+        if not isinstance(given, str):
+            return given if isinstance(given, int | float | None) else ANYTHING
+        shown = given.replace(HOLE_NAME, HOLE)
+        return Value(shown, Taint.UNKNOWN if HOLE in shown else Taint.NONE)
+
+    def _name(self, node: ast.Name) -> Thing:
+        return self.names.get(node.id, Name(node.id) if hasattr(builtins, node.id) else ANYTHING)
+
+    def _joinedstr(self, node: ast.JoinedStr) -> Thing:
+        return join([text(self.read(one)) for one in node.values])
+
+    def _formattedvalue(self, node: ast.FormattedValue) -> Thing:
+        return computed(self.read(node.value)) if node.format_spec else text(self.read(node.value))
+
+    def _ifexp(self, node: ast.IfExp) -> Thing:
+        self.read(node.test)
+        return one_of([self.read(node.body), self.read(node.orelse)])
+
+    def _list(self, node: ast.List | ast.Tuple | ast.Set) -> Thing:
+        found = [self.read(one) for one in node.elts]
+        self.mixed(found)
+        return Many(found) if any(isinstance(one, ast.Starred) for one in node.elts) else found
+
+    _tuple = _set = _list
+
+    def _dict(self, node: ast.Dict) -> Thing:
+        found = {
+            plain(self.read(key)) if key else None: self.read(value) for key, value in zip(node.keys, node.values, strict=True)
+        }
+        self.mixed([*found.values()])
+        return found
+
+    def _unaryop(self, node: ast.UnaryOp) -> Thing:
+        thing = self.read(node.operand)
+        return -thing if isinstance(node.op, ast.USub) and isinstance(thing, int | float) else computed(thing)
+
+    def _binop(self, node: ast.BinOp) -> Thing:
+        return operate(node.op, self.read(node.left), self.read(node.right))
+
+    def _subscript(self, node: ast.Subscript) -> Thing:
+        owner, key = self.read(node.value), plain(self.read(node.slice))
+        if isinstance(owner, Name) and owner.path == "os.environ":
+            return self.effect("os.getenv", [Value(key) if isinstance(key, str) else ANYTHING], {})
+        if isinstance(owner, Name) and owner.owner is None:
+            return self.module(key) if owner.path == "sys.modules" and isinstance(key, str) else unknown()
+        if isinstance(owner, list) and isinstance(node.slice, ast.Slice):
+            return Many(owner)
+        if isinstance(owner, list):
+            exact = type(owner) is list and isinstance(key, int) and -len(owner) <= key < len(owner)
+            return owner[key] if exact else one_of(owner)
+        return owner[key] if isinstance(owner, dict) and key in owner else computed(owner)
+
+    def _listcomp(self, node: Any) -> Thing:
+        for source in node.generators:
+            self.assign(source.target, one_of(elements(self.read(source.iter))))
+            self.block(source.ifs)
+        found = [self.read(node.value if isinstance(node, ast.DictComp) else node.elt)]
+        self.mixed(found)
+        return Many(found)
+
+    _setcomp = _generatorexp = _dictcomp = _listcomp
+
+    def _attribute(self, node: ast.Attribute) -> Thing:
+        return self.attribute(self.read(node.value), node.attr)
+
+    def attribute(self, owner: Thing, name: str) -> Thing:
+        if name in _INNER:
+            return self.hide()
+        if isinstance(owner, Name) and owner.owner is None:
+            self.note(f"{owner.path}.{name}")
+            full = canonical(f"{owner.path}.{name}")
+            if name == "__file__":
+                return PACKAGE if owner.path.partition(".")[0] in _INSTALLED else Value(f"{owner.path}/x.py")
+            return self.fixed.get(full, self.names.get(full, Name(full)))
+        if isinstance(owner, Value) and name in ("parent", "name", "stem", "suffix") and owner.text != HOLE:
+            return of_path(owner, name)
+        return self.names.get(f".{name}", Name(f".{name}", owner))
+
+    def _call(self, node: ast.Call) -> Thing:
+        function = self.read(node.func)
+        args: list[Thing] = []
+        for one in node.args:
+            args += elements(self.read(one.value)) if isinstance(one, ast.Starred) else [self.read(one)]
+        named: dict[str, Thing] = {one.arg or "**": self.read(one.value) for one in node.keywords}
+        named.update(named["**"] if isinstance(named.get("**"), dict) else {})
+        if not isinstance(function, Name):
+            self.mixed([*args, *named.values()])
+            return function.result if isinstance(function, OwnFunction) else computed(function, *args, *named.values())
+        owner, path = function.owner, function.path
+        given = args if owner is None else [owner, *args]
+        for one in (*given, *named.values()) if path not in (".close", ".flush") else ():
+            if isinstance(one, Written):
+                self.tell.reopen(one.number, one.path)
+                self.tell.more(one.number, content(*[other for other in given if other is not one] or [ANYTHING]))
+        if path in _SENDS and taint_of(*args, *named.values()) & Taint.SECRET:
+            self.tell.send(content(*args), unknown())
+        found = self.effect(path, given, named)
+        return self._result(function, given, named) if found is NotImplemented else found
+
+    def _result(self, function: Name, given: list[Thing], named: dict[str, Thing]) -> Thing:
+        """Return what a function returns that has no effect that is known."""
+        owner, path = function.owner, function.path
+        if owner is None and is_risky(path):
+            return self.hide()
+        if owner is None and _DECODES.search(path):
+            return unknown(taint_of(*given) | Taint.DECODED)
+        if {*path.split(".")} & _COUNTS:
+            return unknown(taint_of(*given) & ~Taint.COMPUTED)
+        made = self.mixed([*given, *named.values()])
+        if isinstance(owner, list) and path in (".append", ".extend", ".insert", ".add", ".update") and len(given) > 1:
+            owner += elements(given[-1]) if path in (".extend", ".update") else given[-1:]
+        return text_method(owner, path[1:], given[1:]) if isinstance(owner, Value) else made

@@ -138,7 +138,7 @@ def _has_terminal(view: ActView) -> bool:
 
 
 _OWN_CODE = Regex(
-    r"agent\.(?:allowlist|approvals|cli|config|conversation|crib|granting|grants|memory|passphrase|process|run|store|undo|workspace)(?:\.|$)"
+    r"agent\.(?:api|cli|config|conversation|memory|plugin_host|policy|process|run|store|undo|workspace)(?:\.|$)"
     r"|toolcrib\.(?!\*)|tools\.approval(?:\.|$)"
 )
 """Imported names that can be nobody else's, or only by a rare chance, and by which approvals and settings can be changed."""
@@ -223,7 +223,7 @@ RULES = (
         "self.approval",
         "block",
         "python",
-        text(r"-c .*(?:\bagent\.(?:crib|conversation|approvals|allowlist)\b|tools\.approval|toolcrib\._store)"),
+        text(r"-c .*(?:\bagent\.(?:api|conversation|policy|process|store)\b|tools\.approval|toolcrib\.contract\.store)"),
         "changes toolcrib's own settings or approvals; only a person may",
         yes="python -c 'f(\"agent.process\")'",
         no=("python -c 'import toolcrib'", "python a.py", "python -c 'agent.run(x)'"),
@@ -289,7 +289,7 @@ RULES = (
         yes=(
             "python - <<< 'from agent.config import load_config'",
             "python -c 'from toolcrib import Agent'",
-            "python -c 'from agent import crib, run'",
+            "python -c 'from agent import process, api'",
         ),
         no=("python - <<< 'import agents.config'", "python -c 'from toolcrib import ToolResult'"),
         dry=False,
@@ -311,7 +311,7 @@ RULES = (
         Test(_maybe_own),
         "runs code that may be toolcrib's own, which can change settings and approvals",
         yes=("python -c 'import agent'", "python - <<< 'import model_tools'", "python -c 'from toolcrib import *'"),
-        no=("python -c 'import agents'", "@own-code agent.model_choice.models beside", "@own-code agent.Agent beside"),
+        no=("python -c 'import agents'", "@own-code agent.model_choice.prices beside", "@own-code agent.Agent beside"),
         dry=False,
     ),
     rule(

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
+from tools.approval.explain import Judge
 from tools.judge.languages import read
 from tools.judge.meaning.act import Code, RedirectTarget
 from tools.judge.meaning.state import Seen
 from tools.judge.meaning.value import HOLE, Taint, Value
+from tools.judge.setting import Setting
 
 
 class Recorder:
@@ -70,3 +72,15 @@ def told() -> Callable[..., Recorder]:
 def effects(told: Callable[..., Recorder]) -> Callable[..., list[tuple[str, ...]]]:
     """The same, as the list of its effects."""
     return lambda language, source, *args: told(language, source, *args).effects()
+
+
+@pytest.fixture(scope="session")
+def asks() -> Callable[[str, str], list[str]]:
+    """Judges an interpreter that is given a program; the keys of what is found."""
+    judge = Judge(Setting(home="/home/dev"))
+
+    def found(interpreter: str, source: str) -> list[str]:
+        command = f"{interpreter} <<'END'\n{source}\nEND"
+        return [finding.key for finding in judge.examine(command, "/home/dev/project", files=False).findings]
+
+    return found

@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tools.approval.explain import Judge
 from tools.judge.meaning import NoFiles, ShellNow, interpret
+from tools.judge.setting import Setting
 
 SYSTEM = ("shell", "rm -rf /etc")
 ARGV = ("run", "rm", "-rf", "/etc")
@@ -21,20 +23,6 @@ ARGV = ("run", "rm", "-rf", "/etc")
         ("readpipe('rm -rf /etc')", SYSTEM),
         ("CORE::system('rm -rf /etc')", SYSTEM),
         ("POSIX::unlink('/etc/x')", ("run", "rm", "/etc/x")),
-        ("open3($i, $o, undef, 'rm', '-rf', '/etc')", ARGV),
-        ("IPC::Open2::open2($o, $i, 'rm -rf /etc')", SYSTEM),
-        ("exec {'rm'} 'ls', '-rf', '/etc'", ARGV),
-        ("system {'rm'} 'ls', '-rf', '/etc'", ARGV),
-        ("'x' =~ /(?{system q(x)})/", ("code", "perl", "system q(x)")),
-        ("s/x(??{ system })/y/", ("code", "perl", " system ")),
-        ("sysopen F, '/etc/x', O_WRONLY|O_APPEND", ("run", ">>", "/etc/x")),
-        ("IO::File->new('/etc/x', 'a')", ("run", ">>", "/etc/x")),
-        ("IO::File->new('/etc/x', '>')", ("run", ">", "/etc/x")),
-        ("IO::File->new('> /etc/x')", ("run", ">", "/etc/x")),
-        ("tie @lines, 'Tie::File', '/etc/x'", ("run", ">>", "/etc/x")),
-        ("@ARGV = ('rm -rf /etc|'); print <>", SYSTEM),
-        ("@ARGV = ('>/etc/x'); while (<ARGV>) {}", ("run", ">", "/etc/x")),
-        ("@ARGV = ('/etc/x'); $^I = ''; print while <>", ("run", ">", "/etc/x")),
     ],
 )
 def test_effects_that_other_languages_spell_otherwise(
@@ -46,14 +34,31 @@ def test_effects_that_other_languages_spell_otherwise(
 @pytest.mark.parametrize(
     "source",
     [
+        "open3($i, $o, undef, 'rm', '-rf', '/etc')",
+        "IPC::Open2::open2($o, $i, 'rm -rf /etc')",
+        "exec {'rm'} 'ls', '-rf', '/etc'",
+        "system {'rm'} 'ls', '-rf', '/etc'",
+        "'x' =~ /(?{system q(x)})/",
+        "s/x(??{ system })/y/",
+        "sysopen F, '/etc/x', O_WRONLY|O_APPEND",
+        "IO::File->new('/etc/x', 'a')",
+        "IO::File->new('/etc/x', '>')",
+        "IO::File->new('> /etc/x')",
+        "tie @lines, 'Tie::File', '/etc/x'",
+        "@ARGV = ('rm -rf /etc|'); print <>",
+        "@ARGV = ('>/etc/x'); while (<ARGV>) {}",
+        "@ARGV = ('/etc/x'); $^I = ''; print while <>",
+    ],
+)
+def test_what_is_not_followed_is_asked_about(asks: Callable[[str, str], list[str]], source: str) -> None:
+    assert asks("perl", source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
         "do { print 1 } while ($x < 3)",
-        "sysopen F, '/etc/x', O_RDONLY",
-        "sysopen F, '/etc/x', 0",
-        "IO::File->new('/etc/x', 'r')",
-        "tie %h, 'Memoize::Expire'",
-        "@ARGV = ('a|b'); print <>",
         "print if /(?<name>x)/ and $a < 3 and $b > 4",
-        "cp",
     ],
 )
 def test_their_neighbours_have_none(effects: Callable[..., list[tuple[str, ...]]], source: str) -> None:
@@ -68,10 +73,6 @@ def argvs(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "argv"),
     [
-        ("perl -ne 1 'rm -rf /etc |'", "rm -rf /etc"),
-        ("perl -lape 's/a/b/' 'rm -rf /etc|' x", "rm -rf /etc"),
-        ("perl -e 'while (<>) { print }' '| rm -rf /etc'", "rm -rf /etc"),
-        ("printf 'rm -rf /etc|\\n' | xargs -d '\\n' perl -ne 1", "rm -rf /etc"),
         ("perl '-Mstrict;system(q(rm -rf /etc))' -e 1", "rm -rf /etc"),
         ("perl -w '-mFoo=a};system(q(rm -rf /etc));#' -e 1", "rm -rf /etc"),
         ("perl -MExtUtils::Command -e rm_rf /etc", "rm -r /etc"),
@@ -93,3 +94,17 @@ def test_what_it_is_given_is_opened_and_run(text: str, argv: str) -> None:
 )
 def test_and_only_there(text: str) -> None:
     assert argvs(text) == [" ".join(argvs(text)[-1:])]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "perl -ne 1 'rm -rf /etc |'",
+        "perl -lape 's/a/b/' 'rm -rf /etc|' x",
+        "perl -e 'while (<>) { print }' '| rm -rf /etc'",
+        "printf 'rm -rf /etc|\\n' | xargs -d '\\n' perl -ne 1",
+    ],
+)
+def test_a_name_that_is_a_command_is_asked_about(text: str) -> None:
+    judge = Judge(Setting(home="/home/dev"))
+    assert "opaque.code" in [finding.key for finding in judge.examine(text, "/home/dev/project", files=False).findings]

@@ -36,19 +36,13 @@ SMALL = [
     ("vim", ":%s/a/b/g | w /etc/x", [("run", ">", "/etc/x")]),
     ("vim", ":w !sh", [("shell", "sh")]),
     ("vim", ":py3 import os", [("code", "python", "import os")]),
-    ("vim", ":exe '!rm -rf ' . \"/etc\"", [("shell", "rm -rf /etc")]),
-    ("vim", ":execute '!' . getline(1)", [("shell", "?")]),
-    ("vim", ":exe 'normal ' . getline(1)", []),
     ("vim", ":redir! > /etc/x", [("run", ">", "/etc/x")]),
     ("vim", ":redi >> /etc/x", [("run", ">>", "/etc/x")]),
     ("vim", ":redir @a", []),
     ("vim", ":redir END", []),
     ("vim", ":wq", []),
     ("vim", ":set number | syntax on", []),
-    ("tcl", "exec rm -rf /etc", [("run", "rm", "-rf", "/etc")]),
-    ("tcl", "set d /etc; file delete -force $d", [("run", "rm", "-r", "/etc")]),
-    ("tcl", "if {1} {\n  exec reboot\n}", [("run", "reboot")]),
-    ("tcl", 'puts "exec rm"; # exec reboot', []),
+    ("tcl", "set d 1; puts $d", []),
     ("mongo", "db.events.deleteMany({})", [("run", "@mongo", "db.events.deleteMany({})")]),
     ("mongo", "db . dropDatabase( )", [("run", "@mongo", "db.dropDatabase()")]),
     ("mongo", "db.getCollection('a b').drop()", [("run", "@mongo", "db.getCollection('a b').drop()")]),
@@ -96,6 +90,20 @@ def test_sql_that_runs_programs_and_writes_files(effects):
     assert ("shell", "reboot") in effects("sql", "EXEC xp_cmdshell 'reboot'")
     assert ("run", ">", "/var/www/x.php") in effects("sql", "select 1 into outfile '/var/www/x.php'")
     assert ("run", ">", "/etc/x") in effects("sql", ".output /etc/x\nselect 1;")
+
+
+@pytest.mark.parametrize(
+    ("language", "source"),
+    [
+        ("vim", ":exe '!rm -rf ' . \"/etc\""),
+        ("vim", ":execute '!' . getline(1)"),
+        ("tcl", "exec rm -rf /etc"),
+        ("tcl", "set d /etc; file delete -force $d"),
+        ("tcl", "if {1} {\n  exec reboot\n}"),
+    ],
+)
+def test_what_is_not_followed_is_not_understood(recorder, language, source):
+    assert not read(Code(language, Value(source)), [], recorder())
 
 
 def test_other_languages_are_not_understood(recorder):

@@ -24,7 +24,7 @@ def removed(found: list[Act]) -> list[str]:
 def test_code_in_a_loop_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """003-25"""
     parsed: list[str] = []
-    parse = python.parse
+    parse = vars(python)["parse"]
     monkeypatch.setattr(python, "parse", lambda text: (parsed.append(text), parse(text))[1])
     code = 'import os; os.remove("x")'
     found = acts(f"for one in a b c; do cd $one; python3 -c '{code}'; done")

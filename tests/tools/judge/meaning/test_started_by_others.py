@@ -27,8 +27,6 @@ def argvs(text: str) -> list[str]:
         ("x=$(which jq); [[ $x = '' ]] && rm a", "rm a"),
         ("command_not_found_handle(){ rm -rf /srv; }; nosuchcmd", "rm -rf /srv"),
         ("docker run --rm -v pgdata:/d alpine sh -c 'rm -rf /d/*'", "rm -rf /d/*"),
-        ("osascript -l JavaScript -e 'ObjC.import(\"stdlib\")' -e '$.system(\"rm -rf /srv\")'", "rm -rf /srv"),
-        ("osascript -lJavaScript -e 'Application.currentApplication().doShellScript(\"rm -rf /srv\")'", "rm -rf /srv"),
         ("git for-each-repo --config a.b clean -fdx", "git -C \ufffc clean -fdx"),
         ("git for-each-repo --config=a.b --keep-going -- reset --hard", "git -C \ufffc reset --hard"),
         ("split --filter='rm -rf /srv' big.txt", "rm -rf /srv"),

@@ -50,12 +50,9 @@ def levels(command: str) -> dict[str, str]:
         "http POST http+unix://%2Fvar%2Frun%2Fdocker.sock/containers/create",
         "mkdir v; mount --bind /var/run/docker.sock v/s",
         "cp -P /var/run/docker.sock s",
-        "python3 -c 'import docker; docker.from_env().containers.run(\"x\")'",
         "python3 -c 'import docker; docker.DockerClient(base_url=\"unix:///run/podman/podman.sock\").ping()'",
         "python3 -c 'import asyncio; asyncio.run(asyncio.open_unix_connection(\"/var/run/docker.sock\"))'",
-        "node -e \"require('net').connect({path: '/var/run/' + 'docker.sock'})\"",
         "node -e \"new (require('dockerode'))({ socketPath: '/var/run/docker.sock' })\"",
-        'ruby -rsocket -e \'UNIXSocket.new("/var/run/do" + "cker.sock").write("x")\'',
         'php -r \'$s = stream_socket_client("unix:///var/run/docker.sock"); fwrite($s, "x");\'',
         "perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(Peer => \"/var/run/docker.sock\")'",
         'lua -e \'require"socket.unix"():connect("/var/run/docker.sock")\'',
@@ -70,6 +67,19 @@ def test_an_engine_is_reached_by_whatever_client(command: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        "python3 -c 'import docker; docker.from_env().containers.run(\"x\")'",
+        "node -e \"require('net').connect({path: '/var/run/' + 'docker.sock'})\"",
+        'ruby -rsocket -e \'UNIXSocket.new("/var/run/do" + "cker.sock").write("x")\'',
+        "python3 -c 'import dbus; dbus.SessionBus()'",
+    ],
+)
+def test_a_client_that_is_not_followed_is_asked_about(command: str) -> None:
+    assert levels(command).get("opaque.code") == "ask-once"
+
+
+@pytest.mark.parametrize(
     ("command", "key", "level"),
     [
         ("DOCKER_HOST=unix:///run/podman/podman.sock make", "container.socket", "ask"),
@@ -80,7 +90,6 @@ def test_an_engine_is_reached_by_whatever_client(command: str) -> None:
         ("http http+unix://%2Frun%2Fuser%2F1000%2Fbus/x", "service.socket", "ask-once"),
         ("nc -U /run/user/$(id -u)/bus", "service.socket", "ask-once"),
         ("docker run -v /run/user/1000/bus:/run/user/1000/bus x", "service.socket", "ask-once"),
-        ("python3 -c 'import dbus; dbus.SessionBus()'", "service.socket", "ask-once"),
         ("socat - UNIX-CONNECT:/run/systemd/private", "service.socket", "ask-once"),
         ("SSH_AUTH_SOCK=/tmp/ssh-xx/agent.1 ssh-add -L", "secret.agent", "ask"),
         ("rsync -e 'ssh -o IdentityAgent=/run/user/1000/keyring/ssh' a h:b", "secret.agent", "ask"),

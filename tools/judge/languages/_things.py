@@ -1,0 +1,184 @@
+"""What an expression of a script may be, as far as its reader knows, and operations on it that have no effects."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+import warnings
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Any, TypeAlias
+
+from toolcrib.contract.namedtuple import NamedTuple
+from toolcrib.contract.regex import Regex
+from tools.judge.languages._tell import join
+from tools.judge.meaning.value import HOLE, Taint, Value, either
+
+Thing: TypeAlias = Any
+"""Texts, bytes and paths are a Value; numbers, None, lists and dicts stand for themselves; the rest are the classes below."""
+
+
+HOLE_NAME = "_unknown_hole_"
+"""Identifier that replaces a HOLE in the source."""
+
+
+class Name(NamedTuple):
+    """A name of a library or a builtin, ``os.system``; with an ``owner`` an attribute of a thing, ``.unlink``."""
+
+    path: str
+    owner: Thing = None
+
+
+class OwnFunction(NamedTuple):
+    """A function or class of the program's own, by what it returns."""
+
+    result: Thing
+
+
+class Written(NamedTuple):
+    """A file that was opened to write."""
+
+    path: Value
+    number: int
+
+
+class Many(list[Thing]):
+    """Any number of things, each of which is like one of the elements."""
+
+
+def unknown(taint: Taint = Taint.NONE) -> Value:
+    return Value(HOLE, taint | Taint.UNKNOWN)
+
+
+def taint_of(*things: Thing) -> Taint:
+    taint = Taint.NONE
+    for thing in things:
+        if isinstance(thing, Value):
+            taint |= thing.taint
+        elif isinstance(thing, Name):
+            taint |= Taint.SECRET if thing.path == "os.environ" else taint_of(thing.owner)
+        elif isinstance(thing, list | dict):
+            taint |= taint_of(*thing, *(thing.values() if isinstance(thing, dict) else ()))
+    return taint
+
+
+def plain(thing: Thing) -> Thing:
+    """Return what Python itself would have if that is known; else NotImplemented."""
+    if isinstance(thing, Value):
+        return thing.text if thing.known and not thing.pattern else NotImplemented
+    if type(thing) in (list, dict):
+        return thing if is_known(*(thing.values() if isinstance(thing, dict) else thing)) else NotImplemented
+    return thing if isinstance(thing, int | float | None) else NotImplemented
+
+
+def is_known(*things: Thing) -> bool:
+    return all(plain(one) is not NotImplemented for one in things)
+
+
+def computed(*things: Thing) -> Value:
+    """Return an unknown text made of ``things``; it is marked if they all stand in the source, which may hide what it is."""
+    given = [one for one in things if one is not None]
+    return unknown(taint_of(*given) | (Taint.COMPUTED if given and is_known(*given) else Taint.NONE))
+
+
+def is_hidden(path: Value) -> bool:
+    """Return whether a path was put together in a way that was not followed, and may lead anywhere."""
+    return bool(path.taint & (Taint.COMPUTED | Taint.DECODED)) and path.text[:1] in f"{HOLE}/~."
+
+
+def text(thing: Thing) -> Value:
+    """Return the text that ``str`` makes of a thing."""
+    if isinstance(thing, Value | Written):
+        return thing if isinstance(thing, Value) else thing.path
+    return Value(str(thing)) if isinstance(thing, int | float | None) else computed(thing)
+
+
+def one_of(things: Sequence[Thing]) -> Thing:
+    """Return what may be any one of several things; an unknown text if there is none."""
+    found = things[0] if things else unknown()
+    for one in things[1:]:
+        if isinstance(found, list) and isinstance(one, list):
+            found = Many([*found, *one])
+        elif type(found) is not type(one) or found != one:
+            named = isinstance(found, Name | OwnFunction) or isinstance(one, Name | OwnFunction)
+            merged = either(text(found), text(one))
+            found = Name("?") if named else merged._replace(taint=merged.taint | Taint.COMPUTED)
+    return found
+
+
+def elements(thing: Thing) -> list[Thing]:
+    """Return what a loop iterates over; a Many if their number is not known."""
+    if isinstance(thing, list | dict):
+        return thing if isinstance(thing, list) else [Value(one) if isinstance(one, str) else one for one in thing]
+    return Many([thing if isinstance(thing, Value) and thing.pattern else unknown(taint_of(thing))])
+
+
+# -- texts and paths --------------------------------------------------------------------------------------------------
+
+_FIELD = Regex(r"%[-+ #\d.(\w)]*[sdrixXcuf]|\{[^{}]*\}")
+_SAME = frozenset("decode encode absolute resolve expanduser as_posix __str__ __enter__ read fileno".split())
+_OF_TEXT = frozenset("lower upper strip lstrip rstrip title replace removeprefix removesuffix split splitlines partition".split())
+
+
+def formatted(template: Value, given: Thing) -> Value:
+    """Return ``template % given`` or ``template.format(...)``: a HOLE for each field."""
+    return Value(_FIELD.sub(HOLE, template.text), computed(template, given).taint)
+
+
+def path_join(*given: Value) -> Value:
+    start = max((at for at, one in enumerate(given) if one.text.startswith(("/", "~"))), default=0)
+    kept = [one._replace(text=one.text.rstrip("/")) for one in given[start:] if one.text not in ("", ".")]
+    return join(kept, "/") if kept != [Value("")] else Value("/") if kept else Value(".")
+
+
+def of_path(path: Value, name: str, *args: str) -> Value:
+    """Return an attribute of a path, or what a method of it returns."""
+    if name == "parent" and path.text in (".", "..", "../.."):
+        return path._replace(text=f"../{path.text}".removesuffix("/."))
+    found = getattr(PurePosixPath(path.text), name)
+    return path._replace(text=str(found(*args) if callable(found) else found))
+
+
+def text_method(owner: Value, name: str, args: list[Thing]) -> Thing:
+    """Return what a method without effects of a text or a path returns."""
+    if name in _SAME:
+        return owner
+    if name == "format":
+        return formatted(owner, args)
+    if name in ("glob", "rglob", "iterdir"):
+        found = path_join(owner, Value("**" if name == "rglob" else "."), text(args[0]) if args else Value("*"))
+        return Many([found._replace(pattern=True)])
+    if name == "join" and args and type(args[0]) is list:
+        return join([text(one) for one in args[0]], owner.text)
+    try:
+        if name in ("with_name", "with_suffix", "with_stem") and is_known(*args):
+            return of_path(owner, name, *map(plain, args))
+        if name in _OF_TEXT and is_known(owner, *args):
+            found = getattr(owner.text, name)(*map(plain, args))
+            return owner._replace(text=found) if isinstance(found, str) else [owner._replace(text=one) for one in found]
+    except (TypeError, ValueError):
+        return computed(owner)
+    return Many([computed(owner, *args)]) if name in ("split", "splitlines", "readlines", "items") else computed(owner, *args)
+
+
+def operate(how: ast.operator, left: Thing, right: Thing) -> Thing:
+    """Return what an operator makes of two things."""
+    if isinstance(left, list) and isinstance(right, list):
+        return (list if type(left) is type(right) is list else Many)([*left, *right])
+    if isinstance(how, ast.Add) and not isinstance(left, list | int) and not isinstance(right, list | int):
+        return join([text(left), text(right)])
+    if isinstance(how, ast.Div) and isinstance(left, Value):
+        return path_join(left, text(right))
+    return formatted(left, right) if isinstance(how, ast.Mod) and isinstance(left, Value) else computed(left, right)
+
+
+def parse(source: str) -> ast.Module | None:
+    """Return the tree of a module; None if it can't be parsed. HOLEs outside of strings are unknown names."""
+    for attempt in (source, source.replace(HOLE, HOLE_NAME), textwrap.dedent(source)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                return ast.parse(attempt)
+            except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+                continue
+    return None
