@@ -359,7 +359,7 @@ class Crib:
         """Return the stored session whose id begins so. Raises ToolcribError where there is none, or more than one."""
         from agent.conversation.locating import find_session
 
-        return await find_session(self.default, prefix)
+        return await find_session(self.store, prefix)
 
     def undo(self, session_id: str) -> Undo:
         """Return what takes back changes of a session's tools in files. Raises ToolcribError where nothing is kept."""

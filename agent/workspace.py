@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.backends import Backend, Backends, Location
 from agent.config import read_secrets
+from agent.conversation.locating import PROJECT, location_for
 from agent.policy.allowlist import PermanentGrants
 from agent.policy.audit_hook import ToldAudit
 from agent.policy.grants import SessionGrants
@@ -170,6 +171,23 @@ class Workspace:
         """Return the workspace of another folder, in the same process."""
         return self._crib.workspace(folder)
 
+    def workspace_of(self, info: SessionInfo) -> Workspace:
+        """Return the workspace that a stored session belongs to, from whichever folder it is resumed."""
+        folder = Path(info.place.get(PROJECT, "") or self.project_dir)
+        return self if folder == self.project_dir or not folder.is_dir() else self.beside(folder)
+
+    @property
+    def start(self) -> str:
+        """The folder that sessions start in when the user names no other."""
+        return self.config.terminal.cwd or str(self.project_dir)
+
+    def location(self, backend: str = "", cwd: str | None = None, *, info: SessionInfo | None = None) -> Location:
+        """Return where a new session runs, or the stored session ``info``; see agent.conversation.locating.
+
+        Raises ConfigError and ToolcribError.
+        """
+        return location_for(self.backends, self.project_dir, self.start, backend, cwd, info)
+
     def open_session(self, **wanted: Any) -> Session:
         """Open a session from sync code; see ``open``."""
         return run_async(self.open(**wanted))
@@ -306,9 +324,7 @@ class Workspace:
 
         Raises EnvironmentFailed, ConfigError, and ToolcribError as ``open``.
         """
-        from agent.conversation.locating import location_of
-
-        return self.backends.open(location_of(self, info, backend), info.id)
+        return self.backends.open(self.location(backend, info=info), info.id)
 
 
 class _LateRunner:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,11 @@ IMPORTED = "imported"
 server, a backend, a folder or a mode is not gone by, until a person resumes the session and it has its own.
 """
 _KEYS = (DEPTH, ORDER)
+
+
+def session_id_of(platform: str, key: str) -> str:
+    """Return the id of the session that a platform knows as ``key`` (a chat, a thread): the same in every process."""
+    return hashlib.sha256(f"{platform}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def kept_lineage(place: Mapping[str, str]) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import time
 from collections import OrderedDict
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.conversation.answers import record_answer, topic_of
 from agent.conversation.hosting import knock, remind, settled, take_over
+from agent.conversation.lineage import session_id_of
 from agent.conversation.waiting import has_news, has_work, parked_runs
 from agent.events import Event
 from agent.store._owner import new_owner
@@ -39,11 +39,6 @@ Watch = Callable[[str, Event], None]
 """(the session's id, what happened in it)"""
 Done = Callable[[str, "RunResult | Exception"], None]
 """(the session's id, what a run came to)"""
-
-
-def session_id_of(platform: str, key: str) -> str:
-    """Return the id of the session that a platform knows as ``key`` (a chat, a thread): the same in every process."""
-    return hashlib.sha256(f"{platform}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 class SessionManager:

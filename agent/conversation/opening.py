@@ -12,7 +12,7 @@ from agent.backends import Location
 from agent.config import state_dir
 from agent.conversation import modes
 from agent.conversation.lineage import DELEGATE, Descent, depth_of, is_delegate, kept_lineage
-from agent.conversation.locating import PROJECT, find_session, location_for, start_of, workspace_of
+from agent.conversation.locating import PROJECT, find_session
 from agent.conversation.session import Session
 from agent.delegates.delegates import Delegates
 from agent.reports import Reports
@@ -65,13 +65,13 @@ class Opening:
 async def open_session(here: Workspace, wanted: Opening) -> Session:
     """Raises as Crib.open."""
     old = await _stored(here, wanted)
-    here = workspace_of(here, old)
+    here = here if old is None else here.workspace_of(old)
     if here.grants.problem is not None:
         raise here.grants.problem
     before = {} if old is None else old.place
     mode = modes.first_mode(here.config.approval.mode, before, wanted.mode)
     descent = wanted.descent
-    location = location_for(here, wanted.backend, wanted.cwd, old) if descent is None else descent.location
+    location = here.location(wanted.backend, wanted.cwd, info=old) if descent is None else descent.location
     place = {**_record(here, location), **modes.kept(mode, before, wanted.mode), **kept_lineage(before)}
     place |= {} if descent is None else descent.place
     location = replace(location, backend=location.backend.fleeting) if wanted.once else location
@@ -144,7 +144,7 @@ def _recalling(
         from agent.cron.handler import JobTool
 
         backend = location.backend.name if location.chosen else ""
-        return await JobTool(here, session_id, location.start, backend).handle(args, ctx)
+        return await JobTool(here.store, here.config, session_id, location.start, backend).handle(args, ctx)
 
     return {"memory": memory, "session_search": search, "cronjob": jobs}
 
@@ -220,12 +220,12 @@ class NothingToContinue(ToolcribError):
 
 async def _stored(here: Workspace, wanted: Opening) -> SessionInfo | None:
     if wanted.resume:
-        return await _resumable(here, await find_session(here, wanted.resume))
+        return await _resumable(here, await find_session(here.store, wanted.resume))
     if wanted.named:
         return await here.store.sessions.get(wanted.named)
     if not wanted.latest:
         return None
-    cwd = wanted.cwd if wanted.cwd is not None and not here.backends.get(wanted.backend).is_remote else start_of(here)
+    cwd = wanted.cwd if wanted.cwd is not None and not here.backends.get(wanted.backend).is_remote else here.start
     found = await _latest(here, wanted, cwd)
     if found is None:
         raise NothingToContinue(

@@ -17,8 +17,9 @@ from tools.cronjob_tool import CHANGES, CREATES, HERE
 from tools.schedules.schedule import Schedule, time_words
 
 if TYPE_CHECKING:
-    from agent.workspace import Workspace
+    from agent.config import Config
     from toolcrib.contract.cron import CronJob, CronRun
+    from toolcrib.contract.store import Store
 
 _SHOWN_TIMES = 5
 
@@ -26,8 +27,9 @@ _SHOWN_TIMES = 5
 class JobTool:
     """For the session ``session_id``, which works in ``folder`` and on the backend that was chosen for it, "" for the usual."""
 
-    def __init__(self, here: Workspace, session_id: str, folder: str, backend: str) -> None:
-        self._here = here
+    def __init__(self, store: Store, config: Config, session_id: str, folder: str, backend: str) -> None:
+        self._store = store
+        self._config = config
         self._maker = Maker(session_id, folder=folder, backend=backend)
 
     async def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
@@ -35,11 +37,11 @@ class JobTool:
 
         Raises InvalidArguments, NotFound, and Denied in a job.
         """
-        store, who = self._here.store, ctx.run_identity.principal
+        who = ctx.run_identity.principal
         if who.platform == PLATFORM:
             raise Denied("a job makes no jobs")
         maker = Maker(self._maker.session_id, ctx.call_id, self._maker.folder, self._maker.backend)
-        book, action = JobBook(store, self._here.config, who), args["action"]
+        book, action = JobBook(self._store, self._config, who), args["action"]
         if action == "list":
             return ToolResult.success(ctx.tool_name, {"jobs": [job_json(job) for job in await book.list()], **await self._note()})
         if action in (CREATES, CHANGES):
@@ -57,7 +59,7 @@ class JobTool:
         return ToolResult.success(ctx.tool_name, {"job": job_json(await act(args["job"], maker))})
 
     async def _note(self) -> dict[str, str]:
-        if await whether_run(self._here.store):
+        if await whether_run(self._store):
             return {}
         return {"note": "nobody runs jobs now: a person has to start `toolcrib gateway run` or `toolcrib cron serve`"}
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Literal, cast
 
-from agent.conversation.manager import session_id_of
+from agent.conversation.lineage import session_id_of
 from agent.cron import PLATFORM
 from toolcrib.contract.context import Principal
 from toolcrib.contract.cron import CronJob

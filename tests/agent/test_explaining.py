@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from agent.api import Crib, assemble
 from agent.conversation.session import Session
-from agent.explaining import Explainer, Explanation
+from agent.explainer import Explainer
+from agent.explaining import Explanation
 from agent.store.memory import MemoryStore
 from toolcrib import Answer, RunsCommand, SuspendTicket, ToolCall, hookimpl
 from toolcrib import Block as Refusal

@@ -16,7 +16,7 @@ import pytest
 
 from agent.api import assemble
 from agent.config import config_path, load_config
-from agent.explaining import Explainer
+from agent.explainer import Explainer
 from agent.process import Crib
 from agent.store.memory import MemoryStore
 from agent.store.sqlite import SqliteStore

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import asyncio
 
     from agent.api import Crib
-    from agent.explaining import Explainer, Explanation
+    from agent.explainer import Explainer
+    from agent.explaining import Explanation
     from toolcrib.contract.store import AuditEntry
     from tools.judge.findings import Finding
 
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _explained(crib: Crib, runner: asyncio.Runner, args: argparse.Namespace) -> int:
     from agent.cli.explained import told
-    from agent.explaining import Explainer
+    from agent.explainer import Explainer
 
     here = crib.default
     if args.session:
@@ -180,7 +181,7 @@ def _as_json(explained: Explanation, explainer: Explainer) -> dict[str, Any]:
 
 
 async def _replay(crib: Crib, args: argparse.Namespace) -> int:
-    from agent.explaining import Explainer
+    from agent.explainer import Explainer
 
     entries = [one for one in await _logged(crib, args.session) if isinstance(one.detail.get("command"), str)]
     changed: list[dict[str, Any]] = []
