@@ -6,7 +6,7 @@ of a call carries that call's id.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import TypeAlias
 
@@ -216,3 +216,4 @@ Event: TypeAlias = (
     | CompressionFailed
     | DelegateEnded
 )
+Emit: TypeAlias = Callable[[Event], None]

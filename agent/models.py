@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import warnings
 
-from agent.model_choice.models import (
-    ModelChoice,
-    asked_by,
-    choose_provider,
-    connect,
-    environment,
-    find_endpoint,
-    open_provider,
-    own_choice,
-    via_of,
-)
+from agent.model_choice.connecting import connect, open_provider, own_choice
+from agent.model_choice.models import ModelChoice, asked_by, choose_provider, environment, find_endpoint, via_of
 
 __all__ = [
     "ModelChoice",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,8 @@ from toolcrib.contract.store import SessionInfo, Store
 from toolcrib.contract.types import Json, ToolResult
 
 if TYPE_CHECKING:
+    from agent.context.summarising import Summariser
     from agent.conversation.compressed import CompressionCut
-    from agent.conversation.session import Session
     from agent.conversation.transcript import Transcript
 
 _TOOL = "session_search"
@@ -54,8 +54,10 @@ class SessionSearch:
     principal: Principal
     project: str
     transcript: Transcript | None = None
-    session: Session | None = None
-    """The session whose model summarises what is found, None where that is switched off."""
+    summariser: Callable[[], Summariser | None] | None = None
+    """Returns the model that summarises what is found, None if no model is connected. None if that is switched off."""
+    redact: Callable[[str], str] = str
+    """Takes secrets out of a summary."""
 
     async def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         """``data``: {hits: [{session, title, place, role, when, text, before?, after?}]} for a query, the newest or best first;
@@ -122,9 +124,9 @@ class SessionSearch:
         self, query: str, found: Sequence[tuple[SearchHit, Sequence[Mapping[str, Any]]]], data: Mapping[str, Json]
     ) -> dict[str, Json]:
         """Return what a model wrote of the hits, or why there is none: what was found is there in either case."""
-        from agent.context.summarising import NotSummarised, Summariser
+        from agent.context.summarising import NotSummarised
 
-        if self.session is None:
+        if self.summariser is None:
             return {"none": "summaries are switched off (sessions.summaries in the person's configuration)"}
         texts = [
             f"session {hit.session_id[:_ID_CHARS]}, around {hit.seq}, {_when(hit.at)}\n"
@@ -136,14 +138,14 @@ class SessionSearch:
         if not texts:
             return {"none": "nothing was found that could be summarised"}
         try:
-            summariser = None if self.session.link.is_given else Summariser.of(self.session)
+            summariser = self.summariser()
             if summariser is None:
                 return {"none": "no model is connected that could write one"}
             system = _SUMMARY.format(query=json.dumps(query, ensure_ascii=False))
             summary = await summariser.write(system, texts, _SUMMARY_SECONDS)
         except (NotSummarised, ConfigError) as error:
             return {"none": str(error)}
-        text = self.session.scope.redactor.text(summary.text)[:_SUMMARY_CHARS]
+        text = self.redact(summary.text)[:_SUMMARY_CHARS]
         return {"text": text, "model": summary.model, "note": _SUMMARY_NOTE, "usage": dict(summary.usage)}
 
     async def _in_artifacts(self, args: Mapping[str, Any], where: SearchFilter, limit: int) -> dict[str, Json]:

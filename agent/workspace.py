@@ -33,6 +33,7 @@ from tools.judge.setting import Setting
 from tools.redact import RedactingSink, Redactor
 
 if TYPE_CHECKING:  # all that only some uses need loads with them
+    from agent.conversation.core import SessionCore
     from agent.conversation.session import Session
     from agent.events import Event
     from agent.process import Crib
@@ -235,7 +236,7 @@ class Workspace:
 
     def outfit(
         self,
-        session: Session,
+        session: SessionCore,
         enabled: Sequence[str] | None,
         disabled: Sequence[str] | None,
         *,

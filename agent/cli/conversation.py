@@ -16,7 +16,8 @@ from agent.conversation.state import RunResult
 from agent.conversation.transcript import source_of
 from agent.events import SessionBusy, TextDelta, ToolFinished, ToolStarted
 from agent.later import MOST_NOTE, later_note
-from agent.model_choice.models import ModelChoice, find_endpoint, own_choice
+from agent.model_choice.connecting import own_choice
+from agent.model_choice.models import ModelChoice, find_endpoint
 from agent.protocols.command import parse_command
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import ContextTooLong, LeaseLost, ToolcribError

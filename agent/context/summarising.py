@@ -23,7 +23,7 @@ from toolcrib.contract.errors import ConfigError, ContextTooLong, ProviderError,
 from toolcrib.contract.session import ProviderTurn
 
 if TYPE_CHECKING:
-    from agent.conversation.session import Session
+    from agent.config import Config
     from agent.providers.factory import Plugins
 
 _SYSTEM = """\
@@ -85,12 +85,9 @@ class Summariser:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     @classmethod
-    def of(cls, session: Session) -> Summariser | None:
-        """Return the one that a session asks; None where a person types the calls. Raises ConfigError with what to set."""
-        config, environ = session.config, environment(session.config)
-        wanted, via = config.compression, session.via
-        if not via:
-            return None
+    def of(cls, config: Config, via: Mapping[str, Any], plugins: Plugins, retry: RetryPolicy) -> Summariser:
+        """Return the one that a session asks whose model is ``via``. Raises ConfigError with what to set."""
+        environ, wanted = environment(config), config.compression
         if wanted.model or wanted.provider or wanted.base_url:
             if wanted.api_key_env and not wanted.base_url:
                 raise ConfigError("compression.api_key_env needs compression.base_url beside it: a key goes to one server")
@@ -101,7 +98,7 @@ class Summariser:
                     ModelRequest(model.provider, model.name, model.base_url, model.api_key_env),
                     environ,
                 )
-                check_name(target.provider, session.providers)
+                check_name(target.provider, plugins)
             except ConfigError as error:
                 raise ConfigError(f"compression: {error}") from None
             if target.provider == MANUAL or target.endpoint is None or not target.endpoint.model:
@@ -109,7 +106,7 @@ class Summariser:
         else:
             endpoint = Endpoint(str(via.get("base_url", "")), str(via.get("model", "")), via.get("key_env") or None)
             target = ModelTarget(str(via["provider"]), endpoint)
-        return cls(target, environ, wanted.summary_timeout, config.model.stream, session.providers, session.limits.retry)
+        return cls(target, environ, wanted.summary_timeout, config.model.stream, plugins, retry)
 
     async def summarise(self, texts: Sequence[str], *, before: str, window: int, words: int, wish: str = "") -> Summary:
         """Return the summary of ``texts``, in order, and of the summary ``before`` them. ``window``: tokens that the model reads;

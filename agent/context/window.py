@@ -16,7 +16,7 @@ from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.regex import Regex
 
 if TYPE_CHECKING:
-    from agent.conversation.session import Session
+    from agent.conversation.core import SessionCore
     from agent.providers.listing import ModelInfo
     from toolcrib.contract.errors import ContextTooLong
     from toolcrib.contract.registry import ToolRegistry
@@ -164,7 +164,7 @@ def _count(part: ContextPart, text: str) -> int:
     return tokens
 
 
-async def measure(session: Session, *, asks: bool = False) -> ContextUse:
+async def measure(session: SessionCore, *, asks: bool = False) -> ContextUse:
     """Return what fills the context of the session's model. ``asks``: the server may be asked how much it reads; a few seconds.
 
     Raises StoreFailed.
@@ -177,7 +177,7 @@ async def measure(session: Session, *, asks: bool = False) -> ContextUse:
     return ContextUse(parts, sums.largest(), sums.counted, sums.since, await _window(session, asks=asks))
 
 
-async def used_now(session: Session) -> ContextUse:
+async def used_now(session: SessionCore) -> ContextUse:
     """Return what is used of the context by the server's last count and what came since: with the parts of that alone, where
     the server counts.
     """
@@ -200,7 +200,7 @@ def _all(sums: _Sums, records: Iterable[Mapping[str, Any]]) -> None:
         sums.add(record)
 
 
-def _told_first(session: Session) -> Sequence[ContextPart]:
+def _told_first(session: SessionCore) -> Sequence[ContextPart]:
     """The parts that each request begins with."""
     files = [file for file in session.prompt.surroundings.files if file.size]
     told = -(-sum(file.size for file in files) // BYTES_A_TOKEN)
@@ -213,7 +213,7 @@ def _told_first(session: Session) -> Sequence[ContextPart]:
 # -- what the model can read -------------------------------------------------------------------------------------------
 
 
-async def window_of(session: Session, *, asks: bool = False) -> ContextWindow:
+async def window_of(session: SessionCore, *, asks: bool = False) -> ContextWindow:
     """Return how much the session's model reads: as configured, or as its server said within the last hour.
 
     ``asks``: it is asked where that is not known.
@@ -236,7 +236,7 @@ async def window_of(session: Session, *, asks: bool = False) -> ContextWindow:
     return ContextWindow() if found is None else ContextWindow(found, "its server says so")
 
 
-async def _window(session: Session, *, asks: bool = False) -> ContextWindow:
+async def _window(session: SessionCore, *, asks: bool = False) -> ContextWindow:
     """Return what ``window_of`` does, and what refusals taught where nobody says."""
     known = await window_of(session, asks=asks)
     if known.tokens is None and (learned := session.link.learned.get(session.link.about)) is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent.conversation.limits import RunLimits
-from agent.events import Event, Retrying, TextDelta, ThinkingDelta, ToolCallDelta
+from agent.events import Emit, Retrying, TextDelta, ThinkingDelta, ToolCallDelta
 from agent.model_choice.retry import with_retry
 from agent.providers._calls import MAX_CALLS, TOO_MANY, fault_of_end, held_back
 from agent.providers.abilities import fall_back
@@ -17,15 +17,14 @@ from toolcrib.contract.errors import ProviderError
 from toolcrib.contract.session import ProviderSession, ProviderTurn, StreamEvent
 
 if TYPE_CHECKING:
-    from agent.conversation.session import Session
+    from agent.conversation.core import SessionCore
     from tools.dispatch.scope import CallScope
 
 T = TypeVar("T")
-Emit = Callable[[Event], None]
 
 
 async def ask_model(
-    session: Session, provider: ProviderSession, stream: str, limits: RunLimits, emit: Emit
+    session: SessionCore, provider: ProviderSession, stream: str, limits: RunLimits, emit: Emit
 ) -> ProviderTurn | None:
     """Return the reply, or None where it was interrupted. ``stream`` is the beginning of its events' ids (``new_stream``).
 
@@ -52,7 +51,9 @@ async def interruptible(scope: CallScope, work: Coroutine[Any, Any, T]) -> T | N
         scope.running.discard(task)
 
 
-async def _with_hooks(session: Session, provider: ProviderSession, stream: str, limits: RunLimits, emit: Emit) -> ProviderTurn:
+async def _with_hooks(
+    session: SessionCore, provider: ProviderSession, stream: str, limits: RunLimits, emit: Emit
+) -> ProviderTurn:
     model = str(session.via.get("model", "")) or session.model
     await session.tell("pre_llm_call", model=model, provider=str(session.via.get("provider", "")))
     try:

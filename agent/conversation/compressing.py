@@ -21,7 +21,7 @@ from toolcrib.contract.namedtuple import NamedTuple
 from toolcrib.contract.session import TokenPrices
 
 if TYPE_CHECKING:
-    from agent.conversation.session import Session
+    from agent.conversation.core import SessionCore
 
 Why: TypeAlias = Literal["threshold", "refused", "asked"]
 """The context was nearly full; the server refused it as too long; a person asked for it."""
@@ -71,7 +71,13 @@ class _Conversation:
 
 
 async def compress(
-    session: Session, used: ContextUse, why: Why, part: float = 1.0, *, wish: str = "", begins: Callable[[], None] = lambda: None
+    session: SessionCore,
+    used: ContextUse,
+    why: Why,
+    part: float = 1.0,
+    *,
+    wish: str = "",
+    begins: Callable[[], None] = lambda: None,
 ) -> Compression | None:
     """Return what compresses the session; None where that wins nothing. The session's lease is held, and no batch is unsettled.
     ``part`` of the window is taken for the window. ``wish`` says what the summary is to keep: its model alone reads that.
@@ -80,7 +86,7 @@ async def compress(
     Raises NotSummarised where there is no summary, but for a context that the server refused: then how messages began stands in
     its place. Raises ConfigError, and StoreFailed.
     """
-    summariser = Summariser.of(session)
+    summariser = session.summariser()
     if summariser is None:
         return None
     talk = await _read(session)
@@ -141,7 +147,7 @@ class _Written(NamedTuple):
 
 
 async def _summary(
-    session: Session,
+    session: SessionCore,
     summariser: Summariser,
     middle: Sequence[Mapping[str, Any]],
     before: str,
@@ -157,7 +163,7 @@ async def _summary(
     return _Written(fields | ({"cost": cost} if prices is not None else {}), usage, cost)
 
 
-def _won(session: Session, talk: _Conversation, record: Record, talked: int) -> int:
+def _won(session: SessionCore, talk: _Conversation, record: Record, talked: int) -> int:
     """Return by how many tokens ``record`` makes the conversation shorter than the ``talked`` ones that it has now."""
     return talked - sum(map(tokens_of_record, shown(record, CompressionCut.of(record), talk.count, talk.read, session.id)))
 
@@ -169,14 +175,14 @@ def _files(talk: _Conversation) -> list[str]:
     return list(dict.fromkeys([*last_files([one for _, one in talk.records]), *earlier]))[:MOST_FILES]
 
 
-def _prices(session: Session) -> TokenPrices | None:
+def _prices(session: SessionCore) -> TokenPrices | None:
     provider = session.link.provider
     if session.config.compression.model or session.config.compression.base_url:
         return None  # what that model costs nobody says
     return (None if provider is None else prices_of(provider)) or Prices.of(session.config.model.prices)
 
 
-async def _read(session: Session) -> _Conversation:
+async def _read(session: SessionCore) -> _Conversation:
     transcript, store = session.transcript, session.store.sessions
     mark, begin = transcript.compressed, 0
     last: Mapping[str, Any] = {}
@@ -197,7 +203,7 @@ async def _read(session: Session) -> _Conversation:
     return _Conversation(since, last, first, begin + len(found))
 
 
-def _told(session: Session, talk: _Conversation) -> Iterable[Mapping[str, Any]]:
+def _told(session: SessionCore, talk: _Conversation) -> Iterable[Mapping[str, Any]]:
     if not talk.last:
         return [record for _, record in talk.records]
     return shown(talk.last, CompressionCut.of(talk.last), talk.count, talk.read, session.id)

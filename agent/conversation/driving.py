@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from agent.conversation.asking import Emit, interruptible
+from agent.conversation.asking import interruptible
 from agent.conversation.limits import RunLimits
 from agent.conversation.recovery import Left
 from agent.conversation.remembered import news_of
 from agent.conversation.state import RunResult, RunState, run_id_of
 from agent.conversation.steps import Steps
-from agent.events import Event, ImageMade
+from agent.events import Emit, Event, ImageMade
 from agent.providers.abilities import prices_of
 from toolcrib.contract.context import Principal
 from toolcrib.contract.dataclass import replace
@@ -23,7 +23,7 @@ from toolcrib.contract.image import Image
 from toolcrib.contract.store import InboxItem
 
 if TYPE_CHECKING:
-    from agent.conversation.session import Session
+    from agent.conversation.core import SessionCore
 
 Done = Callable[[RunResult | Exception], None]
 _NOTHING = RunResult("", "interrupted", 0)
@@ -32,7 +32,7 @@ _NOTHING = RunResult("", "interrupted", 0)
 class Driver:
     """Drives one session, one caller at a time. What a run came to is kept until whoever said its message takes it."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
         self._left = Left(session)
         self._outcomes: dict[int, RunResult | Exception] = {}
@@ -153,7 +153,7 @@ class Driver:
         run = self._now
         if run is not None and run.ends_for(item):
             self._heeded = True
-            self._session.interrupt()
+            self._session.scope.interrupt()
 
     # -- one message ---------------------------------------------------------------------------------------------
 

@@ -11,19 +11,35 @@ from toolcrib.contract.image import Image
 from toolcrib.contract.session import ExecutedCall, ProviderSession, ProviderTurn
 
 if TYPE_CHECKING:
-    from agent.conversation.session import Session
+    from agent.conversation.prompting import SessionPrompt
+    from agent.conversation.transcript import Transcript
     from agent.model_choice.models import ModelChoice
 
 
 class ModelLink:
-    """``choice`` is what a person named. A provider session that is ``given`` is used as it is, and never opened anew."""
+    """``choice`` is what a person named. A provider session that is ``given`` is used as it is, and never opened anew.
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    ``open_model`` opens a provider session by a choice. ``window`` is the configured size of the model's context, if any.
+    """
+
+    def __init__(
+        self,
+        transcript: Transcript,
+        prompt: SessionPrompt,
+        open_model: Callable[[ModelChoice | None], Awaitable[ProviderSession]],
+        window: int | None,
+    ) -> None:
+        self._transcript = transcript
+        self._prompt = prompt
+        self._open_model = open_model
+        self._configured = window
         self._provider: ProviderSession | None = None
         self._known = 0
         """Number of records of the transcript that the provider session has taken in."""
         self._given = False
+        self.wire = "manual"
+        self.via: dict[str, Any] = {}
+        """The provider, model and base_url of what answers; empty where a person types the calls."""
         self.choice: ModelChoice | None = None
         self.instructions = ""
         self.allows_manual = False
@@ -40,7 +56,7 @@ class ModelLink:
 
     def use(self, provider: ProviderSession) -> None:
         """Take a provider session that somebody else opened."""
-        self._provider, self._given, self._known = provider, True, self._session.transcript.count
+        self._provider, self._given, self._known = provider, True, self._transcript.count
 
     @property
     def is_given(self) -> bool:
@@ -50,14 +66,12 @@ class ModelLink:
     @property
     def about(self) -> tuple[str, str]:
         """The server and the model that answer, as the windows are known by."""
-        via = self._session.via
-        return str(via.get("base_url")), str(via.get("model"))
+        return str(self.via.get("base_url")), str(self.via.get("model"))
 
     @property
     def window(self) -> int | None:
         """Tokens that the model reads, as configured or as this session was told or has learned; None where it does not know."""
-        configured = self._session.config.model.context_window
-        return configured or self.windows.get(self.about) or self.learned.get(self.about)
+        return self._configured or self.windows.get(self.about) or self.learned.get(self.about)
 
     @property
     def provider(self) -> ProviderSession | None:
@@ -66,7 +80,7 @@ class ModelLink:
 
     async def opened(self) -> ProviderSession:
         """Return a provider session that knows the transcript as it is. Raises ConfigError, and ProviderError kinds."""
-        count = self._session.transcript.count
+        count = self._transcript.count
         if self._provider is not None and (self._given or self._known == count):
             self._known = count
             return self._provider
@@ -79,16 +93,12 @@ class ModelLink:
         """Let another model go on with the conversation; where it can't be had, the old one stays."""
         provider = await self._open(choice)
         old, self._provider = self._provider, provider
-        self.choice, self._given, self._known = choice, False, self._session.transcript.count
+        self.choice, self._given, self._known = choice, False, self._transcript.count
         if old is not None:
             await old.close()
 
     async def _open(self, choice: ModelChoice | None) -> ProviderSession:
-        from agent.model_choice.models import ModelChoice, connect
-
-        provider = await connect(
-            self._session, choice or ModelChoice(), instructions=self.instructions, allows_manual=self.allows_manual
-        )
+        provider = await self._open_model(choice)
         self.name = model_of(provider)
         return provider
 
@@ -99,11 +109,11 @@ class ModelLink:
     async def compressed(self) -> None:
         """Have the model read the session as a compression left it, and what is remembered by now, from the next question on."""
         self.renew()
-        await self._session.prompt.recall_anew()
+        await self._prompt.recall_anew()
 
     def tell(self, text: str, images: Sequence[Image] = ()) -> None:
         """Add a message that was just recorded; a provider session that is opened later finds it in the transcript."""
-        count = self._session.transcript.count
+        count = self._transcript.count
         if self._provider is None or not (self._given or self._known == count - 1):
             return
         if images:
@@ -114,12 +124,12 @@ class ModelLink:
 
     def took(self, added: int) -> None:
         """Note that the provider session has its own reply in its history: the first of ``added`` records."""
-        if self._known == self._session.transcript.count - added:
+        if self._known == self._transcript.count - added:
             self._known += 1
 
     async def hand_over(self, turn: ProviderTurn | None, executed: Sequence[ExecutedCall]) -> None:
         """Give the results that were just recorded to the provider session that asked for them."""
-        count = self._session.transcript.count
+        count = self._transcript.count
         if self._provider is None or turn is None or not (self._given or self._known == count - 1):
             return
         await self._provider.append_tool_results(turn, executed)

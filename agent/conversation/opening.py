@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 from agent.backends import Location
 from agent.config import state_dir
 from agent.conversation import modes
+from agent.conversation.core import WorkspaceShare
 from agent.conversation.lineage import DELEGATE, Descent, depth_of, is_delegate, kept_lineage
 from agent.conversation.locating import PROJECT, find_session
 from agent.conversation.session import Session
 from agent.delegates.delegates import Delegates
+from agent.delegates.starting_point import StartingPoint
 from agent.reports import Reports
 from agent.store._owner import new_owner
 from agent.todo import TODOS, TodoStore, loop_handlers
@@ -84,7 +86,15 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     if asker is not None or not wanted.suspends:  # a model's silence would be a no, and nothing would be parked
         asker = here.behind_model(asker, wanted.platform, lambda event: session.watch(event))
     reports = Reports(lambda event: session.watch(event), wanted.sink)
-    delegates = Delegates(here, location, depth_of(place), alone=wanted.once, handlers=wanted.handlers)
+    start = StartingPoint(
+        open_session=here.open,
+        store=here.store,
+        project_dir=here.project_dir,
+        location=location,
+        depth=depth_of(place),
+        handlers=wanted.handlers,
+    )
+    delegates = Delegates(start, alone=wanted.once)
     scope = here.scope(
         identity,
         names,
@@ -102,7 +112,15 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         from agent.snapshots import give_snapshots
 
         give_snapshots(scope, here.config, location, store.changes)
-    session = Session(scope, names, location.backend, store=store, fence=fence, owner=new_owner(), here=here)
+    share = WorkspaceShare(
+        config=here.config,
+        providers=here.providers,
+        registry=here.registry,
+        hooks=here.hooks,
+        definitions=here.definitions,
+        dispatcher=lambda: here.dispatcher,
+    )
+    session = Session(scope, names, location.backend, share, store=store, fence=fence, owner=new_owner())
     session.delegates, delegates.session, session.reports = delegates, session, reports
     session.link.learned = here.windows_learned
     session.mode.apply(mode)
@@ -137,8 +155,10 @@ def _recalling(
         from agent.searching import SessionSearch
 
         who, transcript = ctx.run_identity.principal, session().transcript if session().model else None
-        asked = session() if here.config.sessions.summaries else None
-        return await SessionSearch(store, session_id, who, location.start, transcript, asked).handle(args, ctx)
+        summariser = session().summariser if here.config.sessions.summaries else None
+        redact = session().scope.redactor.text
+        search = SessionSearch(store, session_id, who, location.start, transcript, summariser, redact)
+        return await search.handle(args, ctx)
 
     async def jobs(args: dict[str, Any], ctx: ToolCallContext) -> ToolResult:
         from agent.cron.handler import JobTool

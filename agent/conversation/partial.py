@@ -12,12 +12,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.transcript import Record
-from agent.events import Event, Retrying, TextDelta, ToolCallDelta
+from agent.events import Emit, Event, Retrying, TextDelta, ToolCallDelta
 from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
-    from agent.conversation.asking import Emit
-    from agent.conversation.session import Session
+    from agent.conversation.core import SessionCore
     from agent.conversation.state import RunState
 
 _EVERY = 1.0
@@ -38,7 +37,7 @@ def broken_record(text: str, why: str, via: Mapping[str, Any]) -> Record:
     return {**record, "model": via.get("model", ""), "via": dict(via)} if via else record
 
 
-async def left_over(session: Session, state: RunState) -> list[Record]:
+async def left_over(session: SessionCore, state: RunState) -> list[Record]:
     """Return the records that end a run whose process ended: what its reply said by then, or what is known of its calls."""
     turn = await session.transcript.unanswered()
     if turn is not None:
@@ -48,7 +47,7 @@ async def left_over(session: Session, state: RunState) -> list[Record]:
     return [broken_record(state.said, KILLED, await session.transcript.talked_to())]
 
 
-async def broken_off(session: Session) -> list[Record]:
+async def broken_off(session: SessionCore) -> list[Record]:
     """Return the reply that a killed process left, as the next message will record it; [] where there is none."""
     from agent.conversation.state import RunState
 
@@ -66,7 +65,7 @@ class PartialReply:
 
     _coming = 0
 
-    def __init__(self, session: Session, state: RunState, emit: Emit) -> None:
+    def __init__(self, session: SessionCore, state: RunState, emit: Emit) -> None:
         self.state = state
         self._session = session
         self._emit = emit

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from agent.backends import Backend
 from agent.context.prompt import Surroundings, system_prompt
+from agent.conversation.transcript import Transcript
 from toolcrib.contract.dataclass import replace
-
-if TYPE_CHECKING:
-    from agent.conversation.session import Session
+from toolcrib.contract.store import Store
+from tools.dispatch.scope import CallScope
 
 _log = logging.getLogger(__name__)
 
@@ -18,10 +18,17 @@ _log = logging.getLogger(__name__)
 class SessionPrompt:
     """``look`` looks the surroundings up, for ``basis``; without it there are none. ``recall`` reads the memory of whom the
     session was opened for, None where nothing is remembered: a session that goes on is then not told either what it once was.
+    ``whose`` returns the key of that principal.
     """
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(
+        self, scope: CallScope, store: Store, transcript: Transcript, backend: Backend, whose: Callable[[], str]
+    ) -> None:
+        self._scope = scope
+        self._store = store
+        self._transcript = transcript
+        self._backend = backend
+        self._whose = whose
         self._settled: Surroundings | None = None
         self._cwd = ""
         self.look: Callable[[], Surroundings] = Surroundings
@@ -40,22 +47,21 @@ class SessionPrompt:
         return self._settled
 
     async def _kept(self) -> Surroundings | None:
-        session = self._session
-        if not session.transcript.count:  # nothing was said yet, so that nothing was told
+        if not self._transcript.count:  # nothing was said yet, so that nothing was told
             return None
         try:
-            kept = Surroundings.from_json(await session.store.sessions.prompt(session.id))
+            kept = Surroundings.from_json(await self._store.sessions.prompt(self._transcript.session_id))
         except (KeyError, TypeError, ValueError):
             return None
         return kept if kept.basis == self.basis else None
 
     async def _looked_up(self) -> Surroundings:
         found = self._look()
-        await self._session.store.sessions.update(self._session.id, prompt=found.to_json())
+        await self._store.sessions.update(self._transcript.session_id, prompt=found.to_json())
         return found
 
     def _look(self) -> Surroundings:
-        return replace(self.look(), memory=self._recall(), whose=self._session.opened_for.principal.key)
+        return replace(self.look(), memory=self._recall(), whose=self._whose())
 
     def _recall(self) -> str:
         return "" if self.recall is None else self.recall()
@@ -69,17 +75,16 @@ class SessionPrompt:
         memory = self._recall()
         if memory != settled.memory:
             settled = replace(settled, memory=memory)
-            await self._session.store.sessions.update(self._session.id, prompt=settled.to_json())
+            await self._store.sessions.update(self._transcript.session_id, prompt=settled.to_json())
             self._settled = settled
-            self._session.link.renew()
 
     def text(self, instructions: str = "") -> str:
         """Return what a model is told first. Raises EnvironmentFailed where the folder of its commands can't be known.
 
         A run for another principal, as in a room of several people, is told nothing of what is remembered of the session's own.
         """
-        self._cwd = self._cwd or self._session.scope.cwd
+        self._cwd = self._cwd or self._scope.cwd
         known = self.surroundings
-        theirs = self.recall is not None and known.whose == self._session.identity.principal.key
+        theirs = self.recall is not None and known.whose == self._scope.identity.principal.key
         memory = known.memory if theirs else ""
-        return system_prompt(self._cwd, instructions, self._session.backend.told, known.text + memory)
+        return system_prompt(self._cwd, instructions, self._backend.told, known.text + memory)

@@ -11,7 +11,7 @@ from toolcrib.contract.errors import EnvironmentFailed, ToolcribError
 from toolcrib.contract.types import ToolCallStatus
 
 if TYPE_CHECKING:
-    from agent.conversation.session import Session
+    from agent.conversation.core import SessionCore
 
 _log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 class Left:
     """The session's run that is under way, as the store has it: this process or another one left it there."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SessionCore) -> None:
         self._session = session
 
     async def look(self, *, fresh: bool) -> None:

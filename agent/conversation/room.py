@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent.conversation.asking import Emit, interruptible
+from agent.conversation.asking import interruptible
 from agent.conversation.state import RunState
-from agent.events import CompressionFailed, ContextCompressed, ContextCompressing
+from agent.events import CompressionFailed, ContextCompressed, ContextCompressing, Emit
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.errors import ContextTooLong, StoreFailed, ToolcribError
 
 if TYPE_CHECKING:
     from agent.conversation.compressing import Compression, Why
-    from agent.conversation.session import Session
+    from agent.conversation.core import SessionCore
 
 _log = logging.getLogger(__name__)
 _SHORT = 4_000
@@ -30,7 +30,7 @@ _AGAIN = 1.05
 class ContextRoom:
     """The room of one session's runs. It counts along as records are ``added``, by the server's counts and an estimate since."""
 
-    def __init__(self, session: Session, emit: Emit) -> None:
+    def __init__(self, session: SessionCore, emit: Emit) -> None:
         self._session = session
         self._emit = emit
         self._tokens: int | None = None
@@ -162,7 +162,7 @@ class ContextRoom:
         return state
 
 
-async def compress_now(session: Session, wish: str = "", emit: Emit = lambda event: None) -> ContextCompressed:
+async def compress_now(session: SessionCore, wish: str = "", emit: Emit = lambda event: None) -> ContextCompressed:
     """Compress a session at a person's request; ``wish`` says what the summary is to keep.
 
     Raises ToolcribError where there is nothing to compress, or a run is under way that waits for somebody; NotSummarised,

@@ -4,96 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from agent.conversation.core import SessionCore, WorkspaceShare
 from agent.conversation.driving import Driver
-from agent.conversation.holding import Holding
 from agent.conversation.limits import RunLimits
-from agent.conversation.link import ModelLink
-from agent.conversation.modes import SessionMode
-from agent.conversation.prompting import SessionPrompt
-from agent.conversation.remembered import read_state
-from agent.conversation.transcript import Record, Transcript
-from agent.conversation.turnstile import Turnstile
-from agent.plugin_host.run_hooks import tell
-from toolcrib.contract.context import Principal, RunIdentity
-from toolcrib.contract.environment import Restable
+from toolcrib.contract.context import Principal
 from toolcrib.contract.image import Image
-from toolcrib.contract.session import ExecutedCall, ProviderTurn
-from toolcrib.contract.store import Fence, InboxItem, InboxMode, SessionInfo, Settled, Store
+from toolcrib.contract.session import ExecutedCall
+from toolcrib.contract.store import Fence, InboxItem, InboxMode, Settled, Store
 from toolcrib.contract.types import Answer, ToolCall
-from tools.approval.policy import Policy
 from tools.dispatch.bridge import run_async
 from tools.dispatch.scope import CallScope
 
 if TYPE_CHECKING:
     from agent.backends import Backend
-    from agent.conversation.asking import Emit
-    from agent.conversation.state import RunResult, RunState
-    from agent.conversation.titling import TitleDraft
-    from agent.delegates.delegates import Delegates
+    from agent.conversation.state import RunResult
+    from agent.events import Emit
     from agent.explaining import Explanation
     from agent.model_choice.models import ModelChoice
-    from agent.reports import Reports
-    from agent.workspace import Workspace
     from toolcrib.contract.session import ProviderSession
-    from tools.dispatch.pipeline import Dispatcher
 
 
-class Session:
-    """Recorded in ``store``. ``names`` are the tools that it is granted.
-
-    ``here`` is its workspace, by whose configuration and providers its model is chosen. ``store`` is fenced by ``fence``: what
-    this process writes counts only as long as no other has taken the session over. ``owner`` names this process.
-    """
+class Session(SessionCore):
+    """A session as its users see it; see SessionCore for what it has."""
 
     def __init__(
         self,
         scope: CallScope,
         names: Sequence[str],
         backend: Backend,
+        share: WorkspaceShare,
         *,
         store: Store,
         fence: Fence,
         owner: str,
-        here: Workspace,
-        limits: RunLimits | None = None,
     ) -> None:
-        self.scope = scope
-        self.names = list(names)
-        self.backend = backend
-        self.store = store
-        self.config = here.config
-        self.providers = here.providers
-        self._here = here
-        self.limits = limits or RunLimits.of(here.config)
-        self.transcript = Transcript(store, scope.identity.session_id)
-        self.link = ModelLink(self)
-        self.prompt = SessionPrompt(self)
-        self.turnstile = Turnstile()
-        self.mode = SessionMode(scope, store)
-        self.holding = Holding(store, scope.identity.session_id, fence, scope.interrupt, owner)
-        self.wire = "manual"
-        self.via: dict[str, Any] = {}
-        """The provider, model and base_url of what answers; empty where a person types the calls."""
-        self.watch: Emit = lambda event: None
-        """Told of what happens in runs and within calls."""
-        self.outfit: Callable[[Principal], None] | None = None
-        """Fits the session out for a run of this principal: its tools, and what the approval gate goes by."""
-        self.on_state: Callable[[Mapping[str, Any]], None] = lambda state: None
-        """Told of the session's state where it was read anew: this process begins with it, or another one changed it."""
-        self.before: Callable[[], Awaitable[None]] | None = None
-        """Awaited before anything happens in the session: the process's plugins are started."""
-        self.delegates: Delegates
-        self.reports: Reports
-        """Takes what calls report of their work, and tells ``watch``."""
-        self.run: RunState | None = None
-        """The run that went last, as of its last step."""
-        self.opened_for = scope.identity
-        """Whose session it is; a run may be somebody else's."""
-        self._started, self._driver = False, Driver(self)
-        self._title: TitleDraft | None = None
+        super().__init__(scope, names, backend, share, store=store, fence=fence, owner=owner, open_model=self._open_model)
+        self._driver = Driver(self)
 
     # -- the way in ----------------------------------------------------------------------------------------------
 
@@ -244,11 +193,6 @@ class Session:
                 await self.mode.look()
             return await run_calls(self.dispatcher, calls, self.scope, on_start=began, on_done=ended)
 
-    @property
-    def dispatcher(self) -> Dispatcher:
-        """Dispatcher of the session's calls; it is made with the first of the process."""
-        return self._here.dispatcher
-
     def call(self, name: str, args: Any) -> ExecutedCall:
         """Run one call by hand, from sync code."""
         return run_async(self.acall(ToolCall(ToolCall.new_id(), name, args)))
@@ -259,12 +203,6 @@ class Session:
 
         return await explain(self.dispatcher, self.scope, command, cwd)
 
-    def busy(self) -> None:
-        """Tell whoever watches that another process is at work on the session."""
-        from agent.events import SessionBusy
-
-        self.watch(SessionBusy(self.id))
-
     # -- its model -----------------------------------------------------------------------------------------------
 
     async def connect(self, choice: ModelChoice, *, instructions: str = "", allows_manual: bool = False) -> None:
@@ -273,112 +211,20 @@ class Session:
         await self.transcript.look()
         await self.link.switch(choice)
 
-    @property
-    def model(self) -> str:
-        """The name of the model that answers; "" where a person types the calls, or none was connected yet."""
-        return self.link.name
+    async def _open_model(self, choice: ModelChoice | None) -> ProviderSession:
+        from agent.model_choice.connecting import connect
+        from agent.model_choice.models import ModelChoice
 
-    async def provider(self) -> ProviderSession:
-        """Return the provider session, opened if needed."""
-        return await self.link.opened()
-
-    def tell_model(self, text: str, images: Sequence[Image] = ()) -> None:
-        """Say something to the model without a run."""
-        self.link.tell(text, images)
-
-    async def hand_over(self, turn: ProviderTurn | None, executed: Sequence[ExecutedCall]) -> None:
-        """Hand a turn and its results to the provider session."""
-        await self.link.hand_over(turn, executed)
-
-    async def note_model(self, via: Mapping[str, str], *, for_good: bool) -> None:
-        """Record which model the session talks to; ``for_good`` means that it is asked again when the session is resumed."""
-        known = await self.transcript.info()
-        stored = None if known is None or not for_good or known.via == via else via
-        model = via.get("model")
-        if stored is not None or (model is not None and known is not None and known.model != model):
-            await self.store.sessions.update(self.id, model=model, via=stored)
+        link = self.link
+        return await connect(self, choice or ModelChoice(), instructions=link.instructions, allows_manual=link.allows_manual)
 
     # -- what is remembered --------------------------------------------------------------------------------------
-
-    @property
-    def id(self) -> str:
-        """The session's id."""
-        return self.scope.identity.session_id
-
-    @property
-    def identity(self) -> RunIdentity:
-        """The identity of the session's runs."""
-        return self.scope.identity
-
-    async def info(self) -> SessionInfo | None:
-        """Return what the store says of this session."""
-        return await self.transcript.info()
 
     async def records(self) -> Sequence[Mapping[str, Any]]:
         """Return the whole conversation, oldest first."""
         return await self.transcript.records()
 
-    async def look(self) -> None:
-        """Read anew what another process may have changed: the count of records, the session's state and mode."""
-        await self.mode.look()
-        await read_state(self.store, self.scope, self.transcript)
-        self.on_state(self.scope.state)
-
-    def forget_origins(self) -> None:
-        """Have the origins of files read anew: another process may have downloaded some while it held the session."""
-        if isinstance(self.scope.policy, Policy):
-            self.scope.policy.files.forget(self.id)
-
-    async def keep(self, state: RunState, messages: Sequence[Record] = (), taken: Sequence[int] = ()) -> RunState:
-        """Store a step of a run. One that is stored already stays as it is, and is returned as it was stored."""
-        messages = self.transcript.marked(messages)
-        if await self.store.runs.commit(state.record(), messages=messages, taken=taken):
-            self.transcript.added(messages)
-            if messages and messages[0]["role"] == "assistant" and "broken" not in messages[0]:
-                self.link.took(len(messages))
-            if state.first == 0 and state.stopped == "done" and self.config.sessions.titles == "model":
-                from agent.conversation.titling import TitleDraft
-
-                self._title = TitleDraft(self, state.text)
-        else:
-            known = await self.store.runs.get(state.id)
-            await self.transcript.look()
-            state = state if known is None else type(state).of(known)
-        self.run = state
-        return state
-
-    # -- where it runs -------------------------------------------------------------------------------------------
-
-    @property
-    def definitions(self) -> list[Any]:
-        """The schemas that a model is shown; shared and read-only."""
-        return self._here.definitions(self.names, self.backend)
-
-    def emoji(self, name: str) -> str:
-        """Return the tool's emoji, "" where it has none."""
-        entry = self._here.registry.get(name)
-        return entry.emoji if entry is not None else ""
-
     # -- its life ------------------------------------------------------------------------------------------------
-
-    async def start(self) -> None:
-        """Tell the plugins that the session begins, before the first thing that happens in it; later calls do nothing."""
-        if self.before is not None:
-            await self.before()
-        if not self._started:
-            self._started = True
-            await self.tell("on_session_start")
-
-    async def tell(self, hook: str, **values: Any) -> None:
-        """Tell the plugins of the run; see agent.plugin_host.run_hooks."""
-        await tell(self._here.hooks, hook, self.scope, identity=self.identity, **values)
-
-    async def rest(self) -> None:
-        """Give back the connection to the model, and shells in which nothing runs. The next call continues as before."""
-        await self.link.rest()
-        environment = self.scope.opened
-        if environment is not None and isinstance(environment, Restable):
-            await environment.rest()
 
     async def close(self) -> None:
         """End the session's delegates, and close its connections and environment."""

@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.conversation.answers import adopt_answers
-from agent.conversation.asking import Emit, ask_model, interruptible, new_stream, text_id
+from agent.conversation.asking import ask_model, interruptible, new_stream, text_id
 from agent.conversation.limits import AnswerUnfit, CostCapReached, MaxTurnsReached, NoProgress, RunError, Stopped, TokenCapReached
 from agent.conversation.partial import INTERRUPTED, UNREACHABLE, PartialReply
 from agent.conversation.room import ContextRoom
 from agent.conversation.state import CallState, RunState
 from agent.conversation.transcript import OURS, Record, begun_since, results_record, source_of, turn_record, user_record
 from agent.delegates import CHARGED
-from agent.events import ImageMade, TicketOpened, ToolFinished, ToolStarted, TurnFinished, TurnStarted
+from agent.events import Emit, ImageMade, TicketOpened, ToolFinished, ToolStarted, TurnFinished, TurnStarted
 from agent.providers.abilities import prices_of, steer
 from toolcrib.contract.context import Principal
 from toolcrib.contract.dataclass import replace
@@ -31,7 +31,7 @@ from toolcrib.contract.store import InboxItem
 from toolcrib.contract.types import ToolCall, ToolCallStatus
 
 if TYPE_CHECKING:
-    from agent.conversation.session import Session
+    from agent.conversation.core import SessionCore
     from toolcrib.contract.session import TokenPrices
     from tools.dispatch.batch import BatchCall
 
@@ -43,7 +43,7 @@ _KEY_CHARS = 200
 class Steps:
     """Does the steps of one session's runs. ``emit`` is told of everything, and must not raise."""
 
-    def __init__(self, session: Session, emit: Emit) -> None:
+    def __init__(self, session: SessionCore, emit: Emit) -> None:
         self._session = session
         self._emit = emit
         self._room = ContextRoom(session, emit)
@@ -150,7 +150,7 @@ class Steps:
             return state
         waiting: Sequence[InboxItem] = await self._session.store.inbox.waiting(state.session_id)
         if any(map(state.ends_for, waiting)):
-            self._session.interrupt()  # said in another process
+            self._session.scope.interrupt()  # said in another process
             return state
         steering = [item for item in waiting if item.mode == "steer" and Principal.from_json(item.principal) == state.principal]
         if not steering:

@@ -6,16 +6,17 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from agent.context.summarising import Summariser
 from agent.conversation.lineage import is_delegate
 from toolcrib.contract.errors import ToolcribError
-from toolcrib.contract.store import Fence
+from toolcrib.contract.store import Fence, Store
 from tools.judge.characters import is_hidden
 
 if TYPE_CHECKING:
-    from agent.conversation.session import Session
+    from agent.context.summarising import Summariser
+    from agent.conversation.transcript import Transcript
 
 _SYSTEM = """\
 You name conversations. Between two lines with a mark stand the first message of a person to an agent, and the agent's answer. \
@@ -32,10 +33,23 @@ _log = logging.getLogger(__name__)
 
 
 class TitleDraft:
-    """A title that is being drafted for a session, by the first message and its ``answer``. For an event loop that runs."""
+    """A title that is being drafted for a session, by the first message and its ``answer``. For an event loop that runs.
 
-    def __init__(self, session: Session, answer: str) -> None:
-        self._session = session
+    ``summariser`` returns the model that drafts it, None if no model does; ``redact`` takes secrets out of the draft.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        transcript: Transcript,
+        summariser: Callable[[], Summariser | None],
+        redact: Callable[[str], str],
+        answer: str,
+    ) -> None:
+        self._store = store
+        self._transcript = transcript
+        self._summariser = summariser
+        self._redact = redact
         self._work = asyncio.create_task(self._draft(answer))
 
     async def close(self) -> None:
@@ -50,24 +64,24 @@ class TitleDraft:
             await asyncio.sleep(0.01)
 
     async def _draft(self, answer: str) -> None:
-        session = self._session
+        session_id = self._transcript.session_id
         try:
-            summariser = None if session.link.is_given else Summariser.of(session)
-            first = await session.transcript.text_at(0)
+            summariser = self._summariser()
+            first = await self._transcript.text_at(0)
             if summariser is None or not await self._has_words(first):
                 return
             said = [f"PERSON: {first[:_READ_CHARS]}", f"AGENT: {answer[:_READ_CHARS]}"]
             draft = await summariser.write(_SYSTEM, said, _SECONDS)
-            title = title_in(session.scope.redactor.text(draft.text))
+            title = title_in(self._redact(draft.text))
             if title and await self._has_words(first):  # nobody named it meanwhile
-                names = session.store.fenced(Fence()).sessions  # as a person's rename, whoever holds the session's lease
-                await names.label(session.id, title=title)
+                names = self._store.fenced(Fence()).sessions  # as a person's rename, whoever holds the session's lease
+                await names.label(session_id, title=title)
         except ToolcribError as error:
-            _log.info("session %s keeps its first words for a title: %s", session.id[:12], error)
+            _log.info("session %s keeps its first words for a title: %s", session_id[:12], error)
 
     async def _has_words(self, first: str) -> bool:
         """Return whether the title is still how the first message begins, and the session is a person's."""
-        info = await self._session.store.sessions.get(self._session.id)
+        info = await self._transcript.info()
         return info is not None and not is_delegate(info) and " ".join(first.split()).startswith(info.title)
 
 

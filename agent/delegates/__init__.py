@@ -1,8 +1,9 @@
 """Delegates: sessions to which a session's model hands tasks by ``delegate_task``.
 
-``delegates`` is the session's side: the handler. ``starting`` opens a delegate's session and has it work; ``background`` are
-those that work beside the runs (``waiting`` keeps which), also where an ended process left them. ``delegate`` is one of them,
-from its task to its outcome; ``task`` is what it was told, ``budget`` what it may use.
+``interface`` is what a session sees of its delegates; ``delegates`` adds the handler that begins them, from a
+``starting_point``. ``starting`` opens a delegate's session and has it work; ``background`` are those that work beside the runs
+(``waiting`` keeps which), also where an ended process left them. ``delegate`` is one of them, from its task to its outcome;
+``task`` is what it was told, ``budget`` what it may use.
 ``relaying`` brings its questions to whoever answers those of its parent, ``sharing`` gives it the parent's journal and undo.
 """
 

@@ -38,7 +38,7 @@ class BackgroundDelegates:
     def __init__(self, starter: DelegateStarter) -> None:
         self._starter = starter
         self._session = starter.session
-        self._store = starter.here.store
+        self._store = starter.store
         self._at_work: dict[str, BackgroundDelegate] = {}
         self._told: set[str] = set()
         """Delegates whose end this process knows to be delivered."""

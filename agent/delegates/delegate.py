@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from agent.conversation.session import Session
     from agent.delegates.budget import Allowance
     from agent.delegates.task import Order
+    from agent.events import Emit
+    from toolcrib.contract.store import GrantStore
     from toolcrib.contract.types import Json
 
 Report = Callable[[str, "float | None"], object]
@@ -70,7 +72,8 @@ class DelegateOutcome:
 
 class Delegate:
     """``session_id`` is that of its session, the same each time. ``report`` is told in a line what it does, and how far that is:
-    from 0 to 1, None where the call does not say.
+    from 0 to 1, None where the call does not say. ``grants`` are the store's. ``watch`` receives the events of the delegate that
+    the parent's user sees.
     """
 
     def __init__(
@@ -78,7 +81,8 @@ class Delegate:
         session_id: str,
         order: Order,
         allowance: Allowance,
-        parent: Session,
+        grants: GrantStore,
+        watch: Emit,
         report: Report = lambda line, share: None,
     ) -> None:
         self.id = session_id
@@ -86,7 +90,8 @@ class Delegate:
         self.outcome: DelegateOutcome | None = None
         """Outcome of its work, once it has ended; also where its end was awaited in vain."""
         self._allowance = allowance
-        self._parent = parent
+        self._grants = grants
+        self._watch = watch
         self._report = report
         self._does: dict[str, str] = {}
         """Doings of its calls at work, in a line each, by their ids."""
@@ -130,7 +135,7 @@ class Delegate:
                 await child.close()
         self.outcome = await self._outcome(child, work, late=late)
         if self.outcome.ended != "parked":
-            await end_session_grants(self._parent.store.grants, self.id)  # nobody but the delegate works there
+            await end_session_grants(self._grants, self.id)  # nobody but the delegate works there
         return self.outcome
 
     async def _drive(self, child: Session, limits: RunLimits) -> RunResult | None:
@@ -173,7 +178,7 @@ class Delegate:
 
     def _seen(self, event: Event) -> None:
         if isinstance(event, ModelAnswered):
-            self._parent.watch(event)
+            self._watch(event)
         elif isinstance(event, ToolStarted) and event.call.fault is None:
             line = f"{self.order.name}: {event.emoji} {event.call.name} {_about(event.call.args)}".rstrip()
             self._does[event.call.id] = self._last = line

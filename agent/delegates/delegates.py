@@ -8,47 +8,31 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent.delegates import BACKGROUND, SEARCH, TOOL
+from agent.delegates.interface import SessionDelegates
 from toolcrib.contract.context import ProgressStatus, ToolCallContext
 from toolcrib.contract.errors import Denied, ExecutionFailed, StoreFailed, ToolcribError
 from toolcrib.contract.state import StateUpdate
 from toolcrib.contract.types import Handler, ToolOutput, ToolResult
 
 if TYPE_CHECKING:
-    from agent.backends import Location
-    from agent.conversation.session import Session
+    from agent.conversation.core import SessionCore
     from agent.conversation.state import CallState
     from agent.delegates.background import BackgroundDelegates
     from agent.delegates.background_delegate import BackgroundDelegate
     from agent.delegates.starting import DelegateStarter
+    from agent.delegates.starting_point import StartingPoint
     from agent.delegates.task import Order
-    from agent.workspace import Workspace
 
 
-class Delegates:
-    """``depth`` is how many delegates the session is below one of a person. ``handlers`` are those that the session was
-    given. What the first delegate needs is loaded with it.
-    """
+class Delegates(SessionDelegates):
+    """``start`` is where the session stands. What the first delegate needs is loaded with it."""
 
-    def __init__(
-        self,
-        here: Workspace,
-        location: Location,
-        depth: int,
-        *,
-        alone: bool = False,
-        handlers: Mapping[str, Handler] | None = None,
-    ) -> None:
-        self._here = here
-        self._location = location
-        self._depth = depth
-        self.alone = alone
-        """True where nobody will read a message that comes after the run: then no delegate works in the background."""
-        self.asks_at_once = False
-        """True where a person can be asked between runs too; else a background delegate's questions wait for the next one."""
-        self._given = handlers or {}
+    def __init__(self, start: StartingPoint, *, alone: bool = False) -> None:
+        super().__init__(alone=alone)
+        self._start = start
         self._starter: DelegateStarter | None = None
         self._background: BackgroundDelegates | None = None
-        self.session: Session
+        self.session: SessionCore
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
@@ -57,7 +41,6 @@ class Delegates:
 
     @property
     def at_work(self) -> Sequence[BackgroundDelegate]:
-        """Delegates that work in the background, the first that began first."""
         return () if self._background is None else self._background.at_work
 
     async def handle(self, args: dict[str, Any], ctx: ToolCallContext) -> ToolOutput | ToolResult:
@@ -67,8 +50,8 @@ class Delegates:
         """
         from agent.delegates.task import Order, delegate_id
 
-        session, settings = self.session, self._here.config.delegates
-        if self._depth >= settings.max_depth:
+        session, settings = self.session, self.session.config.delegates
+        if self._start.depth >= settings.max_depth:
             raise Denied(f"delegates may be {settings.max_depth} deep (delegates.max_depth), and this session is; do it yourself")
         order, starter = Order.of(args, ctx.run_identity.principal), self._starts()
         starter.tools_for(order)
@@ -86,7 +69,7 @@ class Delegates:
     async def _awaited(self, session_id: str, order: Order, ctx: ToolCallContext) -> ToolResult:
         from agent.delegates.relaying import hand_on, stand_in
 
-        store, starter = self._here.store, self._starts()
+        store, starter = self._start.store, self._starts()
         await hand_on(store, session_id, ctx.answer_to)
         delegate, allowance = starter.new(session_id, order, partial(ctx.report_progress, ProgressStatus.RUNNING))
         try:
@@ -115,7 +98,7 @@ class Delegates:
         if self._starter is None:
             from agent.delegates.starting import DelegateStarter
 
-            self._starter = DelegateStarter(self.session, self._here, self._location, self._depth, self._given)
+            self._starter = DelegateStarter(self.session, self._start)
         return self._starter
 
     def _in_background(self) -> BackgroundDelegates:
@@ -129,26 +112,16 @@ class Delegates:
     # -- around runs ---------------------------------------------------------------------------------------------
 
     async def look(self) -> None:
-        """Go on with delegates in the background that an ended process left, and wait for them where that is done for others too.
-
-        For who holds the session's lease.
-        """
         if self.session.scope.state.get(BACKGROUND.name):
             await self._in_background().go_on()
         if self._background is not None and self.alone and not self.session.scope.suspends:
             await self._background.ended()
 
     async def settled(self, turn_id: str, calls: Iterable[CallState]) -> None:
-        """Look after delegates whose calls come to their end without them. Before the calls' results are kept.
-
-        One is ended whose call was given up, interrupted or told lost; one in the background, of which the model is told that it
-        works, goes on where the process that said so has ended.
-        """
         for one in calls:
             if one.call.name == TOOL:
                 await self._in_background().settled(turn_id, one.call.id)
 
     async def close(self) -> None:
-        """End those that still work, and return when their ends are delivered. From any event loop."""
         if self._background is not None:
             await self._background.close()

@@ -14,13 +14,13 @@ from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.dataclass import replace
 from toolcrib.contract.entry import is_async_callable
 from toolcrib.contract.errors import Denied, NotFound
-from toolcrib.contract.store import Store, TicketRecord
+from toolcrib.contract.store import Store, TicketRecord, TicketStore
 from toolcrib.contract.types import Answer, Json, SuspendTicket, ToolCall
 from tools.dispatch.threads import in_own_thread
 
 if TYPE_CHECKING:
-    from agent.conversation.session import Session
     from agent.delegates.budget import Allowance
+    from tools.dispatch.scope import Asker
 
 ABOUT = "delegate"
 """Parameter of a ticket: the delegate's name and task."""
@@ -32,18 +32,27 @@ class Relay:
     """An asker (see CallScope) that has the parent's asker ask, with the delegate's name and task. Nobody there means no.
 
     A delegate in the background asks while its parent is at work; between its runs too where a person sits at the prompt
-    (``Delegates.asks_at_once``), else nobody expects a question then.
+    (``SessionDelegates.asks_at_once``), else nobody expects a question then.
     """
 
     def __init__(
-        self, parent: Session, about: Mapping[str, Json], allowance: Allowance, waiting: Waiting, *, background: bool
+        self,
+        asker: Callable[[], Asker | None],
+        expects: Callable[[], bool],
+        tickets: TicketStore,
+        about: Mapping[str, Json],
+        allowance: Allowance,
+        waiting: Waiting,
     ) -> None:
-        """``waiting`` is entered while somebody is asked, with what the delegate waits for."""
-        self._waiting = waiting
-        self._parent = parent
+        """``asker`` returns the parent's asker. ``expects`` returns True while a question may be asked there. ``waiting`` is
+        entered while somebody is asked, with what the delegate waits for.
+        """
+        self._asker = asker
+        self._expects = expects
+        self._tickets = tickets
         self._about = about
         self._allowance = allowance
-        self._background = background
+        self._waiting = waiting
 
     async def __call__(self, ticket: SuspendTicket, ctx: ToolCallContext) -> Answer | None:
         self._allowance.stop()
@@ -54,9 +63,9 @@ class Relay:
             self._allowance.go_on()
 
     async def _answered(self, ticket: SuspendTicket, ctx: ToolCallContext) -> Answer | None:
-        if self._background and (answer := await self._waited(ticket.id)) is not None:
+        if (answer := await self._waited(ticket.id)) is not None:
             return answer
-        asker = person_behind(self._parent.scope.asker)
+        asker = person_behind(self._asker())
         if asker is None:
             return None
         shown = told(ticket, self._about)
@@ -67,8 +76,8 @@ class Relay:
 
     async def _waited(self, ticket_id: str) -> Answer | None:
         """Wait until somebody can be asked; an answer that came from elsewhere meanwhile is returned."""
-        while not (self._parent.delegates.asks_at_once or self._parent.turnstile.is_taken):
-            record = await self._parent.store.tickets.get(ticket_id)
+        while not self._expects():
+            record = await self._tickets.get(ticket_id)
             if record is not None and record.answer is not None:
                 return record.answer
             await asyncio.sleep(_LOOKS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,43 +16,39 @@ from agent.delegates.task import PROMPT, allowed_tools
 from toolcrib.contract.dataclass import replace
 
 if TYPE_CHECKING:
-    from agent.backends import Location
+    from agent.conversation.core import SessionCore
     from agent.conversation.limits import RunLimits
     from agent.conversation.session import Session
     from agent.delegates.budget import Share
     from agent.delegates.delegate import DelegateOutcome, Report
+    from agent.delegates.relaying import Relay
+    from agent.delegates.starting_point import StartingPoint
     from agent.delegates.task import Order
-    from agent.workspace import Workspace
-    from toolcrib.contract.types import Handler
+    from agent.events import Event
 
 
 class DelegateStarter:
-    """Starts the delegates of ``session``, which is ``depth`` delegates below one of a person. ``handlers`` are those that it was
-    given.
-    """
+    """Starts the delegates of ``session``, from its ``start``."""
 
-    def __init__(
-        self, session: Session, here: Workspace, location: Location, depth: int, handlers: Mapping[str, Handler]
-    ) -> None:
+    def __init__(self, session: SessionCore, start: StartingPoint) -> None:
         self.session = session
-        self.here = here
-        self._location = location
-        self._depth = depth
-        self._handlers = handlers
-        self._places = Places(here.config.delegates.at_once)
+        self.store = start.store
+        self._start = start
+        self._settings = session.config.delegates
+        self._places = Places(self._settings.at_once)
         self._budget = RunBudget()
 
     def tools_for(self, order: Order) -> list[str]:
         """Return the tools that the order's delegate has. Raises InvalidArguments for one that its parent does not have."""
-        deeper = self._depth + 1 < self.here.config.delegates.max_depth
+        deeper = self._start.depth + 1 < self._settings.max_depth
         return allowed_tools(order, self.session.names, asks=self.session.scope.asker is not None, delegates=deeper)
 
     def new(self, session_id: str, order: Order, report: Report = lambda line, share: None) -> tuple[Delegate, Allowance]:
         """Return a delegate that has not begun, and the seconds that it has."""
-        settings = self.here.config.delegates
-        seconds = settings.seconds if order.seconds is None else min(order.seconds, settings.seconds)
+        most = self._settings.seconds
+        seconds = most if order.seconds is None else min(order.seconds, most)
         allowance = Allowance(seconds)
-        return Delegate(session_id, order, allowance, self.session, report), allowance
+        return Delegate(session_id, order, allowance, self.session.store.grants, self._watched, report), allowance
 
     async def run(self, delegate: Delegate, allowance: Allowance) -> DelegateOutcome:
         """Have it work as soon as there is a place for it. Raises as ``open``, and asyncio.CancelledError."""
@@ -69,16 +65,15 @@ class DelegateStarter:
         """Set a part of what the session's run has left aside. Raises Denied."""
         session = self.session
         run = session.run if session.turnstile.is_taken else None
-        return self._budget.share(run, session.limits, self.here.config.delegates.at_once)
+        return self._budget.share(run, session.limits, self._settings.at_once)
 
     def limits(self, order: Order, share: Share) -> RunLimits:
         """Return the limits of the delegate's run."""
         run = self.session.run
-        return limits_of(order, self.here.config.delegates, self.session.limits if run is None else run.limits, share)
+        return limits_of(order, self._settings, self.session.limits if run is None else run.limits, share)
 
     async def open(self, delegate: Delegate, allowance: Allowance) -> Session:
         """Open the delegate's session: a new one, or the one that an ended process left. Raises as Crib.open."""
-        from agent.delegates.relaying import Relay
         from agent.delegates.sharing import SharedFiles, SharedUndo, folder_of
         from agent.model_choice.models import ModelChoice
         from tools.approval.policy import Policy
@@ -87,23 +82,23 @@ class DelegateStarter:
         scope, who = parent.scope, order.principal
         about = order.about()
         place = {
-            lineage.DEPTH: str(self._depth + 1),
+            lineage.DEPTH: str(self._start.depth + 1),
             lineage.ORDER: order.to_text(),
         }
         known = await parent.info()
-        child = await self.here.open(
+        child = await self._start.open_session(
             platform=who.platform,
             user=who.user,
             roles=who.roles,
-            asker=None if scope.asker is None else Relay(parent, about, allowance, delegate.waiting, background=order.background),
+            asker=None if scope.asker is None else self._relay(delegate, allowance),
             suspends=scope.suspends,
             named=delegate.id,
-            handlers=self._handlers,
+            handlers=self._start.handlers,
             once=not scope.suspends,
             mode=parent.mode.now,
             descent=lineage.Descent(
                 self.tools_for(order),
-                folder_of(self._location, parent.scope.opened, self.here.project_dir),
+                folder_of(self._start.location, parent.scope.opened, self._start.project_dir),
                 parent.id,
                 place,
                 {} if known is None else known.via,
@@ -123,6 +118,20 @@ class DelegateStarter:
         child.scope.undo = None if scope.undo is None else SharedUndo(scope.undo)
         child.scope.snapshots = None if scope.snapshots is None else scope.snapshots.shared()
         return child
+
+    def _relay(self, delegate: Delegate, allowance: Allowance) -> Relay:
+        """Return what brings the delegate's questions to whoever answers the session's."""
+        from agent.delegates.relaying import Relay
+
+        session, order = self.session, delegate.order
+
+        def expects() -> bool:
+            return not order.background or session.delegates.asks_at_once or session.turnstile.is_taken
+
+        return Relay(lambda: session.scope.asker, expects, session.store.tickets, order.about(), allowance, delegate.waiting)
+
+    def _watched(self, event: Event) -> None:
+        self.session.watch(event)
 
 
 @contextlib.contextmanager

@@ -185,7 +185,8 @@ def _pictures(args: argparse.Namespace) -> tuple[Sequence[Image], ImageFolder | 
 async def _open(crib: Crib, args: argparse.Namespace) -> Session:
     """Raises ToolcribError kinds, among them that there is no model for it."""
     from agent.cli.refusing import Refuser
-    from agent.model_choice.models import find_endpoint, own_choice
+    from agent.model_choice.connecting import own_choice
+    from agent.model_choice.models import find_endpoint
     from agent.providers.clients import load_early
 
     choice, goes_on = choice_of(args), args.resume or args.latest

@@ -15,6 +15,7 @@ from agent.api import Agent, assemble
 from agent.cli.delegating import used
 from agent.cli.view import news_of, went_on
 from agent.delegates.background import BackgroundDelegates
+from agent.delegates.delegates import Delegates
 from agent.model_choice.models import ModelChoice
 from tests.agent.delegates.conftest import configured
 from toolcrib import Answer, SuspendTicket, ToolCallContext
@@ -269,6 +270,7 @@ def test_who_does_not_stay_waits_for_what_was_left(tmp_path: Path, task_server: 
                 await again.close()
                 for one in session.delegates.at_work:
                     one.work.cancel()
+                assert isinstance(session.delegates, Delegates)
                 assert session.delegates._background is not None
                 session.delegates._background._at_work.clear()
                 await session.close()

@@ -82,7 +82,7 @@ def test_the_bytes_stay_until_they_are_read_anew(server: ChatServer, project: Pa
     with Agent(model="test-model", base_url=server.base_url, project_dir=project, resume=session) as agent:
         agent.ask("d")
         assert system(server) == first
-        asyncio.run(agent.session.prompt.recall_anew())
+        asyncio.run(agent.session.link.compressed())
         agent.ask("e")
         assert "- two (" in system(server)
     asked(server, project, "f", resume=session)

@@ -14,7 +14,8 @@ from agent.api import Agent, RunResult, Session, assemble
 from agent.config import config_path, load_config
 from agent.conversation.limits import CostCapReached, RunLimits
 from agent.events import Event, Retrying
-from agent.model_choice.models import ModelChoice, choose_provider, find_endpoint, open_provider
+from agent.model_choice.connecting import open_provider
+from agent.model_choice.models import ModelChoice, choose_provider, find_endpoint
 from agent.model_choice.retry import RetryPolicy
 from agent.policy.confirmation import confirm
 from agent.providers.manual import ManualSession

@@ -1,0 +1,246 @@
+"""SessionCore: what a session has, made once with it, and shared by the parts that drive its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agent.conversation.holding import Holding
+from agent.conversation.limits import RunLimits
+from agent.conversation.link import ModelLink
+from agent.conversation.modes import SessionMode
+from agent.conversation.prompting import SessionPrompt
+from agent.conversation.remembered import read_state
+from agent.conversation.transcript import Record, Transcript
+from agent.conversation.turnstile import Turnstile
+from agent.delegates.interface import SessionDelegates
+from agent.plugin_host.run_hooks import tell
+from toolcrib.contract.context import Principal, RunIdentity
+from toolcrib.contract.dataclass import dataclass
+from toolcrib.contract.environment import Restable
+from toolcrib.contract.image import Image
+from toolcrib.contract.session import ExecutedCall, ProviderTurn
+from toolcrib.contract.store import Fence, SessionInfo, Store
+from tools.approval.policy import Policy
+from tools.dispatch.scope import CallScope
+
+if TYPE_CHECKING:
+    from agent.backends import Backend
+    from agent.config import Config
+    from agent.context.summarising import Summariser
+    from agent.conversation.state import RunState
+    from agent.conversation.titling import TitleDraft
+    from agent.events import Emit
+    from agent.model_choice.models import ModelChoice
+    from agent.providers.factory import Plugins
+    from agent.reports import Reports
+    from toolcrib.contract.registry import ToolRegistry
+    from toolcrib.contract.session import ProviderSession
+    from tools.dispatch.hooks import HookManager
+    from tools.dispatch.pipeline import Dispatcher
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceShare:
+    """What a workspace hands its sessions. ``providers`` are those of plugins.
+
+    ``definitions`` returns the schemas of tools that a model is shown with a backend. ``dispatcher`` makes the process's
+    dispatcher with the first call.
+    """
+
+    config: Config
+    providers: Plugins
+    registry: ToolRegistry
+    hooks: HookManager
+    definitions: Callable[[Sequence[str], Backend], list[Any]]
+    dispatcher: Callable[[], Dispatcher]
+
+
+class SessionCore:
+    """Recorded in ``store``. ``names`` are the tools that it is granted.
+
+    ``share`` comes from its workspace, by whose configuration and providers its model is chosen. ``store`` is fenced by
+    ``fence``: what this process writes counts only as long as no other has taken the session over. ``owner`` names this process.
+    ``open_model`` opens a provider session by a choice.
+    """
+
+    def __init__(
+        self,
+        scope: CallScope,
+        names: Sequence[str],
+        backend: Backend,
+        share: WorkspaceShare,
+        *,
+        store: Store,
+        fence: Fence,
+        owner: str,
+        open_model: Callable[[ModelChoice | None], Awaitable[ProviderSession]],
+    ) -> None:
+        self.scope = scope
+        self.names = list(names)
+        self.backend = backend
+        self.store = store
+        self.config = share.config
+        self.providers = share.providers
+        self._share = share
+        self.limits = RunLimits.of(share.config)
+        self.transcript = Transcript(store, scope.identity.session_id)
+        self.prompt = SessionPrompt(scope, store, self.transcript, backend, lambda: self.opened_for.principal.key)
+        self.link = ModelLink(self.transcript, self.prompt, open_model, share.config.model.context_window)
+        self.turnstile = Turnstile()
+        self.mode = SessionMode(scope, store)
+        self.holding = Holding(store, scope.identity.session_id, fence, scope.interrupt, owner)
+        self.watch: Emit = lambda event: None
+        """Told of what happens in runs and within calls."""
+        self.outfit: Callable[[Principal], None] | None = None
+        """Fits the session out for a run of this principal: its tools, and what the approval gate goes by."""
+        self.on_state: Callable[[Mapping[str, Any]], None] = lambda state: None
+        """Told of the session's state where it was read anew: this process begins with it, or another one changed it."""
+        self.before: Callable[[], Awaitable[None]] | None = None
+        """Awaited before anything happens in the session: the process's plugins are started."""
+        self.delegates = SessionDelegates()
+        self.reports: Reports
+        """Takes what calls report of their work, and tells ``watch``."""
+        self.run: RunState | None = None
+        """The run that went last, as of its last step."""
+        self.opened_for = scope.identity
+        """Whose session it is; a run may be somebody else's."""
+        self._started = False
+        self._title: TitleDraft | None = None
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """Dispatcher of the session's calls; it is made with the first of the process."""
+        return self._share.dispatcher()
+
+    def busy(self) -> None:
+        """Tell whoever watches that another process is at work on the session."""
+        from agent.events import SessionBusy
+
+        self.watch(SessionBusy(self.id))
+
+    # -- its model -----------------------------------------------------------------------------------------------
+
+    @property
+    def via(self) -> Mapping[str, Any]:
+        """The provider, model and base_url of what answers; empty where a person types the calls."""
+        return self.link.via
+
+    @property
+    def wire(self) -> str:
+        """The wire of what answers, "manual" where a person types the calls."""
+        return self.link.wire
+
+    @property
+    def model(self) -> str:
+        """The name of the model that answers; "" where a person types the calls, or none was connected yet."""
+        return self.link.name
+
+    async def provider(self) -> ProviderSession:
+        """Return the provider session, opened if needed."""
+        return await self.link.opened()
+
+    def tell_model(self, text: str, images: Sequence[Image] = ()) -> None:
+        """Say something to the model without a run."""
+        self.link.tell(text, images)
+
+    async def hand_over(self, turn: ProviderTurn | None, executed: Sequence[ExecutedCall]) -> None:
+        """Hand a turn and its results to the provider session."""
+        await self.link.hand_over(turn, executed)
+
+    async def note_model(self, via: Mapping[str, str], *, for_good: bool) -> None:
+        """Record which model the session talks to; ``for_good`` means that it is asked again when the session is resumed."""
+        known = await self.transcript.info()
+        stored = None if known is None or not for_good or known.via == via else via
+        model = via.get("model")
+        if stored is not None or (model is not None and known is not None and known.model != model):
+            await self.store.sessions.update(self.id, model=model, via=stored)
+
+    def summariser(self) -> Summariser | None:
+        """Return the model that summarises for this session; None if a person types the calls, or if its provider session was
+        given. Raises ConfigError with what to set.
+        """
+        if self.link.is_given or not self.via:
+            return None
+        from agent.context.summarising import Summariser
+
+        return Summariser.of(self.config, self.via, self.providers, self.limits.retry)
+
+    # -- what is remembered --------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self.scope.identity.session_id
+
+    @property
+    def identity(self) -> RunIdentity:
+        """The identity of the session's runs."""
+        return self.scope.identity
+
+    async def info(self) -> SessionInfo | None:
+        """Return what the store says of this session."""
+        return await self.transcript.info()
+
+    async def look(self) -> None:
+        """Read anew what another process may have changed: the count of records, the session's state and mode."""
+        await self.mode.look()
+        await read_state(self.store, self.scope, self.transcript)
+        self.on_state(self.scope.state)
+
+    def forget_origins(self) -> None:
+        """Have the origins of files read anew: another process may have downloaded some while it held the session."""
+        if isinstance(self.scope.policy, Policy):
+            self.scope.policy.files.forget(self.id)
+
+    async def keep(self, state: RunState, messages: Sequence[Record] = (), taken: Sequence[int] = ()) -> RunState:
+        """Store a step of a run. One that is stored already stays as it is, and is returned as it was stored."""
+        messages = self.transcript.marked(messages)
+        if await self.store.runs.commit(state.record(), messages=messages, taken=taken):
+            self.transcript.added(messages)
+            if messages and messages[0]["role"] == "assistant" and "broken" not in messages[0]:
+                self.link.took(len(messages))
+            if state.first == 0 and state.stopped == "done" and self.config.sessions.titles == "model":
+                from agent.conversation.titling import TitleDraft
+
+                redact = self.scope.redactor.text
+                self._title = TitleDraft(self.store, self.transcript, self.summariser, redact, state.text)
+        else:
+            known = await self.store.runs.get(state.id)
+            await self.transcript.look()
+            state = state if known is None else type(state).of(known)
+        self.run = state
+        return state
+
+    # -- where it runs -------------------------------------------------------------------------------------------
+
+    @property
+    def definitions(self) -> list[Any]:
+        """The schemas that a model is shown; shared and read-only."""
+        return self._share.definitions(self.names, self.backend)
+
+    def emoji(self, name: str) -> str:
+        """Return the tool's emoji, "" where it has none."""
+        entry = self._share.registry.get(name)
+        return entry.emoji if entry is not None else ""
+
+    # -- its life ------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Tell the plugins that the session begins, before the first thing that happens in it; later calls do nothing."""
+        if self.before is not None:
+            await self.before()
+        if not self._started:
+            self._started = True
+            await self.tell("on_session_start")
+
+    async def tell(self, hook: str, **values: Any) -> None:
+        """Tell the plugins of the run; see agent.plugin_host.run_hooks."""
+        await tell(self._share.hooks, hook, self.scope, identity=self.identity, **values)
+
+    async def rest(self) -> None:
+        """Give back the connection to the model, and shells in which nothing runs. The next call continues as before."""
+        await self.link.rest()
+        environment = self.scope.opened
+        if environment is not None and isinstance(environment, Restable):
+            await environment.rest()
