@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Why: TypeAlias = Literal["threshold", "refused", "asked"]
 """The context was nearly full; the server refused it as too long; a person asked for it."""
+Begins: TypeAlias = Callable[[], None]
+"""Called before a model is asked for the summary."""
 _GOAL = 0.45
 """Part of the window that is to be used afterwards."""
 _WHOLE_TURNS = 3
@@ -71,13 +73,7 @@ class _Conversation:
 
 
 async def compress(
-    session: SessionCore,
-    used: ContextUse,
-    why: Why,
-    part: float = 1.0,
-    *,
-    wish: str = "",
-    begins: Callable[[], None] = lambda: None,
+    session: SessionCore, used: ContextUse, why: Why, part: float = 1.0, *, wish: str = "", begins: Begins = lambda: None
 ) -> Compression | None:
     """Return what compresses the session; None where that wins nothing. The session's lease is held, and no batch is unsettled.
     ``part`` of the window is taken for the window. ``wish`` says what the summary is to keep: its model alone reads that.

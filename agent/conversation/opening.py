@@ -86,15 +86,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
     if asker is not None or not wanted.suspends:  # a model's silence would be a no, and nothing would be parked
         asker = here.behind_model(asker, wanted.platform, lambda event: session.watch(event))
     reports = Reports(lambda event: session.watch(event), wanted.sink)
-    start = StartingPoint(
-        open_session=here.open,
-        store=here.store,
-        project_dir=here.project_dir,
-        location=location,
-        depth=depth_of(place),
-        handlers=wanted.handlers,
-    )
-    delegates = Delegates(start, alone=wanted.once)
+    delegates = Delegates(_starting_point(here, wanted, location, place), alone=wanted.once)
     scope = here.scope(
         identity,
         names,
@@ -112,15 +104,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         from agent.snapshots import give_snapshots
 
         give_snapshots(scope, here.config, location, store.changes)
-    share = WorkspaceShare(
-        config=here.config,
-        providers=here.providers,
-        registry=here.registry,
-        hooks=here.hooks,
-        definitions=here.definitions,
-        dispatcher=lambda: here.dispatcher,
-    )
-    session = Session(scope, names, location.backend, share, store=store, fence=fence, owner=new_owner())
+    session = Session(scope, names, location.backend, _share(here), store=store, fence=fence, owner=new_owner())
     session.delegates, delegates.session, session.reports = delegates, session, reports
     session.link.learned = here.windows_learned
     session.mode.apply(mode)
@@ -135,6 +119,30 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
         await store.sessions.update(session_id, place=place)
     await session.look()
     return session
+
+
+def _share(here: Workspace) -> WorkspaceShare:
+    """Return what the workspace hands its sessions."""
+    return WorkspaceShare(
+        config=here.config,
+        providers=here.providers,
+        registry=here.registry,
+        hooks=here.hooks,
+        definitions=here.definitions,
+        dispatcher=lambda: here.dispatcher,
+    )
+
+
+def _starting_point(here: Workspace, wanted: Opening, location: Location, place: Mapping[str, str]) -> StartingPoint:
+    """Return where the session stands, for the delegates that it begins."""
+    return StartingPoint(
+        open_session=here.open,
+        store=here.store,
+        project_dir=here.project_dir,
+        location=location,
+        depth=depth_of(place),
+        handlers=wanted.handlers,
+    )
 
 
 def _recalling(
