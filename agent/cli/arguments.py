@@ -31,7 +31,8 @@ def offers_of(chat: Conversation) -> Mapping[str, Offers]:
         return MODES.items()
 
     async def sessions() -> Iterable[tuple[str, str]]:
-        from agent.cli.session_format import ID_CHARS, ago, persons_sessions
+        from agent.cli.session_format import persons_sessions
+        from agent.cli.short_forms import ID_CHARS, ago
 
         now = time.time()
         try:

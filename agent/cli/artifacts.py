@@ -87,7 +87,7 @@ def hit_json(hit: ArtifactHit) -> dict[str, object]:
 def hit_lines(hits: Sequence[ArtifactHit], *, bold: bool) -> Iterator[str]:
     """Yield two lines for each artifact: whose it is, and what was found there."""
     from agent.cli.escape import one_line, tame
-    from agent.cli.session_format import ID_CHARS, ago
+    from agent.cli.short_forms import ID_CHARS, ago
 
     now = time.time()
     for hit in hits:
@@ -116,7 +116,7 @@ def _marked(hit: ArtifactHit) -> str:
 def _table(found: Sequence[SessionArtifact]) -> None:
     from agent.cli.escape import one_line
     from agent.cli.render import table
-    from agent.cli.session_format import ago
+    from agent.cli.short_forms import ago
 
     now = time.time()
     rows = [(one.kept.name, f"{one.kept.size:,}", one_line(one.tool, 40) or "-", ago(one.kept.at, now)) for one in found]

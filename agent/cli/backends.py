@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.backend_check import Tried
 from agent.backends import BUBBLEWRAP, DOCKER, LOCAL, SSH, Backend, Backends, unavailable
-from agent.cli.session_format import ID_CHARS, ago
+from agent.cli.short_forms import ID_CHARS, ago
 from toolcrib.contract.errors import EnvironmentFailed, ToolcribError
 from tools.dispatch.bridge import run_async
 from tools.environments.docker import admin

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.cli.escape import one_line, tame
-from agent.cli.render import outcome, result_text, seconds_of, short_args
+from agent.cli.render import about, outcome, result_text, seconds_of
 from agent.cli.screen.cells import Row, chunks, folded, row_width, shortened, width, words_of
 from toolcrib.contract.dataclass import dataclass
 from toolcrib.contract.session import ExecutedCall
@@ -36,19 +36,6 @@ _WORDS: Mapping[str, str] = {
     "session_search": "looks back for",
     "delegate_task": "works on",
 }
-_SUBJECTS: Mapping[str, tuple[str, ...]] = {
-    "terminal": ("command",),
-    "you": ("command",),
-    "read_file": ("path",),
-    "write_file": ("path",),
-    "patch": ("path",),
-    "search_files": ("pattern", "path"),
-    "clarify": ("question",),
-    "memory": ("content", "old_text"),
-    "session_search": ("query", "session"),
-    "delegate_task": ("task",),
-}
-"""The arguments that say what a call is about."""
 
 
 @dataclass(slots=True)
@@ -58,26 +45,6 @@ class ShownItem:
     title: str
     whole: str
     diff: str = ""
-
-
-def about(call: ToolCall) -> str:
-    """Say in a few words what a call does."""
-    if isinstance(call.args, Mapping):
-        if call.name == "todo":
-            todos = call.args.get("todos")
-            return f"{len(todos)} tasks" if isinstance(todos, Sequence) else "reads the list"
-        if call.name == "delegate_task" and call.args.get("name"):
-            return one_line(f"{call.args['name']}: {call.args.get('task', '')}", 400)
-        named = [one_line(str(call.args[name]), 400) for name in _SUBJECTS.get(call.name, ()) if call.args.get(name)]
-        if named:
-            return " in ".join(named)
-        if call.name == "patch" and call.args.get("diff"):
-            return one_line(" ".join(_files_of(str(call.args["diff"]))), 400)
-    return short_args(call.args, 400)
-
-
-def _files_of(diff: str) -> list[str]:
-    return [line[4:].removeprefix("b/") for line in diff.splitlines() if line.startswith("+++ ")]
 
 
 def call_words(call: ToolCall, emoji: str, limit: int) -> str:
@@ -156,7 +123,7 @@ def _what_matters(executed: ExecutedCall, number: int, columns: int, differs: st
                 return _some(diff_rows(differs, columns), MOST_DIFF, number) or [(("  nothing changed", "dim"),)]
             return _written(str(executed.call.args.get("content", "")), number, columns)
         if executed.call.name == "delegate_task":
-            from agent.cli.delegating import told
+            from agent.cli.format_delegates import told
 
             return [(("  ", ""), *row) for line in told(executed) for row in words_of(line, "dim", columns - 2)]
         if executed.call.name == "terminal":

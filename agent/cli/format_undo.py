@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent.cli.escape import exact, one_line
-from agent.cli.session_format import ago
+from agent.cli.short_forms import ago
 from agent.undo import UndoPlan, What
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.undo import ChangeStep, FileChange, FileState

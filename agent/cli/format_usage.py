@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent.cli.escape import one_line
-from agent.cli.session_format import ID_CHARS
+from agent.cli.short_forms import ID_CHARS
 from agent.usage import By, SessionUsage, UsageTotal, of_session, sums_of
 
 if TYPE_CHECKING:

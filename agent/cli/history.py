@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.cli.escape import one_line, tame
-from agent.cli.session_format import ID_CHARS, heading
+from agent.cli.session_format import heading
+from agent.cli.short_forms import ID_CHARS
 from agent.conversation.compressed import ROLE as COMPRESSED
 from agent.conversation.compressed import compression_words
 from agent.conversation.lineage import IMPORTED, is_delegate

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from agent.cli.app import FAILED, OK
 from agent.cli.escape import one_line, tame
-from agent.cli.session_format import ID_CHARS
+from agent.cli.short_forms import ID_CHARS
 from agent.importing.keeping import Fate, as_ours, keep
 from agent.importing.session_files import ForeignSession, ImportFault
 from toolcrib.contract.errors import ToolcribError

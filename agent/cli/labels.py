@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from agent.cli.app import OK
 from agent.cli.escape import tame
-from agent.cli.session_format import ID_CHARS, marks_of
+from agent.cli.session_format import marks_of
+from agent.cli.short_forms import ID_CHARS
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.regex import Regex
 

@@ -29,7 +29,7 @@ def parked_lines(session_id: str, tickets: Sequence[TicketRecord], queued: int) 
     # Every run looks whether it is to leave tickets open, and few are parked.
     from agent.cli.escape import exact, one_line
     from agent.cli.format_grants import on_one
-    from agent.cli.session_format import ID_CHARS
+    from agent.cli.short_forms import ID_CHARS
 
     if not tickets:
         return [

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from agent.cli.app import FAILED, OK
 from agent.cli.drafts import forget_before, forget_of
 from agent.cli.escape import one_line, tame
-from agent.cli.session_format import ID_CHARS, ago
+from agent.cli.short_forms import ID_CHARS, ago
 from agent.cli.storing import kept_damaged
 from agent.cli.terminal import confirm_by_word, is_interactive
 from agent.config import state_dir

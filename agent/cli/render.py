@@ -24,6 +24,20 @@ _OUTCOMES = {
     ToolCallStatus.SUSPENDED: ("waits for an answer", "yellow"),
 }
 
+_SUBJECTS: Mapping[str, tuple[str, ...]] = {
+    "terminal": ("command",),
+    "you": ("command",),
+    "read_file": ("path",),
+    "write_file": ("path",),
+    "patch": ("path",),
+    "search_files": ("pattern", "path"),
+    "clarify": ("question",),
+    "memory": ("content", "old_text"),
+    "session_search": ("query", "session"),
+    "delegate_task": ("task",),
+}
+"""The arguments that say what a call is about."""
+
 
 def outcome(executed: ExecutedCall) -> tuple[str, str]:
     """(one word or few, colour). A call whose end is not on record is never shown as one that succeeded."""
@@ -32,7 +46,7 @@ def outcome(executed: ExecutedCall) -> tuple[str, str]:
     if executed.result.failure is not None and executed.result.failure.kind == "Denied":
         return "denied", "red"
     if executed.call.name == "delegate_task":
-        from agent.cli.delegating import outcome_of
+        from agent.cli.format_delegates import outcome_of
 
         if (ended := outcome_of(executed)) is not None:
             return ended
@@ -75,12 +89,30 @@ def short_args(args: Any, limit: int = 60) -> str:
     return one_line(" ".join(f"{name}={_short(value)}" for name, value in args.items()), limit)
 
 
+def about(call: ToolCall) -> str:
+    """Say in a few words what a call does."""
+    if isinstance(call.args, Mapping):
+        if call.name == "todo":
+            todos = call.args.get("todos")
+            return f"{len(todos)} tasks" if isinstance(todos, Sequence) else "reads the list"
+        if call.name == "delegate_task" and call.args.get("name"):
+            return one_line(f"{call.args['name']}: {call.args.get('task', '')}", 400)
+        named = [one_line(str(call.args[name]), 400) for name in _SUBJECTS.get(call.name, ()) if call.args.get(name)]
+        if named:
+            return " in ".join(named)
+        if call.name == "patch" and call.args.get("diff"):
+            return one_line(" ".join(_files_of(str(call.args["diff"]))), 400)
+    return short_args(call.args, 400)
+
+
+def _files_of(diff: str) -> list[str]:
+    return [line[4:].removeprefix("b/") for line in diff.splitlines() if line.startswith("+++ ")]
+
+
 def about_in_short(call: ToolCall) -> str:
     """Say in a few words what a call is about: its arguments, or a delegate's name and task."""
     if call.name != "delegate_task":
         return short_args(call.args)
-    from agent.cli.calls import about
-
     return one_line(about(call), 60)
 
 
@@ -100,7 +132,7 @@ def brief_line(executed: ExecutedCall, emoji: str, words: str = "", *, timed: bo
     line = "  ".join(part for part in parts if part)
     if result.is_success:
         if call.name == "delegate_task":
-            from agent.cli.delegating import told
+            from agent.cli.format_delegates import told
 
             line = ": ".join([line, *told(executed)[:1]])
         return " ".join([line, *map(str, result.images)])

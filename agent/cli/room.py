@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agent.cli.escape import one_line, tame
-from agent.cli.session_format import ID_CHARS
+from agent.cli.short_forms import ID_CHARS
 from agent.context.window import BYTES_A_TOKEN, ContextUse, measure, tokens_of, used_now, window_of
 from toolcrib.contract.errors import ToolcribError
 

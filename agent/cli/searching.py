@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from agent.artifacts import search_artifacts
 from agent.cli.artifacts import hit_json, hit_lines, unread_words
 from agent.cli.escape import one_line, tame
-from agent.cli.session_format import ID_CHARS, ago
+from agent.cli.short_forms import ID_CHARS, ago
 from toolcrib.contract.errors import ToolcribError
 from toolcrib.contract.search import SearchFilter, SearchHit
 

@@ -13,6 +13,7 @@ from agent.cli.calls import call_words
 from agent.cli.escape import one_line, tame
 from agent.cli.images import recorded_labels
 from agent.cli.render import outcome, result_text, short_args
+from agent.cli.short_forms import ID_CHARS, ago
 from agent.conversation.compressed import ROLE as COMPRESSED
 from agent.conversation.compressed import compression_words
 from agent.conversation.transcript import speaker
@@ -22,7 +23,6 @@ from toolcrib.contract.session import ExecutedCall
 from toolcrib.contract.store import CallRecord, SessionInfo, Store
 from toolcrib.contract.types import ToolCall, ToolCallStatus
 
-ID_CHARS = 12
 _CLIP, _REASON = 300, 160
 MOST_LINES = 30
 
@@ -63,15 +63,6 @@ def marks_of(tags: Sequence[str]) -> str:
 def descent_of(info: SessionInfo) -> str:
     """Say which session it comes from, and why; "" for one that somebody began."""
     return tame(f" ({info.why or 'fork'} of {info.parent[:ID_CHARS]})") if info.parent else ""
-
-
-def ago(then: float, now: float) -> str:
-    """``5 min ago``; a date for what is older than a week."""
-    seconds = max(0.0, now - then)
-    for unit, size, most in (("s", 1, 60), ("min", 60, 3600), ("h", 3600, 86_400), ("d", 86_400, 7 * 86_400)):
-        if seconds < most:
-            return f"{int(seconds // size)} {unit} ago"
-    return f"{datetime.fromtimestamp(then):%Y-%m-%d}"
 
 
 def exchanges(

@@ -188,7 +188,7 @@ def news_of(event: ModelAnswered | DelegateEnded, *, idle: bool = False) -> str:
     """Word in one line what a model beside that of the session decided or did. ``idle``: no run is under way."""
     if isinstance(event, ModelAnswered):
         return model_said(event)
-    from agent.cli.delegating import ended_words
+    from agent.cli.format_delegates import ended_words
 
     return ended_words(event, idle=idle)
 

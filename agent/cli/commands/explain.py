@@ -196,7 +196,7 @@ async def _replay(crib: Crib, args: argparse.Namespace) -> int:
         return OK
     from agent.cli.escape import exact
     from agent.cli.format_grants import when
-    from agent.cli.session_format import ID_CHARS
+    from agent.cli.short_forms import ID_CHARS
 
     for one in changed:
         print(f"{one['was']} -> {one['now']}: {exact(one['command'])}")

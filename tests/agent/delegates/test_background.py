@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent.api import Agent, assemble
-from agent.cli.delegating import used
+from agent.cli.format_delegates import used
 from agent.cli.view import news_of, went_on
 from agent.delegates.background import BackgroundDelegates
 from agent.delegates.delegates import Delegates
