@@ -1,11 +1,12 @@
 """The command ``toolcrib``.
 
 ``app`` leads from a command line to an exit code; ``commands`` has a file for each subcommand, ``options`` and ``offer`` what
-they share; ``hidden`` closes the process to others. The chat: ``conversation``, ``slash`` (with ``words``), ``switching``,
-``attaching`` and ``own_command`` (with ``beside``), ``complete`` (with ``filenames``), ``terminal``; on a terminal that can take
-back what it has shown, ``interactive``, ``liveview`` and ``calls``, on the rows of ``screen``. One task: ``oneshot``, ``piped``,
-``jsonl``. What a person sees elsewhere: ``view``, ``render``, ``escape``, ``trace``, ``faults``, ``logs``, ``images``,
-``explained``. What they are asked: ``ask``, ``answering`` and ``parked`` from elsewhere. The rest serves one command each.
+they share; ``hidden`` closes the process to others. The chat: ``conversation``, to which ``commands.chat`` gives the commands
+of ``slash`` (with ``words``, ``session_commands``, ``switching``); ``attaching`` and ``own_command`` (with ``beside``),
+``complete`` (with ``filenames``), ``terminal``; on a terminal that can take back what it has shown, ``interactive``,
+``liveview`` and ``calls``, on the rows of ``screen``. One task: ``oneshot``, ``piped``, ``jsonl``. What a person sees
+elsewhere: ``view``, ``render``, ``escape``, ``trace``, ``faults``, ``logs``, ``images``, ``explained``. What they are asked:
+``ask``, ``answering`` and ``parked`` from elsewhere. The rest serves one command each.
 """
 
 from __future__ import annotations

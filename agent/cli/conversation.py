@@ -43,9 +43,17 @@ class Conversation:
     """
 
     def __init__(
-        self, opening: ChatOpening, choice: ModelChoice, screen: Screen | LiveScreen, view: LiveView | None = None
+        self,
+        opening: ChatOpening,
+        choice: ModelChoice,
+        screen: Screen | LiveScreen,
+        view: LiveView | None = None,
+        *,
+        obey: Callable[[Conversation, str], Awaitable[bool]],
     ) -> None:
         self.opening = opening
+        self._obey = obey
+        """Runs a line that begins with a slash; it returns False if the person wants to leave."""
         self.choice = choice
         """The model that answers; changes with /model and with the resumed session."""
         self.named = choice
@@ -170,9 +178,7 @@ class Conversation:
         if line in ("exit", "quit") and self.screen.interactive:  # no word to a model: what leaves other programs
             line = "/quit"
         if line.startswith("/") and "/" not in line.split(maxsplit=1)[0][1:]:  # a path may begin a message
-            from agent.cli.slash import obey
-
-            return await obey(self, line)
+            return await self._obey(self, line)
         if (line if typed is None else typed.strip()).startswith("!"):
             await self._own_command(line)
             return True
@@ -199,7 +205,7 @@ class Conversation:
         from agent.cli.own_command import run_line
 
         try:
-            await run_line(self, line)
+            await run_line(self.session, line, self.screen, self.show, self.beside)
         except ToolcribError as error:
             self.screen.fault(f"✗ {explained(error)}")
 

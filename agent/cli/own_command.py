@@ -18,7 +18,10 @@ from toolcrib.contract.types import Json, ToolCall, ToolCallStatus, ToolResult, 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agent.cli.conversation import Conversation
+    from agent.cli.liveview import LiveScreen
+    from agent.cli.render import Screen
+    from agent.conversation.session import Session
+    from agent.events import Event
 
 SHARED_BYTES = 256 << 10
 """Bytes of outputs that wait for the next message; the oldest give way."""
@@ -28,39 +31,39 @@ _EMOJI = "💻"
 _TAG = "command-output"
 
 
-async def run_line(chat: Conversation, line: str) -> None:
-    """Run what stands behind ``!`` or ``!!``. Raises ToolcribError kinds."""
+async def run_line(
+    session: Session, line: str, screen: Screen | LiveScreen, show: Callable[[Event], None], beside: list[Beside]
+) -> None:
+    """Run what stands behind ``!`` or ``!!``. ``show`` shows it; ``beside`` gets its output, which goes with the next message.
+
+    Raises ToolcribError kinds.
+    """
     from agent.policy.self_protection import refuse_below_any
 
     private = line.startswith("!!")
     command = line.lstrip("!").strip()
-    if not chat.screen.interactive:
+    if not screen.interactive:
         raise ToolcribError(f"{line[:1]}COMMAND is for a person at a terminal; @terminal {{...}} is judged, and can be piped in")
     if not command:
         raise ToolcribError("say which: !COMMAND runs it and tells the model with your next message, !!COMMAND does not tell it")
     refuse_below_any("!COMMAND")
     if program := drawing(command):
-        local = (
-            "Ctrl-Z, then run it and fg"
-            if not chat.session.backend.is_remote
-            else f"toolcrib env shell {chat.session.backend.name}"
-        )
+        local = "Ctrl-Z, then run it and fg" if not session.backend.is_remote else f"toolcrib env shell {session.backend.name}"
         raise ToolcribError(f"{program} needs a terminal of its own, and was not run; use {local}, or another terminal")
-    data = await _shown(chat, command)
-    if private or not chat.model or data is None:
-        return
-    _share(chat, command, data)
+    data = await _shown(session, command, show)
+    if not private and session.model and data is not None:
+        _share(session, command, data, screen, beside)
 
 
-async def _shown(chat: Conversation, command: str) -> Mapping[str, Json] | None:
+async def _shown(session: Session, command: str, show: Callable[[Event], None]) -> Mapping[str, Json] | None:
     """Run a command, show it, and return its result as the terminal tool has it; None where it did not run."""
     from agent.conversation.own_command import run_own
     from tools.terminal_tool import LastOutput, describe, for_person
 
-    session, call = chat.session, ToolCall(ToolCall.new_id(), NAME, {"command": command})
-    printed = LastOutput(_reporter(chat, call))
-    chat.show(ToolStarted(call, _EMOJI))
-    session.watch = chat.show
+    call = ToolCall(ToolCall.new_id(), NAME, {"command": command})
+    printed = LastOutput(_reporter(session, call))
+    show(ToolStarted(call, _EMOJI))
+    session.watch = show
     begun, data = time.monotonic(), dict[str, Any]()
     opened = session.scope.opened
     folder = session.scope.start if opened is None else opened.cwd
@@ -84,26 +87,26 @@ async def _shown(chat: Conversation, command: str) -> Mapping[str, Json] | None:
     finally:
         printed.end()
         session.reports.end(call.id)
-    chat.show(ToolFinished(ExecutedCall(call, result, status, time.monotonic() - begun), _EMOJI))
+    show(ToolFinished(ExecutedCall(call, result, status, time.monotonic() - begun), _EMOJI))
     return data or None
 
 
-def _reporter(chat: Conversation, call: ToolCall) -> Callable[[str], object]:
+def _reporter(session: Session, call: ToolCall) -> Callable[[str], object]:
     from tools.redact import RedactingSink
 
-    chat.session.reports.begin(call.id)
-    sink = RedactingSink(chat.session.reports, chat.session.scope.redactor)
+    session.reports.begin(call.id)
+    sink = RedactingSink(session.reports, session.scope.redactor)
     return lambda text: sink.emit(ActivityEvent(call.id, "terminal-output", {"text": text}))
 
 
-def _share(chat: Conversation, command: str, data: Mapping[str, Any]) -> None:
+def _share(session: Session, command: str, data: Mapping[str, Any], screen: Screen | LiveScreen, beside: list[Beside]) -> None:
     """Lay the output beside the next message."""
     from tools.terminal_tool import for_person
 
-    said = chat.session.scope.redactor.text(command)
+    said = session.scope.redactor.text(command)
     about = f"is what the command `{said}` printed, which the person ran in the session's shell"
-    chat.beside.append(Beside(_TAG, about, for_person({"where": "local", **data})))
-    outputs = [part for part in chat.beside if part.tag == _TAG]
+    beside.append(Beside(_TAG, about, for_person({"where": "local", **data})))
+    outputs = [part for part in beside if part.tag == _TAG]
     while len(outputs) > 1 and sum(len(part.text.encode("utf-8", "surrogatepass")) for part in outputs) > SHARED_BYTES:
-        chat.beside.remove(outputs.pop(0))
-        chat.screen.note("the oldest output no longer goes with your next message: they would be too many")
+        beside.remove(outputs.pop(0))
+        screen.note("the oldest output no longer goes with your next message: they would be too many")

@@ -42,7 +42,7 @@ async def begin_anew(chat: Conversation, rest: str) -> None:
 
 
 async def resume(chat: Conversation, rest: str) -> None:
-    from agent.cli.room import refuse_below_session, show_sessions
+    from agent.cli.session_commands import refuse_below_session, show_sessions
 
     if not rest:
         await show_sessions(chat, "")

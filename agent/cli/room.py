@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from agent.cli.escape import one_line, tame
-from agent.cli.short_forms import ID_CHARS
-from agent.context.window import BYTES_A_TOKEN, ContextUse, measure, tokens_of, used_now, window_of
-from toolcrib.contract.errors import ToolcribError
+from agent.cli.escape import one_line
+from agent.context.window import BYTES_A_TOKEN, ContextUse, tokens_of, used_now, window_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from agent.cli.conversation import Conversation
     from agent.cli.itemreader import ItemReader
-    from agent.conversation.forking import Forked
     from agent.conversation.session import Session
 
 _COMPRESS = "\n  /compress  its middle summarised"
@@ -96,119 +89,3 @@ def _counted(used: ContextUse, model: str) -> list[str]:
         return [*lines, "window: not known; to set it:", "  model.context_window"]
     lines += [f"window: {window.tokens:,} ({window.source})", f"used: {used.tokens * 100 // window.tokens} %"]
     return [*lines, *(offer("The context is full").splitlines() if used.is_full else ())]
-
-
-async def show_context(chat: Conversation, rest: str) -> None:
-    """Show what fills the context; the server may be asked how much its model reads."""
-    used = await measure(chat.session, asks=True)
-    chat.screen.text("\n".join(context_lines(used, chat.model, chat.reader)))
-
-
-async def compress_chat(chat: Conversation, wish: str) -> None:
-    """Have the middle of the session summarised now; the summary keeps what ``wish`` names. Raises ToolcribError."""
-    from agent.conversation.room import compress_now
-
-    chat.screen.note("a model summarises the session; Ctrl-C ends that, and all stays as it was")
-    chat.show(await compress_now(chat.session, wish, chat.show))
-
-
-async def fork_chat(chat: Conversation, count: str) -> None:
-    """Go on in a session that takes over the last ``count`` messages, "" for what fits. Raises ToolcribError."""
-    from agent.cli.delegating import may_end
-    from agent.conversation.forking import fork
-
-    if count and (not count.isdecimal() or not int(count)):
-        raise ToolcribError("write /fork, or /fork N: a new session with your last N messages and what followed them")
-    info = await chat.session.info()
-    if info is None or not info.messages:
-        raise ToolcribError("nothing was said yet; /new begins another session")
-    if not await may_end(chat, "going on in the fork"):
-        return
-    window = await window_of(chat.session)
-    made = await fork(chat.session.store, info, int(count) if count else None, window=window.tokens)
-    await chat.open(resume=made.id, mode=chat.session.mode.now, choice=chat.choice)
-    for line in _forked(made, info.id):
-        chat.screen.note(line)
-
-
-def _forked(made: Forked, parent: str) -> Sequence[str]:
-    """Say what a fork took over, and what it left behind."""
-    said = f"your last {made.messages} messages" if made.messages != 1 else "your last message"
-    lines = [
-        f"a new session, {made.id[:ID_CHARS]}, with {said} and what followed; the old one is kept: /resume {parent[:ID_CHARS]}",
-        "grants and what /undo knows stay with the old one",
-    ]
-    if made.dropped:
-        lines.append(f"{made.dropped} replies, results or calls of it did not fit or never ended, and are in the old one alone")
-    if made.unanswered:
-        lines.append(f"not answered, and left out; say it again: {one_line(made.unanswered, 300)}")
-    return lines
-
-
-async def export_chat(chat: Conversation, rest: str) -> None:
-    """Write the session into a file, by default of this folder; ``--force`` beside the name writes over one that is there."""
-    from agent.artifacts import artifacts_of
-    from agent.exporting import export, form_of, write
-
-    info = await chat.session.info()
-    if info is None or not info.messages:
-        raise ToolcribError("nothing was said yet")
-    named = f" {rest} ".replace(" --force ", " ", 1).strip()
-    path = _whole(named or f"session-{info.id[:12]}.md")
-    artifacts = await artifacts_of(chat.session.store, info.id)
-    write(path, export(info, await chat.session.records(), form_of(path), artifacts), force=named != rest)
-    chat.screen.note(f"{tame(str(path))}: written")
-
-
-def _whole(name: str) -> Path:
-    """Return the whole path, which tells a person where the file is."""
-    from pathlib import Path
-
-    return Path(name).expanduser().absolute()
-
-
-async def title_chat(chat: Conversation, rest: str) -> None:
-    """Name the session, or tell its title and tags. Raises ToolcribError."""
-    from agent.cli.labels import rename
-    from agent.cli.session_format import marks_of
-
-    info = await chat.session.info()
-    if rest:
-        refuse_below_session(chat, "naming a session")
-        session = chat.session
-        title = await chat.writing(lambda: rename(session.store.sessions, session.id, rest))
-        chat.screen.note(f"this session is called: {tame(title)}")
-    elif info is None or not (info.title or info.tags):
-        raise ToolcribError("it has no title yet; /title TEXT names this session")
-    else:
-        chat.screen.note(f"{tame(info.title)}{marks_of(info.tags)}; /title TEXT names it anew")
-
-
-async def show_sessions(chat: Conversation, rest: str) -> None:
-    """List the last sessions. Raises Denied below a session: what was said in others is for a person."""
-    import time
-
-    from agent.cli.render import table
-    from agent.cli.session_format import SPARE, persons_sessions, session_rows
-
-    refuse_below_session(chat, "looking into stored sessions")
-    found = await persons_sessions(chat.opening.crib.store, 10)
-    if found:
-        table(session_rows(found, time.time()), spare=SPARE, width=chat.screen.width, below=True)
-    chat.screen.note("type /resume ID to continue one" if found else "nothing was said in any session yet")
-
-
-def refuse_below_session(chat: Conversation, what: str) -> None:
-    """Raise Denied where the chat runs below a command of a session."""
-    from agent.policy.self_protection import folders_of, refuse_below
-
-    refuse_below(folders_of(chat.opening.crib.config), what)
-
-
-COMMANDS: Mapping[str, Callable[[Conversation, str], Awaitable[None]]] = {
-    "/fork": fork_chat,
-    "/compress": compress_chat,
-    "/context": show_context,
-    "/title": title_chat,
-    "/sessions": show_sessions,
-}

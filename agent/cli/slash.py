@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent.cli.escape import exact, tame
 from agent.cli.faults import explained
@@ -47,7 +47,7 @@ async def obey(chat: Conversation, line: str) -> bool:
     return True
 
 
-def _of_plugin(chat: Conversation, word: str) -> Callable[[Any, str], Awaitable[None]] | None:
+def _of_plugin(chat: Conversation, word: str) -> Callable[[Conversation, str], Awaitable[None]] | None:
     """Return what runs a plugin's command; None where no plugin has one of that name."""
     command = chat.opening.crib.slash.get(word.removeprefix("/"))
     if command is None or "terminal" not in command.surfaces:
@@ -197,15 +197,15 @@ async def _delegates(chat: Conversation, rest: str) -> None:
     await obey_delegates(chat, rest)
 
 
-async def _room(chat: Conversation, rest: str, command: str) -> None:
-    from agent.cli.room import COMMANDS
+async def _of_session(chat: Conversation, rest: str, command: str) -> None:
+    from agent.cli.session_commands import COMMANDS
 
     await COMMANDS[command](chat, rest)
 
 
 async def _approvals(chat: Conversation, rest: str) -> None:
     from agent.cli import format_grants
-    from agent.cli.room import refuse_below_session
+    from agent.cli.session_commands import refuse_below_session
     from agent.policy.approvals import Approvals
 
     crib = chat.opening.crib
@@ -240,12 +240,12 @@ async def _init(chat: Conversation, rest: str) -> None:
 
 
 async def _export(chat: Conversation, rest: str) -> None:
-    from agent.cli.room import export_chat
+    from agent.cli.session_commands import export_chat
 
     await export_chat(chat, rest)
 
 
-COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
+COMMANDS: Mapping[str, Callable[[Conversation, str], Awaitable[None]]] = {
     "/help": show_help,
     "/keys": show_keys,
     "/theme": _theme,
@@ -260,7 +260,7 @@ COMMANDS: Mapping[str, Callable[[Any, str], Awaitable[None]]] = {
     "/memory": show_memory,
     "/show": _show,
     "/new": begin_anew,
-    **{name: partial(_room, command=name) for name in ("/fork", "/compress", "/context", "/title", "/sessions")},
+    **{name: partial(_of_session, command=name) for name in ("/fork", "/compress", "/context", "/title", "/sessions")},
     "/resume": resume,
     "/approvals": _approvals,
     "/env": _env,

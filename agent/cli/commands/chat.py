@@ -185,6 +185,7 @@ def _conversation(
     from agent.cli.opening import ChatOpening
     from agent.cli.plain import PlainScreen
     from agent.cli.render import Screen
+    from agent.cli.slash import obey
     from agent.cli.terminal import Terminal, find_terminal
 
     aloud = interactive and _reads_aloud(args, crib)
@@ -204,7 +205,7 @@ def _conversation(
         at_prompt=live is not None,
     )
     shown = (screen,) if live is None else (live.view.screen, live.view)
-    conversation = Conversation(opening, choice_of(args), *shown)
+    conversation = Conversation(opening, choice_of(args), *shown, obey=obey)
     return conversation
 
 

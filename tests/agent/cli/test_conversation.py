@@ -15,7 +15,7 @@ from agent.cli.conversation import Conversation
 from agent.cli.opening import ChatOpening
 from agent.cli.refusing import refuse
 from agent.cli.render import Screen
-from agent.cli.slash import COMMANDS
+from agent.cli.slash import COMMANDS, obey
 from agent.cli.words import SLASH, meant_by
 from agent.conversation.limits import RunLimits
 from agent.model_choice.models import ModelChoice
@@ -80,7 +80,7 @@ def test_at_the_end_of_the_turns_the_chat_asks_whether_to_go_on(tmp_path: Path, 
     async def talk(server: ChatServer) -> None:
         async with assemble(project_dir=tmp_path) as crib:
             opening = ChatOpening(crib, refuse, RunLimits(max_turns=2), confirm=confirm)
-            chat = Conversation(opening, ModelChoice("test-model", server.base_url), Screen(interactive=False))
+            chat = Conversation(opening, ModelChoice("test-model", server.base_url), Screen(interactive=False), obey=obey)
             await chat.open()
             await chat.say("go")
             await chat.say("and now?")
@@ -107,7 +107,8 @@ def test_two_chats_may_write_one_session(
         choice = ModelChoice("test-model", server.base_url)
         async with assemble(project_dir=tmp_path) as here, assemble(project_dir=tmp_path) as there:
             first, second = (
-                Conversation(ChatOpening(crib, refuse, RunLimits()), choice, Screen(interactive=False)) for crib in (here, there)
+                Conversation(ChatOpening(crib, refuse, RunLimits()), choice, Screen(interactive=False), obey=obey)
+                for crib in (here, there)
             )
             await first.open()
             await first.say("one")

@@ -16,6 +16,7 @@ from agent.cli.conversation import Conversation
 from agent.cli.format_undo import SPARE, WHOLE, rows
 from agent.cli.opening import ChatOpening
 from agent.cli.render import Screen, table
+from agent.cli.slash import obey
 from agent.config import config_path
 from agent.conversation.limits import RunLimits
 from agent.model_choice.models import ModelChoice
@@ -142,7 +143,7 @@ def test_what_a_later_turn_ran_is_told_before_the_turn_that_can_be_undone(
     async def talk(server: ChatServer, *lines: str) -> None:
         async with assemble(project_dir=tmp_path) as crib:
             opening = ChatOpening(crib, lambda ticket, ctx: None, RunLimits(), confirm=confirm)
-            chat = Conversation(opening, ModelChoice("test-model", server.base_url), Screen(interactive=False))
+            chat = Conversation(opening, ModelChoice("test-model", server.base_url), Screen(interactive=False), obey=obey)
             await chat.open()
             for line in lines:
                 await chat.say(line)
@@ -179,7 +180,7 @@ def test_the_chat_takes_back_a_turn_and_says_what_stays(
     async def talk(server: ChatServer, *lines: str) -> None:
         async with assemble(project_dir=tmp_path) as crib:
             opening = ChatOpening(crib, lambda ticket, ctx: None, RunLimits(), confirm=confirm)
-            chat = Conversation(opening, ModelChoice("test-model", server.base_url), Screen(interactive=False))
+            chat = Conversation(opening, ModelChoice("test-model", server.base_url), Screen(interactive=False), obey=obey)
             await chat.open()
             for line in lines:
                 await chat.say(line)
@@ -279,7 +280,7 @@ def test_the_chat_undoes_a_turn_of_commands_by_its_number(run: Any, project: Pat
     async def talk(server: ChatServer, *lines: str) -> None:
         async with assemble(project_dir=project) as crib:
             opening = ChatOpening(crib, lambda ticket, ctx: None, RunLimits(), confirm=confirm)
-            chat = Conversation(opening, ModelChoice("test-model", server.base_url), Screen(interactive=False))
+            chat = Conversation(opening, ModelChoice("test-model", server.base_url), Screen(interactive=False), obey=obey)
             await chat.open()
             for line in lines:
                 await chat.say(line)
