@@ -59,7 +59,7 @@ class InteractiveChat:
         self._steers = key_label(next(iter(display.keys.steer), ""))
         self.keyboard = Keyboard(self, tty.write, history=history, completer=_late_completer(self), keys=keys, bound=bound)
         self.completer: Completer | None = None
-        self.questions = Questions(self, display.bell)
+        self.questions = Questions(self.board, self.view, self.keyboard, display.bell, self._declined)
         self._conversation: Conversation | None = None
         self._queue: deque[str] = deque()
         """Drafts that wait: a large paste in them is a label."""
@@ -69,7 +69,7 @@ class InteractiveChat:
         self._leaving = False
         self._presses = Presses()
         self._counted = ""
-        self._steering = Steering(self)
+        self._steering = Steering(self.board, self.view.screen, self.keyboard)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._kept = drafts or KeptDraft(None)
 
@@ -139,7 +139,7 @@ class InteractiveChat:
                 self.board.add([(), *said_rows(line, self.board.columns)])
                 async with self._at_work():
                     going_on = await self.conversation.say(self.keyboard.pastes.expand(line), line)
-                    await self._steering.end(interrupted=self._presses.is_interrupted)
+                    await self._steering.end(self.conversation, interrupted=self._presses.is_interrupted)
                 if not going_on or self._leaving:
                     return
 
@@ -181,7 +181,7 @@ class InteractiveChat:
     def sent(self, text: str, *, steers: bool) -> None:
         text = text.strip("\n")
         if steers and self.is_working and self.conversation.model and not has_its_turn(text, self.conversation.session.names):
-            self._steering.beside(self._steering.steer(text))
+            self._steering.beside(self._steering.steer(self.conversation, text))
         elif self.is_working and text.split()[0] in AT_ONCE:
             self.board.add([(), *said_rows(text, self.board.columns)])
             self._steering.beside(self.conversation.say(text))
@@ -208,6 +208,12 @@ class InteractiveChat:
     def broken_off(self) -> None:
         if self.is_working:
             self.interrupted()
+
+    def _declined(self) -> None:
+        """Interrupt what runs after a Ctrl-C that answered a question with no; at the prompt the draft stays."""
+        self.broken_off()
+        if not self.is_working:
+            self.view.screen.note("  denied")
 
     def pasted(self, text: str) -> str:
         from agent.cli.images import as_mentions

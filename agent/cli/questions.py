@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 from agent.cli.ask import TerminalAsker
@@ -14,16 +14,21 @@ from toolcrib.contract.context import ToolCallContext
 from toolcrib.contract.types import Answer, SuspendTicket
 
 if TYPE_CHECKING:
-    from agent.cli.interactive import InteractiveChat
+    from agent.cli.liveview import LiveView
+    from agent.cli.screen.frame import Board
+    from agent.cli.screen.keyboard import Keyboard
 
 
 class Questions:
-    """Puts tickets (``ask``) and questions of yes or no (``confirm``) to the person."""
+    """Puts tickets (``ask``) and questions of yes or no (``confirm``) to the person. ``declined`` is called for a Ctrl-C that
+    answers a ticket with no.
+    """
 
-    def __init__(self, chat: InteractiveChat, bell: str) -> None:
-        self._chat = chat
-        self._reader = ScreenReader(chat, bell)
-        self._asker = TerminalAsker(self._reader, self._declined, self._turn, self._place)
+    def __init__(self, board: Board, view: LiveView, keyboard: Keyboard, bell: str, declined: Callable[[], None]) -> None:
+        self._board = board
+        self._view = view
+        self._reader = ScreenReader(board, view.screen, keyboard, bell)
+        self._asker = TerminalAsker(self._reader, declined, self._turn, self._place)
         self._asking = asyncio.Lock()
 
     @property
@@ -39,18 +44,17 @@ class Questions:
     async def ask(self, ticket: SuspendTicket, ctx: ToolCallContext | None = None) -> Answer:
         """Put a ticket to the person; one at a time, and their time is not the call's."""
         call_id = _call_shown(ticket)
-        view = self._chat.view
-        view.asking(call_id, begins=True)
+        self._view.asking(call_id, begins=True)
         try:
-            self._chat.board.changed()  # the one that stands says how many there are
+            self._board.changed()  # the one that stands says how many there are
             return await self._asker(ticket, ctx)
         finally:
-            view.asking(call_id, begins=False)
+            self._view.asking(call_id, begins=False)
 
     @contextlib.asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
         async with self._asking:
-            self._chat.view.end()
+            self._view.end()
             self._reader.begin()
             yield
 
@@ -68,13 +72,7 @@ class Questions:
 
     def _place(self, ticket: SuspendTicket) -> str:
         """Return which call of the model's reply is asked about."""
-        return self._chat.view.place_of(_call_shown(ticket))
-
-    def _declined(self) -> None:
-        """A Ctrl-C that says no to a question interrupts what runs too; at the prompt the draft stays."""
-        self._chat.broken_off()
-        if not self._chat.is_working:
-            self._chat.view.screen.note("  denied")
+        return self._view.place_of(_call_shown(ticket))
 
 
 def _call_shown(ticket: SuspendTicket) -> str:

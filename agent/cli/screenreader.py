@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from agent.cli.screen import tty
 
 if TYPE_CHECKING:
-    from agent.cli.interactive import InteractiveChat
+    from agent.cli.liveview import LiveScreen
+    from agent.cli.screen.frame import Board
+    from agent.cli.screen.keyboard import Keyboard
 
 _AWAY = 5.0
 """Seconds without a key after which a person may look elsewhere."""
@@ -17,8 +19,10 @@ _AWAY = 5.0
 class ScreenReader:
     """The screen, for questions: see agent.cli.ask.KeyReader."""
 
-    def __init__(self, chat: InteractiveChat, bell: str = "auto") -> None:
-        self._chat = chat
+    def __init__(self, board: Board, screen: LiveScreen, keyboard: Keyboard, bell: str = "auto") -> None:
+        self._board = board
+        self._screen = screen
+        self._keyboard = keyboard
         self._bell = bell
         self._shown = self._is_new = True
         self.settles = False
@@ -31,12 +35,12 @@ class ScreenReader:
     @property
     def size(self) -> tuple[int, int]:
         """Columns and rows that lines are broken for."""
-        painter = self._chat.board.painter
+        painter = self._board.painter
         return painter.columns, painter.height + 1
 
     def show(self, text: str) -> None:
         self._shown = True
-        self._chat.view.screen.text(text)
+        self._screen.text(text)
 
     @property
     def reads_keys(self) -> bool:
@@ -47,7 +51,7 @@ class ScreenReader:
         quiet, self._shown, self._is_new = self._is_new, False, False
         self._begins(quiet)
         try:
-            return await self._chat.keyboard.read_key(row, letters, at_once, quiet=quiet, settled=self._settled)
+            return await self._keyboard.read_key(row, letters, at_once, quiet=quiet, settled=self._settled)
         finally:
             self.settles = False
 
@@ -55,18 +59,18 @@ class ScreenReader:
         quiet, self._shown = self._shown, False
         self._begins(quiet)
         try:
-            line = await self._chat.keyboard.read_line(prompt, quiet=quiet, settled=self._settled)
+            line = await self._keyboard.read_line(prompt, quiet=quiet, settled=self._settled)
         finally:
             self.settles = False
         if stays:
-            self._chat.view.screen.text(f"{prompt}{line}")
+            self._screen.text(f"{prompt}{line}")
         return line
 
     def _begins(self, quiet: bool) -> None:
         """Show that a question waits; one that is new, for which ``quiet`` is waited, rings for a person who looks elsewhere."""
         self.settles = quiet
-        self._chat.board.changed()
-        if quiet and (self._bell == "always" or (self._bell == "auto" and self._chat.keyboard.idle >= _AWAY)):
+        self._board.changed()
+        if quiet and (self._bell == "always" or (self._bell == "auto" and self._keyboard.idle >= _AWAY)):
             tty.write("\a")
 
     def _settled(self) -> None:

@@ -12,7 +12,10 @@ from agent.protocols.command import parse_command
 from toolcrib.contract.errors import ToolcribError
 
 if TYPE_CHECKING:
-    from agent.cli.interactive import InteractiveChat
+    from agent.cli.conversation import Conversation
+    from agent.cli.liveview import LiveScreen
+    from agent.cli.screen.frame import Board
+    from agent.cli.screen.keyboard import Keyboard
 
 
 def has_its_turn(text: str, names: Collection[str]) -> bool:
@@ -25,8 +28,10 @@ def has_its_turn(text: str, names: Collection[str]) -> bool:
 class Steering:
     """Tasks beside the chat's run. ``end`` waits for them."""
 
-    def __init__(self, chat: InteractiveChat) -> None:
-        self._chat = chat
+    def __init__(self, board: Board, screen: LiveScreen, keyboard: Keyboard) -> None:
+        self._board = board
+        self._screen = screen
+        self._keyboard = keyboard
         self._tasks: set[asyncio.Task[object]] = set()
 
     def beside(self, work: Coroutine[Any, Any, object]) -> None:
@@ -35,24 +40,22 @@ class Steering:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def steer(self, text: str) -> None:
+    async def steer(self, conversation: Conversation, text: str) -> None:
         """Hand a draft to the run; one that can't be delivered is a draft again."""
-        keyboard, board = self._chat.keyboard, self._chat.board
         try:
-            await self._chat.conversation.steer(keyboard.pastes.expand(text), text)
+            await conversation.steer(self._keyboard.pastes.expand(text), text)
         except ToolcribError as error:
-            self._chat.view.screen.fault(f"✗ {one_line(str(error))}")
-            keyboard.put_back(text)
+            self._screen.fault(f"✗ {one_line(str(error))}")
+            self._keyboard.put_back(text)
             return
-        board.add([(("» ", "prompt"), *row[1:]) for row in said_rows(text, board.columns)])
+        self._board.add([(("» ", "prompt"), *row[1:]) for row in said_rows(text, self._board.columns)])
 
-    async def end(self, *, interrupted: bool) -> None:
+    async def end(self, conversation: Conversation, *, interrupted: bool) -> None:
         """Answer what was meant for a run that ended before it was delivered; after an interrupt it goes back to the draft."""
         if self._tasks:
             await asyncio.wait(self._tasks)
-        conversation = self._chat.conversation
         if not interrupted:
             await conversation.answer_waiting()
             return
         for text in await conversation.take_back():
-            self._chat.keyboard.put_back(text)
+            self._keyboard.put_back(text)
