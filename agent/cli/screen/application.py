@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from agent.cli.screen.bindings import bindings
-from agent.cli.screen.onekey import onekey_bindings
 from agent.cli.screen.tty import typed_before, typed_since
 
 if TYPE_CHECKING:
     from prompt_toolkit.application import Application
+    from prompt_toolkit.buffer import Buffer
     from prompt_toolkit.input import Input
+    from prompt_toolkit.key_binding import KeyBindings
     from prompt_toolkit.layout import Window
 
     from agent.cli.screen.key_receivers import Hands
-    from agent.cli.screen.keyboard import Keyboard
 
 _ESCAPE = 0.3
 """Seconds after an Escape in which another key makes it Alt and that key."""
 
 
 def application(
-    keyboard: Keyboard, hands: Hands, keys: Input | None, bound: Mapping[str, Sequence[str]], pressed: Callable[[], None]
+    draft: Buffer,
+    answer: Buffer,
+    hands: Hands,
+    keys: Input | None,
+    bindings: Sequence[KeyBindings],
+    pressed: Callable[[], None],
 ) -> tuple[Application[None], tuple[Window, Window]]:
-    """Make the application and its windows of the draft and of answers, which nobody sees. ``pressed`` is called for each key."""
+    """Make the application and its windows of the draft and of answers, which nobody sees. Later ``bindings`` of a key come
+    before earlier ones; ``pressed`` is called for each key.
+    """
     from prompt_toolkit.application import Application
     from prompt_toolkit.key_binding import merge_key_bindings
     from prompt_toolkit.layout import HSplit, Layout, Window
@@ -44,12 +50,12 @@ def application(
 
     search = SearchBufferControl()
     windows = (
-        Window(BufferControl(keyboard.draft, search_buffer_control=search)),
-        Window(BufferControl(keyboard.answer, focusable=True)),
+        Window(BufferControl(draft, search_buffer_control=search)),
+        Window(BufferControl(answer, focusable=True)),
     )
     app: Application[None] = KeysOnly(
         layout=Layout(HSplit([*windows, Window(search)]), focused_element=windows[0]),
-        key_bindings=merge_key_bindings([bindings(keyboard, bound), onekey_bindings(keyboard)]),
+        key_bindings=merge_key_bindings(bindings),
         input=keys,
         output=DummyOutput(),
         enable_page_navigation_bindings=False,
@@ -64,8 +70,8 @@ def application(
 
     app.key_processor.before_key_press += lambda _: pressed()
     app.key_processor.after_key_press += waiting
-    keyboard.draft.on_completions_changed += lambda _: hands.changed(whole=False)
-    keyboard.draft.on_text_changed += lambda _: app.invalidate()  # a completion that comes later than its key
+    draft.on_completions_changed += lambda _: hands.changed(whole=False)
+    draft.on_text_changed += lambda _: app.invalidate()  # a completion that comes later than its key
     return app, windows
 
 

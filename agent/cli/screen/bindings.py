@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from prompt_toolkit.key_binding import KeyPressEvent
-
-    from agent.cli.screen.keyboard import Keyboard
+    from prompt_toolkit.filters import Filter
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 _PREFIXES: Mapping[str, str] = {"ctrl": "c-", "shift": "s-"}
 
@@ -28,8 +27,18 @@ def pressed(key: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def bindings(keyboard: Keyboard, keys: Mapping[str, Sequence[str]]) -> Any:
-    """Make the key bindings; ``keys`` are those of each action."""
+def bindings(
+    acts: Mapping[str, Callable[[], Any]],
+    keys: Mapping[str, Sequence[str]],
+    paste: Callable[[str], None],
+    *,
+    is_asked: Callable[[], bool],
+    can_take_back: Callable[[], bool],
+) -> KeyBindings:
+    """Make the key bindings: ``acts`` are the functions of the actions, ``keys`` their keys, and ``paste`` takes a paste.
+
+    While ``is_asked`` returns True, keys that are for the draft do nothing.
+    """
     from prompt_toolkit.filters import Condition, is_searching
     from prompt_toolkit.key_binding import KeyBindings
     from prompt_toolkit.key_binding.bindings.named_commands import get_by_name
@@ -38,26 +47,18 @@ def bindings(keyboard: Keyboard, keys: Mapping[str, Sequence[str]]) -> Any:
 
     made = KeyBindings()
     always, editing = Condition(lambda: True), ~is_searching
-    drafting = editing & Condition(lambda: not keyboard.is_asked)
-    acts: Mapping[str, tuple[Callable[[], Any], Any]] = {
-        "send": (keyboard.enter, editing),
-        "newline": (keyboard.newline, editing),
-        "steer": (keyboard.steer, drafting),
-        "edit": (keyboard.edit, drafting),
-        "paste_image": (keyboard.paste_image, drafting),
-        "next_mode": (keyboard.next_mode, drafting),
-        "clear": (keyboard.clear, always),
-        "take_back": (keyboard.take_back, drafting & Condition(lambda: keyboard.can_take_back)),
-        "suspend": (keyboard.suspend, always),
-        "interrupt": (keyboard.interrupt, always),
-        "break_off": (keyboard.break_off, editing),
-        "leave": (keyboard.end_of_input, editing),
+    drafting = editing & Condition(lambda: not is_asked())
+    filters: Mapping[str, Filter] = {  # of the actions that are not for the draft alone
+        **dict.fromkeys(("send", "newline", "break_off", "leave"), editing),
+        **dict.fromkeys(("clear", "suspend", "interrupt"), always),
+        "take_back": drafting & Condition(can_take_back),
     }
     theirs = {"complete": get_by_name("menu-complete"), "search": start_reverse_incremental_search}
     for action, bound in keys.items():
         for key in bound:
-            act, where = acts.get("break_off" if action == "interrupt" and key != "ctrl-c" else action, (None, drafting))
-            made.add(*pressed(key), filter=where)(theirs[action] if act is None else _handler(act))
+            name = "break_off" if action == "interrupt" and key != "ctrl-c" else action
+            handler = theirs[name] if name in theirs else _handler(acts[name])
+            made.add(*pressed(key), filter=filters.get(name, drafting))(handler)
 
     @made.add("escape", Keys.Any, filter=editing & ~drafting)
     def _is_no_answer(event: KeyPressEvent) -> None:
@@ -65,7 +66,7 @@ def bindings(keyboard: Keyboard, keys: Mapping[str, Sequence[str]]) -> Any:
 
     @made.add(Keys.BracketedPaste, filter=editing)
     def _pasted(event: KeyPressEvent) -> None:
-        keyboard.paste(event.data)
+        paste(event.data)
 
     return made
 

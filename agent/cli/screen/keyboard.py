@@ -10,16 +10,18 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from agent.cli.screen.application import application, taken_over
+from agent.cli.screen.bindings import bindings
 from agent.cli.screen.cells import Row
 from agent.cli.screen.draft import DraftRows, Pastes, draft_rows, offered_rows
 from agent.cli.screen.external_programs import deaf_to_interrupts, edited_by_person
 from agent.cli.screen.key_receivers import Hands
-from agent.cli.screen.onekey import QUIET, SERIES, EarlyKey, OneKey
+from agent.cli.screen.onekey import QUIET, SERIES, EarlyKey, OneKey, onekey_bindings
 
 if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer
     from prompt_toolkit.history import History
     from prompt_toolkit.input import Input
+    from prompt_toolkit.key_binding import KeyBindings
 
 _PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
 
@@ -53,7 +55,6 @@ class Keyboard:
         from prompt_toolkit.buffer import Buffer
 
         self._hands = hands
-        self.next_mode = hands.next_mode
         self._write = write
         self.pastes = Pastes()
         self.is_aside = False
@@ -68,7 +69,25 @@ class Keyboard:
         self._early: EarlyKey | None = None
         self.hint = ""
         """Words about the last key, where it did nothing that can be seen; until the next one."""
-        self._app, self._windows = application(self, hands, keys, bound, self._pressed)
+        made = [self._bindings(bound), onekey_bindings(lambda: self.choosing, self.pastes.collapse, self.rub_out)]
+        self._app, self._windows = application(self.draft, self.answer, hands, keys, made, self._pressed)
+
+    def _bindings(self, bound: Mapping[str, Sequence[str]]) -> KeyBindings:
+        acts: Mapping[str, Callable[[], object]] = {
+            "send": self.enter,
+            "newline": self.newline,
+            "steer": self.steer,
+            "edit": self.edit,
+            "paste_image": self._hands.paste_image,
+            "next_mode": self._hands.next_mode,
+            "clear": self._hands.cleared,
+            "take_back": self.take_back,
+            "suspend": self.suspend,
+            "interrupt": self.interrupt,
+            "break_off": self.break_off,
+            "leave": self.end_of_input,
+        }
+        return bindings(acts, bound, self.paste, is_asked=lambda: self.is_asked, can_take_back=lambda: self.can_take_back)
 
     def _pressed(self) -> None:
         self._key_at, self.hint = time.monotonic(), ""
@@ -316,9 +335,6 @@ class Keyboard:
             else:
                 self.draft.insert_text(self.pastes.collapse(text))
 
-    async def paste_image(self) -> None:
-        await self._hands.paste_image()
-
     def interrupt(self) -> None:
         """Ctrl-C: no to a question; else what lies in the draft goes to the history; else what runs is interrupted."""
         if self._asked is not None:
@@ -359,10 +375,6 @@ class Keyboard:
         if self._asked is not None and not self._asked.line.done():
             self._answered_at, self._before = time.monotonic(), self.draft.text
             self._asked.line.set_result(line)
-
-    def clear(self) -> None:
-        """Ctrl-L."""
-        self._hands.cleared()
 
     async def edit(self) -> None:
         """Open the draft in $VISUAL or $EDITOR."""

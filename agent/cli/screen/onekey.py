@@ -8,9 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from prompt_toolkit.key_binding import KeyPressEvent
-
-    from agent.cli.screen.keyboard import Keyboard
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 QUIET = 0.7
 """Seconds without a key until a question takes keys: what was typed before it was seen is no answer."""
@@ -102,24 +100,28 @@ class EarlyKey(OneKey):
             self._answered(key)
 
 
-def onekey_bindings(keyboard: Keyboard) -> Any:
-    """Make the bindings that go before all others while one key chooses."""
+def onekey_bindings(
+    choosing: Callable[[], OneKey | None], collapse: Callable[[str], str], rub_out: Callable[[], None]
+) -> KeyBindings:
+    """Make the bindings that go before all others while ``choosing`` returns a taker of keys. ``collapse`` shortens a paste,
+    ``rub_out`` is the backspace.
+    """
     from prompt_toolkit.filters import Condition
     from prompt_toolkit.key_binding import KeyBindings
     from prompt_toolkit.keys import Keys
 
     bindings = KeyBindings()
-    choosing = Condition(lambda: keyboard.choosing is not None)
+    is_choosing = Condition(lambda: choosing() is not None)
 
     def add(key: Any, act: Callable[[OneKey, str], None]) -> None:
-        @bindings.add(key, filter=choosing)
+        @bindings.add(key, filter=is_choosing)
         def _pressed(event: KeyPressEvent) -> None:
-            if keyboard.choosing is not None:
-                act(keyboard.choosing, event.data)
+            if (one := choosing()) is not None:
+                act(one, event.data)
 
     for name in _NAMED:
         add(name, lambda one, _, name=name: one.pressed(name))  # type: ignore[misc]  # a default that binds the name
     add(Keys.Any, lambda one, data: one.pressed(data))
-    add(Keys.BracketedPaste, lambda one, data: one.text(keyboard.pastes.collapse(data)))
-    add("backspace", lambda one, _: keyboard.rub_out())
+    add(Keys.BracketedPaste, lambda one, data: one.text(collapse(data)))
+    add("backspace", lambda one, _: rub_out())
     return bindings
