@@ -289,7 +289,7 @@ def test_a_package_agent_of_the_projects_own_is_free(floor: Any) -> None:
     floor.call("write_file", {"path": "main.py", "content": "from agent import planner\nimport agent.model_choice.models\n"})
     assert floor.do("python3 main.py") == "ran"
     assert floor.do("python3 -c 'import agent'") == "ran"
-    floor.call("write_file", {"path": "main.py", "content": "from agent import crib\n"})
+    floor.call("write_file", {"path": "main.py", "content": "from agent import process\n"})
     assert floor.do("python3 main.py") == {"self.code"}
     floor.call("write_file", {"path": "lone/agent.py", "content": "x = 1"})
     floor.call("write_file", {"path": "lone/main.py", "content": "import agent\n"})

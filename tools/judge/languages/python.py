@@ -41,7 +41,7 @@ from tools.judge.meaning.value import ANYTHING, HOLE, Taint, Value
 MAX_STEPS = 20_000
 _ENCODING = Regex(r"(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=](?![ \t]*(?i:utf-?8|(?:us-)?ascii|latin-?1)\b)")
 """A comment that names an encoding in which the source may read otherwise than it looks (utf-7 hides lines in comments)."""
-_OWN = Regex(r"(?:agent|model_tools)(?:\.(?!\*)|$)|toolcrib\.(?:Agent|\*|_(?!_)\w*)(?:\.|$)|tools\.approval(?:\.|$)")
+_OWN = Regex(r"(?:agent|model_tools)(?:\.(?!\*)|$)|toolcrib\.(?:Agent|\*|_(?!_)\w*|contract)(?:\.|$)|tools\.approval(?:\.|$)")
 """toolcrib's own code, but for its contract: only a person may use it."""
 _INNER = frozenset(
     "__globals__ __builtins__ __subclasses__ __code__ __dict__ __getattribute__ __bases__ __base__ __mro__ __loader__ __spec__"
