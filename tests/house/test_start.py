@@ -195,6 +195,7 @@ def _at_import(node: ast.AST) -> Iterator[ast.Call]:
         yield from _at_import(child)
 
 
+@pytest.mark.filterwarnings("ignore:agent.* is an old name:DeprecationWarning")
 def test_every_pattern_can_be_compiled(sources: Sequence[Any]) -> None:
     """A broken one is found here, not by the command that it should have been held against."""
     for source in sources:

@@ -55,6 +55,10 @@ def _public(module: ModuleType) -> list[str]:
 def _shape(value: object) -> str:
     if inspect.isclass(value) and (issubclass(value, (enum.Enum, BaseException)) or value.__name__ in _NEVER_CALLED):
         return ""
+    if getattr(value, "_is_protocol", False):
+        return ""
+    if inspect.isclass(value) and hasattr(value, "_field_defaults"):  # a named tuple; it gets its __new__ at first use
+        return f"({', '.join(name + '=...' * (name in value._field_defaults) for name in value._fields)})"
     if inspect.isclass(value) and hasattr(value, "__dataclass_fields__"):
         return f"({', '.join(_field(one) for one in dataclasses.fields(value) if one.init)})"
     try:
