@@ -26,7 +26,7 @@ _KINDS: Mapping[str, tuple[str, str, str]] = {
             "tools.dispatch.scope toolcrib.contract.records"
         ),
     ),
-    "for-many-sessions": ("Many sessions", "agent.conversation.manager", "agent.conversation.manager"),
+    "for-many-sessions": ("Many sessions", "agent.conversation.manager", "agent.conversation.manager agent.conversation.lineage"),
     "for-tools": ("Tools", "toolcrib", "hooks derive registry entry types image effects state"),
     "for-calls": ("Calls, and decisions on them", "toolcrib", "context identity decision after"),
     "for-backends": ("Backends", "toolcrib", "environment containment"),

@@ -18,7 +18,7 @@ CLASSES = """
     identity order own_code self_approval key grants git_by_another_name targets_unknown options launchers work_lost walks
     trial_of_the_shell trial_of_toolcrib_and_git trial_of_launchers_and_keys sockets hard_links
     leaving run_later git_internals run_by_other_programs unusual_means against_undo beyond_the_project
-    independent_beyond independent_within independent_days
+    independent_beyond independent_within independent_days second_of_developers second_of_data second_of_git_and_files
 """.split()
 
 
