@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -286,3 +287,15 @@ def test_packages_whose_folder_is_only_known_when_it_runs_are_asked_about() -> N
     assert levels("echo x > \"$(python3 -c 'import site; print(site.getsitepackages()[0])')/sitecustomize.py\"") == {"ask-once"}
     assert "ask-once" in levels('rm -r "$V/lib/python3.12/site-packages/requests"')
     assert levels('echo x > "$OUT/model.pth"; ls "$V/lib/python3.12/site-packages"') == set()
+
+
+def test_every_module_that_can_change_approvals_is_known_by_its_name(root: Path) -> None:
+    """The rules name our own modules: a module that moves must not leave them."""
+    folders = [root / "agent" / name for name in ("cli", "config", "conversation", "memory", "plugin_host", "policy", "store")]
+    files = [file for folder in folders for file in folder.glob("*.py")]
+    files += [root / "agent" / f"{name}.py" for name in ("api", "process", "run", "undo", "workspace")]
+    files += (root / "tools" / "approval").glob("*.py")
+    modules = [".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__") for file in files]
+    assert len(modules) > 200
+    assert all(file.exists() for file in files)
+    assert [module for module in modules if "block" not in levels(f"python3 -c 'import {module}'")] == []
