@@ -132,9 +132,9 @@ class Agent:
 
     What is not given comes from the environment and the configuration, as on the command line. Without an ``asker``, whatever
     would ask a person is denied; with ``parks`` the run is parked instead, its result has the ``tickets``, ``answer`` settles
-    one, and ``resume_run`` goes on. ``on_event`` sees agent.events as they happen; what it raises is logged. ``resume`` continues
-    a stored session, with its model where none is named. ``backend`` is where its commands run (`toolcrib env` lists them),
-    ``cwd`` the folder that they start in, where that is not ``project_dir``.
+    one, and ``resume_run`` continues it. ``on_event`` sees agent.events as they happen; what it raises is logged. ``resume``
+    continues a stored session, with its model where none is named. ``backend`` is where its commands run (`toolcrib env` lists
+    them), ``cwd`` the folder that they start in, where that is not ``project_dir``.
 
     Raises ConfigError for an asker that can't be called with a ticket and its context.
     """
@@ -202,7 +202,7 @@ class Agent:
         return await self.session.answer(Answer(ticket, payload=payload, by=by, at=time.time()))
 
     async def resume_run(self) -> RunResult | None:
-        """Go on with a run that was parked, or that an ended process left. None where there is none."""
+        """Continue a run that was parked or left by an ended process. Return None if there is none."""
         outcomes: list[RunResult | Exception] = []
         await self._noted(self._advanced(outcomes))
         first = outcomes[0] if outcomes else None  # then come those of messages that waited behind it
@@ -257,7 +257,7 @@ class Agent:
         await self.crib.aclose()
 
     async def _answered(self) -> None:
-        """Return when nobody is being answered any more, but for who closes us from within."""
+        """Wait until all answers have ended, except one that closes the Agent itself."""
         give_up = time.monotonic() + _CLOSE_LIMIT
         while self._asking - {asyncio.current_task()} and time.monotonic() < give_up:
             self.interrupt()  # again and again: it may not have begun
@@ -283,7 +283,7 @@ def _logged(on_event: Callable[[Event], None]) -> Callable[[Event], None]:
     def emit(event: Event) -> None:
         try:
             on_event(event)
-        except Exception:  # noqa: BLE001 - whoever watches does not end the run
+        except Exception:  # noqa: BLE001 - a listener that fails must not end the run
             _log.exception("on_event failed for %s", type(event).__name__)
 
     return emit

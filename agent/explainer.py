@@ -1,4 +1,4 @@
-"""Explainer: the verdict on a command in a session that is stored, or in one that would begin now."""
+"""Explainer: the verdict on a command in a stored session, or in a session that starts now."""
 
 from __future__ import annotations
 

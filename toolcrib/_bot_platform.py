@@ -1,4 +1,4 @@
-"""What platforms share that work through one account of a chat service: settings, tasks, receiving and sending once."""
+"""Base classes for platforms that use one account of a chat service: settings, tasks, receiving, sending once."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _TAG = "command-output"
 async def run_line(
     session: Session, line: str, screen: Screen | LiveScreen, show: Callable[[Event], None], beside: list[Beside]
 ) -> None:
-    """Run what stands behind ``!`` or ``!!``. ``show`` shows it; ``beside`` gets its output, which goes with the next message.
+    """Run the command after ``!`` or ``!!``. ``show`` shows it; ``beside`` gets its output, which goes with the next message.
 
     Raises ToolcribError kinds.
     """

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceShare:
-    """What a workspace hands its sessions. ``providers`` are those of plugins.
+    """The part of a workspace that its sessions use. ``providers`` are those of plugins.
 
     ``definitions`` returns the schemas of tools that a model is shown with a backend. ``dispatcher`` makes the process's
     dispatcher with the first call.
@@ -57,7 +57,7 @@ class WorkspaceShare:
 
 
 class SessionCore:
-    """Recorded in ``store``. ``names`` are the tools that it is granted.
+    """State of a session, which is recorded in ``store``. ``names`` are the tools that it is granted.
 
     ``share`` comes from its workspace, by whose configuration and providers its model is chosen. ``store`` is fenced by
     ``fence``: what this process writes counts only as long as no other has taken the session over. ``owner`` names this process.
@@ -91,20 +91,20 @@ class SessionCore:
         self.mode = SessionMode(scope, store)
         self.holding = Holding(store, scope.identity.session_id, fence, scope.interrupt, owner)
         self.watch: Emit = lambda event: None
-        """Told of what happens in runs and within calls."""
+        """Called with each event of runs and calls."""
         self.outfit: Callable[[Principal], None] | None = None
-        """Fits the session out for a run of this principal: its tools, and what the approval gate goes by."""
+        """Sets the tools and the approval policy for a run of this principal."""
         self.on_state: Callable[[Mapping[str, Any]], None] = lambda state: None
-        """Told of the session's state where it was read anew: this process begins with it, or another one changed it."""
+        """Called with the session's state when this process first reads it and when another process has changed it."""
         self.before: Callable[[], Awaitable[None]] | None = None
         """Awaited before anything happens in the session: the process's plugins are started."""
         self.delegates = SessionDelegates()
         self.reports: Reports
-        """Takes what calls report of their work, and tells ``watch``."""
+        """Receives progress reports of calls and passes them to ``watch``."""
         self.run: RunState | None = None
-        """The run that went last, as of its last step."""
+        """The latest run, as of its last step."""
         self.opened_for = scope.identity
-        """Whose session it is; a run may be somebody else's."""
+        """Identity of the session's owner; another principal may start a run in it."""
         self._started = False
         self._title: TitleDraft | None = None
 
@@ -114,7 +114,7 @@ class SessionCore:
         return self._share.dispatcher()
 
     def busy(self) -> None:
-        """Tell whoever watches that another process is at work on the session."""
+        """Send the event that another process is working on the session."""
         from agent.events import SessionBusy
 
         self.watch(SessionBusy(self.id))
@@ -123,12 +123,12 @@ class SessionCore:
 
     @property
     def via(self) -> Mapping[str, Any]:
-        """The provider, model and base_url of what answers; empty where a person types the calls."""
+        """The provider, model and base_url in use; empty if a person types the calls."""
         return self.link.via
 
     @property
     def wire(self) -> str:
-        """The wire of what answers, "manual" where a person types the calls."""
+        """The wire in use; "manual" if a person types the calls."""
         return self.link.wire
 
     @property

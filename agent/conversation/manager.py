@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionManager", "session_id_of"]
 _log = logging.getLogger(__name__)
 _HOST_SECONDS, _RETRY_SECONDS = 20.0, 10.0
-"""Seconds that a host's lease lasts, and seconds after which a session continues that failed with the store."""
+"""Seconds that a host's lease lasts, and seconds before a session is retried after the store failed."""
 _TOPIC = topic_of("")
 Watch = Callable[[str, Event], None]
 """(the session's id, what happened in it)"""

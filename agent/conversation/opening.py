@@ -122,7 +122,7 @@ async def open_session(here: Workspace, wanted: Opening) -> Session:
 
 
 def _share(here: Workspace) -> WorkspaceShare:
-    """Return what the workspace hands its sessions."""
+    """Return the part of the workspace that its sessions use."""
     return WorkspaceShare(
         config=here.config,
         providers=here.providers,
@@ -134,7 +134,7 @@ def _share(here: Workspace) -> WorkspaceShare:
 
 
 def _starting_point(here: Workspace, wanted: Opening, location: Location, place: Mapping[str, str]) -> StartingPoint:
-    """Return where the session stands, for the delegates that it begins."""
+    """Return the starting point of the delegates that the session begins."""
     return StartingPoint(
         open_session=here.open,
         store=here.store,

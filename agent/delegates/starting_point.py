@@ -1,4 +1,4 @@
-"""Where a session stands that begins delegates."""
+"""Starting point of delegates: what a session gives the delegates that it begins."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartingPoint:
-    """Where a session stands that begins delegates: ``depth`` delegates below a person's session, at ``location``.
+    """What a session gives its delegates. ``depth`` counts the delegates between it and a person's session.
 
-    ``open_session`` opens sessions in its workspace, see Crib.open; ``store`` is that workspace's. ``handlers`` are those that
-    the session was given.
+    ``open_session`` opens sessions in the session's workspace (see Crib.open), whose store is ``store``. ``location`` and
+    ``handlers`` are the session's own.
     """
 
     open_session: Callable[..., Awaitable[Session]]

@@ -1,4 +1,4 @@
-"""A session's model, opened: the one that it talked to or another, with the models to fall back to, from what is recorded on."""
+"""Connecting a session to a model: the recorded one or another, with its fallbacks, continuing from the recorded messages."""
 
 from __future__ import annotations
 

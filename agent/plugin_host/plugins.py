@@ -40,7 +40,7 @@ RESERVED = frozenset({"approval"})
 _loading = threading.RLock()
 """Modules are the whole process's: two that load plugins at once take turns."""
 _at_import: dict[str, Sequence[ToolEntry]] = {}
-"""Entries that installed plugins registered when they were imported, by entry point. A later load imports them no more."""
+"""Entries that installed plugins registered when they were imported, by entry point. A later load does not import them again."""
 
 
 def discover(config: Config, project_dir: Path | None = None) -> list[PluginInfo]:

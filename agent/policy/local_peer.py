@@ -25,7 +25,7 @@ class LocalPeer:
         self._pidfd = _pidfd(link, self._pid)
 
     def is_outside(self, folders: Iterable[Path]) -> bool:
-        """Return whether the process lives and is proven to run outside of all sessions (agent.policy.self_protection)."""
+        """Return whether the process lives and is proven to run outside of all sessions. This process always is."""
         if self._pid == os.getpid():
             return True
         return self._lives() and is_outside(self._pid, folders) and self._lives()

@@ -27,7 +27,7 @@ def replace_damaged(
     make: Callable[[Path, Path], T],
     count: Callable[[sqlite3.Connection], U],
 ) -> tuple[Path, U, T | None] | None:
-    """Put a new file into the place of a damaged one, or finish a repair that died. Return None for a file that is sound.
+    """Replace a damaged file with a new one, or finish a repair that was interrupted. Return None if the file is sound.
 
     ``make`` fills the new file, which it gets with a copy of the damaged one, and ``count`` counts what is in it. Return the
     damaged file's new name, what ``count`` and what ``make`` returned; the latter is None if a repair was only finished.

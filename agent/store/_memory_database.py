@@ -26,7 +26,7 @@ class MemoryDatabase(OpenDatabase):
     """
 
     path = Path(":memory:")
-    """Its name in messages."""
+    """Name of the database in messages."""
 
     def __init__(self, tables: Path = _schema.FOLDER) -> None:
         self._tables = tables
@@ -56,7 +56,7 @@ class MemoryDatabase(OpenDatabase):
         return await self.read(work)
 
     async def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """Return the rows: none while there are no tables, which take longer to make than a command that only looks."""
+        """Return the rows. Before the first write there are no tables: making them takes longer than a short command."""
         return await super().rows(sql, parameters) if self._connection else []
 
     async def records(self, make: Callable[..., T], sql: str, parameters: Sequence[Any] = ()) -> list[T]:
@@ -77,7 +77,7 @@ class MemoryDatabase(OpenDatabase):
 
 @cache
 def _template(tables: Path) -> sqlite3.Connection:
-    """Return a database with empty tables. To make them takes 15 ms, to copy them less than 1."""
+    """Return a database with empty tables. Making the tables takes 15 ms, copying them less than 1 ms."""
     connection = _connect()
     atexit.register(connection.close)
     _schema.upgrade(connection, MemoryDatabase.path, tables)

@@ -39,7 +39,7 @@ class Repaired:
     """Tables of the damaged file that could not be read whole; empty if nothing of it could be read."""
     mended: Mended = field(default_factory=Mended)
     backup: float | None = None
-    """When the backup was made that gave what the damaged file has not, in Unix seconds; None if the damaged file has all."""
+    """Time of the backup that was used, in Unix seconds; None if the damaged file had everything."""
     restored: Sequence[Restored] = ()
     """Every conversation, the one that was used last first, with its source; empty without a backup."""
     is_finished_only: bool = False
@@ -107,7 +107,7 @@ def repair(path: Path, evidence: Sequence[Path] = ()) -> Repaired | None:
 
 
 def forget_contents(path: Path) -> Path | None:
-    """Put a damaged file of old contents aside: another is begun when it is needed. Return its new name; None if it is sound.
+    """Rename a damaged file of old contents; the next use makes a new one. Return its new name, or None if it is sound.
 
     Raises StoreFailed.
     """

@@ -1,4 +1,4 @@
-"""What chat platforms and the gateway share: the types, the platform's protocol, and the host that the gateway gives it."""
+"""Interface between chat platforms and the gateway: messages, the protocol of a platform, and its host."""
 
 from __future__ import annotations
 
@@ -303,7 +303,7 @@ class Platform(Protocol):
 
     @property
     def traits(self) -> Traits:
-        """Its abilities and limits, fixed from ``connect`` on."""
+        """The platform's abilities and limits, which are fixed once ``connect`` has returned."""
         ...
 
     async def connect(self) -> str:

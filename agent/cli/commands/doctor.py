@@ -46,10 +46,10 @@ last lines of what doctor logs and of each --log FILE (toolcrib itself keeps no 
 Secrets are taken out, people and addresses get other names, and texts of sessions are never read. Look through it before you
 send it.
 
---repair-store restores a damaged store from its newest sound backup, and takes from the damaged file each conversation of which
-more can still be read. It prints when the backup was made, what was restored and what was lost. The damaged file is kept under a
-dated name. What was under way is ended and grants are forgotten, so that nothing runs or counts twice. Large results of tools
-(artifacts) are checked by their digests; a damaged search index is removed, and made anew by the next search. It refuses while
+--repair-store restores a damaged store from its newest sound backup. If more of a conversation can be read from the damaged file,
+it comes from there. It prints when the backup was made, what was restored and what was lost, and keeps the damaged file under a
+dated name. Unfinished runs are ended and grants are forgotten, so that nothing runs or counts twice. Large results of tools
+(artifacts) are checked by their digests. A damaged search index is removed; the next search makes a new one. It refuses while
 another process uses the store.
 """
 _SIGNS = {"ok": "✓", "note": "·", "wrong": "✗"}

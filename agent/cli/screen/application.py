@@ -29,7 +29,7 @@ def application(
     bindings: Sequence[KeyBindings],
     pressed: Callable[[], None],
 ) -> tuple[Application[None], tuple[Window, Window]]:
-    """Make the application and its windows of the draft and of answers, which nobody sees. Later ``bindings`` of a key come
+    """Make the application with its invisible windows for the draft and for answers. Later ``bindings`` of a key come
     before earlier ones; ``pressed`` is called for each key.
     """
     from prompt_toolkit.application import Application

@@ -1,4 +1,4 @@
-"""What functions of Python's libraries do: effects, or nothing. All else of its own library may do anything."""
+"""Effects of the functions in Python's libraries. A standard-library function that no table names may do anything."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ _FIXED: dict[str, Thing] = {
     "site.getsitepackages": [PACKAGE._replace(text=f"{HOLE}/site-packages")],
     "site.getusersitepackages": PACKAGE._replace(text=f"{HOLE}/site-packages"),
 }
-"""What functions return that are called without arguments."""
+"""Results of functions that take no arguments."""
 _SECRET_NAME = Regex(r"(?i)KEY|TOKEN|SECRET|PASS|CRED|AUTH")
 _SQL = Regex(r"(?i)\s*(?:--.*\n\s*|/\*.*?\*/\s*)*[A-Z]{2,10}\b")
 
@@ -128,7 +128,7 @@ def canonical(path: str) -> str:
 
 
 def is_risky(path: str) -> bool:
-    """Return whether a function of this name may do what is not known."""
+    """Return whether a function with this name may have unknown effects."""
     top, dot, _ = path.partition(".")
     if top not in sys.stdlib_module_names:
         return top in _RISKY if dot else top not in _BUILTINS
@@ -151,7 +151,7 @@ def content(*things: Thing) -> Value:
 
 
 class PythonEffects:
-    """Reports what functions do to ``tell``. ``opaque``: the program may do what was not seen."""
+    """Reports the effects of functions to ``tell``. ``opaque``: the program may have effects that were not found."""
 
     tell: Tell
     opaque = False
@@ -222,7 +222,7 @@ class PythonEffects:
         return self.tell.send(content(body[0]), text(url)) if body else self.tell.fetch(text(url))
 
     def _act(self, row: str, args: list[Thing]) -> Thing:
-        """Report what is said in a line or two."""
+        """Report the effect of a row that needs a line or two of code."""
         first, known = text(args[0]), is_known(args[0])
         match row:
             case "shell":
@@ -245,7 +245,7 @@ class PythonEffects:
         return unknown(Taint.REMOTE if row == "connect" else Taint.NONE)
 
     def _value(self, row: str, args: list[Thing], path: str) -> Thing:
-        """Return what a function returns that only computes."""
+        """Return the result of a function that only computes."""
         first, known = text(args[0]), is_known(args[0])
         match row:
             case "join":

@@ -1,4 +1,4 @@
-"""What the scanner of scripts knows of each language: its tokens, what its functions do, and words that may hide anything."""
+"""Tables of the script scanner, by language: tokens, effects of functions, and words that may hide any effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an expression of a script may be, as far as its reader knows, and operations on it that have no effects."""
+"""Values of a script's expressions, as far as the reader knows them, and operations on them without effects."""
 
 from __future__ import annotations
 

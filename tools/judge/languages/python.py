@@ -80,7 +80,7 @@ class PythonReader(PythonEffects):
     def __init__(self, tell: Tell, args: Sequence[Value], path: str, steps: int) -> None:
         self.tell, self.path, self.steps = tell, path, steps
         self.names: dict[str, Thing] = {"__file__": Value(path or HOLE)}
-        """What names stand for; ``.name`` is an attribute of any object of the program's own."""
+        """Values by name. ``.name`` is an attribute of any object that the program defines."""
         self.fixed: dict[str, Thing] = {
             "sys.argv": [Value(path or "-c"), *args],
             "sys.executable": Value("python3"),

@@ -102,7 +102,7 @@ def _split(found: Tokens, at: int, between: str) -> list[Tokens]:
 
 
 class ScriptReader:
-    """Scans a program once. ``opaque``: it may do what was not seen."""
+    """Scans a program once. ``opaque``: the program may have effects that were not found."""
 
     def __init__(self, tell: Tell, language: ScriptLanguage, found: list[Token], args: Sequence[Value]) -> None:
         self.tell, self.language, self.args, self.opaque = tell, language, list(args), False
